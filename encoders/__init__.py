@@ -1,0 +1,1 @@
+"""The edge: from video to key pictures and scaffold."""

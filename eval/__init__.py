@@ -1,0 +1,1 @@
+"""Measuring: baselines, metrics and the tables made from them."""
