@@ -1,0 +1,58 @@
+"""RGB and YUV: every conversion names its matrix and its range, so that no default can shift a colour.
+
+Code points are those of ITU-T H.273. The work is done by FFmpeg's swscale with accurate rounding.
+"""
+
+import av
+import numpy as np
+from av.video.reformatter import ColorRange, Colorspace, Interpolation
+
+from gsvc.codec.frames import Color, Picture
+
+_SWSCALE_MATRIX = {
+    1: Colorspace.ITU709,
+    4: Colorspace.FCC,
+    5: Colorspace.ITU601,
+    6: Colorspace.ITU601,
+    7: Colorspace.SMPTE240M,
+    9: Colorspace.BT2020,
+}
+_QUALITY = Interpolation.BICUBIC | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
+
+
+def yuv_from_rgb(picture: Picture, color: Color, pixel_format: str = "yuv420p") -> av.VideoFrame:
+    """Convert RGB uint8 (H, W, 3) to a tagged YUV frame in `color`'s matrix and range."""
+    matrix = _matrix(color, picture.shape[0])
+    frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24").reformat(
+        format=pixel_format,
+        src_colorspace=matrix,
+        dst_colorspace=matrix,
+        src_color_range=ColorRange.JPEG,
+        dst_color_range=_range(color),
+        interpolation=_QUALITY,
+    )
+    frame.color_range = _range(color)
+    frame.colorspace = color.matrix
+    return frame
+
+
+def rgb_from_yuv(frame: av.VideoFrame, color: Color) -> Picture:
+    """Convert any 8- to 16-bit frame to RGB uint8 (H, W, 3), reading its YUV as `color` says."""
+    matrix = _matrix(color, frame.height)
+    converted = frame.reformat(
+        format="rgb24",
+        src_colorspace=matrix,
+        dst_colorspace=matrix,
+        src_color_range=_range(color),
+        dst_color_range=ColorRange.JPEG,
+        interpolation=_QUALITY,
+    )
+    return np.asarray(converted.to_ndarray(), np.uint8)
+
+
+def _matrix(color: Color, height: int) -> Colorspace:
+    return _SWSCALE_MATRIX.get(color.resolved_matrix(height), Colorspace.ITU709)
+
+
+def _range(color: Color) -> ColorRange:
+    return ColorRange.JPEG if color.full_range else ColorRange.MPEG
