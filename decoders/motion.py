@@ -1,0 +1,80 @@
+"""Motion between two decoded key pictures, estimated by the decoder itself: it costs no bits.
+
+The estimator is Dense Inverse Search (Kroeger et al., ECCV 2016) as OpenCV has it; its id stands in the
+stream header, so that the encoder's corrections meet the estimate they were made for.
+"""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.frames import Picture
+
+Flow = NDArray[np.float32]
+"""Optical flow, float32 (height, width, 2): x and y displacement in pixels."""
+
+DIS_MEDIUM = 1
+ESTIMATORS = {DIS_MEDIUM: cv2.DISOPTICAL_FLOW_PRESET_MEDIUM}
+"""Estimator id of the stream header -> preset."""
+
+_CONSISTENT = 2.0
+"""Forward-backward error, in pixels, at which trust has fallen to 1/e."""
+
+
+@dataclass(frozen=True)
+class KeyMotion:
+    """Motion both ways between key pictures A and B, with trust maps float32 (H, W) in (0, 1]."""
+
+    forward: Flow
+    backward: Flow
+    trust_a: NDArray[np.float32]
+    trust_b: NDArray[np.float32]
+
+
+def estimate_motion(a: Picture, b: Picture, estimator: int = DIS_MEDIUM) -> KeyMotion:
+    """Estimate motion from A to B and back, and where the two agree."""
+    gray_a, gray_b = gray(a), gray(b)
+    forward = dense_flow(gray_a, gray_b, estimator)
+    backward = dense_flow(gray_b, gray_a, estimator)
+    return KeyMotion(forward, backward, _trust(forward, backward), _trust(backward, forward))
+
+
+def dense_flow(a: Picture, b: Picture, estimator: int = DIS_MEDIUM) -> Flow:
+    """Optical flow from gray picture `a` to `b` (uint8, equal shapes)."""
+    height, width = a.shape
+    # DIS needs a coarsest level of at least one patch; smaller pictures are padded by repetition.
+    pad = max(0, 64 - height), max(0, 64 - width)
+    if any(pad):
+        a, b = (
+            cv2.copyMakeBorder(x, 0, pad[0], 0, pad[1], cv2.BORDER_REPLICATE) for x in (a, b)
+        )
+    flow = cv2.DISOpticalFlow_create(ESTIMATORS[estimator]).calc(a, b, None)
+    return np.ascontiguousarray(flow[:height, :width], np.float32)
+
+
+def gray(picture: Picture) -> Picture:
+    """Luma of an RGB picture, uint8 (H, W)."""
+    return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
+
+
+def pixel_grid(height: int, width: int) -> Flow:
+    """The position of every pixel, float32 (H, W, 2)."""
+    x, y = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
+    return np.dstack([x, y])
+
+
+def warp(
+    image: NDArray[np.generic], positions: Flow, interpolation: int = cv2.INTER_LINEAR
+) -> NDArray[np.generic]:
+    """Look `image` up at `positions` (pixels); the border is repeated outside."""
+    return np.asarray(
+        cv2.remap(image, positions, None, interpolation, borderMode=cv2.BORDER_REPLICATE)
+    )
+
+
+def _trust(there: Flow, back: Flow) -> NDArray[np.float32]:
+    positions = pixel_grid(*there.shape[:2]) + there
+    error = there + warp(back, positions)
+    return np.exp(-np.sqrt((error * error).sum(-1)) / _CONSISTENT).astype(np.float32)

@@ -1,0 +1,40 @@
+"""Key pictures come back: AV1 temporal units to RGB, by dav1d through PyAV."""
+
+import av
+import cv2
+import numpy as np
+
+from gsvc.codec.color import rgb_from_yuv
+from gsvc.codec.errors import BitstreamError
+from gsvc.codec.frames import Color, Picture
+from gsvc.codec.obu import restore_temporal_unit
+
+
+class PictureDecoder:
+    """Decode the key pictures of one group, in order.
+
+    `size` is the (width, height) to show at: pictures coded smaller are scaled up with Lanczos.
+    """
+
+    def __init__(self, size: tuple[int, int], color: Color) -> None:
+        self._size = size
+        self._color = color
+        self._decoder = av.CodecContext.create("libdav1d", "r")
+        # One frame in, one frame out: with frame threads dav1d would hold pictures back.
+        self._decoder.options = {"max_frame_delay": "1"}
+        self._decoder.thread_count = 1
+
+    def decode(self, unit: bytes, coded_size: tuple[int, int]) -> Picture:
+        """Decode one temporal unit. Raises BitstreamError when it is not one picture of `coded_size`."""
+        try:
+            frames = self._decoder.decode(av.Packet(restore_temporal_unit(unit)))
+        except av.FFmpegError as error:
+            raise BitstreamError(f"a key picture does not decode ({error.strerror})") from error
+        if len(frames) != 1 or (frames[0].width, frames[0].height) != coded_size:
+            raise BitstreamError("a key picture is not the one picture its packet declares")
+        picture = rgb_from_yuv(frames[0], self._color)
+        if coded_size == self._size:
+            return picture
+        return np.asarray(
+            cv2.resize(picture, self._size, interpolation=cv2.INTER_LANCZOS4), np.uint8
+        )

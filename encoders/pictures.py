@@ -1,0 +1,73 @@
+"""Key pictures: one closed AV1 sequence per group, coded by SVT-AV1 at a low frame rate.
+
+Inter-coding the key pictures takes most of the cost of keyframes away; see the figures in the design notes.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import av
+import cv2
+import numpy as np
+from av.video.reformatter import ColorRange
+
+from gsvc.codec.color import yuv_from_rgb
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.frames import Color, Picture
+from gsvc.codec.obu import strip_temporal_unit
+
+MAX_CRF = 63
+
+
+def encode_pictures(
+    pictures: Sequence[Picture],
+    *,
+    size: tuple[int, int],
+    crf: int,
+    color: Color,
+    preset: int = 4,
+) -> list[bytes]:
+    """Code `pictures` (RGB uint8, equal shapes) as one AV1 sequence, the first one intra.
+
+    `size` is the (width, height) to code at, `crf` 1-63 (higher is smaller), `preset` 0-13 of SVT-AV1.
+    Returns one temporal unit a picture, in display order, without temporal delimiters.
+    Same input, same bytes: SVT-AV1 is deterministic for any thread count.
+    """
+    if not 1 <= crf <= MAX_CRF:
+        raise ConfigError(f"crf {crf} is out of range: 1 to {MAX_CRF}")
+    coder = _open_coder(size, crf, preset, color)
+    packets = []
+    for index, picture in enumerate(pictures):
+        frame = yuv_from_rgb(_resize(picture, size), color, pixel_format="yuv420p")
+        frame.pts, frame.time_base = index, coder.time_base
+        packets += coder.encode(frame)
+    packets += coder.encode(None)
+    packets.sort(key=lambda packet: packet.pts or 0)
+    if len(packets) != len(pictures):
+        raise RuntimeError(f"SVT-AV1 gave {len(packets)} units for {len(pictures)} pictures")
+    return [strip_temporal_unit(bytes(packet)) for packet in packets]
+
+
+def _open_coder(size: tuple[int, int], crf: int, preset: int, color: Color) -> av.VideoCodecContext:
+    coder = av.CodecContext.create("libsvtav1", "w")
+    assert isinstance(coder, av.VideoCodecContext)
+    coder.width, coder.height = size
+    coder.pix_fmt = "yuv420p"
+    coder.time_base, coder.framerate = Fraction(1, 4), Fraction(4)
+    coder.color_range = ColorRange.JPEG if color.full_range else ColorRange.MPEG
+    # One intra picture, no scene detection of its own: groups are cut by gsvc.
+    coder.options = {
+        "crf": str(crf),
+        "preset": str(preset),
+        "svtav1-params": "keyint=-1:scd=0:lp=2",
+    }
+    return coder
+
+
+def _resize(picture: Picture, size: tuple[int, int]) -> Picture:
+    height, width = picture.shape[:2]
+    if (width, height) == size:
+        return picture
+    shrinks = size[0] <= width and size[1] <= height
+    how = cv2.INTER_AREA if shrinks else cv2.INTER_LANCZOS4
+    return np.asarray(cv2.resize(picture, size, interpolation=how), np.uint8)
