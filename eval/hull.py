@@ -1,0 +1,218 @@
+"""SVT-AV1's points on the packaged clips, kept in a JSON file, and the lower hull of such points.
+
+`python -m gsvc.eval.hull --out svtav1.json` codes each clip at several qualities and sizes and measures
+each result. The file is written after every few points; a second run goes on where the first ended.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from gsvc.codec.errors import ConfigError, GsvcError, InputError, OutputError
+from gsvc.codec.frames import Picture
+from gsvc.datasets.packaged import CLIPS, load_clip, packaged_clip
+from gsvc.eval.baselines import Encoded, encode_svtav1
+from gsvc.eval.metrics import Quality, measure
+
+SCHEMA = 1
+PRESET = 4
+CRFS = (63, 60, 57, 52, 47, 40)
+SCALES = ("1", "1/2")
+_CRFS_AT_ONCE = 3
+
+RatePoint = tuple[float, float]
+"""Rate (bits a pixel) and distance (lower is better)."""
+
+
+@dataclass(frozen=True)
+class CodedPoint:
+    """One coded clip: `scale` is a fraction, `bits` are the elementary stream's, quality is the mean
+    over the frames, times are in seconds.
+    """
+
+    crf: int
+    scale: str
+    bits: int
+    bpp: float
+    st_lpips_alex: float
+    st_lpips_vgg: float
+    psnr_y: float
+    encode_seconds: float
+    decode_seconds: float
+
+
+def lower_hull(points: Sequence[RatePoint]) -> list[RatePoint]:
+    """The lower convex hull of (bpp, distance) by rising rate, up to the least distance.
+
+    Andrew's monotone chain (Information Processing Letters 9, 1979). Raises InputError without points.
+    """
+    if not points:
+        raise InputError("a hull needs points: pass at least one")
+    least: dict[float, float] = {}
+    for bpp, distance in sorted(points):
+        least.setdefault(bpp, distance)
+    hull: list[RatePoint] = []
+    for point in least.items():
+        while len(hull) > 1 and _turn(hull[-2], hull[-1], point) <= 0:
+            hull.pop()
+        hull.append(point)
+    lowest = min(range(len(hull)), key=lambda index: hull[index][1])
+    return hull[: lowest + 1]
+
+
+def hull_at(hull: Sequence[RatePoint], bpp: float) -> float | None:
+    """The hull's distance at a rate, linear between its points; None outside its range of rates."""
+    if len(hull) == 1 and hull[0][0] == bpp:
+        return hull[0][1]
+    for (left, above), (right, below) in pairwise(hull):
+        if left <= bpp <= right:
+            return above + (below - above) * (bpp - left) / (right - left)
+    return None
+
+
+def _turn(a: RatePoint, b: RatePoint, c: RatePoint) -> float:
+    """Positive when b lies below the line from a to c."""
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+class PointFile:
+    """A JSON file of coded points by clip. A clip's points count only for the very frames measured.
+
+    Raises InputError when the file at `path` is not one of this schema.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._content: dict[str, Any] = {"schema": SCHEMA, "made_with": _made_with(), "clips": {}}
+        if self._path.exists():
+            self._content = self._read()
+
+    def points(self, clip: str, frames_sha256: str | None = None) -> list[CodedPoint]:
+        """The clip's points; none when they were measured on frames of another hash."""
+        record = self._content["clips"].get(clip)
+        if record is None or frames_sha256 not in (None, record["frames_sha256"]):
+            return []
+        return [CodedPoint(**point) for point in record["points"]]
+
+    def add(self, clip: str, frames_sha256: str, points: Sequence[CodedPoint]) -> None:
+        """Add points and write the file at once. Raises OutputError when it cannot be written."""
+        kept = self.points(clip, frames_sha256) + list(points)
+        self._content["clips"][clip] = {
+            "frames_sha256": frames_sha256,
+            "points": [asdict(point) for point in sorted(kept, key=lambda point: point.bpp)],
+        }
+        self._write()
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            content = json.loads(self._path.read_text())
+            if content["schema"] == SCHEMA and content["made_with"] == _made_with():
+                return dict(content)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{self._path} is not a file of points: choose another") from error
+        raise InputError(
+            f"{self._path} was made with {content['made_with']}, schema {content['schema']}; "
+            f"here it is {_made_with()}, schema {SCHEMA}: choose another file"
+        )
+
+    def _write(self) -> None:
+        partial = self._path.with_suffix(".partial")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps(self._content, indent=1) + "\n")
+            os.replace(partial, self._path)
+        except OSError as error:
+            raise OutputError(f"{self._path} cannot be written ({error.strerror})") from error
+
+
+def _made_with() -> dict[str, str]:
+    return {
+        "codec": f"SVT-AV1 of av {version('av')}, preset {PRESET}",
+        "metric": f"stlpips-pytorch {version('stlpips-pytorch')}",
+    }
+
+
+def add_points(
+    file: PointFile,
+    name: str,
+    frames: Sequence[Picture],
+    frame_rate: Fraction,
+    crfs: Sequence[int],
+    scales: Sequence[str],
+) -> None:
+    """Code and measure the clip at each of `crfs` and `scales` that `file` does not have yet."""
+    frames_sha256 = _frames_hash(frames)
+    present = {(point.crf, point.scale) for point in file.points(name, frames_sha256)}
+    missing = [(c, s) for s in scales for c in crfs if (c, s) not in present]
+    if not missing:
+        return
+    coded = [
+        encode_svtav1(frames, frame_rate, crf, PRESET, float(Fraction(scale)))
+        for crf, scale in missing
+    ]
+    qualities = measure(frames, [encoded.frames for encoded in coded])
+    points = [
+        _coded_point(scale, encoded, quality)
+        for (_, scale), encoded, quality in zip(missing, coded, qualities, strict=True)
+    ]
+    file.add(name, frames_sha256, points)
+
+
+def _coded_point(scale: str, encoded: Encoded, quality: Quality) -> CodedPoint:
+    return CodedPoint(
+        crf=int(encoded.settings["crf"]),
+        scale=scale,
+        bits=encoded.bits,
+        bpp=encoded.bpp,
+        **asdict(quality),
+        encode_seconds=round(encoded.encode_seconds, 3),
+        decode_seconds=round(encoded.decode_seconds, 3),
+    )
+
+
+def _frames_hash(frames: Sequence[Picture]) -> str:
+    digest = hashlib.sha256(str(frames[0].shape).encode())
+    for frame in frames:
+        digest.update(frame.tobytes())
+    return digest.hexdigest()
+
+
+def _main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m gsvc.eval.hull",
+        description="Measure SVT-AV1 on the packaged clips (97 frames, 288 lines).",
+    )
+    parser.add_argument("--clips", nargs="+", choices=CLIPS, default=list(CLIPS))
+    parser.add_argument("--crfs", nargs="+", type=int, default=list(CRFS), metavar="CRF")
+    parser.add_argument("--scales", nargs="+", default=list(SCALES), metavar="SCALE")
+    parser.add_argument("--out", required=True, help="the JSON file to write or to go on with")
+    chosen = parser.parse_args(arguments)
+    # SVT-AV1 prints its settings on stderr at every encode unless told not to.
+    os.environ.setdefault("SVT_LOG", "1")
+    # Every clip gets some of its points early: a coarse hull, then a finer one.
+    rounds = -(-len(chosen.crfs) // _CRFS_AT_ONCE)
+    try:
+        file = PointFile(chosen.out)
+        for start in range(rounds):
+            for name in chosen.clips:
+                frames, frame_rate = load_clip(packaged_clip(name))
+                crfs = chosen.crfs[start::rounds]
+                add_points(file, name, frames, frame_rate, crfs, chosen.scales)
+                print(f"{name}: {len(file.points(name))} points", file=sys.stderr)
+    except GsvcError as error:
+        print(error, file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
