@@ -1,0 +1,143 @@
+"""The extractors' model files: which there are, where they lie, how they are brought.
+
+All are Apache-2.0 files of Google's MediaPipe, taken out of its wheel (later wheels carry none)
+without installing it: it wants older versions of numpy and protobuf than gsvc can use.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gsvc.codec.errors import ConfigError, MissingModelError
+from gsvc.datasets.packages import (
+    Package,
+    PackagedFile,
+    Progress,
+    bring,
+    cached_path,
+    is_intact,
+    is_present,
+)
+
+PULL_COMMAND = "gsvc models pull"
+
+_MEDIAPIPE = Package(
+    "PyPI", "mediapipe", "0.10.21", 36, ("manylinux_2_28_x86_64", "3.11", "cp", "cp311")
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(PackagedFile):
+    """One model file; `task` says in a few words what it finds."""
+
+    task: str
+
+
+@dataclass(frozen=True)
+class ModelStatus:
+    """What the cache holds of one model. `intact`: present with the right SHA-256; `size` in bytes."""
+
+    name: str
+    task: str
+    licence: str
+    size: int
+    path: Path
+    present: bool
+    intact: bool
+
+
+def _model(folder: str, name: str, size: int, sha256: str, task: str) -> Model:
+    return Model(
+        name=name,
+        folder="models",
+        file_name=f"{name}.tflite",
+        package=_MEDIAPIPE,
+        path=f"mediapipe/modules/{folder}/{name}.tflite",
+        sha256=sha256,
+        size=size,
+        licence="Apache-2.0",
+        task=task,
+    )
+
+
+MODELS: dict[str, Model] = {
+    model.name: model
+    for model in (
+        _model(
+            "selfie_segmentation",
+            "selfie_segmentation",
+            249_505,
+            "9ee168ec7c8f2a16c56fe8e1cfbc514974cbbb7e434051b455635f1bd1462f5c",
+            "person mask, square and upright pictures",
+        ),
+        _model(
+            "selfie_segmentation",
+            "selfie_segmentation_landscape",
+            250_145,
+            "a77d03f4659b9f6b6c1f5106947bf40e99d7655094b6527f214ea7d451106edd",
+            "person mask, wide pictures",
+        ),
+        _model(
+            "pose_detection",
+            "pose_detection",
+            2_959_046,
+            "9ba9dd3d42efaaba86b4ff0122b06f29c4122e756b329d89dca1e297fd8f866c",
+            "people, as boxes with an axis",
+        ),
+        _model(
+            "pose_landmark",
+            "pose_landmark_full",
+            6_440_512,
+            "e9a5c5cb17f736fafd4c2ec1da3b3d331d6edbe8a0d32395855aeb2cdfd64b9f",
+            "33 body points of one person",
+        ),
+    )
+}
+"""Every model, by name."""
+
+
+def model_path(name: str) -> Path:
+    """The model's file in the cache. Raises `MissingModelError` when it is not there."""
+    model = _named(name)
+    path = cached_path(model)
+    if not is_present(model):
+        state = "is damaged" if path.exists() else "is not on this machine"
+        raise MissingModelError(f"model {name} ({model.task}) {state}; run: {PULL_COMMAND}")
+    return path
+
+
+def pull(
+    names: Sequence[str] | None = None,
+    progress: Progress | None = None,
+    source: str | Path | None = None,
+) -> list[Path]:
+    """Bring the named models (default: all) into the cache; give their paths.
+
+    Models that are present and right are not brought again. `source` is a wheel already on disk, used
+    in place of a download. Raises `MissingModelError` when a model cannot be had, `OutputError` when
+    the cache cannot be written.
+    """
+    models = [_named(name) for name in (MODELS if names is None else names)]
+    return bring(models, error=MissingModelError, source=source, progress=progress)
+
+
+def status() -> list[ModelStatus]:
+    """What the cache holds of every model; reads each file to check its SHA-256."""
+    return [
+        ModelStatus(
+            name=model.name,
+            task=model.task,
+            licence=model.licence,
+            size=model.size,
+            path=cached_path(model),
+            present=cached_path(model).exists(),
+            intact=is_intact(model),
+        )
+        for model in MODELS.values()
+    ]
+
+
+def _named(name: str) -> Model:
+    if name not in MODELS:
+        raise ConfigError(f"unknown model {name!r}; there are {', '.join(MODELS)}")
+    return MODELS[name]
