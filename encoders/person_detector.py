@@ -80,8 +80,7 @@ def _letterbox(picture: Picture, side: int) -> tuple[Array, NDArray[np.float64]]
     placed = np.array(
         [[scale, 0, (side - width * scale) / 2], [0, scale, (side - height * scale) / 2]]
     )
-    # Linear, not area: the network was trained on pictures shrunk so, and on smoother ones it takes
-    # towers and animals for people.
+    # Linear, as in the network's own pipeline, with which the points then agree; area finds as many.
     square = cv2.warpAffine(picture, placed, (side, side), flags=cv2.INTER_LINEAR)
     return square[np.newaxis].astype(np.float32) / np.float32(127.5) - np.float32(1), placed
 
