@@ -4,7 +4,7 @@ Geometry follows from the display size alone (`Geometry`). A unit of motion is 1
 pixel at 288 lines; a unit of pose is 1/4 of a cell.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -43,6 +43,10 @@ class Geometry:
         """(rows, columns) of a grid of blocks, each 2^block_log2 cells wide."""
         side = self.cell << block_log2
         return ceil(self.height / side), ceil(self.width / side)
+
+    def coded_size(self, eighths: int) -> tuple[int, int]:
+        """(width, height) of key pictures sent at `eighths` of the display size, rounded up to even."""
+        return 2 * ceil(self.width * eighths / 16), 2 * ceil(self.height * eighths / 16)
 
     @property
     def motion_unit(self) -> float:
@@ -116,3 +120,10 @@ class Interval:
     def length(self) -> int:
         """Number of frames, the key picture included."""
         return len(self.ticks)
+
+    @property
+    def closing_sample(self) -> Sample | None:
+        """The sample on the key picture, seen from the next interval (offset 0); None if there is none."""
+        if self.samples and self.samples[-1].offset == self.length:
+            return replace(self.samples[-1], offset=0)
+        return None

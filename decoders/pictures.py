@@ -33,8 +33,9 @@ class PictureDecoder:
         if len(frames) != 1 or (frames[0].width, frames[0].height) != coded_size:
             raise BitstreamError("a key picture is not the one picture its packet declares")
         picture = rgb_from_yuv(frames[0], self._color)
-        if coded_size == self._size:
-            return picture
+        width, height = self._size
+        if coded_size == (width + width % 2, height + height % 2):
+            return picture[:height, :width]
         return np.asarray(
             cv2.resize(picture, self._size, interpolation=cv2.INTER_LANCZOS4), np.uint8
         )

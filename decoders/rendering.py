@@ -5,7 +5,7 @@ the key pictures and piecewise linear in time through the anchors between them. 
 the encoder renders with the same code to see what its bits are worth.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -71,10 +71,8 @@ class IntervalRenderer:
     def render(self, offset: int) -> Rendering:
         """Render the frame `offset` frames after the left key picture, 0 < offset < length."""
         time = offset / self._length
-        to_left, to_right = time * self._motion.backward, (1 - time) * self._motion.forward
-        vectors, side = self._correction_at(offset, to_right)
-        if vectors is not None:
-            to_left, to_right = to_left + vectors, to_right + vectors
+        to_left, to_right = self.motion_at(offset)
+        _, side = self._correction_at(offset)
         from_left, from_right = self._grid + to_left, self._grid + to_right
         left, right = warp(self._left, from_left), warp(self._right, from_right)
         trust_left = (warp(self._motion.trust_a, from_left) + _FLOOR) * (1 - time)
@@ -93,9 +91,26 @@ class IntervalRenderer:
             quantizer=self._quantizer,
         )
 
-    def _correction_at(
-        self, offset: int, to_right: Flow
-    ) -> tuple[Flow | None, FloatImage | None]:
+    def motion_at(self, offset: int) -> tuple[Flow, Flow]:
+        """Motion assumed at a frame towards the left and the right key picture, in pixels."""
+        time = offset / self._length
+        to_left, to_right = time * self._motion.backward, (1 - time) * self._motion.forward
+        vectors, _ = self._correction_at(offset)
+        if vectors is None:
+            return to_left, to_right
+        return to_left + vectors, to_right + vectors
+
+    def render_with(self, sample: Sample, correction: Correction) -> Rendering:
+        """Render the frame of `sample` as if it had `correction`; for the encoder's trials."""
+        kept = self._before, self._samples
+        trial = replace(sample, correction=correction)
+        others = [s for s in self._samples if s.offset != sample.offset]
+        self.set_samples(self._before, tuple(sorted([*others, trial], key=lambda s: s.offset)))
+        rendering = self.render(sample.offset)
+        self.set_samples(*kept)
+        return rendering
+
+    def _correction_at(self, offset: int) -> tuple[Flow | None, FloatImage | None]:
         """Interpolate the anchors' dense fields at `offset`: vectors in pixels, side -1 (right) to 1 (left)."""
         anchors = [s for s in self._samples if _moves(s) and 0 < s.offset < self._length]
         after = next((s for s in anchors if s.offset >= offset), None)

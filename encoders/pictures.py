@@ -3,6 +3,7 @@
 Inter-coding the key pictures takes most of the cost of keyframes away; see the figures in the design notes.
 """
 
+import os
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -17,6 +18,9 @@ from gsvc.codec.frames import Color, Picture
 from gsvc.codec.obu import strip_temporal_unit
 
 MAX_CRF = 63
+
+# SVT-AV1 reads this when it starts; without it every encode prints a banner.
+os.environ.setdefault("SVT_LOG", "1")
 
 
 def encode_pictures(
@@ -68,6 +72,9 @@ def _resize(picture: Picture, size: tuple[int, int]) -> Picture:
     height, width = picture.shape[:2]
     if (width, height) == size:
         return picture
+    if (width + width % 2, height + height % 2) == size:
+        border = 0, height % 2, 0, width % 2
+        return np.asarray(cv2.copyMakeBorder(picture, *border, cv2.BORDER_REPLICATE), np.uint8)
     shrinks = size[0] <= width and size[1] <= height
     how = cv2.INTER_AREA if shrinks else cv2.INTER_LANCZOS4
     return np.asarray(cv2.resize(picture, size, interpolation=how), np.uint8)

@@ -1,0 +1,75 @@
+"""The container: a header, then packets, in a file or on a pipe."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from gsvc.codec.errors import BitstreamError
+from gsvc.codec.header import HEADER_BYTES, Header
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.packet import Packet, PacketType, read_packet
+from gsvc.codec.varint import read_varint
+
+
+class StreamWriter:
+    """Writes a stream to a binary file object; `bytes_written` counts everything."""
+
+    def __init__(self, file: BinaryIO, header: Header) -> None:
+        self._file = file
+        self._time = 0
+        self.bytes_written = 0
+        self._put(header.to_bytes())
+
+    def write(self, packet: Packet) -> None:
+        """Append one packet."""
+        self._put(packet.to_bytes(self._time))
+        self._time = packet.time
+
+    def _put(self, data: bytes) -> None:
+        self._file.write(data)
+        self.bytes_written += len(data)
+
+
+class StreamReader:
+    """Reads a stream: `header`, then iterate over the packets, the end packet included.
+
+    Raises a BitstreamError at damage, TruncatedStreamError when the end packet is missing.
+    """
+
+    def __init__(self, file: BinaryIO, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._file = file
+        self._limits = limits
+        self.header = Header.from_bytes(self._read(HEADER_BYTES), limits)
+
+    def __iter__(self) -> Iterator[Packet]:
+        time, pictures = 0, 0
+        while True:
+            packet = read_packet(self._read, time, self._limits)
+            time = packet.time
+            if packet.type == PacketType.END:
+                self._check_end(packet, pictures)
+                yield packet
+                return
+            pictures += packet.type in (PacketType.INTRA, PacketType.INTER)
+            yield packet
+
+    def _check_end(self, packet: Packet, pictures: int) -> None:
+        payload = iter(packet.payload)
+        try:
+            declared = read_varint(lambda _: bytes([next(payload)]))
+        except StopIteration as error:
+            raise BitstreamError("the end packet is empty: the stream is damaged") from error
+        if declared != pictures:
+            raise BitstreamError(
+                f"the stream has {pictures} pictures, its end says {declared}: packets were lost"
+            )
+        if self._read(1):
+            raise BitstreamError("there are bytes after the end of the stream: cut them off")
+
+    def _read(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            part = self._file.read(count - len(data))
+            if not part:
+                break
+            data += part
+        return data

@@ -1,0 +1,170 @@
+"""`Decoder`: push packets, get frames."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+from gsvc.codec.errors import BitstreamError, ConfigError
+from gsvc.codec.frames import Frame, Picture
+from gsvc.codec.header import Header
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.packet import Packet, PacketType
+from gsvc.codec.payload import split_payload
+from gsvc.codec.scaffold import Geometry, Interval, Sample
+from gsvc.codec.scaffold_syntax import Prediction, code_interval, code_picture, nominal_time
+from gsvc.codec.syntax import Reader, Trace
+from gsvc.decoders.motion import ESTIMATORS
+from gsvc.decoders.pictures import PictureDecoder
+from gsvc.decoders.rendering import IntervalRenderer, Rendering, still_rendering
+
+STEPS = (0, 1, 2, 4, 8)
+
+
+@dataclass(frozen=True)
+class DecoderSettings:
+    """How much compute to spend.
+
+    `steps` of the refiner: 0 (show the rendering), 1, 2, 4 or 8; `backend`: which refiner; `device`: "cpu",
+    "cuda" or "cuda:N"; `seed` 0-65535 replaces the stream's.
+    """
+
+    steps: int = 1
+    backend: str = "compact"
+    device: str = "cpu"
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps not in STEPS:
+            raise ConfigError(f"steps {self.steps}: choose one of {', '.join(map(str, STEPS))}")
+        if self.seed is not None and not 0 <= self.seed < 1 << 16:
+            raise ConfigError(f"seed {self.seed} is out of range: 0 to 65535")
+
+
+@dataclass(frozen=True)
+class ScaffoldPacket:
+    """A picture packet, parsed: `crf` and `eighths` of its group, the scaffold, and the AV1 temporal unit."""
+
+    is_intra: bool
+    crf: int
+    eighths: int
+    interval: Interval
+    unit: bytes
+
+
+class ScaffoldParser:
+    """Reads the scaffold out of picture packets, bit-exactly and without decoding a picture."""
+
+    def __init__(
+        self, header: Header, limits: Limits = DEFAULT_LIMITS, trace: Trace | None = None
+    ) -> None:
+        self._header = header
+        self._limits = limits
+        self._trace = trace
+        self._geometry = Geometry(header.format.width, header.format.height)
+        self._group: tuple[Reader, Prediction, int, int] | None = None
+        self._time = 0
+
+    def parse(self, packet: Packet) -> tuple[ScaffoldPacket, dict[str, float]]:
+        """Parse an INTRA or INTER packet; also gives the bits it spent, by layer."""
+        length = packet.time - self._time
+        self._time = packet.time
+        if not 1 <= length <= self._limits.interval:
+            raise BitstreamError(f"a packet of {length} frames: 1 to {self._limits.interval} can be")
+        scaffold, unit = split_payload(packet.payload)
+        is_intra = packet.type == PacketType.INTRA
+        if is_intra:
+            reader, prediction = Reader(self._trace), Prediction()
+            reader.start(scaffold)
+            crf, eighths = code_picture(reader, None, None)
+            self._group = reader, prediction, crf, eighths
+        elif self._group is None:
+            raise BitstreamError("the stream does not begin with an intra picture")
+        else:
+            reader, prediction, crf, eighths = self._group
+            reader.bits.clear()
+            reader.start(scaffold)
+        interval = code_interval(
+            reader,
+            prediction,
+            self._geometry,
+            self._header.tools,
+            self._header.frame_ticks,
+            length,
+            None,
+        )
+        return ScaffoldPacket(is_intra, crf, eighths, interval, unit), dict(reader.bits)
+
+
+class Decoder:
+    """Decodes one stream: `push` every packet in order, frames come back as soon as they can be made.
+
+    Raises BitstreamError for packets that are not valid, and when made: ConfigError, DeviceError or
+    MissingModelError if the refiner cannot be had.
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        settings: DecoderSettings | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        settings = settings or DecoderSettings()
+        if header.motion_estimator not in ESTIMATORS:
+            raise BitstreamError(
+                f"motion estimator {header.motion_estimator} is not known: install a newer gsvc"
+            )
+        self._header = header
+        self._steps = settings.steps
+        self._seed = header.seed if settings.seed is None else settings.seed
+        self._refiner = None
+        if settings.steps:
+            from gsvc.decoders.refiner import load_refiner
+            self._refiner = load_refiner(settings.backend, settings.device)
+        self._parser = ScaffoldParser(header, limits)
+        self._size = header.format.width, header.format.height
+        self._pictures: PictureDecoder | None = None
+        self._last_key: Picture | None = None
+        self._closing: Sample | None = None
+        self._clock = -nominal_time(1, header.frame_ticks)
+
+    def push(self, packet: Packet) -> Iterator[Frame]:
+        """Decode one packet; the frames it completes, in order. Other packets than pictures give none.
+
+        The iterator must be used up before the next push.
+        """
+        if packet.type not in (PacketType.INTRA, PacketType.INTER):
+            return
+        parsed, _ = self._parser.parse(packet)
+        if parsed.is_intra:
+            self._pictures = PictureDecoder(self._size, self._header.format.color)
+        assert self._pictures is not None  # the parser refuses a stream that begins otherwise
+        coded_size = Geometry(*self._size).coded_size(parsed.eighths)
+        picture = self._pictures.decode(parsed.unit, coded_size)
+        times = [self._clock + t for t in accumulate(parsed.interval.ticks)]
+        renderings = self._render(parsed, picture)
+        self._clock = times[-1]
+        for pts, pixels in zip(times, self._refine(renderings), strict=True):
+            yield Frame(pixels, pts)
+        self._last_key, self._closing = picture, parsed.interval.closing_sample
+
+    def _render(self, parsed: ScaffoldPacket, picture: Picture) -> Iterator[Rendering]:
+        interval, quantizer = parsed.interval, parsed.crf / 63
+        if interval.length > 1:
+            if self._last_key is None:
+                raise BitstreamError("the stream does not begin with a key picture")
+            renderer = IntervalRenderer(
+                self._last_key,
+                picture,
+                interval,
+                self._closing,
+                quantizer,
+                self._header.motion_estimator,
+            )
+            for offset in range(1, interval.length):
+                yield renderer.render(offset)
+        yield still_rendering(picture, interval.closing_sample, quantizer)
+
+    def _refine(self, renderings: Iterator[Rendering]) -> Iterator[Picture]:
+        if self._refiner is None:
+            return (rendering.picture for rendering in renderings)
+        return self._refiner.refine(renderings, steps=self._steps, seed=self._seed)

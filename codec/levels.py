@@ -1,0 +1,34 @@
+"""The four levels: how key pictures are chosen and coded, and what the scaffold may hold."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Level:
+    """Settings of one level.
+
+    `spacing`: longest time between key pictures, seconds; `closest`: shortest, seconds. Between the two a key
+    picture is added where motion alone would leave more than `tolerance` (mean absolute error of smoothed
+    luma, 0-255). `eighths`: size of key pictures in eighths of the display size; `crf`: their quality.
+    `block_log2`: corrections of motion on blocks of 2^n cells, or None; `anchors`: at most so many an interval.
+    """
+
+    spacing: float
+    closest: float
+    tolerance: float
+    eighths: int
+    crf: int
+    block_log2: int | None
+    anchors: int
+
+
+LEVELS = (
+    Level(spacing=1.2, closest=0.5, tolerance=9.0, eighths=4, crf=58, block_log2=None, anchors=1),
+    Level(spacing=0.6, closest=0.25, tolerance=6.0, eighths=8, crf=60, block_log2=2, anchors=1),
+    Level(spacing=0.5, closest=0.12, tolerance=4.5, eighths=8, crf=54, block_log2=2, anchors=3),
+    Level(spacing=0.3, closest=0.10, tolerance=3.0, eighths=8, crf=45, block_log2=1, anchors=3),
+)
+"""Index = level."""
+
+GROUP_SECONDS = 4.0
+"""Longest time between intra pictures: how long a receiver waits to join."""

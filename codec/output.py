@@ -1,0 +1,164 @@
+"""Writing files that appear only when they are complete, with one line for whatever goes wrong."""
+
+import errno
+import io
+import os
+import secrets
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gsvc.codec.errors import OutputError
+
+STANDARD_OUTPUT = "-"
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+# Only writing fails with these: an OSError that has another cause is not the output's.
+_WRITING_ONLY = _FULL | {errno.EFBIG, errno.EROFS}
+
+
+@contextmanager
+def atomic_output(target: str | Path, overwrite: bool) -> Iterator[Path]:
+    """Give the path of a temporary file beside `target`, which takes the target's name on success.
+
+    On any exception, KeyboardInterrupt included, the temporary file is removed and the target is untouched.
+    Devices and pipes are written directly. Raises OutputError when the target exists (unless `overwrite`),
+    when it cannot be created, and when the disk is full.
+    """
+    final = Path(os.path.realpath(target))
+    with explain_failure(target):
+        direct = _check_target(final, overwrite)
+    if direct:
+        with explain_failure(target, _WRITING_ONLY):
+            yield final
+        return
+    temporary = final.with_name(f".{secrets.token_hex(4)}.{final.name}")
+    try:
+        with explain_failure(target):
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        with explain_failure(target, _WRITING_ONLY):
+            yield temporary
+        with explain_failure(target):
+            _sync(temporary)
+            os.replace(temporary, final)
+            _sync_folder(final.parent)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """Give a temporary folder; on success all its files move into `folder`, which is made if it is missing.
+
+    Moving is one rename where `folder` is new, else one rename a file. On any exception the temporary folder
+    is removed. Raises OutputError as `atomic_output` does, but replaces files of the same name.
+    """
+    final = Path(os.path.realpath(folder))
+    existed = final.is_dir()
+    temporary = (final if existed else final.parent) / f".{secrets.token_hex(4)}.{final.name}"
+    try:
+        with explain_failure(folder):
+            temporary.mkdir()
+        with explain_failure(folder, _WRITING_ONLY):
+            yield temporary
+        with explain_failure(folder):
+            files = sorted(temporary.iterdir())
+            for file in files:
+                _sync(file)
+            if existed:
+                for file in files:
+                    os.replace(file, final / file.name)
+            else:
+                os.rename(temporary, final)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def explain_failure(target: str | Path, only: set[int] | None = None) -> Iterator[None]:
+    """Turn an OSError (with one of the errno of `only`, if given) into an OutputError about `target`."""
+    try:
+        yield
+    except OutputError:
+        raise
+    except OSError as error:
+        if only is not None and error.errno not in only:
+            raise
+        raise OutputError(failure_text(target, error.errno, error.strerror)) from error
+
+
+def failure_text(target: str | Path, code: int | None, text: str | None) -> str:
+    """One line for a failed write: what is wrong and what to do."""
+    name = "standard output" if str(target) == STANDARD_OUTPUT else str(target)
+    if code in _FULL:
+        return f"no space left to write {name}: free some or choose another folder"
+    if code == errno.EFBIG:
+        return f"{name} grows beyond the largest file permitted here: see ulimit -f, or choose another disk"
+    if code in _FORBIDDEN:
+        return f"no permission to write {name}: choose another folder"
+    if code in (errno.ENOENT, errno.ENOTDIR):
+        return f"cannot write {name}: folder {Path(name).parent} does not exist: create it first"
+    if code == errno.EPIPE:
+        return f"cannot write {name}: the program that reads it has ended"
+    return f"cannot write {name} ({text or 'unknown error'}): choose another place"
+
+
+class StandardOutput(io.RawIOBase):
+    """Standard output in binary, unbuffered: what is written is on its way. Raises OutputError."""
+
+    def __init__(self) -> None:
+        if sys.stdout is None or sys.stdout.closed:
+            raise OutputError("standard output is closed: give the name of a file")
+        if sys.stdout.isatty():
+            raise OutputError("standard output is a terminal: pipe it, or give the name of a file")
+        sys.stdout.flush()
+        # A file object of its own: nothing stays in a buffer that Python would write at exit, after an error.
+        self._file = io.FileIO(sys.stdout.fileno(), "wb", closefd=False)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        view = memoryview(data).cast("B")  # type: ignore[arg-type]
+        size = len(view)
+        with explain_failure(STANDARD_OUTPUT):
+            while view:
+                view = view[self._file.write(view) :]
+        return size
+
+
+def _check_target(final: Path, overwrite: bool) -> bool:
+    """Whether to write to `final` directly, because it is a device or a pipe."""
+    try:
+        mode = final.stat().st_mode
+    except FileNotFoundError:
+        if not final.parent.is_dir():
+            raise
+        return False
+    if stat.S_ISDIR(mode):
+        raise OutputError(f"{final} is a folder: give the name of a file in it")
+    if not stat.S_ISREG(mode):
+        return True
+    if not overwrite:
+        raise OutputError(f"{final} already exists: use -y to replace it")
+    return False
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    # Not every system can: the file itself is safe on disk by now.
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

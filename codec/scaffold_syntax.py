@@ -1,0 +1,371 @@
+"""How an interval's scaffold is laid out in elements, with its predictions and contexts.
+
+Each function takes the value to write, or None when reading, and returns the value. Contexts and predictions
+come from integers that were already coded, never from floating point.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.errors import BitstreamError, ConfigError, LimitError
+from gsvc.codec.limits import MAX_PEOPLE, MAX_SAMPLES
+from gsvc.codec.scaffold import (
+    BOTH,
+    LEFT,
+    MAX_LABEL,
+    POINTS,
+    RIGHT,
+    Correction,
+    Geometry,
+    Interval,
+    Person,
+    Sample,
+)
+from gsvc.codec.syntax import Coder
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Which scaffold layers a stream has."""
+
+    segmentation: bool = True
+    pose: bool = True
+    flow: bool = True
+
+
+@dataclass
+class Prediction:
+    """What the next interval is predicted from; reset at every intra picture."""
+
+    frames: int = 0
+    labels: NDArray[np.uint8] | None = None
+    people: tuple[Person, ...] = ()
+    correction: Correction | None = None
+
+
+def code_picture(coder: Coder, crf: int | None, eighths: int | None) -> tuple[int, int]:
+    """Quantiser (1-63) and size (1-8 eighths of the display size) of a group's key pictures."""
+    crf, eighths = coder.code("picture.crf", crf), coder.code("picture.eighths", eighths)
+    if not (1 <= crf and 1 <= eighths):
+        raise BitstreamError("a group's picture size or quantiser is zero: the stream is damaged")
+    return crf, eighths
+
+
+def code_interval(
+    coder: Coder,
+    prediction: Prediction,
+    geometry: Geometry,
+    tools: Tools,
+    frame_ticks: Fraction,
+    length: int,
+    interval: Interval | None,
+) -> Interval:
+    """Code the frame times and the scaffold of an interval of `length` frames."""
+    ticks = _code_ticks(coder, prediction, frame_ticks, length, interval)
+    samples: list[Sample] = []
+    while True:
+        index = len(samples)
+        value = None if interval is None else interval.samples[index : index + 1]
+        if not coder.code("sample.more", None if value is None else len(value)):
+            break
+        if index == MAX_SAMPLES:
+            raise LimitError(f"an interval has more than {MAX_SAMPLES} scaffold samples")
+        sample = value[0] if value else None
+        last = samples[-1].offset if samples else 0
+        gap = coder.code("sample.gap", None if sample is None else length - sample.offset)
+        if not last <= length - gap <= length:
+            raise LimitError("a scaffold sample lies outside its interval")
+        samples.append(_code_sample(coder, prediction, geometry, tools, length - gap, sample))
+    return Interval(ticks, tuple(samples))
+
+
+def _code_ticks(
+    coder: Coder,
+    prediction: Prediction,
+    frame_ticks: Fraction,
+    length: int,
+    interval: Interval | None,
+) -> tuple[int, ...]:
+    expected = [
+        max(1, nominal_time(prediction.frames + n + 1, frame_ticks) - nominal_time(prediction.frames + n, frame_ticks))
+        for n in range(length)
+    ]
+    prediction.frames += length
+    irregular = None if interval is None else int(list(interval.ticks) != expected)
+    if not coder.code("timing.irregular", irregular):
+        return tuple(expected)
+    ticks = []
+    for n, guess in enumerate(expected):
+        value = None if interval is None else interval.ticks[n] - guess
+        ticks.append(guess + coder.code("timing.deviation", value))
+        if ticks[-1] < 0:
+            raise BitstreamError("frame times run backwards: the stream is damaged")
+    return tuple(ticks)
+
+
+def nominal_time(frame: int, frame_ticks: Fraction) -> int:
+    """The nominal time of a frame, rounded to the time base."""
+    return (2 * frame * frame_ticks.numerator + frame_ticks.denominator) // (
+        2 * frame_ticks.denominator
+    )
+
+
+def _code_sample(
+    coder: Coder,
+    prediction: Prediction,
+    geometry: Geometry,
+    tools: Tools,
+    offset: int,
+    sample: Sample | None,
+) -> Sample:
+    labels = layers = people = correction = None
+    if tools.segmentation:
+        labels = _code_labels(coder, prediction, geometry, sample.labels if sample else None)
+        layers = _code_layers(coder, labels, sample.layers if sample else None)
+    if tools.pose:
+        people = _code_people(coder, prediction, sample.people if sample else None)
+    if tools.flow:
+        correction = _code_correction(
+            coder, prediction, geometry, sample is None, sample.correction if sample else None
+        )
+    return Sample(offset, labels, layers, people, correction)
+
+
+# --- segmentation: a template of coded neighbours, as in JBIG (ITU-T T.82), for several labels -------------
+
+
+def _code_labels(
+    coder: Coder,
+    prediction: Prediction,
+    geometry: Geometry,
+    value: NDArray[np.uint8] | None,
+) -> NDArray[np.uint8]:
+    shape = geometry.label_shape
+    before = prediction.labels if prediction.labels is not None else np.zeros(shape, np.uint8)
+    if value is not None and value.shape != shape:
+        raise ConfigError(f"segmentation of shape {value.shape}: this video takes {shape}")
+    same = None if value is None else int(np.array_equal(value, before))
+    if coder.code("labels.same", same):
+        labels = before
+    else:
+        labels = _code_label_cells(coder, before, value)
+    prediction.labels = labels
+    return labels
+
+
+def _code_label_cells(
+    coder: Coder, before: NDArray[np.uint8], value: NDArray[np.uint8] | None
+) -> NDArray[np.uint8]:
+    rows, columns = before.shape
+    # A border of background spares every special case at the edges.
+    past = np.pad(before, 1).tolist()
+    now = np.zeros((rows + 2, columns + 2), np.uint8).tolist()
+    wanted = None if value is None else value.tolist()
+    for row in range(1, rows + 1):
+        above, here, old = now[row - 1], now[row], past[row]
+        for column in range(1, columns + 1):
+            target = None if wanted is None else wanted[row - 1][column - 1]
+            here[column] = _code_label(
+                coder,
+                target,
+                left=here[column - 1],
+                above=above[column],
+                above_left=above[column - 1],
+                above_right=above[column + 1],
+                before=old[column],
+                below=past[row + 1][column],
+            )
+    return np.asarray(now, np.uint8)[1:-1, 1:-1]
+
+
+def _code_label(
+    coder: Coder,
+    target: int | None,
+    *,
+    left: int,
+    above: int,
+    above_left: int,
+    above_right: int,
+    before: int,
+    below: int,
+) -> int:
+    context = (
+        (left == above)
+        | (left == above_left) << 1
+        | (left == above_right) << 2
+        | (left == before) << 3
+        | (left == below) << 4
+    )
+    if coder.code("labels.left", None if target is None else int(target == left), context):
+        return left
+    if above != left:
+        context = (above == before) | (above == above_right) << 1
+        if coder.code("labels.above", None if target is None else int(target == above), context):
+            return above
+    if before not in (left, above):
+        if coder.code("labels.before", None if target is None else int(target == before)):
+            return before
+    return coder.code("labels.value", target)
+
+
+def _code_layers(
+    coder: Coder, labels: NDArray[np.uint8], value: NDArray[np.int16] | None
+) -> NDArray[np.int16]:
+    layers = np.zeros((MAX_LABEL + 1, 2), np.int16)
+    for label in np.unique(labels).tolist():
+        vector = None if value is None else value[label].tolist()
+        moves = None if vector is None else int(any(vector))
+        if coder.code("layers.moves", moves, int(label > 0)):
+            for axis in (0, 1):
+                part = None if vector is None else vector[axis]
+                layers[label, axis] = coder.code("layers.vector", part, axis)
+    return layers
+
+
+# --- pose: each person against the same person before ----------------------------------------------------
+
+
+def _code_people(
+    coder: Coder, prediction: Prediction, value: tuple[Person, ...] | None
+) -> tuple[Person, ...]:
+    writing = value is not None
+    found = {person.identity: person for person in value or ()}
+    people: list[Person] = []
+    for old in prediction.people:
+        stays = int(old.identity in found) if writing else None
+        if coder.code("pose.stays", stays):
+            people.append(_code_person(coder, old.identity, old, found.get(old.identity)))
+    known = {person.identity for person in prediction.people}
+    new = [person for person in value or () if person.identity not in known]
+    while coder.code("pose.more", int(bool(new)) if writing else None):
+        person = new.pop(0) if new else None
+        identity = coder.code("pose.identity", person.identity if person else None)
+        people.append(_code_person(coder, identity, None, person))
+        if len(people) > MAX_PEOPLE:
+            raise LimitError(f"more than {MAX_PEOPLE} people in one picture")
+    prediction.people = tuple(people)
+    return prediction.people
+
+
+def _code_person(coder: Coder, identity: int, old: Person | None, value: Person | None) -> Person:
+    moves = coder.code("pose.moves_picture", None if value is None else int(value.moves_picture))
+    shift = [0, 0]
+    if old is not None:
+        guess = None if value is None else _common_shift(old, value)
+        shift = [coder.code("pose.shift", None if guess is None else guess[k], k) for k in (0, 1)]
+    points = np.zeros((POINTS, 2), np.int16)
+    visible = np.zeros(POINTS, np.bool_)
+    last: list[int] | None = None
+    for point in range(POINTS):
+        context = 2 if old is None else int(old.visible[point])
+        seen = None if value is None else int(value.visible[point])
+        if not coder.code("pose.visible", seen, context):
+            continue
+        target = None if value is None else value.points[point].tolist()
+        element = "pose.point"
+        if old is not None and old.visible[point]:
+            base = [int(old.points[point, k]) + shift[k] for k in (0, 1)]
+        elif last is not None:
+            base = last
+        else:
+            base, element = [0, 0], "pose.origin"
+        last = [
+            base[k] + coder.code(element, None if target is None else target[k] - base[k], k)
+            for k in (0, 1)
+        ]
+        if max(abs(last[0]), abs(last[1])) > 1 << 14:
+            raise LimitError("a key point lies far outside the picture")
+        points[point], visible[point] = last, True
+    return Person(identity, points, visible, bool(moves))
+
+
+def _common_shift(old: Person, new: Person) -> tuple[int, int]:
+    both = old.visible & new.visible
+    if not both.any():
+        return 0, 0
+    moved = new.points[both].astype(int) - old.points[both]
+    return int(median(moved[:, 0].tolist())), int(median(moved[:, 1].tolist()))
+
+
+# --- flow: sparse corrections on a grid ------------------------------------------------------------------
+
+
+def _code_correction(
+    coder: Coder,
+    prediction: Prediction,
+    geometry: Geometry,
+    reading: bool,
+    value: Correction | None,
+) -> Correction | None:
+    if not coder.code("flow.present", None if reading else int(value is not None)):
+        prediction.correction = None
+        return None
+    block_log2 = coder.code("flow.block", None if value is None else value.block_log2)
+    rows, columns = geometry.block_shape(block_log2)
+    if value is not None and value.sides.shape != (rows, columns):
+        raise ConfigError(f"a correction grid of {value.sides.shape}: {(rows, columns)} is needed")
+    before = prediction.correction
+    if before is not None and before.block_log2 != block_log2:
+        before = None
+    sides = np.zeros((rows, columns), np.uint8)
+    vectors = np.zeros((rows, columns, 2), np.int16)
+    coded = np.zeros((rows + 1, columns + 1), np.int8)
+    for row in range(rows):
+        for column in range(columns):
+            neighbours = int(coded[row, column + 1]) + int(coded[row + 1, column])
+            past = before is not None and _is_coded(before, row, column)
+            flag = None if value is None else int(_is_coded(value, row, column))
+            if not coder.code("flow.coded", flag, neighbours + 3 * past):
+                continue
+            coded[row + 1, column + 1] = 1
+            guess = _guess_vector(vectors, coded, before if past else None, row, column)
+            side = None if value is None else int(value.sides[row, column])
+            context = 0
+            if coded[row + 1, column]:
+                context = 1 + (int(sides[row, column - 1]) != BOTH)
+            sides[row, column] = _code_side(coder, side, context)
+            for axis in (0, 1):
+                part = None if value is None else int(value.vectors[row, column, axis]) - guess[axis]
+                moved = guess[axis] + coder.code("flow.vector", part, axis)
+                if abs(moved) > 4095:
+                    raise LimitError("a motion vector is out of range")
+                vectors[row, column, axis] = moved
+    prediction.correction = Correction(block_log2, sides, vectors)
+    return prediction.correction
+
+
+def _is_coded(correction: Correction, row: int, column: int) -> bool:
+    return bool(correction.sides[row, column]) or bool(correction.vectors[row, column].any())
+
+
+def _code_side(coder: Coder, side: int | None, context: int) -> int:
+    one_sided = None if side is None else int(side != BOTH)
+    if not coder.code("flow.one_sided", one_sided, context):
+        return BOTH
+    right = coder.code("flow.right", None if side is None else int(side == RIGHT), context)
+    return RIGHT if right else LEFT
+
+
+def _guess_vector(
+    vectors: NDArray[np.int16],
+    coded: NDArray[np.int8],
+    before: Correction | None,
+    row: int,
+    column: int,
+) -> tuple[int, int]:
+    """Median of the coded neighbours: left, above, and the same block at the anchor before."""
+    known = []
+    if coded[row + 1, column]:
+        known.append(vectors[row, column - 1].tolist())
+    if coded[row, column + 1]:
+        known.append(vectors[row - 1, column].tolist())
+    if before is not None:
+        known.append(before.vectors[row, column].tolist())
+    if not known:
+        return 0, 0
+    middle = [sorted(v[axis] for v in known)[len(known) // 2] for axis in (0, 1)]
+    return middle[0], middle[1]

@@ -1,0 +1,132 @@
+"""Opening media with FFmpeg (PyAV), and saying in one line why a source cannot be read."""
+
+import io
+import os
+import re
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Protocol, cast
+
+import av
+from av.container import InputContainer
+
+from gsvc.codec.errors import InputError
+
+STANDARD_INPUT = "-"
+
+# These demuxers draw any text file as an animation: what was meant was surely not that.
+_TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
+
+
+class Rational(Protocol):
+    """What PyAV gives for a rational: Fraction, or its own AVRational."""
+
+    @property
+    def numerator(self) -> int: ...
+    @property
+    def denominator(self) -> int: ...
+
+
+class InputPipe:
+    """Standard input for FFmpeg: read as it comes, never rewound.
+
+    An exception must not travel through FFmpeg, so it is kept in `failure` and the stream ends instead.
+    """
+
+    name = "standard input"
+
+    def __init__(self) -> None:
+        self.failure: BaseException | None = None
+
+    def read(self, size: int) -> bytes:
+        try:
+            return cast(io.BufferedReader, sys.stdin.buffer).read1(size)
+        except BaseException as error:  # noqa: BLE001 - raised again by `check`
+            self.failure = error
+            return b""
+
+    def check(self) -> None:
+        """Raise what reading failed with, if it did: InputError for an I/O error, else the exception itself."""
+        if isinstance(self.failure, OSError):
+            raise InputError(
+                f"standard input cannot be read ({self.failure.strerror}): check the program before it"
+            ) from self.failure
+        if self.failure is not None:
+            raise self.failure
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+def fraction(value: Rational | None) -> Fraction | None:
+    """A PyAV rational as a Fraction; None when it is unset (None, or falsy 0/1 from PyAV 19 on) or not positive."""
+    if not value or value.denominator == 0 or value.numerator <= 0:
+        return None
+    return Fraction(value.numerator, value.denominator)
+
+
+def display_name(source: str | Path) -> str:
+    """What to call the source in a message."""
+    return InputPipe.name if str(source) == STANDARD_INPUT else str(source)
+
+
+def open_media(source: str | Path) -> InputContainer:
+    """Open a file or URL. Raises InputError with one line when FFmpeg cannot read it."""
+    name = str(source)
+    if not _is_url(name):
+        _check_file(Path(source))
+        # FFmpeg takes what stands before a colon for a protocol.
+        name = f"file:{name}" if ":" in name else name
+    try:
+        container = av.open(name, "r", metadata_errors="replace")
+    except av.FFmpegError as error:
+        raise InputError(f"{source}: {reason(error)}") from error
+    if container.format.name in _TEXT_ART:
+        container.close()
+        raise InputError(
+            f"{source}: this is text, not a video: give a video file or a glob of images"
+        )
+    return container
+
+
+def open_pipe(pipe: InputPipe) -> InputContainer:
+    """Open y4m on standard input. Raises InputError with one line when it holds something else."""
+    advice = "pipe y4m into it: ffmpeg -i INPUT -f yuv4mpegpipe -pix_fmt yuv420p - | gsvc ..."
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        raise InputError(f"standard input is not connected to a video: {advice}")
+    try:
+        return av.open(pipe, "r", format="yuv4mpegpipe")
+    except av.FFmpegError as error:
+        pipe.check()
+        raise InputError(f"standard input is not y4m video: {advice}") from error
+
+
+def reason(error: av.FFmpegError) -> str:
+    """FFmpeg's error in plain words, with what to do."""
+    if isinstance(error, PermissionError):
+        return "no permission to read it: check its mode and owner"
+    if isinstance(error, av.error.InvalidDataError):
+        return "not a video that FFmpeg can read: check that the file is whole and really a video"
+    return f"FFmpeg cannot read it ({error.strerror}): try to convert it with ffmpeg first"
+
+
+def _check_file(path: Path) -> None:
+    try:
+        if path.is_dir():
+            raise InputError(f"{path}: this is a folder: give a video, or images as '{path}/*.png'")
+        if not path.exists():
+            raise InputError(f"{path}: no such file: check the name")
+        if path.is_file() and path.stat().st_size == 0:
+            raise InputError(f"{path}: the file is empty: copy or download it again")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}): check the path") from error
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path}: no permission to read it: check its mode and owner")
+
+
+def _is_url(name: str) -> bool:
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", name) is not None

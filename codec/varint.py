@@ -1,0 +1,27 @@
+"""Variable-length unsigned integers: little-endian base 128 (LEB128), at most 5 bytes."""
+
+from collections.abc import Callable
+
+from gsvc.codec.errors import BitstreamError
+
+
+def varint(value: int) -> bytes:
+    """Encode 0 <= value < 2^35."""
+    if not 0 <= value < 1 << 35:
+        raise ValueError(f"{value} does not fit a varint")
+    result = bytearray()
+    while value >= 128:
+        result.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*result, value])
+
+
+def read_varint(take: Callable[[int], bytes]) -> int:
+    """Decode from `take(1)`, called for each byte."""
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = take(1)[0]
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value
+    raise BitstreamError("a varint has more than 5 bytes: the stream is damaged")

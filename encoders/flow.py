@@ -1,0 +1,142 @@
+"""Flow: corrections to the decoder's own motion estimate, kept only where they pay for their bits.
+
+At an anchor the encoder knows the true motion towards both key pictures (from the source frames) and the
+motion the decoder will assume. A block of the difference is a candidate in three forms: bend both motions,
+or draw from the left or the right key picture alone. Each is rendered and the form with the least D + lambda R
+wins; D is the squared error of smoothed luma, since fine texture is the refiner's business.
+"""
+
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.frames import Picture
+from gsvc.codec.scaffold import BOTH, LEFT, MAX_LABEL, RIGHT, Correction, Geometry, Sample
+from gsvc.decoders.motion import Flow, dense_flow, gray
+from gsvc.decoders.rendering import IntervalRenderer
+
+_FORMS = (BOTH, LEFT, RIGHT)
+_LONGEST = 127
+
+
+def true_motion(frame: Picture, left: Picture, right: Picture) -> tuple[Flow, Flow]:
+    """Flow from a source frame to the source frames at both key pictures."""
+    luma = gray(frame)
+    return dense_flow(luma, gray(left)), dense_flow(luma, gray(right))
+
+
+def distortion(rendered: Picture, source: Picture) -> NDArray[np.float32]:
+    """Squared error of smoothed luma at every pixel, float32 (H, W)."""
+    error = gray(rendered).astype(np.float32) - gray(source)
+    smooth = cv2.GaussianBlur(error, (0, 0), 1.0)
+    return np.asarray(smooth * smooth, np.float32)
+
+
+def layer_vectors(
+    labels: NDArray[np.uint8], missing: Flow, geometry: Geometry
+) -> NDArray[np.int16]:
+    """Median of the missing motion (H, W, 2 pixels) in each label, int16 (8, 2) motion units."""
+    layers = np.zeros((MAX_LABEL + 1, 2), np.int16)
+    cell = geometry.cell
+    large = labels.repeat(cell, 0).repeat(cell, 1)[: geometry.height, : geometry.width]
+    for label in np.unique(labels).tolist():
+        layers[label] = _to_units(np.median(missing[large == label], axis=0), geometry)
+    return layers
+
+
+def propose_correction(
+    renderer: IntervalRenderer,
+    sample: Sample,
+    source: Picture,
+    missing: tuple[Flow, Flow],
+    geometry: Geometry,
+    block_log2: int,
+    price: float,
+) -> Correction | None:
+    """The correction of `sample` that pays best, or None.
+
+    `missing` is true minus assumed motion towards the left and the right key picture, in pixels;
+    `price` is what one bit must save of the summed squared error at this frame.
+    """
+    shape = geometry.block_shape(block_log2)
+    forms = [
+        _median_blocks(field, block_log2, geometry)
+        for field in ((missing[0] + missing[1]) / 2, missing[0], missing[1])
+    ]
+    zero = Correction(block_log2, np.zeros(shape, np.uint8), np.zeros((*shape, 2), np.int16))
+
+    def errors(correction: Correction) -> NDArray[np.float32]:
+        rendered = renderer.render_with(sample, correction).picture
+        return _block_sum(distortion(rendered, source), block_log2, geometry)
+
+    unchanged = errors(zero)
+    best = unchanged.copy()
+    sides, vectors = zero.sides.copy(), zero.vectors.copy()
+    for side, field in zip(_FORMS, forms, strict=True):
+        candidate = Correction(block_log2, np.full(shape, side, np.uint8), field)
+        cost = errors(candidate) + price * _bits(candidate)
+        wins = cost < best
+        best[wins], sides[wins], vectors[wins] = cost[wins], side, field[wins]
+    return _prune(Correction(block_log2, sides, vectors), unchanged, errors, price)
+
+
+def _prune(
+    correction: Correction,
+    unchanged: NDArray[np.float32],
+    errors: Callable[[Correction], NDArray[np.float32]],
+    price: float,
+) -> Correction | None:
+    """Drop blocks that do not pay beside their real neighbours; give up when nothing is left."""
+    for _ in range(2):
+        gain = unchanged - errors(correction)
+        # A block's motion reaches half-way into its neighbours: it is judged with them.
+        reach = cv2.blur(gain, (3, 3), borderType=cv2.BORDER_REPLICATE) * 9 * 0.25 + gain * 0.75
+        keep = (reach > price * _bits(correction)) & _coded(correction)
+        correction = Correction(
+            correction.block_log2,
+            np.where(keep, correction.sides, 0).astype(np.uint8),
+            np.where(keep[..., None], correction.vectors, 0).astype(np.int16),
+        )
+    saved = float((unchanged - errors(correction)).sum())
+    if saved <= price * float((_bits(correction) * _coded(correction)).sum() + 4):
+        return None
+    return correction
+
+
+def _coded(correction: Correction) -> NDArray[np.bool_]:
+    return np.asarray((correction.sides > 0) | correction.vectors.any(-1), np.bool_)
+
+
+def _bits(correction: Correction) -> NDArray[np.float32]:
+    """Rough price of coding each block: flag, side and two exponential-Golomb numbers."""
+    size = np.log2(1 + np.abs(correction.vectors.astype(np.float32)))
+    return np.asarray(4 + (2 * size).sum(-1), np.float32)
+
+
+def _median_blocks(field: Flow, block_log2: int, geometry: Geometry) -> NDArray[np.int16]:
+    blocks = _blocks(field, block_log2, geometry)
+    return _to_units(np.nanmedian(blocks, axis=(1, 3)), geometry)
+
+
+def _block_sum(
+    values: NDArray[np.float32], block_log2: int, geometry: Geometry
+) -> NDArray[np.float32]:
+    return np.asarray(np.nansum(_blocks(values, block_log2, geometry), axis=(1, 3)), np.float32)
+
+
+def _blocks(
+    values: NDArray[np.float32], block_log2: int, geometry: Geometry
+) -> NDArray[np.float32]:
+    """Reshape (H, W, ...) to (rows, side, columns, side, ...); blocks over the edge are filled with NaN."""
+    rows, columns = geometry.block_shape(block_log2)
+    side = geometry.cell << block_log2
+    padded = np.full((rows * side, columns * side, *values.shape[2:]), np.nan, np.float32)
+    padded[: values.shape[0], : values.shape[1]] = values
+    return padded.reshape(rows, side, columns, side, *values.shape[2:])
+
+
+def _to_units(pixels: NDArray[np.floating], geometry: Geometry) -> NDArray[np.int16]:
+    units = np.rint(pixels / geometry.motion_unit)
+    return np.clip(units, -_LONGEST, _LONGEST).astype(np.int16)

@@ -1,0 +1,197 @@
+"""The scaffold of an interval: all three extractors, then the choice of what is worth sending."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.frames import Picture
+from gsvc.codec.levels import Level
+from gsvc.codec.scaffold import MAX_LABEL, Geometry, Interval, Person, Sample
+from gsvc.codec.scaffold_syntax import Tools
+from gsvc.decoders.motion import Flow
+from gsvc.decoders.rendering import IntervalRenderer
+from gsvc.encoders.flow import distortion, layer_vectors, propose_correction, true_motion
+from gsvc.encoders.pose import PoseTracker
+from gsvc.encoders.segmentation import Segmenter
+
+_SHORTEST = 3
+"""Frames of an interval below which nothing between the key pictures is sampled."""
+_LONG = 8
+"""Frames of an interval from which three anchors are tried."""
+_LAYER_BITS = 10.0
+_LIMB_BITS = 2.0
+
+
+def bit_price(crf: int) -> float:
+    """Lambda: squared error of smoothed luma that one bit must save, at a key-picture quality.
+
+    Grows as the square of the quantiser step, which doubles about every 12 crf; fitted on development clips.
+    """
+    return float(300 * 2 ** ((crf - 50) / 6))
+
+
+class ScaffoldExtractor:
+    """Turns source frames into samples. Raises MissingModelError at once when a tool's model is not here."""
+
+    def __init__(self, level: Level, tools: Tools, geometry: Geometry) -> None:
+        self._level = level
+        self._geometry = geometry
+        self._tools = tools
+        self._pose = PoseTracker() if tools.pose else None
+        self._segmenter = Segmenter() if tools.segmentation else None
+        self._labels: NDArray[np.uint8] | None = None
+
+    def begin_scene(self, picture: Picture) -> Sample:
+        """The sample of the first key picture of a scene."""
+        self._labels = None
+        if self._pose:
+            self._pose.forget()
+        if self._segmenter:
+            self._segmenter.forget()
+        people = self._people(picture)
+        labels = self._segment(picture, people, None)
+        return Sample(offset=1, labels=labels, layers=self._no_layers(), people=people)
+
+    def extract(
+        self,
+        sources: Sequence[Picture],
+        left: Picture,
+        right: Picture,
+        before: Sample | None,
+        crf: int,
+    ) -> tuple[Sample, ...]:
+        """Samples of one interval.
+
+        `sources`: the source frames from the left key picture to the right one, both included; `left` and
+        `right`: the key pictures as decoded; `before`: the sample at the left key picture, if there is one.
+        """
+        length = len(sources) - 1
+        samples = self._still_samples(sources)
+        anchors = sorted(
+            (s for s in samples if s.offset < length), key=lambda s: abs(s.offset - length // 2)
+        )
+        if anchors:
+            renderer = IntervalRenderer(left, right, Interval((1,) * length), before, crf / 63)
+            # An anchor's correction fades towards its neighbours: it improves this many frames' worth.
+            reach = length / (len(anchors) + 1)
+            for anchor in anchors:
+                trial = _Trial(renderer, before, samples, anchor, sources, bit_price(crf) / reach)
+                better = self._correct(trial, anchor)
+                samples = tuple(better if s is anchor else s for s in samples)
+        return tuple(s for s in samples if _says_something(s))
+
+    def _still_samples(self, sources: Sequence[Picture]) -> tuple[Sample, ...]:
+        """Samples of an interval before anything moves: segmentation and pose in the middle and at its end."""
+        length = len(sources) - 1
+        end = Sample(length, people=self._people(sources[-1]), layers=self._no_layers())
+        if length < _SHORTEST:
+            return (replace(end, labels=self._labels),)
+        middle = length // 2
+        people = self._people(sources[middle])
+        labels = self._labels_amid(sources, middle, people)
+        offsets = [middle]
+        if self._level.anchors >= 3 and length >= _LONG:
+            offsets = [middle // 2, middle, (middle + length) // 2]
+        # The outer anchors repeat the middle's people and labels: the coder then has nothing to say of them.
+        anchors = [Sample(k, labels, self._no_layers(), people) for k in offsets]
+        return (*anchors, replace(end, labels=labels))
+
+    def _correct(self, trial: "_Trial", anchor: Sample) -> Sample:
+        """`anchor` with the limb motion, layer motion and block corrections that pay."""
+        if anchor.people:
+            people = tuple(replace(person, moves_picture=True) for person in anchor.people)
+            anchor = trial.better(anchor, replace(anchor, people=people), _LIMB_BITS)
+        if anchor.labels is not None:
+            layers = layer_vectors(anchor.labels, trial.missing_average(anchor), self._geometry)
+            for label in np.flatnonzero(layers.any(1)).tolist():
+                assert anchor.layers is not None
+                chosen = anchor.layers.copy()
+                chosen[label] = layers[label]
+                anchor = trial.better(anchor, replace(anchor, layers=chosen), _LAYER_BITS)
+        if self._tools.flow and self._level.block_log2 is not None:
+            correction = propose_correction(
+                trial.show(anchor),
+                anchor,
+                trial.source,
+                trial.missing(anchor),
+                self._geometry,
+                self._level.block_log2,
+                trial.price,
+            )
+            anchor = replace(anchor, correction=correction)
+        return anchor
+
+    def _people(self, picture: Picture) -> tuple[Person, ...] | None:
+        return self._pose(picture, self._geometry) if self._pose else None
+
+    def _labels_amid(
+        self, sources: Sequence[Picture], middle: int, people: tuple[Person, ...] | None
+    ) -> NDArray[np.uint8] | None:
+        frame = sources[middle]
+        to_left, to_right = true_motion(frame, sources[0], sources[-1])
+        return self._segment(frame, people, to_right - to_left)
+
+    def _segment(
+        self, picture: Picture, people: tuple[Person, ...] | None, motion: Flow | None
+    ) -> NDArray[np.uint8] | None:
+        if self._segmenter:
+            self._labels = self._segmenter(picture, people, motion, self._geometry)
+        return self._labels
+
+    def _no_layers(self) -> NDArray[np.int16] | None:
+        return np.zeros((MAX_LABEL + 1, 2), np.int16) if self._tools.segmentation else None
+
+
+class _Trial:
+    """Renders one anchor's frame under trial samples and prices the result."""
+
+    def __init__(
+        self,
+        renderer: IntervalRenderer,
+        before: Sample | None,
+        samples: tuple[Sample, ...],
+        anchor: Sample,
+        sources: Sequence[Picture],
+        price: float,
+    ) -> None:
+        self._renderer, self._before = renderer, before
+        self._others = tuple(s for s in samples if s is not anchor)
+        self._truth = true_motion(sources[anchor.offset], sources[0], sources[-1])
+        self.source = sources[anchor.offset]
+        self.price = price
+
+    def show(self, sample: Sample) -> IntervalRenderer:
+        """The renderer, with `sample` among the others."""
+        samples = sorted((*self._others, sample), key=lambda s: s.offset)
+        self._renderer.set_samples(self._before, tuple(samples))
+        return self._renderer
+
+    def missing(self, sample: Sample) -> tuple[Flow, Flow]:
+        """True minus assumed motion towards the left and the right key picture, in pixels."""
+        assumed = self.show(sample).motion_at(sample.offset)
+        return self._truth[0] - assumed[0], self._truth[1] - assumed[1]
+
+    def missing_average(self, sample: Sample) -> Flow:
+        """What both motions miss alike: the bend of the path."""
+        left, right = self.missing(sample)
+        return (left + right) / 2
+
+    def better(self, sample: Sample, other: Sample, bits: float) -> Sample:
+        """`other` if it saves more than `bits` are worth, else `sample`."""
+        gain = self._error(sample) - self._error(other)
+        return other if gain > self.price * bits else sample
+
+    def _error(self, sample: Sample) -> float:
+        rendered = self.show(sample).render(sample.offset).picture
+        return float(distortion(rendered, self.source).sum())
+
+
+def _says_something(sample: Sample) -> bool:
+    return (
+        sample.correction is not None
+        or bool(sample.people)
+        or (sample.labels is not None and bool(sample.labels.any()))
+        or (sample.layers is not None and bool(sample.layers.any()))
+    )
