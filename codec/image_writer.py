@@ -25,6 +25,7 @@ _CODECS = {
     ".jpeg": ("mjpeg", "yuvj444p"),
 }
 _JPEG_SCALE = 2 * 118  # quantiser 2 in FFmpeg's lambda units: the best its JPEG coder takes
+_NUMBER = re.compile(r"%(?:0?\d+)?d")
 
 
 def image_pattern(target: str) -> Path | None:
@@ -37,8 +38,7 @@ def image_pattern(target: str) -> Path | None:
     path = Path(target)
     if path.suffix.lower() not in _CODECS:
         return None
-    numbers = re.findall(r"%(?:0?\d+)?d", path.name)
-    if len(numbers) != 1 or "%" in re.sub(r"%(?:0?\d+)?d|%%", "", path.name):
+    if len(_NUMBER.findall(path.name)) != 1 or "%" in _NUMBER.sub("", path.name):
         raise ConfigError(
             f"{target}: names one image: for a video give a number, such as {path.stem}-%05d{path.suffix}"
         )
@@ -46,27 +46,27 @@ def image_pattern(target: str) -> Path | None:
 
 
 class ImageWriter:
-    """Codes each frame as one image in `folder`, named after `pattern`, numbered from 1."""
+    """Codes each frame as one image in `folder`, named after `pattern`, numbered from 1.
+
+    Raises OutputError when images of that pattern are where they are to go, unless `overwrite`.
+    """
 
     def __init__(self, folder: Path, pattern: Path, form: VideoFormat, overwrite: bool) -> None:
+        if not overwrite:
+            _refuse_to_mix(pattern)
         self._folder = folder
         self._pattern = pattern
-        self._overwrite = overwrite
         self._count = 0
         self._codec, self._pixel_format = _CODECS[pattern.suffix.lower()]
         self._coder = self._open(form)
 
     def write(self, frame: Frame) -> None:
-        """Raises OutputError when an image of this number exists already and may not be replaced."""
         self._count += 1
         name = self._pattern.name % self._count
-        final = self._pattern.parent / name
-        if not self._overwrite and final.exists():
-            raise OutputError(f"{final} already exists: use -y to replace it")
         picture = self._picture(frame.pixels)
         picture.pts = self._count
         data = b"".join(bytes(packet) for packet in self._coder.encode(picture))
-        with explain_failure(final):
+        with explain_failure(self._pattern.parent / name):
             (self._folder / name).write_bytes(data)
 
     def finish(self) -> None:
@@ -93,3 +93,12 @@ class ImageWriter:
             coder.color_range = 2
             coder.qscale, coder.global_quality = True, _JPEG_SCALE
         return coder
+
+
+def _refuse_to_mix(pattern: Path) -> None:
+    before, after = _NUMBER.split(pattern.name)
+    shape = re.compile(re.escape(before) + r"\d+" + re.escape(after))
+    if pattern.parent.is_dir():
+        for path in pattern.parent.iterdir():
+            if shape.fullmatch(path.name):
+                raise OutputError(f"{path} already exists: use -y to replace such images")

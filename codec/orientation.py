@@ -1,10 +1,12 @@
 """Turning pictures the way they are to be shown."""
 
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import cast
 
 import av
 import numpy as np
+from av.filter import Graph
 from av.sidedata.sidedata import SideData
 from numpy.typing import NDArray
 
@@ -13,10 +15,12 @@ from gsvc.codec.frames import Picture
 Matrix = NDArray[np.int32]
 """FFmpeg's display matrix, shape (3, 3): a point (x, y) of the stored picture is shown at (x, y, 1) @ matrix."""
 
+_UNKNOWN_KINDS = range(28, 40)
+
 
 def display_matrix(frame: av.VideoFrame) -> Matrix | None:
     """The display matrix that comes with a frame (rotation in MP4 and MKV, Exif orientation in JPEG)."""
-    for data in cast(Iterable[SideData], frame.side_data):
+    for data in _side_data(frame):
         if data.type.name == "DISPLAYMATRIX":
             return np.frombuffer(bytes(data), np.int32).reshape(3, 3)
     return None
@@ -39,3 +43,28 @@ def oriented(picture: Picture, matrix: Matrix | None) -> Picture:
     picture = picture[:, ::-1] if mirrored else picture
     picture = picture[::-1] if upside_down else picture
     return np.ascontiguousarray(picture)
+
+
+def _side_data(frame: av.VideoFrame) -> Iterable[SideData]:
+    try:
+        return cast(Iterable[SideData], frame.side_data)
+    except ValueError:
+        # PyAV 18 gives none at all when there is a kind it does not know, such as Exif.
+        return cast(Iterable[SideData], _without_unknown(frame).side_data)
+
+
+def _without_unknown(frame: av.VideoFrame) -> av.VideoFrame:
+    graph = Graph()
+    last = graph.add_buffer(
+        width=frame.width, height=frame.height, format=frame.format, time_base=Fraction(1)
+    )
+    source = last
+    for kind in _UNKNOWN_KINDS:
+        remover = graph.add("sidedata", f"mode=delete:type={kind}")
+        last.link_to(remover)
+        last = remover
+    sink = graph.add("buffersink")
+    last.link_to(sink)
+    graph.configure()
+    source.push(frame)
+    return cast(av.VideoFrame, sink.pull())

@@ -101,7 +101,7 @@ def failure_text(target: str | Path, code: int | None, text: str | None) -> str:
         return f"{name} grows beyond the largest file permitted here: see ulimit -f, or choose another disk"
     if code in _FORBIDDEN:
         return f"no permission to write {name}: choose another folder"
-    if code in (errno.ENOENT, errno.ENOTDIR):
+    if code in (errno.ENOENT, errno.ENOTDIR) and not Path(name).parent.is_dir():
         return f"cannot write {name}: folder {Path(name).parent} does not exist: create it first"
     if code == errno.EPIPE:
         return f"cannot write {name}: the program that reads it has ended"
