@@ -23,7 +23,7 @@ from gsvc.datasets.packaged import CLIPS, load_clip, packaged_clip
 from gsvc.eval.baselines import Encoded, encode_svtav1
 from gsvc.eval.metrics import Quality, measure
 
-SCHEMA = 1
+SCHEMA = 2
 PRESET = 4
 CRFS = (63, 57, 60, 52, 47, 40)
 """In an order that gives every clip a coarse hull first."""
@@ -37,7 +37,7 @@ RatePoint = tuple[float, float]
 @dataclass(frozen=True)
 class CodedPoint:
     """One coded clip: `scale` is a fraction, `bits` are the elementary stream's, quality is the mean
-    over the frames, times are in seconds.
+    over the frames measured, times are in seconds.
     """
 
     crf: int
@@ -86,16 +86,31 @@ def _turn(a: RatePoint, b: RatePoint, c: RatePoint) -> float:
 
 
 class PointFile:
-    """A JSON file of coded points by clip. A clip's points count only for the very frames measured.
+    """A JSON file of coded points by clip. A clip's points count only for the very frames coded.
 
-    Raises InputError when the file at `path` is not one of this schema.
+    Of `stride` frames the first is measured (None: as the file has it, 1 in a new one). Raises InputError
+    when the file at `path` is not one of this schema and this stride.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, stride: int | None = None) -> None:
         self._path = Path(path)
-        self._content: dict[str, Any] = {"schema": SCHEMA, "made_with": _made_with(), "clips": {}}
+        self._content: dict[str, Any] = {
+            "schema": SCHEMA,
+            "made_with": _made_with(),
+            "stride": stride or 1,
+            "clips": {},
+        }
         if self._path.exists():
             self._content = self._read()
+        if stride not in (None, self.stride):
+            raise InputError(
+                f"{self._path} measures one frame in {self.stride}, not in {stride}: choose another file"
+            )
+
+    @property
+    def stride(self) -> int:
+        """One frame in so many is measured; all are coded."""
+        return int(self._content["stride"])
 
     def points(self, clip: str, frames_sha256: str | None = None) -> list[CodedPoint]:
         """The clip's points; none when they were measured on frames of another hash."""
@@ -160,7 +175,8 @@ def add_points(
         encode_svtav1(frames, frame_rate, crf, PRESET, float(Fraction(scale)))
         for crf, scale in missing
     ]
-    qualities = measure(frames, [encoded.frames for encoded in coded])
+    measured = slice(None, None, file.stride)
+    qualities = measure(frames[measured], [encoded.frames[measured] for encoded in coded])
     points = [
         _coded_point(scale, encoded, quality)
         for (_, scale), encoded, quality in zip(missing, coded, qualities, strict=True)
@@ -195,6 +211,9 @@ def _main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--clips", nargs="+", choices=CLIPS, default=list(CLIPS))
     parser.add_argument("--crfs", nargs="+", type=int, default=list(CRFS), metavar="CRF")
     parser.add_argument("--scales", nargs="+", default=list(SCALES), metavar="SCALE")
+    parser.add_argument(
+        "--stride", type=int, default=1, metavar="N", help="measure every Nth frame (default: 1)"
+    )
     parser.add_argument("--out", required=True, help="the JSON file to write or to go on with")
     chosen = parser.parse_args(arguments)
     # SVT-AV1 prints its settings on stderr at every encode unless told not to.
@@ -202,7 +221,9 @@ def _main(arguments: Sequence[str] | None = None) -> int:
     # Every clip gets some of its points early: a coarse hull, then a finer one.
     rounds = -(-len(chosen.crfs) // _CRFS_AT_ONCE)
     try:
-        file = PointFile(chosen.out)
+        if chosen.stride < 1:
+            raise ConfigError(f"stride {chosen.stride}: it must be 1 or more")
+        file = PointFile(chosen.out, chosen.stride)
         for start in range(rounds):
             for name in chosen.clips:
                 frames, frame_rate = load_clip(packaged_clip(name))

@@ -61,6 +61,15 @@ def test_points_are_measured_once_and_again_when_the_frames_change(tmp_path: Pat
     assert [point.crf for point in PointFile(path).points("clip")] == [50]
 
 
+def test_a_file_keeps_to_its_stride(tmp_path: Path) -> None:
+    path = tmp_path / "points.json"
+    add_points(PointFile(path, stride=2), "clip", clip(), Fraction(25), [63], ["1"])
+    every_second = PointFile(path)
+    assert every_second.stride == 2
+    with pytest.raises(InputError, match="one frame in 2"):
+        PointFile(path, stride=1)
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "points.json"
     path.write_text("no JSON")
