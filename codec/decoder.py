@@ -11,8 +11,9 @@ from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.payload import split_payload
 from gsvc.codec.scaffold import Geometry, Interval, Sample
-from gsvc.codec.scaffold_syntax import Prediction, code_interval, code_picture, nominal_time
+from gsvc.codec.scaffold_syntax import Prediction, code_interval, code_picture
 from gsvc.codec.syntax import Reader, Trace
+from gsvc.codec.timing import nominal_time
 from gsvc.decoders.motion import ESTIMATORS
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.rendering import IntervalRenderer, Rendering, still_rendering
@@ -69,11 +70,13 @@ class ScaffoldParser:
         length = packet.time - self._time
         self._time = packet.time
         if not 1 <= length <= self._limits.interval:
-            raise BitstreamError(f"a packet of {length} frames: 1 to {self._limits.interval} can be")
+            raise BitstreamError(
+                f"a packet of {length} frames: 1 to {self._limits.interval} can be"
+            )
         scaffold, unit = split_payload(packet.payload)
         is_intra = packet.type == PacketType.INTRA
         if is_intra:
-            reader, prediction = Reader(self._trace), Prediction()
+            reader, prediction = Reader(self._trace), Prediction(self._header.frame_ticks)
             reader.start(scaffold)
             crf, eighths = code_picture(reader, None, None)
             self._group = reader, prediction, crf, eighths
@@ -88,7 +91,6 @@ class ScaffoldParser:
             prediction,
             self._geometry,
             self._header.tools,
-            self._header.frame_ticks,
             length,
             None,
         )
@@ -119,6 +121,7 @@ class Decoder:
         self._refiner = None
         if settings.steps:
             from gsvc.decoders.refiner import load_refiner
+
             self._refiner = load_refiner(settings.backend, settings.device)
         self._parser = ScaffoldParser(header, limits)
         self._size = header.format.width, header.format.height

@@ -10,14 +10,9 @@ from gsvc.codec.levels import GROUP_SECONDS, LEVELS
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.payload import join_payload
 from gsvc.codec.scaffold import Geometry, Interval, Sample
-from gsvc.codec.scaffold_syntax import (
-    Prediction,
-    Tools,
-    code_interval,
-    code_picture,
-    nominal_time,
-)
+from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
 from gsvc.codec.syntax import Writer
+from gsvc.codec.timing import nominal_time
 from gsvc.codec.varint import varint
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.encoders.pictures import encode_pictures
@@ -165,12 +160,16 @@ class Encoder:
     ) -> list[Packet]:
         geometry, size = self._geometry, self._geometry.coded_size(eighths)
         decoder = PictureDecoder((geometry.width, geometry.height), self.header.format.color)
-        writer, prediction = Writer(), Prediction()
+        writer, prediction = Writer(), Prediction(self.header.frame_ticks)
         code_picture(writer, crf, eighths)
         packets = []
         start = 0
         for key, unit in zip(keys, units, strict=True):
-            covered = [*self._leading, *frames[start : key + 1]] if start == 0 else frames[start : key + 1]
+            covered = (
+                [*self._leading, *frames[start : key + 1]]
+                if start == 0
+                else frames[start : key + 1]
+            )
             start = key + 1
             decoded = decoder.decode(unit, size)
             sources = [frame.pixels for frame in covered]
@@ -186,7 +185,6 @@ class Encoder:
                 prediction,
                 geometry,
                 self.header.tools,
-                self.header.frame_ticks,
                 len(covered),
                 Interval(self._ticks(covered), samples),
             )

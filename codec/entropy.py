@@ -16,6 +16,7 @@ _ONE = 1 << 16
 _SCALE = 1 << 12
 _LOWEST = 24  # of 4096: no bit costs more than 7.5 bits
 _SETTLED = 14  # observations after which the window stops growing
+_WORD = 1 << 32  # constriction writes words of 32 bits from a state of 64
 
 _MODELS = [
     constriction.stream.model.Bernoulli(k / _SCALE, perfect=False) if 0 < k < _SCALE else None
@@ -59,7 +60,7 @@ def bit_cost(probability: int, bit: int) -> float:
 
 
 class RangeWriter:
-    """Collects bits; `finish` gives the bytes, trimmed of the zero tail that the reader can assume."""
+    """Collects bits; `finish` gives the bytes."""
 
     def __init__(self) -> None:
         self._coder = constriction.stream.queue.RangeEncoder()
@@ -70,9 +71,21 @@ class RangeWriter:
         return bit
 
     def finish(self) -> bytes:
-        """The coded bytes."""
-        words = self._coder.get_compressed()
-        return bytes(words.astype(">u4").tobytes().rstrip(b"\0"))
+        """The fewest bytes that decode to the bits: any number in the coder's last interval does.
+
+        The reader takes what is missing at the end as zeros, so the number with most zeros is chosen.
+        """
+        whole_words, (low, size) = self._coder.pos()
+        words = self._coder.get_compressed()[:whole_words]
+        # constriction has already carried into these words if its own choice of an end did.
+        if low + _WORD - 1 >= _WORD**2:
+            low -= _WORD**2
+        low += int.from_bytes(words.astype(">u4").tobytes(), "big") * _WORD**2
+        for zeros in range(64, -1, -8):
+            end = -(-low >> zeros) << zeros
+            if end < low + size:
+                break
+        return end.to_bytes(4 * whole_words + 8, "big").rstrip(b"\0")
 
 
 class RangeReader:

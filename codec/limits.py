@@ -7,8 +7,10 @@ from dataclasses import dataclass
 class Limits:
     """What a stream may ask of its decoder; pass larger ones to `Decoder` if you trust the source."""
 
-    pixels: int = 1 << 26
-    """Pixels of a picture (8192 x 8192)."""
+    pixels: int = 8192 * 4352
+    """Pixels of a picture: those of AV1's highest level."""
+    side: int = 1 << 14
+    """Pixels of a picture's longer side: as of AV1's highest level."""
     frames: int = 1 << 24
     """Frames of a stream."""
     interval: int = 2048
@@ -19,4 +21,10 @@ class Limits:
 
 DEFAULT_LIMITS = Limits()
 MAX_PEOPLE = 16
+"""People in one sample."""
 MAX_SAMPLES = 15
+"""Scaffold samples of an interval."""
+MAX_VECTOR = 1023
+"""Magnitude of a motion vector's component, in motion units."""
+MAX_POINT = 1 << 13
+"""Magnitude of a key point's coordinate, in pose units."""

@@ -4,6 +4,7 @@ Each function takes the value to write, or None when reading, and returns the va
 come from integers that were already coded, never from floating point.
 """
 
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import median
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.errors import BitstreamError, ConfigError, LimitError
-from gsvc.codec.limits import MAX_PEOPLE, MAX_SAMPLES
+from gsvc.codec.limits import MAX_POINT, MAX_SAMPLES, MAX_VECTOR
 from gsvc.codec.scaffold import (
     BOTH,
     LEFT,
@@ -26,6 +27,7 @@ from gsvc.codec.scaffold import (
     Sample,
 )
 from gsvc.codec.syntax import Coder
+from gsvc.codec.timing import FrameClock
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,14 @@ class Tools:
     flow: bool = True
 
 
-@dataclass
 class Prediction:
-    """What the next interval is predicted from; reset at every intra picture."""
+    """What the next interval is predicted from; a new one at every intra picture."""
 
-    frames: int = 0
-    labels: NDArray[np.uint8] | None = None
-    people: tuple[Person, ...] = ()
-    correction: Correction | None = None
+    def __init__(self, frame_ticks: Fraction) -> None:
+        self.clock = FrameClock(frame_ticks)
+        self.labels: NDArray[np.uint8] | None = None
+        self.people: tuple[Person, ...] = ()
+        self.correction: Correction | None = None
 
 
 def code_picture(coder: Coder, crf: int | None, eighths: int | None) -> tuple[int, int]:
@@ -60,12 +62,11 @@ def code_interval(
     prediction: Prediction,
     geometry: Geometry,
     tools: Tools,
-    frame_ticks: Fraction,
     length: int,
     interval: Interval | None,
 ) -> Interval:
     """Code the frame times and the scaffold of an interval of `length` frames."""
-    ticks = _code_ticks(coder, prediction, frame_ticks, length, interval)
+    ticks = _code_ticks(coder, prediction.clock, length, interval)
     samples: list[Sample] = []
     while True:
         index = len(samples)
@@ -77,41 +78,37 @@ def code_interval(
         sample = value[0] if value else None
         last = samples[-1].offset if samples else 0
         gap = coder.code("sample.gap", None if sample is None else length - sample.offset)
-        if not last <= length - gap <= length:
-            raise LimitError("a scaffold sample lies outside its interval")
+        if not last < length - gap:
+            raise LimitError("scaffold samples lie outside their interval or out of order")
         samples.append(_code_sample(coder, prediction, geometry, tools, length - gap, sample))
     return Interval(ticks, tuple(samples))
 
 
 def _code_ticks(
-    coder: Coder,
-    prediction: Prediction,
-    frame_ticks: Fraction,
-    length: int,
-    interval: Interval | None,
+    coder: Coder, clock: FrameClock, length: int, interval: Interval | None
 ) -> tuple[int, ...]:
-    expected = [
-        max(1, nominal_time(prediction.frames + n + 1, frame_ticks) - nominal_time(prediction.frames + n, frame_ticks))
-        for n in range(length)
-    ]
-    prediction.frames += length
-    irregular = None if interval is None else int(list(interval.ticks) != expected)
-    if not coder.code("timing.irregular", irregular):
-        return tuple(expected)
+    steady = _steady_ticks(copy(clock), length)
+    irregular = None if interval is None else int(interval.ticks != steady)
+    is_irregular = coder.code("timing.irregular", irregular)
     ticks = []
-    for n, guess in enumerate(expected):
-        value = None if interval is None else interval.ticks[n] - guess
-        ticks.append(guess + coder.code("timing.deviation", value))
-        if ticks[-1] < 0:
-            raise BitstreamError("frame times run backwards: the stream is damaged")
+    for n in range(length):
+        tick = clock.predict()
+        if is_irregular:
+            value = None if interval is None else interval.ticks[n] - tick
+            tick += coder.code("timing.deviation", value)
+        if tick < 1:
+            raise BitstreamError("frame times do not rise: the stream is damaged")
+        clock.advance(tick)
+        ticks.append(tick)
     return tuple(ticks)
 
 
-def nominal_time(frame: int, frame_ticks: Fraction) -> int:
-    """The nominal time of a frame, rounded to the time base."""
-    return (2 * frame * frame_ticks.numerator + frame_ticks.denominator) // (
-        2 * frame_ticks.denominator
-    )
+def _steady_ticks(clock: FrameClock, length: int) -> tuple[int, ...]:
+    ticks = []
+    for _ in range(length):
+        ticks.append(clock.predict())
+        clock.advance(ticks[-1])
+    return tuple(ticks)
 
 
 def _code_sample(
@@ -123,6 +120,8 @@ def _code_sample(
     sample: Sample | None,
 ) -> Sample:
     labels = layers = people = correction = None
+    if sample is not None:
+        _check_complete(sample, tools)
     if tools.segmentation:
         labels = _code_labels(coder, prediction, geometry, sample.labels if sample else None)
         layers = _code_layers(coder, labels, sample.layers if sample else None)
@@ -133,6 +132,13 @@ def _code_sample(
             coder, prediction, geometry, sample is None, sample.correction if sample else None
         )
     return Sample(offset, labels, layers, people, correction)
+
+
+def _check_complete(sample: Sample, tools: Tools) -> None:
+    if tools.segmentation and (sample.labels is None or sample.layers is None):
+        raise ConfigError("this stream has segmentation: a sample needs labels and layers")
+    if tools.pose and sample.people is None:
+        raise ConfigError("this stream has pose: a sample needs people, if only an empty tuple")
 
 
 # --- segmentation: a template of coded neighbours, as in JBIG (ITU-T T.82), for several labels -------------
@@ -234,6 +240,8 @@ def _code_people(
 ) -> tuple[Person, ...]:
     writing = value is not None
     found = {person.identity: person for person in value or ()}
+    if len(found) < len(value or ()):
+        raise ConfigError("two people of one sample have the same identity")
     people: list[Person] = []
     for old in prediction.people:
         stays = int(old.identity in found) if writing else None
@@ -244,9 +252,9 @@ def _code_people(
     while coder.code("pose.more", int(bool(new)) if writing else None):
         person = new.pop(0) if new else None
         identity = coder.code("pose.identity", person.identity if person else None)
+        if any(other.identity == identity for other in people):
+            raise BitstreamError("two people have the same identity: the stream is damaged")
         people.append(_code_person(coder, identity, None, person))
-        if len(people) > MAX_PEOPLE:
-            raise LimitError(f"more than {MAX_PEOPLE} people in one picture")
     prediction.people = tuple(people)
     return prediction.people
 
@@ -277,8 +285,8 @@ def _code_person(coder: Coder, identity: int, old: Person | None, value: Person 
             base[k] + coder.code(element, None if target is None else target[k] - base[k], k)
             for k in (0, 1)
         ]
-        if max(abs(last[0]), abs(last[1])) > 1 << 14:
-            raise LimitError("a key point lies far outside the picture")
+        if max(abs(last[0]), abs(last[1])) > MAX_POINT:
+            raise LimitError(f"a key point lies beyond {MAX_POINT} units")
         points[point], visible[point] = last, True
     return Person(identity, points, visible, bool(moves))
 
@@ -329,10 +337,12 @@ def _code_correction(
                 context = 1 + (int(sides[row, column - 1]) != BOTH)
             sides[row, column] = _code_side(coder, side, context)
             for axis in (0, 1):
-                part = None if value is None else int(value.vectors[row, column, axis]) - guess[axis]
+                part = (
+                    None if value is None else int(value.vectors[row, column, axis]) - guess[axis]
+                )
                 moved = guess[axis] + coder.code("flow.vector", part, axis)
-                if abs(moved) > 4095:
-                    raise LimitError("a motion vector is out of range")
+                if abs(moved) > MAX_VECTOR:
+                    raise LimitError(f"a motion vector is beyond {MAX_VECTOR} units")
                 vectors[row, column, axis] = moved
     prediction.correction = Correction(block_log2, sides, vectors)
     return prediction.correction

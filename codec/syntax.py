@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gsvc.codec.entropy import EVEN, BitModel, RangeReader, RangeWriter, bit_cost
-from gsvc.codec.errors import LimitError
+from gsvc.codec.errors import ConfigError, LimitError
+from gsvc.codec.limits import MAX_PEOPLE, MAX_POINT, MAX_VECTOR
 
 
 @dataclass(frozen=True)
@@ -38,21 +39,21 @@ ELEMENTS: dict[str, Element] = {
     "labels.before": Element("segmentation", FLAG, 1),
     "labels.value": Element("segmentation", UNSIGNED, 7),
     "layers.moves": Element("segmentation", FLAG, 1, contexts=2),
-    "layers.vector": Element("segmentation", SIGNED, 1023, contexts=2),
+    "layers.vector": Element("segmentation", SIGNED, MAX_VECTOR, contexts=2),
     "pose.stays": Element("pose", FLAG, 1),
     "pose.more": Element("pose", FLAG, 1),
-    "pose.identity": Element("pose", UNSIGNED, 15),
+    "pose.identity": Element("pose", UNSIGNED, MAX_PEOPLE - 1),
     "pose.moves_picture": Element("pose", FLAG, 1),
-    "pose.shift": Element("pose", SIGNED, 1 << 14, contexts=2),
+    "pose.shift": Element("pose", SIGNED, 2 * MAX_POINT, contexts=2),
     "pose.visible": Element("pose", FLAG, 1, contexts=3),
-    "pose.origin": Element("pose", SIGNED, 1 << 14, contexts=2),
-    "pose.point": Element("pose", SIGNED, 1 << 14, contexts=2),
+    "pose.origin": Element("pose", SIGNED, MAX_POINT, contexts=2),
+    "pose.point": Element("pose", SIGNED, 4 * MAX_POINT, contexts=2),
     "flow.present": Element("flow", FLAG, 1),
     "flow.block": Element("flow", UNSIGNED, 3),
     "flow.coded": Element("flow", FLAG, 1, contexts=6),
     "flow.one_sided": Element("flow", FLAG, 1, contexts=3),
     "flow.right": Element("flow", FLAG, 1, contexts=3),
-    "flow.vector": Element("flow", SIGNED, 1023, contexts=2),
+    "flow.vector": Element("flow", SIGNED, 2 * MAX_VECTOR, contexts=2),
 }
 
 LAYERS = (
@@ -79,9 +80,17 @@ class Coder:
         return False
 
     def code(self, name: str, value: int | None = None, context: int = 0) -> int:
-        """Code one element; returns its value. Raises LimitError beyond the element's maximum."""
+        """Code one element; returns its value.
+
+        Raises LimitError when a value that was read is beyond the element's maximum, ConfigError when the
+        value to write is.
+        """
         element = ELEMENTS[name]
         assert 0 <= context < element.contexts
+        if value is not None and abs(value) > element.maximum:
+            raise ConfigError(
+                f"{name} {value} cannot be stored: at most {element.maximum} is possible"
+            )
         if element.kind == FLAG:
             result = self._modelled(element, (name, context, "flag", 0), value)
         elif element.kind == UNSIGNED:
@@ -89,7 +98,7 @@ class Coder:
         else:
             result = self._signed(element, name, context, value)
         if abs(result) > element.maximum:
-            raise LimitError(f"{name} is {result}, beyond its limit of {element.maximum}")
+            raise _beyond_limit(name, element)
         if self._trace is not None:
             self._trace(name, result)
         return result
@@ -117,7 +126,7 @@ class Coder:
         ):
             exponent += 1
             if exponent > _MAX_EXPONENT:
-                raise LimitError(f"{name} is beyond its limit of {element.maximum}")
+                raise _beyond_limit(name, element)
         result = 1
         for place in reversed(range(exponent)):
             bit = None if target is None else target >> place & 1
@@ -145,6 +154,10 @@ class Coder:
     def _bit(self, bit: int | None, probability: int) -> int:
         assert bit is not None
         return bit
+
+
+def _beyond_limit(name: str, element: Element) -> LimitError:
+    return LimitError(f"{name} is beyond its limit of {element.maximum}: the stream is damaged")
 
 
 class Writer(Coder):
