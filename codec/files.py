@@ -1,0 +1,276 @@
+"""Whole files: `encode_file` and `decode_file`, each one call from source to complete target."""
+
+import logging
+import os
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from time import monotonic
+from typing import BinaryIO
+
+from gsvc.codec.audio import pack_audio, unpack_audio
+from gsvc.codec.container import StreamReader, StreamWriter
+from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.encoder import Encoder, EncoderSettings
+from gsvc.codec.errors import BitstreamError, ConfigError, MissingModelError
+from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
+from gsvc.codec.image_writer import image_pattern
+from gsvc.codec.output import STANDARD_OUTPUT
+from gsvc.codec.packet import Packet, PacketType
+from gsvc.codec.sound import Sound, open_sound
+from gsvc.codec.source import STANDARD_INPUT
+from gsvc.codec.stream_file import create_stream, open_stream
+from gsvc.codec.video_reader import open_video
+from gsvc.codec.video_writer import open_writer
+from gsvc.decoders.refiner import model_id
+
+AUDIO_CODINGS = ("opus", "none")
+
+_PICTURES = (PacketType.INTRA, PacketType.INTER)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a call is: `frames` done of `total` (None when not known), `size` of the stream so far in bytes."""
+
+    frames: int
+    total: int | None
+    size: int
+
+
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class EncodeReport:
+    """What `encode_file` did.
+
+    `size`: bytes of the stream, of which `audio_size` are sound with its framing; `duration`: seconds of
+    video; `elapsed`: seconds it took.
+    """
+
+    target: str
+    width: int
+    height: int
+    frames: int
+    duration: float
+    level: int
+    size: int
+    audio_size: int
+    elapsed: float
+
+    @property
+    def bpp(self) -> float:
+        """Bits per pixel of a frame, sound not counted."""
+        return 8 * (self.size - self.audio_size) / (self.width * self.height * self.frames)
+
+    @property
+    def bitrate(self) -> float:
+        """Bits per second, sound not counted."""
+        return 8 * (self.size - self.audio_size) / self.duration
+
+
+@dataclass(frozen=True)
+class DecodeReport:
+    """What `decode_file` did: `duration` in seconds of video, `elapsed` in seconds it took."""
+
+    target: str
+    width: int
+    height: int
+    frames: int
+    duration: float
+    steps: int
+    elapsed: float
+
+
+def encode_file(
+    source: str | Path,
+    target: str | Path,
+    *,
+    settings: EncoderSettings | None = None,
+    start: float = 0.0,
+    frames: int | None = None,
+    audio: str = "opus",
+    overwrite: bool = False,
+    progress: Report | None = None,
+) -> EncodeReport:
+    """Encode a video to a stream, which appears only when it is complete.
+
+    `source`: anything FFmpeg reads, a glob of images, or "-" for y4m on standard input; `target`: a path, or
+    "-" for standard output. `start` in seconds, `frames` at most; `audio`: "opus" carries the sound, "none"
+    drops it (images and pipes have none). `progress` is called after every key picture.
+
+    Raises InputError, OutputError, ConfigError or MissingModelError, each with one line.
+    """
+    began = monotonic()
+    if audio not in AUDIO_CODINGS:
+        raise ConfigError(f"audio {audio!r}: choose one of {', '.join(AUDIO_CODINGS)}")
+    _refuse_same(source, target)
+    settings = settings or EncoderSettings()
+    if settings.model_id == bytes(4):
+        settings = replace(settings, model_id=_own_model_id())
+    with open_video(source, start=start, frames=frames) as video:
+        sound = open_sound(source, start) if audio == "opus" else Sound(iter(()))
+        encoder = Encoder(video.format, settings, audio=bool(sound))
+        times = array("q")
+        with create_stream(target, overwrite) as file:
+            writer = StreamWriter(file, encoder.header)
+            pictures = _encoded(encoder, video, times)
+            audio_size = 0
+            for packet in _with_sound(
+                pictures, sound, times, encoder.header.format, cut=frames is not None
+            ):
+                before = writer.bytes_written
+                writer.write(packet)
+                if packet.type == PacketType.AUDIO:
+                    audio_size += writer.bytes_written - before
+                elif progress and packet.type in _PICTURES:
+                    progress(Progress(packet.time, video.frame_count, writer.bytes_written))
+    return EncodeReport(
+        target=str(target),
+        width=video.format.width,
+        height=video.format.height,
+        frames=len(times),
+        duration=float(_end_of(times, encoder.header.format)),
+        level=encoder.header.level,
+        size=writer.bytes_written,
+        audio_size=audio_size,
+        elapsed=monotonic() - began,
+    )
+
+
+def decode_file(
+    source: str | Path,
+    target: str | Path,
+    *,
+    settings: DecoderSettings | None = None,
+    overwrite: bool = False,
+    progress: Report | None = None,
+) -> DecodeReport:
+    """Decode a stream to a video, which appears only when it is complete.
+
+    `source`: a path, or "-" for standard input; `target`: a container by its suffix, numbered images
+    ("out/%05d.png") or y4m ("-" or .y4m), as in `gsvc.codec.video_writer.open_writer`. A file is checked
+    from beginning to end before the first frame is decoded.
+
+    Raises InputError, BitstreamError, OutputError, ConfigError, MissingModelError or DeviceError.
+    """
+    began = monotonic()
+    settings = settings or DecoderSettings()
+    _refuse_same(source, target)
+    with open_stream(source) as file:
+        reader = StreamReader(file)
+        header = reader.header
+        decoder = Decoder(header, settings)
+        _warn_of_other_model(header.model_id, settings)
+        packets, sound, total = _survey(file, reader, carries_sound=_carries_sound(target))
+        times = array("q")
+        with open_writer(target, header.format, audio=sound, overwrite=overwrite) as writer:
+            size = 0
+            for packet in packets:
+                size += len(packet.payload)
+                for frame in decoder.push(packet):
+                    writer.write(frame)
+                    times.append(frame.pts)
+                    if progress:
+                        progress(Progress(len(times), total, size))
+            if not times:
+                raise BitstreamError("the stream holds no picture: there is nothing to decode")
+    return DecodeReport(
+        target=str(target),
+        width=header.format.width,
+        height=header.format.height,
+        frames=len(times),
+        duration=float(_end_of(times, header.format)),
+        steps=settings.steps,
+        elapsed=monotonic() - began,
+    )
+
+
+def _own_model_id() -> bytes:
+    """The refiner that comes with gsvc; none (zeros) where its weights were left out to save space."""
+    try:
+        return model_id()
+    except MissingModelError:
+        return bytes(4)
+
+
+def _encoded(encoder: Encoder, video: Iterable[Frame], times: "array[int]") -> Iterator[Packet]:
+    """Encode every frame; `times` collects their pts, ahead of the packets."""
+    for frame in video:
+        times.append(frame.pts)
+        yield from encoder.push(frame)
+    yield from encoder.flush()
+
+
+def _with_sound(
+    packets: Iterator[Packet], sound: Sound, times: "array[int]", form: VideoFormat, *, cut: bool
+) -> Iterator[Packet]:
+    """Put sound between the packets, each chunk before the first picture that is shown after it."""
+    time = 0
+    for packet in packets:
+        if packet.type in _PICTURES:
+            chunks = sound.until(times[packet.time - 1] * form.time_base)
+        else:
+            chunks = sound.rest(_end_of(times, form) if cut else None)
+        for chunk in chunks:
+            yield Packet(PacketType.AUDIO, time, pack_audio(chunk))
+        yield packet
+        time = packet.time
+
+
+def _end_of(times: "array[int]", form: VideoFormat) -> Fraction:
+    """Seconds from the first frame to the end of the last."""
+    return (times[-1] - times[0]) * form.time_base + 1 / form.frame_rate
+
+
+def _survey(
+    file: BinaryIO, reader: StreamReader, *, carries_sound: bool
+) -> tuple[Iterable[Packet], list[AudioChunk], int | None]:
+    """The packets to decode, all sound, and the number of frames if it is known before.
+
+    A writer wants the sound before the pictures. A file is read twice for it; from a pipe, the packets of a
+    stream with sound are kept (a stream is small).
+    """
+    if file.seekable():
+        sound, frames = _overview(reader)
+        file.seek(0)
+        return StreamReader(file), sound if carries_sound else [], frames
+    if not (carries_sound and reader.header.audio):
+        return reader, [], None
+    packets = list(reader)
+    sound, frames = _overview(packets)
+    return packets, sound, frames
+
+
+def _overview(packets: Iterable[Packet]) -> tuple[list[AudioChunk], int]:
+    sound, frames = [], 0
+    for packet in packets:
+        if packet.type == PacketType.AUDIO:
+            sound.append(unpack_audio(packet.payload))
+        frames = packet.time
+    return sound, frames
+
+
+def _carries_sound(target: str | Path) -> bool:
+    name = str(target)
+    is_y4m = name == STANDARD_OUTPUT or name.lower().endswith(".y4m")
+    return not is_y4m and image_pattern(name) is None
+
+
+def _warn_of_other_model(stream_model: bytes, settings: DecoderSettings) -> None:
+    if settings.steps and stream_model not in (bytes(4), model_id(settings.backend)):
+        _log.warning(
+            "the stream was made for other weights of the refiner (%s): pictures may differ from the encoder's",
+            stream_model.hex(),
+        )
+
+
+def _refuse_same(source: str | Path, target: str | Path) -> None:
+    if STANDARD_INPUT in (str(source), str(target)):
+        return
+    if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
+        raise ConfigError(f"{target} is the source itself: choose another name for the output")

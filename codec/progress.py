@@ -1,0 +1,88 @@
+"""What the command line says while it works: a line with the time left, or JSON objects, or nothing."""
+
+import json
+import sys
+from time import monotonic
+from typing import TextIO
+
+from gsvc.codec.files import Progress
+
+_LINE_SECONDS = 0.1
+_JSON_SECONDS = 0.5
+
+
+def seconds_left(done: int, total: int | None, elapsed: float) -> float | None:
+    """Time left at the pace so far; None when it cannot be known."""
+    if not done or total is None:
+        return None
+    return elapsed * max(0, total - done) / done
+
+
+class ProgressLine:
+    """One line on a terminal, written over and over, and taken away at the end."""
+
+    def __init__(self, file: TextIO, verb: str) -> None:
+        self._file, self._verb = file, verb
+        self._began = monotonic()
+        self._shown: float | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        now = monotonic()
+        if self._shown is not None and now - self._shown < _LINE_SECONDS:
+            return
+        self._shown = now
+        self._file.write(f"\r\x1b[K{self._text(progress, now - self._began)}")
+        self._file.flush()
+
+    def clear(self) -> None:
+        """Leave the line empty for what comes after."""
+        if self._shown is not None:
+            self._file.write("\r\x1b[K")
+            self._file.flush()
+
+    def _text(self, progress: Progress, elapsed: float) -> str:
+        of = "" if progress.total is None else f"/{progress.total}"
+        rate = progress.frames / elapsed if elapsed > 0 else 0.0
+        text = f"{self._verb} frame {progress.frames}{of}, {rate:.1f} frames/s"
+        left = seconds_left(progress.frames, progress.total, elapsed)
+        if left is not None:
+            minutes, seconds = divmod(round(left), 60)
+            text += f", {minutes}:{seconds:02d} left"
+        return text
+
+
+class JsonLines:
+    """One JSON object a line, each written out at once."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._began = monotonic()
+        self._shown: float | None = None
+        self.is_stderr = file is sys.stderr
+
+    def __call__(self, progress: Progress) -> None:
+        now = monotonic()
+        if self._shown is not None and now - self._shown < _JSON_SECONDS:
+            return
+        self._shown = now
+        elapsed = now - self._began
+        self.put(
+            "progress",
+            frames=progress.frames,
+            total=progress.total,
+            size=progress.size,
+            elapsed=round(elapsed, 3),
+            left=seconds_left(progress.frames, progress.total, elapsed),
+        )
+
+    def put(self, kind: str, **values: object) -> None:
+        """Write one object; `kind` becomes its "type"."""
+        self._file.write(json.dumps({"type": kind, **values}) + "\n")
+        self._file.flush()
+
+
+def terminal_progress(verb: str) -> ProgressLine | None:
+    """A line on standard error if that is a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+    return ProgressLine(sys.stderr, verb)
