@@ -16,6 +16,7 @@ from gsvc.codec.color import yuv_from_rgb
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.obu import strip_temporal_unit
+from gsvc.encoders.scheduling import ordinary_priority
 
 MAX_CRF = 63
 
@@ -39,7 +40,9 @@ def encode_pictures(
     """
     if not 1 <= crf <= MAX_CRF:
         raise ConfigError(f"crf {crf} is out of range: 1 to {MAX_CRF}")
-    coder = _open_coder(size, crf, preset, color)
+    coder = _coder(size, crf, preset, color)
+    with ordinary_priority():
+        coder.open()
     packets = []
     for index, picture in enumerate(pictures):
         frame = yuv_from_rgb(_resize(picture, size), color, pixel_format="yuv420p")
@@ -52,7 +55,7 @@ def encode_pictures(
     return [strip_temporal_unit(bytes(packet)) for packet in packets]
 
 
-def _open_coder(size: tuple[int, int], crf: int, preset: int, color: Color) -> av.VideoCodecContext:
+def _coder(size: tuple[int, int], crf: int, preset: int, color: Color) -> av.VideoCodecContext:
     coder = av.CodecContext.create("libsvtav1", "w")
     assert isinstance(coder, av.VideoCodecContext)
     coder.width, coder.height = size

@@ -20,6 +20,7 @@ from av.codec.context import Flags
 from gsvc.codec.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Color, Picture
+from gsvc.encoders.scheduling import ordinary_priority
 
 BT709 = Color(primaries=1, transfer=1, matrix=1)
 RANDOM_ACCESS_SECONDS = 4
@@ -203,6 +204,8 @@ class _Coder:
         context.options = self.options
         if self.headers_once:
             context.flags |= Flags.global_header
+        with ordinary_priority():
+            context.open()
         packets = []
         for index, frame in enumerate(frames):
             picture = yuv_from_rgb(frame, BT709, self.pixel_format)

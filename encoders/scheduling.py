@@ -1,0 +1,33 @@
+"""Keeps SVT-AV1 from taking over the machine.
+
+Run by root (as in most containers), SVT-AV1 gives the thread that opens it, and every thread that it starts,
+real-time priority 99: nothing else on those cores runs until it is done, and the caller keeps the priority
+for the rest of its life.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+@contextmanager
+def ordinary_priority() -> Iterator[None]:
+    """Open an encoder inside this block: the calling and new threads then get the caller's old scheduling."""
+    if sys.platform != "linux":
+        yield
+        return
+    policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
+    before = _threads()
+    yield
+    if os.sched_getscheduler(0) == policy:
+        return
+    os.sched_setscheduler(0, policy, parameter)
+    for thread in _threads() - before:
+        # One that has ended meanwhile needs nothing.
+        with suppress(ProcessLookupError):
+            os.sched_setscheduler(thread, policy, parameter)
+
+
+def _threads() -> set[int]:
+    return {int(name) for name in os.listdir("/proc/self/task")}
