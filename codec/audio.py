@@ -1,14 +1,13 @@
 """Audio in a stream: runs of Opus packets (RFC 6716) as the payload of one gsvc packet.
 
-Layout, every number a varint (LEB128: seven bits a byte, least significant first):
+Layout, every number a varint (see `gsvc.codec.varint`):
 channels; packet duration / 120; pre-skip; pts, zigzag (0, -1, 1, -2, ... as 0, 1, 2, 3, ...);
 number of packets; each packet's length; then the packets' bytes.
 """
 
-from collections.abc import Iterator
-
 from gsvc.codec.errors import BitstreamError, ConfigError, LimitError, TruncatedStreamError
 from gsvc.codec.frames import AudioChunk
+from gsvc.codec.varint import read_varint, varint
 
 SAMPLE_RATE = 48_000
 """Opus times count in samples of 1/48000 s, whatever the source had."""
@@ -18,8 +17,7 @@ _LONGEST = 5760  # 120 ms
 _MAX_PACKETS = 4096
 _MAX_PACKET_BYTES = 1275 * 48
 _MAX_PRE_SKIP = 65_535
-_MAX_PTS = 1 << 48
-_MAX_VARINT_BYTES = 8
+_MAX_PTS = (1 << 34) - 1  # 99 hours: its zigzag still is a varint
 
 
 def packet_samples(packet: bytes) -> int:
@@ -55,19 +53,27 @@ def pack_audio(chunk: AudioChunk) -> bytes:
         len(chunk.packets),
         *map(len, chunk.packets),
     ]
-    return b"".join(map(_varint, numbers)) + b"".join(chunk.packets)
+    return b"".join(map(varint, numbers)) + b"".join(chunk.packets)
 
 
 def unpack_audio(data: bytes) -> AudioChunk:
     """Parse what `pack_audio` wrote. Raises BitstreamError (or its LimitError, TruncatedStreamError)."""
-    parser = _Parser(data)
-    channels, units, pre_skip, zigzag, count = (parser.varint() for _ in range(5))
+    position = 0
+
+    def take(size: int) -> bytes:
+        nonlocal position
+        if size > len(data) - position:
+            raise TruncatedStreamError("an audio packet ends early: the stream is damaged")
+        position += size
+        return data[position - size : position]
+
+    channels, units, pre_skip, zigzag, count = (read_varint(take) for _ in range(5))
     if count > _MAX_PACKETS:
-        raise LimitError(
-            f"{count} audio packets in one chunk, at most {_MAX_PACKETS} are permitted"
-        )
-    lengths = [parser.varint() for _ in range(count)]
-    packets = tuple(parser.take(lengths))
+        raise LimitError(f"{count} Opus packets in one chunk: at most {_MAX_PACKETS} are permitted")
+    lengths = [read_varint(take) for _ in range(count)]
+    packets = tuple(take(length) for length in lengths)
+    if position != len(data):
+        raise BitstreamError("an audio packet is longer than it says: the stream is damaged")
     pts = zigzag >> 1 if zigzag & 1 == 0 else -((zigzag + 1) >> 1)
     chunk = AudioChunk(pts, channels, units * _SHORTEST, pre_skip, packets)
     _check(chunk)
@@ -88,38 +94,3 @@ def _check(chunk: AudioChunk) -> None:
         raise LimitError(f"audio chunk beyond {_MAX_PACKETS} packets of {_MAX_PACKET_BYTES} bytes")
     if any(packet_samples(packet) != chunk.packet_samples for packet in chunk.packets):
         raise BitstreamError("an audio packet lasts longer or shorter than its chunk says")
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-class _Parser:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
-
-    def varint(self) -> int:
-        value = 0
-        for index in range(_MAX_VARINT_BYTES):
-            if self._position >= len(self._data):
-                raise TruncatedStreamError("an audio chunk is cut short: the stream is damaged")
-            byte = self._data[self._position]
-            self._position += 1
-            value |= (byte & 127) << 7 * index
-            if byte < 128:
-                return value
-        raise LimitError("a number in an audio chunk is too long: the stream is damaged")
-
-    def take(self, lengths: list[int]) -> Iterator[bytes]:
-        """The rest of the data in pieces of these lengths, which must fill it exactly."""
-        if sum(lengths) != len(self._data) - self._position:
-            raise TruncatedStreamError("an audio chunk has not the size it says: it is damaged")
-        for length in lengths:
-            yield self._data[self._position : self._position + length]
-            self._position += length

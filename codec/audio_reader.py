@@ -14,12 +14,14 @@ from av.container import InputContainer
 from numpy.typing import NDArray
 
 from gsvc.codec.audio import SAMPLE_RATE, packet_samples
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import ConfigError, MissingDependencyError
 from gsvc.codec.frames import AudioChunk
 from gsvc.codec.source import fraction, open_media
 
 Samples = NDArray[np.float32]
 """Planar audio, shape (channels, samples), nominally -1 to 1, 48000 samples a second."""
+
+OPUS_ENCODER = "libopus"
 
 _MIN_BITRATE, _MAX_BITRATE = 6_000, 510_000
 _MAX_MONO_BITRATE = 256_000
@@ -40,9 +42,9 @@ def check_bitrate(bitrate: int) -> None:
         )
 
 
-def opus_encoder_name() -> str:
-    """FFmpeg's libopus, or its own experimental encoder where libopus is not built in."""
-    return "libopus" if "libopus" in av.codecs_available else "opus"
+def has_opus_encoder() -> bool:
+    """Whether this FFmpeg has libopus (PyAV's wheels do)."""
+    return OPUS_ENCODER in av.codecs_available
 
 
 def encode_audio(
@@ -51,7 +53,7 @@ def encode_audio(
     """Opus chunks of about a second from the best audio stream, nothing where there is none.
 
     `origin` (seconds on the source's clock) becomes time 0; sound before it is dropped, sound after
-    `duration` seconds too. Gaps are filled with silence, damaged packets count as gaps.
+    `duration` seconds too. Raises MissingDependencyError where FFmpeg has no Opus encoder. Gaps are filled with silence, damaged packets count as gaps.
     """
     with open_media(source) as container:
         stream = container.streams.best("audio")
@@ -166,7 +168,7 @@ def _encode(
     begin = first[0]
     collector = _Collector(begin, encoder)
     for position, samples in _chain(first, pieces):
-        frame = _audio_frame(samples, layout, encoder.format.name)
+        frame = _audio_frame(samples, layout)
         frame.sample_rate = SAMPLE_RATE
         frame.pts, frame.time_base = position - begin, Fraction(1, SAMPLE_RATE)
         for packet in encoder.encode(frame):
@@ -184,30 +186,27 @@ def _chain(
 
 
 def _open_encoder(layout: str, bitrate: int) -> AudioCodecContext:
-    name = opus_encoder_name()
-    encoder = av.CodecContext.create(name, "w")
+    if not has_opus_encoder():
+        raise MissingDependencyError(
+            "FFmpeg here is built without libopus, so sound cannot be coded: leave it out "
+            "(--audio none) or install PyAV's own wheel: pip install --force-reinstall av"
+        )
+    encoder = av.CodecContext.create(OPUS_ENCODER, "w")
     assert isinstance(encoder, AudioCodecContext)
     encoder.sample_rate = SAMPLE_RATE
     encoder.layout = layout
+    encoder.format = "flt"
     encoder.time_base = Fraction(1, SAMPLE_RATE)
-    if name == "libopus":
-        encoder.format = "flt"
-        encoder.bit_rate = bitrate if layout == "stereo" else min(bitrate, _MAX_MONO_BITRATE)
-        frame_ms = "60" if bitrate < _LONG_PACKET_BITRATE else "20"
-        encoder.options = {"frame_duration": frame_ms, "vbr": "on"}
-    else:
-        encoder.format = "fltp"
-        encoder.bit_rate = bitrate if layout == "stereo" else min(bitrate, _MAX_MONO_BITRATE)
-        encoder.options = {"strict": "experimental"}
+    encoder.bit_rate = bitrate if layout == "stereo" else min(bitrate, _MAX_MONO_BITRATE)
+    frame_ms = "60" if bitrate < _LONG_PACKET_BITRATE else "20"
+    encoder.options = {"frame_duration": frame_ms, "vbr": "on"}
     encoder.open()
     return encoder
 
 
-def _audio_frame(samples: Samples, layout: str, sample_format: str) -> av.AudioFrame:
-    if sample_format == "flt":
-        interleaved = np.ascontiguousarray(samples.T).reshape(1, -1)
-        return av.AudioFrame.from_ndarray(interleaved, "flt", layout)
-    return av.AudioFrame.from_ndarray(np.ascontiguousarray(samples), "fltp", layout)
+def _audio_frame(samples: Samples, layout: str) -> av.AudioFrame:
+    interleaved = np.ascontiguousarray(samples.T).reshape(1, -1)
+    return av.AudioFrame.from_ndarray(interleaved, "flt", layout)
 
 
 class _Collector:

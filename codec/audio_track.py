@@ -13,7 +13,7 @@ from av.packet import Packet
 from av.stream import Stream
 
 from gsvc.codec.audio import SAMPLE_RATE
-from gsvc.codec.audio_reader import opus_encoder_name
+from gsvc.codec.audio_reader import OPUS_ENCODER, has_opus_encoder
 from gsvc.codec.frames import AudioChunk
 
 _TAKES_OPUS = {"mp4", "matroska", "webm", "nut"}
@@ -44,7 +44,7 @@ class AudioTrack:
     def _open(self) -> "Iterator[Packet[Stream]]":
         if not self._chunks:
             return iter(())
-        if self._container.format.name in _TAKES_OPUS:
+        if self._container.format.name in _TAKES_OPUS and has_opus_encoder():
             return _copied(_opus_stream(self._container, self._chunks[0]), self._chunks)
         stream = _coded_stream(self._container, self._chunks[0])
         if stream is None:
@@ -57,10 +57,9 @@ class AudioTrack:
 
 def _opus_stream(container: OutputContainer, chunk: AudioChunk) -> AudioStream:
     """A stream that is only muxed to: its encoder is opened for the parameters it leaves in the container."""
-    stream = container.add_stream(opus_encoder_name(), rate=SAMPLE_RATE)
+    stream = container.add_stream(OPUS_ENCODER, rate=SAMPLE_RATE)
     assert isinstance(stream, AudioStream)
     stream.codec_context.layout = _layout(chunk)
-    stream.codec_context.options = {"strict": "experimental"}
     stream.codec_context.open()
     stream.codec_context.extradata = _opus_head(chunk)
     return stream

@@ -24,7 +24,7 @@ _CODECS = {
     ".jpg": ("mjpeg", "yuvj444p"),
     ".jpeg": ("mjpeg", "yuvj444p"),
 }
-_JPEG_SCALE = 2 * 118  # quantiser 2 in FFmpeg's lambda units: the best its JPEG coder takes
+_JPEG_SCALE = 118  # quantiser 1 in FFmpeg's lambda units: the best there is
 _NUMBER = re.compile(r"%(?:0?\d+)?d")
 
 
@@ -91,6 +91,7 @@ class ImageWriter:
         coder.thread_count = 1  # one frame in, one image out
         if self._codec == "mjpeg":
             coder.color_range = 2
+            coder.qmin = 1
             coder.qscale, coder.global_quality = True, _JPEG_SCALE
         return coder
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import av
 
 from gsvc.codec.errors import InputError
+from gsvc.codec.orientation import Matrix, display_matrix
 from gsvc.codec.source import fraction, open_media, reason
 
 IMAGE_RATE = Fraction(25)
@@ -46,6 +47,10 @@ class ImageSource:
             frame = self._read(path)
             frame.pts = index
             yield path, frame
+
+    def matrix(self, frame: av.VideoFrame) -> Matrix | None:
+        """How this image is to be turned."""
+        return display_matrix(frame)
 
     def close(self) -> None:
         """Each image is closed as soon as it is read."""

@@ -11,6 +11,7 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from gsvc.codec.errors import InputError
+from gsvc.codec.orientation import Matrix, display_matrix
 from gsvc.codec.source import (
     STANDARD_INPUT,
     InputPipe,
@@ -39,6 +40,7 @@ class StreamSource:
         self.name = display_name(source)
         self._source = source
         self._reached = 0
+        self._matrices: dict[int, Matrix | None] = {}
         self._pipe = InputPipe() if str(source) == STANDARD_INPUT else None
         self._open()
         try:
@@ -52,7 +54,7 @@ class StreamSource:
         if start > 0 and self._pipe is None:
             target = round((self.start_time + start) / self.time_base)
             if self._seek(target):
-                frames = self._decode()
+                frames = self._decode(sought=True)
                 first = next(frames, None)
                 if first is not None and first[1].pts is not None and first[1].pts <= target:
                     yield first
@@ -62,6 +64,14 @@ class StreamSource:
             self.close()
             self._open()
         yield from self._decode()
+
+    def matrix(self, frame: av.VideoFrame) -> Matrix | None:
+        """How this frame is to be turned. Looked up once for each angle: PyAV keeps a frame whose side data
+        is read until the garbage collector runs."""
+        angle = frame.rotation
+        if angle not in self._matrices:
+            self._matrices[angle] = display_matrix(frame)
+        return self._matrices[angle]
 
     def close(self) -> None:
         self._container.close()
@@ -108,7 +118,7 @@ class StreamSource:
             return False
         return True
 
-    def _decode(self) -> Iterator[tuple[str, av.VideoFrame]]:
+    def _decode(self, sought: bool = False) -> Iterator[tuple[str, av.VideoFrame]]:
         """Decode on. Damage before the first frame is passed over (a recording that starts between two
         intra pictures) and so is damage to the last packet (a truncated file); between them it is an error."""
         self._reached = 0
@@ -126,7 +136,7 @@ class StreamSource:
             for frame in frames:
                 yield f"{self.name}, frame {self._reached}", frame
                 self._reached += 1
-        self._report_end(trouble)
+        self._report_end(trouble, sought)
 
     def _packets(self) -> "Iterator[Packet[VideoStream] | av.FFmpegError]":
         for _ in range(_MAX_READ_ERRORS):
@@ -141,15 +151,15 @@ class StreamSource:
                 raise InputError(f"{self.name}: {reason(error)}") from error
         raise InputError(f"{self.name}: FFmpeg finds no further frame in it: convert it first")
 
-    def _report_end(self, trouble: av.FFmpegError | None) -> None:
+    def _report_end(self, trouble: av.FFmpegError | None, sought: bool) -> None:
         if self._pipe is not None:
             self._pipe.check()
-        if self._reached == 0:
+        if self._reached == 0 and not sought:
             why = "" if trouble is None else f", FFmpeg says '{trouble.strerror}'"
             raise InputError(
                 f"{self.name}: not one frame could be decoded{why}: check that the file is whole"
             )
-        if trouble is not None:
+        if self._reached and trouble is not None:
             _log.warning("%s breaks off after frame %d: truncated", self.name, self._reached - 1)
 
     def _damaged(self, error: av.FFmpegError) -> InputError:

@@ -13,7 +13,7 @@ from gsvc.codec.audio_reader import check_bitrate, encode_audio
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import AudioChunk, Frame, Picture, VideoFormat
 from gsvc.codec.images import ImageSource, is_glob
-from gsvc.codec.orientation import display_matrix, oriented, swaps_sides
+from gsvc.codec.orientation import Matrix, oriented, swaps_sides
 from gsvc.codec.source import STANDARD_INPUT
 from gsvc.codec.source_picture import rgb_picture, source_color
 from gsvc.codec.stream_source import StreamSource
@@ -34,6 +34,7 @@ class Source(Protocol):
     frame_count: int | None
 
     def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]: ...
+    def matrix(self, frame: av.VideoFrame) -> Matrix | None: ...
     def close(self) -> None: ...
 
 
@@ -102,7 +103,7 @@ class VideoReader:
                 f"{self._source.name}: ends before {float(self._start):g} s: choose an earlier start"
             )
         label, frame, pts = item
-        picture = oriented(rgb_picture(frame, label), display_matrix(frame))
+        picture = oriented(rgb_picture(frame, label), self._source.matrix(frame))
         self.origin = pts * self._clock.time_base
         self.format = self._format_of(frame, picture)
         self.frame_count = self._expected_count()
@@ -115,7 +116,7 @@ class VideoReader:
             height=picture.shape[0],
             time_base=self._clock.time_base,
             frame_rate=self._source.frame_rate,
-            pixel_aspect=1 / aspect if swaps_sides(display_matrix(frame)) else aspect,
+            pixel_aspect=1 / aspect if swaps_sides(self._source.matrix(frame)) else aspect,
             color=source_color(frame),
         )
 
@@ -128,7 +129,7 @@ class VideoReader:
         return rest if self._limit is None else min(rest, self._limit)
 
     def _picture(self, label: str, frame: av.VideoFrame) -> Picture:
-        picture = oriented(rgb_picture(frame, label), display_matrix(frame))
+        picture = oriented(rgb_picture(frame, label), self._source.matrix(frame))
         height, width = picture.shape[:2]
         wanted = self.format
         if (width, height) != (wanted.width, wanted.height):
