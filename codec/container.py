@@ -7,7 +7,7 @@ from gsvc.codec.errors import BitstreamError
 from gsvc.codec.header import HEADER_BYTES, Header
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.packet import Packet, PacketType, read_packet
-from gsvc.codec.varint import read_varint
+from gsvc.codec.varint import Cutter, read_varint
 
 
 class StreamWriter:
@@ -44,20 +44,21 @@ class StreamReader:
         time, pictures = 0, 0
         while True:
             packet = read_packet(self._read, time, self._limits)
+            is_picture = packet.type in (PacketType.INTRA, PacketType.INTER)
+            if is_picture == (packet.time == time):
+                raise BitstreamError(
+                    f"the packet after frame {time} has no valid time: the stream is damaged"
+                )
             time = packet.time
+            pictures += is_picture
             if packet.type == PacketType.END:
                 self._check_end(packet, pictures)
                 yield packet
                 return
-            pictures += packet.type in (PacketType.INTRA, PacketType.INTER)
             yield packet
 
     def _check_end(self, packet: Packet, pictures: int) -> None:
-        payload = iter(packet.payload)
-        try:
-            declared = read_varint(lambda _: bytes([next(payload)]))
-        except StopIteration as error:
-            raise BitstreamError("the end packet is empty: the stream is damaged") from error
+        declared = read_varint(Cutter(packet.payload).take)
         if declared != pictures:
             raise BitstreamError(
                 f"the stream has {pictures} pictures, its end says {declared}: packets were lost"
@@ -66,10 +67,10 @@ class StreamReader:
             raise BitstreamError("there are bytes after the end of the stream: cut them off")
 
     def _read(self, count: int) -> bytes:
-        data = b""
+        data = bytearray()
         while len(data) < count:
             part = self._file.read(count - len(data))
             if not part:
                 break
             data += part
-        return data
+        return bytes(data)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from gsvc.codec.errors import BitstreamError, ConfigError
+from gsvc.codec.errors import BitstreamError, ConfigError, LimitError, VersionError
 from gsvc.codec.frames import Frame, Picture
 from gsvc.codec.header import Header
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
@@ -56,49 +56,53 @@ class ScaffoldParser:
     """Reads the scaffold out of picture packets, bit-exactly and without decoding a picture."""
 
     def __init__(
-        self, header: Header, limits: Limits = DEFAULT_LIMITS, trace: Trace | None = None
+        self,
+        header: Header,
+        limits: Limits = DEFAULT_LIMITS,
+        trace: Trace | None = None,
+        *,
+        start: int = 0,
     ) -> None:
+        """`start`: time of the packet before the first one to be parsed, which is an INTRA packet."""
         self._header = header
         self._limits = limits
         self._trace = trace
         self._geometry = Geometry(header.format.width, header.format.height)
         self._group: tuple[Reader, Prediction, int, int] | None = None
-        self._time = 0
+        self._time = start
 
     def parse(self, packet: Packet) -> tuple[ScaffoldPacket, dict[str, float]]:
         """Parse an INTRA or INTER packet; also gives the bits it spent, by layer."""
         length = packet.time - self._time
         self._time = packet.time
         if not 1 <= length <= self._limits.interval:
-            raise BitstreamError(
-                f"a packet of {length} frames: 1 to {self._limits.interval} can be"
-            )
+            raise LimitError(f"a packet of {length} frames: 1 to {self._limits.interval} can be")
         scaffold, unit = split_payload(packet.payload)
         is_intra = packet.type == PacketType.INTRA
+        group, self._group = self._group, None  # Damage ends the group.
         if is_intra:
-            reader, prediction = Reader(self._trace), Prediction(self._header.frame_ticks)
+            reader = Reader(self._trace)
             reader.start(scaffold)
             crf, eighths = code_picture(reader, None, None)
-            self._group = reader, prediction, crf, eighths
-        elif self._group is None:
-            raise BitstreamError("the stream does not begin with an intra picture")
+            group = reader, Prediction(self._header.frame_ticks), crf, eighths
+        elif group is None:
+            raise BitstreamError("a picture lacks the intra picture it builds on: begin at one")
         else:
-            reader, prediction, crf, eighths = self._group
-            reader.bits.clear()
-            reader.start(scaffold)
+            group[0].bits.clear()
+            group[0].start(scaffold)
+        reader, prediction, crf, eighths = group
         interval = code_interval(
-            reader,
-            prediction,
-            self._geometry,
-            self._header.tools,
-            length,
-            None,
+            reader, prediction, self._geometry, self._header.tools, length, None
         )
+        self._group = group
         return ScaffoldPacket(is_intra, crf, eighths, interval, unit), dict(reader.bits)
 
 
 class Decoder:
     """Decodes one stream: `push` every packet in order, frames come back as soon as they can be made.
+
+    To join a stream at a later group, push from its INTRA packet on, with `start` the time of the packet
+    before; frames between that packet and the intra picture cannot be made and are left out.
 
     Raises BitstreamError for packets that are not valid, and when made: ConfigError, DeviceError or
     MissingModelError if the refiner cannot be had.
@@ -109,10 +113,12 @@ class Decoder:
         header: Header,
         settings: DecoderSettings | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        *,
+        start: int = 0,
     ) -> None:
         settings = settings or DecoderSettings()
         if header.motion_estimator not in ESTIMATORS:
-            raise BitstreamError(
+            raise VersionError(
                 f"motion estimator {header.motion_estimator} is not known: install a newer gsvc"
             )
         self._header = header
@@ -123,12 +129,14 @@ class Decoder:
             from gsvc.decoders.refiner import load_refiner
 
             self._refiner = load_refiner(settings.backend, settings.device)
-        self._parser = ScaffoldParser(header, limits)
+        self._parser = ScaffoldParser(header, limits, start=start)
         self._size = header.format.width, header.format.height
         self._pictures: PictureDecoder | None = None
         self._last_key: Picture | None = None
         self._closing: Sample | None = None
-        self._clock = -nominal_time(1, header.frame_ticks)
+        self._joins = start > 0
+        ticks = header.frame_ticks
+        self._clock = nominal_time(start, ticks) - nominal_time(1, ticks)
 
     def push(self, packet: Packet) -> Iterator[Frame]:
         """Decode one packet; the frames it completes, in order. Other packets than pictures give none.
@@ -144,17 +152,19 @@ class Decoder:
         coded_size = Geometry(*self._size).coded_size(parsed.eighths)
         picture = self._pictures.decode(parsed.unit, coded_size)
         times = [self._clock + t for t in accumulate(parsed.interval.ticks)]
-        renderings = self._render(parsed, picture)
         self._clock = times[-1]
+        if self._last_key is None and len(times) > 1:
+            if not self._joins:
+                raise BitstreamError("the stream does not begin with a key picture: it is damaged")
+            del times[:-1]
+        renderings = self._render(parsed, picture)
         for pts, pixels in zip(times, self._refine(renderings), strict=True):
             yield Frame(pixels, pts)
         self._last_key, self._closing = picture, parsed.interval.closing_sample
 
     def _render(self, parsed: ScaffoldPacket, picture: Picture) -> Iterator[Rendering]:
         interval, quantizer = parsed.interval, parsed.crf / 63
-        if interval.length > 1:
-            if self._last_key is None:
-                raise BitstreamError("the stream does not begin with a key picture")
+        if interval.length > 1 and self._last_key is not None:
             renderer = IntervalRenderer(
                 self._last_key,
                 picture,

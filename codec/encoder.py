@@ -7,6 +7,7 @@ from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.header import Header, storable_format
 from gsvc.codec.levels import GROUP_SECONDS, LEVELS
+from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.payload import join_payload
 from gsvc.codec.scaffold import Geometry, Interval, Sample
@@ -15,7 +16,7 @@ from gsvc.codec.syntax import Writer
 from gsvc.codec.timing import nominal_time
 from gsvc.codec.varint import varint
 from gsvc.decoders.pictures import PictureDecoder
-from gsvc.encoders.pictures import encode_pictures
+from gsvc.encoders.pictures import can_code, encode_pictures
 from gsvc.encoders.placement import CutDetector, place_key_pictures
 from gsvc.encoders.rate import RateControl
 from gsvc.encoders.scaffold import ScaffoldExtractor
@@ -74,6 +75,7 @@ class Encoder:
     ) -> None:
         settings = settings or EncoderSettings()
         video = storable_format(video)
+        _check_size(video)
         level = settings.chosen_level(video)
         self.header = Header(
             format=video,
@@ -120,7 +122,8 @@ class Encoder:
         return [*packets, end]
 
     def _frames_of(self, seconds: float) -> int:
-        return max(1, round(seconds * self.header.format.frame_rate))
+        frames = round(seconds * self.header.format.frame_rate)
+        return min(max(1, frames), DEFAULT_LIMITS.interval)
 
     def _encode_group(self, frames: Sequence[Frame], *, open_ended: bool) -> list[Packet]:
         """Encode a group. Open-ended: the last frame is the next group's intra picture, not ours."""
@@ -162,7 +165,7 @@ class Encoder:
         decoder = PictureDecoder((geometry.width, geometry.height), self.header.format.color)
         writer, prediction = Writer(), Prediction(self.header.frame_ticks)
         code_picture(writer, crf, eighths)
-        packets = []
+        packets: list[Packet] = []
         start = 0
         for key, unit in zip(keys, units, strict=True):
             covered = (
@@ -208,3 +211,16 @@ class Encoder:
             ticks.append(frame.pts - self._clock)
             self._clock = frame.pts
         return tuple(ticks)
+
+
+def _check_size(video: VideoFormat) -> None:
+    width, height, limits = video.width, video.height, DEFAULT_LIMITS
+    if width * height > limits.pixels or max(width, height) > limits.side:
+        raise ConfigError(
+            f"pictures of {width}x{height}: at most {limits.pixels} pixels and {limits.side} a side can be "
+            "coded, shrink the video"
+        )
+    if not can_code(Geometry(width, height).coded_size(8)):
+        raise ConfigError(
+            f"pictures of {width}x{height} are too small or thin: make both sides at least 32"
+        )

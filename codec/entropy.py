@@ -76,15 +76,13 @@ class RangeWriter:
         The reader takes what is missing at the end as zeros, so the number with most zeros is chosen.
         """
         whole_words, (low, size) = self._coder.pos()
-        words = self._coder.get_compressed()[:whole_words]
+        words = self._coder.get_compressed()[:whole_words].astype(">u4").tobytes()
         # constriction has already carried into these words if its own choice of an end did.
         if low + _WORD - 1 >= _WORD**2:
             low -= _WORD**2
-        low += int.from_bytes(words.astype(">u4").tobytes(), "big") * _WORD**2
-        for zeros in range(64, -1, -8):
-            end = -(-low >> zeros) << zeros
-            if end < low + size:
-                break
+        low += int.from_bytes(words, "big") * _WORD**2
+        ends = (-(-low >> zeros) << zeros for zeros in range(64, -1, -8))
+        end: int = next(end for end in ends if end < low + size)
         return end.to_bytes(4 * whole_words + 8, "big").rstrip(b"\0")
 
 

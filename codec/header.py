@@ -104,7 +104,7 @@ class Header:
                 raise ConfigError(f"{name} {values[name]} is out of range: 0 to {(1 << bits) - 1}")
             packed = packed << bits | values[name]
         body = MAGIC + bytes([VERSION]) + packed.to_bytes(_FIELD_BITS // 8, "big")
-        return body + crc32c(body).to_bytes(4, "little")
+        return bytes(body + crc32c(body).to_bytes(4, "little"))
 
     @classmethod
     def from_bytes(cls, data: bytes, limits: Limits = DEFAULT_LIMITS) -> "Header":
@@ -136,10 +136,11 @@ class Header:
         for name in positive:
             if not values[name]:
                 raise BitstreamError(f"the header's {name} is zero: the stream is not valid")
-        if values["width"] * values["height"] > limits.pixels:
+        width, height = values["width"], values["height"]
+        if width * height > limits.pixels or max(width, height) > limits.side:
             raise LimitError(
-                f"pictures of {values['width']}x{values['height']} exceed the limit of "
-                f"{limits.pixels} pixels"
+                f"pictures of {width}x{height} exceed the limit of {limits.pixels} pixels or "
+                f"{limits.side} a side"
             )
         time_base = Fraction(values["time_base_num"], values["time_base_den"])
         ticks = Fraction(values["frame_ticks_num"], values["frame_ticks_den"])

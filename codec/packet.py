@@ -1,7 +1,7 @@
 """Packets: a tag, a time, a payload and a checksum; at most 8 bytes beside the payload up to 128 KiB.
 
     tag      varint   length of the payload << 4 | type
-    time     varint   frames since the packet before (frame index of the last frame the packet completes)
+    time     varint   frames that the packet completes: at least 1 for a picture, 0 for any other packet
     payload  length bytes
     crc      4 bytes  CRC-32C (RFC 3720) of everything above, little-endian
 
@@ -37,7 +37,7 @@ class PacketType(IntEnum):
 
 @dataclass(frozen=True)
 class Packet:
-    """One packet. `time` is the index of the frame it completes; `type` may be an unknown optional number."""
+    """One packet. `time`: frames complete after it; `type` may be an unknown optional number."""
 
     type: int
     time: int
@@ -50,7 +50,7 @@ class Packet:
         """Serialise after a packet at `previous_time`."""
         body = varint(len(self.payload) << 4 | self.type) + varint(self.time - previous_time)
         body += self.payload
-        return body + crc32c(body).to_bytes(4, "little")
+        return bytes(body + crc32c(body).to_bytes(4, "little"))
 
 
 Read = Callable[[int], bytes]
@@ -64,7 +64,9 @@ def read_packet(read: Read, previous_time: int, limits: Limits = DEFAULT_LIMITS)
     def take(count: int) -> bytes:
         data = read(count)
         if len(data) < count:
-            raise TruncatedStreamError("the stream ends early: its tail is missing, copy the file again")
+            raise TruncatedStreamError(
+                "the stream ends early: its tail is missing, copy the file again"
+            )
         head.extend(data)
         return data
 

@@ -212,9 +212,9 @@ def _code_label(
         context = (above == before) | (above == above_right) << 1
         if coder.code("labels.above", None if target is None else int(target == above), context):
             return above
-    if before not in (left, above):
-        if coder.code("labels.before", None if target is None else int(target == before)):
-            return before
+    is_before = None if target is None else int(target == before)
+    if before not in (left, above) and coder.code("labels.before", is_before):
+        return before
     return coder.code("labels.value", target)
 
 

@@ -16,8 +16,9 @@ class FrameClock:
     """
 
     def __init__(self, frame_ticks: Fraction) -> None:
-        self._step = 2 * frame_ticks.numerator
-        self._half = frame_ticks.denominator
+        self._step: int = 2 * frame_ticks.numerator
+        self._half: int = frame_ticks.denominator
+        self._low = self._ideal = self._high = 0
         self._restart()
 
     def predict(self) -> int:

@@ -25,3 +25,22 @@ def read_varint(take: Callable[[int], bytes]) -> int:
         if byte < 128:
             return value
     raise BitstreamError("a varint has more than 5 bytes: the stream is damaged")
+
+
+class Cutter:
+    """Cuts pieces off the front of `data`."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def take(self, count: int) -> bytes:
+        """The next `count` bytes. Raises BitstreamError beyond the end."""
+        if count > len(self._data) - self._position:
+            raise BitstreamError("a packet is shorter than it says: the stream is damaged")
+        self._position += count
+        return self._data[self._position - count : self._position]
+
+    def rest(self) -> bytes:
+        """All that is left."""
+        return self.take(len(self._data) - self._position)

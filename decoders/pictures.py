@@ -21,7 +21,9 @@ class PictureDecoder:
         self._color = color
         self._decoder = av.CodecContext.create("libdav1d", "r")
         # One frame in, one frame out: with frame threads dav1d would hold pictures back.
-        self._decoder.options = {"max_frame_delay": "1"}
+        # The pixel limit keeps a damaged sequence header from claiming memory.
+        limit = (size[0] + 1) * (size[1] + 1)
+        self._decoder.options = {"max_frame_delay": "1", "max_pixels": str(limit)}
         self._decoder.thread_count = 1
 
     def decode(self, unit: bytes, coded_size: tuple[int, int]) -> Picture:

@@ -24,6 +24,11 @@ MAX_CRF = 63
 os.environ.setdefault("SVT_LOG", "1")
 
 
+def can_code(size: tuple[int, int]) -> bool:
+    """Whether SVT-AV1 takes pictures of this (width, height): long thin ones make it hang (seen in 3.1)."""
+    return min(size) >= 4 and (min(size) >= 32 or max(size) <= 64)
+
+
 def encode_pictures(
     pictures: Sequence[Picture],
     *,
@@ -40,6 +45,10 @@ def encode_pictures(
     """
     if not 1 <= crf <= MAX_CRF:
         raise ConfigError(f"crf {crf} is out of range: 1 to {MAX_CRF}")
+    if not can_code(size):
+        raise ConfigError(
+            f"pictures of {size[0]}x{size[1]} are too small or thin: enlarge the video"
+        )
     coder = _coder(size, crf, preset, color)
     with ordinary_priority():
         coder.open()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from gsvc.codec.levels import Level
 from gsvc.codec.scaffold import Geometry
+from gsvc.encoders.pictures import can_code
 
 _MOST_CRF = 63
 _LEAST_CRF = 20
@@ -19,6 +20,7 @@ class RateControl:
     def __init__(self, level: Level, target_bpp: float | None, geometry: Geometry) -> None:
         self._level = level
         self._pixels = geometry.width * geometry.height
+        self._smallest = _HALF if can_code(geometry.coded_size(_HALF)) else 8
         self._target = target_bpp
         self._debt = 0.0
         self._budget = 0.0
@@ -30,14 +32,14 @@ class RateControl:
 
         Returns crf, eighths and the units. Without a target these are the level's.
         """
-        crf, eighths = self._level.crf, self._level.eighths
+        crf, eighths = self._level.crf, max(self._level.eighths, self._smallest)
         if self._target is None:
             return crf, eighths, encode(crf, eighths)
         self._budget = self._target * self._pixels * frames / 8
         goal = max(0.3 * self._budget, self._budget - self._debt) * (1 - self._share)
         units = encode(_MOST_CRF, eighths)
-        if _size(units) > goal and eighths > _HALF:
-            eighths = _HALF
+        if _size(units) > goal and eighths > self._smallest:
+            eighths = self._smallest
             units = encode(_MOST_CRF, eighths)
         crf = _MOST_CRF
         # Size falls with crf: bisect, and keep the trial nearest to the goal.
