@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.header import Header, storable_format
 from gsvc.codec.levels import GROUP_SECONDS, LEVELS
@@ -216,11 +216,11 @@ class Encoder:
 def _check_size(video: VideoFormat) -> None:
     width, height, limits = video.width, video.height, DEFAULT_LIMITS
     if width * height > limits.pixels or max(width, height) > limits.side:
-        raise ConfigError(
+        raise InputError(
             f"pictures of {width}x{height}: at most {limits.pixels} pixels and {limits.side} a side can be "
             "coded, shrink the video"
         )
     if not can_code(Geometry(width, height).coded_size(8)):
-        raise ConfigError(
+        raise InputError(
             f"pictures of {width}x{height} are too small or thin: make both sides at least 32"
         )

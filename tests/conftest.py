@@ -1,0 +1,117 @@
+"""What several tests start from: a tiny real video with sound, its stream, and the command as users run it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from av.audio.stream import AudioStream
+from av.video.stream import VideoStream
+
+import gsvc
+
+Result = subprocess.CompletedProcess[bytes]
+Gsvc = Callable[..., Result]
+
+RATE = 25
+SIZE = 64, 48
+
+
+def _moving_pictures(count: int, size: tuple[int, int] = SIZE) -> list[gsvc.Picture]:
+    """Soft coloured patches that drift two pixels a frame over a still background."""
+    width, height = size
+    rng = np.random.default_rng(7)
+    y, x = np.mgrid[:height, :width]
+    still = np.stack([40 + 100 * x / width, 60 + 90 * y / height, 90 + 0 * x], axis=2)
+    patches = [
+        (rng.uniform(0, width), rng.uniform(0, height), rng.integers(0, 255, 3)) for _ in "abc"
+    ]
+    pictures = []
+    for index in range(count):
+        picture = still.copy()
+        for px, py, color in patches:
+            near = ((x - (px + 2 * index) % width) ** 2 + (y - py) ** 2) < (height / 5) ** 2
+            picture[near] = color
+        pictures.append(picture.astype(np.uint8))
+    return pictures
+
+
+def _write_video(
+    path: Path, pictures: list[gsvc.Picture], *, rate: int = RATE, sound: float = 0.0
+) -> Path:
+    """Pictures as H.264 with a tone of `sound` seconds."""
+    with av.open(path, "w") as container:
+        video = container.add_stream("libx264", rate=rate, options={"crf": "18"})
+        assert isinstance(video, VideoStream)
+        video.height, video.width = pictures[0].shape[:2]
+        video.pix_fmt = "yuv420p" if not (video.width % 2 or video.height % 2) else "yuv444p"
+        audio = container.add_stream("aac", rate=48_000, layout="mono") if sound else None
+        for index, picture in enumerate(pictures):
+            frame = av.VideoFrame.from_ndarray(picture, "rgb24")
+            frame.pts, frame.time_base = index, Fraction(1, rate)
+            container.mux(video.encode(frame))
+        container.mux(video.encode(None))
+        if audio is not None:
+            assert isinstance(audio, AudioStream)
+            tone = 0.3 * np.sin(2 * np.pi * 440 * np.arange(round(sound * 48_000)) / 48_000)
+            samples = av.AudioFrame.from_ndarray(tone.astype(np.float32)[None], "fltp", "mono")
+            samples.sample_rate, samples.pts = 48_000, 0
+            container.mux(audio.encode(samples))
+            container.mux(audio.encode(None))
+    return path
+
+
+@pytest.fixture(scope="session")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """64x48, 20 frames at 25 a second, 0.8 s of sound."""
+    return _write_video(
+        tmp_path_factory.mktemp("clip") / "clip.mp4", _moving_pictures(20), sound=0.8
+    )
+
+
+@pytest.fixture(scope="session")
+def moving_pictures() -> Callable[..., list[gsvc.Picture]]:
+    """Makes pictures: a count, and a (width, height) if not 64x48."""
+    return _moving_pictures
+
+
+@pytest.fixture(scope="session")
+def write_video() -> Callable[..., Path]:
+    """Writes pictures to a path as H.264; keywords `rate` and `sound`, in seconds."""
+    return _write_video
+
+
+@pytest.fixture(scope="session")
+def bare_settings() -> gsvc.EncoderSettings:
+    """Level 1 without the layers that need downloaded models, coded fast."""
+    return gsvc.EncoderSettings(level=1, tools=gsvc.Tools(False, False, True), preset=10)
+
+
+@pytest.fixture(scope="session")
+def stream(
+    clip: Path, bare_settings: gsvc.EncoderSettings, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """`clip`, encoded with `bare_settings`."""
+    target = tmp_path_factory.mktemp("stream") / "clip.gsv"
+    gsvc.encode(clip, target, settings=bare_settings)
+    return target
+
+
+@pytest.fixture(scope="session")
+def run_gsvc() -> Gsvc:
+    """Runs the command in a process of its own; keywords go to `subprocess.run`, `env` adds variables."""
+
+    def run(*arguments: object, env: dict[str, str] | None = None, **options: object) -> Result:
+        options = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": 300, **options}
+        if "input" in options:
+            del options["stdin"]
+        script = Path(sys.executable).with_name("gsvc")
+        command = [str(script), *map(str, arguments)]
+        return subprocess.run(command, check=False, env={**os.environ, **(env or {})}, **options)  # type: ignore[call-overload,no-any-return]
+
+    return run
