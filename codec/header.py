@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import floor
 
 from google_crc32c import value as crc32c
 
@@ -169,12 +170,15 @@ class Header:
 
 def storable_format(video: VideoFormat) -> VideoFormat:
     """`video` with its rationals rounded to what the header's fields hold (far below a frame's duration)."""
-    ticks = (1 / (video.frame_rate * video.time_base)).limit_denominator(4095)
-    if not 0 < ticks < 1 << 20 or video.time_base.denominator >= 1 << 20:
+    if video.time_base.numerator >= 1 << 16 or video.time_base.denominator >= 1 << 20:
         raise ConfigError(
-            f"time base {video.time_base} with {float(video.frame_rate):g} frames a second does not "
-            "fit the stream: resample the video to an ordinary rate first"
+            f"time base {video.time_base} does not fit the stream: resample the video to an "
+            "ordinary rate first"
         )
+    most = (1 << 20) - 1
+    # A nominal rate out of range is brought into it: the frames' own times stay exact.
+    ticks = min(max(1 / (video.frame_rate * video.time_base), Fraction(1, 4095)), Fraction(most))
+    ticks = ticks.limit_denominator(max(1, min(4095, floor(most / ticks))))
     aspect = video.pixel_aspect.limit_denominator(255)
     if not 0 < aspect.numerator < 256:
         aspect = Fraction(1)

@@ -1,0 +1,93 @@
+"""Whole streams of bytes: packets in order, the end checked, damage anywhere noticed."""
+
+import io
+from fractions import Fraction
+
+import pytest
+
+from gsvc.codec.container import StreamReader, StreamWriter
+from gsvc.codec.errors import BitstreamError, TruncatedStreamError
+from gsvc.codec.frames import VideoFormat
+from gsvc.codec.header import HEADER_BYTES, Header
+from gsvc.codec.packet import Packet, PacketType
+from gsvc.codec.varint import varint
+
+HEADER = Header(VideoFormat(64, 48, Fraction(1, 25), Fraction(25)), 1)
+PACKETS = [
+    Packet(PacketType.INTRA, 1, b"intra"),
+    Packet(PacketType.AUDIO, 1, b"sound"),
+    Packet(PacketType.INTER, 9, b"inter" * 40),
+    Packet(14, 9, b"something new"),
+    Packet(PacketType.END, 9, varint(2)),
+]
+
+
+def stream(packets: list[Packet]) -> bytes:
+    file = io.BytesIO()
+    writer = StreamWriter(file, HEADER)
+    for packet in packets:
+        writer.write(packet)
+    assert writer.bytes_written == len(file.getvalue())
+    return file.getvalue()
+
+
+def read(data: bytes) -> list[Packet]:
+    return list(StreamReader(io.BytesIO(data)))
+
+
+class Trickle(io.BytesIO):
+    """A pipe that gives a few bytes at a time."""
+
+    def read(self, count: int | None = -1) -> bytes:
+        return super().read(min(count or 0, 3))
+
+
+def test_packets_come_back() -> None:
+    reader = StreamReader(io.BytesIO(stream(PACKETS)))
+    assert reader.header == HEADER
+    assert list(reader) == PACKETS
+
+
+def test_pipes_may_give_short_reads() -> None:
+    assert list(StreamReader(Trickle(stream(PACKETS)))) == PACKETS
+
+
+def test_every_flipped_bit_is_noticed() -> None:
+    data = stream(PACKETS)
+    for bit in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(BitstreamError):
+            read(bytes(damaged))
+
+
+def test_every_missing_tail_is_noticed() -> None:
+    data = stream(PACKETS)
+    for size in range(len(data)):
+        with pytest.raises(TruncatedStreamError):
+            read(data[:size])
+
+
+@pytest.mark.parametrize(
+    ("packets", "message"),
+    [
+        ([PACKETS[0], PACKETS[1], PACKETS[4]], "no valid time"),
+        ([*PACKETS[:2], Packet(PacketType.END, 1, varint(2))], "packets were lost"),
+        ([PACKETS[0], Packet(PacketType.END, 1, b"")], "shorter"),
+        ([PACKETS[0], Packet(PacketType.INTER, 1, b"no frame")], "no valid time"),
+        ([PACKETS[0], Packet(PacketType.AUDIO, 3, b"late")], "no valid time"),
+    ],
+)
+def test_packets_that_make_no_stream_are_refused(packets: list[Packet], message: str) -> None:
+    with pytest.raises(BitstreamError, match=message):
+        read(stream(packets))
+
+
+def test_bytes_after_the_end_are_refused() -> None:
+    with pytest.raises(BitstreamError, match="after the end"):
+        read(stream(PACKETS) + b"\0")
+
+
+def test_a_header_alone_is_truncated() -> None:
+    with pytest.raises(TruncatedStreamError):
+        read(stream([])[:HEADER_BYTES])

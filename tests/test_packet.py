@@ -1,0 +1,106 @@
+"""Packets, varints and payloads: framing that notices damage and never reads past its data."""
+
+import io
+import random
+
+import pytest
+from google_crc32c import value as crc32c
+
+from gsvc.codec.errors import (
+    BitstreamError,
+    ChecksumError,
+    LimitError,
+    TruncatedStreamError,
+    VersionError,
+)
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.packet import Packet, PacketType, read_packet
+from gsvc.codec.payload import join_payload, split_payload
+from gsvc.codec.varint import Cutter, read_varint, varint
+
+
+def read(data: bytes, time: int = 0, limits: Limits = DEFAULT_LIMITS) -> Packet:
+    return read_packet(io.BytesIO(data).read, time, limits)
+
+
+@pytest.mark.parametrize("value", [0, 1, 127, 128, 16_383, 16_384, 2**28, 2**35 - 1])
+def test_varints_come_back(value: int) -> None:
+    data = varint(value)
+    assert len(data) == max(1, -(-value.bit_length() // 7))
+    assert read_varint(Cutter(data).take) == value
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", b"\xff\xff", b"\xff" * 5 + b"\0"])
+def test_bad_varints_are_refused(data: bytes) -> None:
+    with pytest.raises(BitstreamError):
+        read_varint(Cutter(data).take)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 1023, 1024, 70_000])
+@pytest.mark.parametrize("kind", [*PacketType, 15])
+def test_packets_come_back_with_little_overhead(kind: int, size: int) -> None:
+    packet = Packet(kind, 1234, random.Random(size).randbytes(size))
+    data = packet.to_bytes(1200)
+    assert read(data, 1200) == packet
+    assert len(data) - size <= 8
+
+
+def test_literal_bytes_stay() -> None:
+    data = Packet(PacketType.INTER, 131, b"scaffold and picture").to_bytes(1)
+    assert data.hex() == "c202" + "8201" + b"scaffold and picture".hex() + "6e6997bf"
+
+
+def test_every_flipped_bit_is_noticed() -> None:
+    data = Packet(PacketType.INTRA, 9, b"some payload of thirty bytes..").to_bytes(0)
+    for bit in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(BitstreamError):
+            read(bytes(damaged))
+
+
+def test_every_missing_tail_is_noticed() -> None:
+    data = Packet(PacketType.INTRA, 9, b"payload").to_bytes(0)
+    for size in range(len(data)):
+        with pytest.raises(TruncatedStreamError):
+            read(data[:size])
+
+
+def test_unknown_required_types_are_refused_and_optional_ones_kept() -> None:
+    with pytest.raises(VersionError, match="type 5"):
+        read(Packet(5, 1, b"").to_bytes(0))
+    assert read(Packet(13, 0, b"new").to_bytes(0)).payload == b"new"
+
+
+def test_limits_hold_before_anything_is_read() -> None:
+    def no_payload(count: int) -> bytes:
+        assert count < 100, "the payload must not be asked for"
+        return head.read(count)
+
+    head = io.BytesIO(varint(1 << 34) + varint(1))
+    with pytest.raises(LimitError, match="bytes"):
+        read_packet(no_payload, 0)
+    head = io.BytesIO(varint(0) + varint(1 << 34))
+    with pytest.raises(LimitError, match="frames"):
+        read_packet(no_payload, 0)
+    with pytest.raises(LimitError):
+        read(Packet(PacketType.INTRA, 1, bytes(9)).to_bytes(0), limits=Limits(packet_bytes=8))
+
+
+def test_checksum_covers_the_head() -> None:
+    body = varint(3 << 4 | PacketType.INTER) + varint(1) + b"abc"
+    other = varint(3 << 4 | PacketType.INTRA) + varint(1) + b"abc"
+    with pytest.raises(ChecksumError):
+        read(other + crc32c(body).to_bytes(4, "little"))
+
+
+@pytest.mark.parametrize("sizes", [(0, 0), (0, 5), (200, 0), (127, 3000)])
+def test_payloads_split_as_joined(sizes: tuple[int, int]) -> None:
+    scaffold, unit = bytes(sizes[0]), b"u" * sizes[1]
+    assert split_payload(join_payload(scaffold, unit)) == (scaffold, unit)
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x80", b"\x05abc", varint(1 << 34) + b"abc"])
+def test_payloads_that_do_not_add_up_are_refused(payload: bytes) -> None:
+    with pytest.raises(BitstreamError):
+        split_payload(payload)

@@ -1,0 +1,270 @@
+"""Scaffolds come back bit for bit: 200 random ones, hostile bytes, and those of real video."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from math import floor
+
+import numpy as np
+import pytest
+
+from gsvc.codec.errors import BitstreamError, ConfigError
+from gsvc.codec.limits import MAX_PEOPLE, MAX_POINT, MAX_SAMPLES, MAX_VECTOR
+from gsvc.codec.scaffold import (
+    MAX_LABEL,
+    POINTS,
+    Correction,
+    Geometry,
+    Interval,
+    Person,
+    Sample,
+)
+from gsvc.codec.scaffold_hash import scaffold_bytes, scaffold_hash
+from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval
+from gsvc.codec.syntax import Coder, Reader, Writer
+
+SIZES = [(16, 16), (17, 31), (64, 48), (176, 144), (333, 95), (96, 400), (512, 288)]
+TICKS = [Fraction(1), Fraction(1001, 30), Fraction(512), Fraction(3, 2), Fraction(1, 3)]
+TOOLS = [Tools(*on) for on in product((False, True), repeat=3)]
+Random = np.random.Generator
+
+
+class Crowd:
+    """Random people who enter, move, hide and leave."""
+
+    def __init__(self, rng: Random, geometry: Geometry, most: int) -> None:
+        self.rng, self.most = rng, most
+        self.reach = 4 * max(geometry.label_shape)
+        self.people: dict[int, Person] = {}
+
+    def step(self) -> tuple[Person, ...]:
+        rng = self.rng
+        for identity in list(self.people):
+            if rng.random() < 0.2:
+                del self.people[identity]
+        while len(self.people) < self.most and rng.random() < 0.5:
+            identity = int(rng.choice([k for k in range(MAX_PEOPLE) if k not in self.people]))
+            self.people[identity] = self._person(identity, rng.integers(0, self.reach, 2))
+        for identity, old in self.people.items():
+            self.people[identity] = self._person(identity, old.points.mean(0) + rng.integers(-9, 9))
+        order = rng.permutation(list(self.people))
+        return tuple(self.people[int(k)] for k in order)
+
+    def _person(self, identity: int, where: np.ndarray) -> Person:
+        rng = self.rng
+        spread = MAX_POINT if rng.random() < 0.1 else 20
+        points = np.clip(
+            where + rng.integers(-spread, spread + 1, (POINTS, 2)), -MAX_POINT, MAX_POINT
+        )
+        visible = rng.random(POINTS) < rng.choice([0.0, 0.5, 1.0])
+        points[~visible] = 0
+        return Person(identity, points.astype(np.int16), visible, bool(rng.random() < 0.5))
+
+
+def random_labels(rng: Random, geometry: Geometry, before: np.ndarray) -> np.ndarray:
+    kind = rng.integers(4)
+    if kind == 0:
+        return before
+    if kind == 1:
+        return rng.integers(0, MAX_LABEL + 1, geometry.label_shape).astype(np.uint8)
+    labels = before.copy()
+    rows, columns = labels.shape
+    top, left = rng.integers(rows), rng.integers(columns)
+    labels[top : top + rows // 2 + 1, left : left + columns // 3 + 1] = rng.integers(MAX_LABEL + 1)
+    return labels
+
+
+def random_layers(rng: Random, labels: np.ndarray) -> np.ndarray:
+    layers = np.zeros((MAX_LABEL + 1, 2), np.int16)
+    for label in np.unique(labels):
+        if rng.random() < 0.5:
+            layers[label] = random_vectors(rng, (2,))
+    return layers
+
+
+def random_vectors(rng: Random, shape: tuple[int, ...]) -> np.ndarray:
+    longest = rng.choice([0, 1, 5, 60, MAX_VECTOR])
+    return rng.integers(-longest, longest + 1, shape).astype(np.int16)
+
+
+def random_correction(rng: Random, geometry: Geometry) -> Correction | None:
+    if rng.random() < 0.3:
+        return None
+    block_log2 = int(rng.integers(4))
+    shape = geometry.block_shape(block_log2)
+    coded = rng.random(shape) < rng.choice([0.0, 0.1, 0.6, 1.0])
+    sides = rng.integers(0, 3, shape) * coded
+    vectors = random_vectors(rng, (*shape, 2)) * coded[..., None]
+    return Correction(block_log2, sides.astype(np.uint8), vectors.astype(np.int16))
+
+
+def random_ticks(rng: Random, frame_ticks: Fraction, length: int) -> tuple[int, ...]:
+    kind, steady = rng.integers(3), max(1, round(frame_ticks))
+    if kind == 0:
+        return (steady,) * length
+    if kind == 1:
+        return tuple(rng.integers(1, 3 * steady + 1, length).tolist())
+    return tuple(rng.integers(1, 1 << 30, length).tolist())
+
+
+def random_intervals(
+    rng: Random, geometry: Geometry, tools: Tools, ticks: Fraction
+) -> list[Interval]:
+    crowd = Crowd(rng, geometry, int(rng.choice([1, 3, MAX_PEOPLE])))
+    labels = np.zeros(geometry.label_shape, np.uint8)
+    intervals = []
+    for _ in range(rng.integers(1, 5)):
+        length = int(rng.choice([1, 2, 7, 16, 60]))
+        count = min(length, int(rng.choice([0, 1, 3, MAX_SAMPLES])))
+        offsets = sorted(rng.choice(length, count, replace=False) + 1)
+        samples = []
+        for offset in offsets:
+            labels = random_labels(rng, geometry, labels)
+            samples.append(
+                Sample(
+                    int(offset),
+                    labels if tools.segmentation else None,
+                    random_layers(rng, labels) if tools.segmentation else None,
+                    crowd.step() if tools.pose else None,
+                    random_correction(rng, geometry) if tools.flow else None,
+                )
+            )
+        intervals.append(Interval(random_ticks(rng, ticks, length), tuple(samples)))
+    return intervals
+
+
+def by_identity(interval: Interval) -> Interval:
+    """The interval with people in order of identity: the order within a sample is not coded."""
+    return replace(
+        interval,
+        samples=tuple(
+            replace(
+                sample,
+                people=None
+                if sample.people is None
+                else tuple(sorted(sample.people, key=lambda person: person.identity)),
+            )
+            for sample in interval.samples
+        ),
+    )
+
+
+def models_of(coder: Coder) -> dict[object, int]:
+    return {key: model.probability for key, model in coder._models.items()}
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_random_scaffolds_come_back(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tools = TOOLS[seed % len(TOOLS)]
+    geometry = Geometry(*SIZES[rng.integers(len(SIZES))])
+    ticks = TICKS[rng.integers(len(TICKS))]
+    writer, reader, counter = Writer(), Reader(), Coder()
+    written, read, counter_state = (Prediction(ticks) for _ in range(3))
+    for interval in random_intervals(rng, geometry, tools, ticks):
+        length, before = interval.length, sum(writer.bits.values())
+        canonical = code_interval(writer, written, geometry, tools, length, interval)
+        data = writer.finish()
+        reader.start(data)
+        back = code_interval(reader, read, geometry, tools, length, None)
+        code_interval(counter, counter_state, geometry, tools, length, interval)
+
+        assert scaffold_bytes(back) == scaffold_bytes(canonical)
+        assert scaffold_bytes(by_identity(back)) == scaffold_bytes(by_identity(interval))
+        assert models_of(writer) == models_of(reader) == models_of(counter)
+        assert writer.bits == reader.bits == counter.bits
+        counted_bytes = (sum(writer.bits.values()) - before) / 8
+        assert -2 <= len(data) - counted_bytes <= 1.5 + counted_bytes / 5_000
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_hostile_scaffolds_are_decoded_or_refused(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    geometry, tools = Geometry(64, 48), Tools()
+    reader, prediction = Reader(), Prediction(Fraction(1))
+    for _ in range(6):
+        reader.start(rng.bytes(int(rng.integers(200))))
+        try:
+            interval = code_interval(reader, prediction, geometry, tools, 9, None)
+        except BitstreamError:
+            return
+        code_interval(Writer(), Prediction(Fraction(1)), geometry, tools, 9, interval)
+
+
+def steady_bits(ticks: Fraction, phase: Fraction, frames: int) -> float:
+    """Bits for the times of a steady rate whose first frame lies `phase` ticks after its stamp."""
+    stamps = [floor(phase + ticks * n + Fraction(1, 2)) for n in range(frames + 1)]
+    coder, prediction = Coder(), Prediction(ticks)
+    for start in range(0, frames, 10):
+        steps = tuple(
+            b - a for a, b in zip(stamps[start:], stamps[start + 1 : start + 11], strict=False)
+        )
+        code_interval(
+            coder,
+            prediction,
+            Geometry(64, 48),
+            Tools(False, False, False),
+            len(steps),
+            Interval(steps),
+        )
+    return coder.bits["timing"]
+
+
+@pytest.mark.parametrize(
+    "ticks", [Fraction(1001, 30), Fraction(1000, 24), Fraction(512), Fraction(1)]
+)
+@pytest.mark.parametrize("phase", [Fraction(0), Fraction(1, 4), Fraction(-2, 5)])
+def test_a_steady_clock_costs_next_to_nothing(ticks: Fraction, phase: Fraction) -> None:
+    assert steady_bits(ticks, phase, 120) < 60
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        Sample(1, None, None, (), None),
+        Sample(1, np.zeros((6, 8), np.uint8), None, (), None),
+        Sample(1, np.zeros((6, 8), np.uint8), np.zeros((8, 2), np.int16), None, None),
+        Sample(1, np.zeros((2, 2), np.uint8), np.zeros((8, 2), np.int16), (), None),
+        Sample(
+            1,
+            np.zeros((6, 8), np.uint8),
+            np.zeros((8, 2), np.int16),
+            (Person(3, np.zeros((17, 2), np.int16), np.zeros(17, bool)),) * 2,
+            None,
+        ),
+        Sample(
+            1,
+            np.zeros((6, 8), np.uint8),
+            np.zeros((8, 2), np.int16),
+            (),
+            Correction(1, np.zeros((2, 2), np.uint8), np.zeros((2, 2, 2), np.int16)),
+        ),
+    ],
+    ids=["no labels", "no layers", "no people", "label shape", "identity twice", "block shape"],
+)
+def test_incomplete_samples_are_refused(sample: Sample) -> None:
+    interval = Interval((1,), (sample,))
+    with pytest.raises(ConfigError):
+        code_interval(Writer(), Prediction(Fraction(1)), Geometry(64, 48), Tools(), 1, interval)
+
+
+def test_hash_sees_every_field() -> None:
+    rng = np.random.default_rng(2)
+    geometry = Geometry(64, 48)
+    labels = random_labels(rng, geometry, np.zeros(geometry.label_shape, np.uint8))
+    crowd = Crowd(rng, geometry, 3)
+    sample = Sample(2, labels, random_layers(rng, labels), crowd.step(), None)
+    block = Correction(0, np.zeros((6, 8), np.uint8), np.zeros((6, 8, 2), np.int16))
+    variants = [
+        Interval((1, 1), (sample,)),
+        Interval((1, 2), (sample,)),
+        Interval((1, 1), ()),
+        Interval((1, 1), (replace(sample, offset=1),)),
+        Interval((1, 1), (replace(sample, labels=None),)),
+        Interval((1, 1), (replace(sample, layers=None),)),
+        Interval((1, 1), (replace(sample, people=()),)),
+        Interval((1, 1), (replace(sample, people=None),)),
+        Interval((1, 1), (replace(sample, correction=block),)),
+        Interval((1, 1), (replace(sample, correction=replace(block, block_log2=1)),)),
+    ]
+    assert len({scaffold_hash([variant]) for variant in variants}) == len(variants)
