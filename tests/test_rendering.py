@@ -1,0 +1,158 @@
+"""The rendering: what it promises to encoder and refiner, for every scaffold a stream may hold."""
+
+import time
+
+import cv2
+import numpy as np
+import pytest
+
+from gsvc.codec.scaffold import (
+    BOTH,
+    LEFT,
+    MAX_LABEL,
+    POINTS,
+    RIGHT,
+    Correction,
+    Geometry,
+    Interval,
+    Person,
+    Sample,
+)
+from gsvc.decoders.rendering import IntervalRenderer, Rendering, still_rendering
+
+SIZE = 96, 64
+
+
+def scene(shift: float, size: tuple[int, int] = SIZE) -> np.ndarray:
+    """A smooth texture, `shift` pixels to the right."""
+    width, height = size
+    y, x = np.mgrid[:height, :width].astype(np.float64)
+    x = x - shift
+    waves = [np.sin(x / 5 + k) * np.cos(y / (4 + k)) + np.sin((x + y) / (9 + k)) for k in range(3)]
+    return np.clip(128 + 55 * np.dstack(waves), 0, 255).astype(np.uint8)
+
+
+def error(rendering: Rendering, truth: np.ndarray) -> float:
+    inner = np.s_[8:-8, 16:-16]
+    return float(np.abs(rendering.picture[inner].astype(float) - truth[inner]).mean())
+
+
+def test_steady_motion_is_found_without_a_bit() -> None:
+    renderer = IntervalRenderer(scene(0), scene(8), Interval((1,) * 4), None, 0.5)
+    for offset in (1, 2, 3):
+        assert error(renderer.render(offset), scene(2 * offset)) < 4
+
+
+def test_corrections_bend_the_path_where_they_are() -> None:
+    geometry, length = Geometry(*SIZE), 8
+    shape = geometry.block_shape(1)
+    # The frame in the middle lies 3 pixels to the right of the straight path: looked up 3 to the left.
+    vectors = np.zeros((*shape, 2), np.int16)
+    vectors[..., 0] = -3
+    sample = Sample(4, correction=Correction(1, np.zeros(shape, np.uint8), vectors))
+    renderer = IntervalRenderer(scene(0), scene(8), Interval((1,) * length, (sample,)), None, 0.5)
+    assert error(renderer.render(4), scene(4 + 3)) < 4
+    assert error(renderer.render(2), scene(2 + 1.5)) < 4
+    renderer.set_samples(None, ())
+    assert error(renderer.render(4), scene(4)) < 4
+
+
+@pytest.mark.parametrize(("side", "value"), [(LEFT, 0), (RIGHT, 200)])
+def test_one_sided_blocks_show_that_side_alone(side: int, value: int) -> None:
+    shape = Geometry(*SIZE).block_shape(2)
+    sides = np.full(shape, side, np.uint8)
+    sample = Sample(1, correction=Correction(2, sides, np.zeros((*shape, 2), np.int16)))
+    left, right = (np.full((64, 96, 3), level, np.uint8) for level in (0, 200))
+    picture = (
+        IntervalRenderer(left, right, Interval((1, 1), (sample,)), None, 0.5).render(1).picture
+    )
+    assert np.abs(picture.astype(int) - value).max() <= 1
+    none = Sample(1, correction=Correction(2, 0 * sides + BOTH, np.zeros((*shape, 2), np.int16)))
+    both = IntervalRenderer(left, right, Interval((1, 1), (none,)), None, 0.5).render(1).picture
+    assert np.abs(both.astype(int) - 100).max() <= 1
+
+
+def test_layers_move_their_label_alone() -> None:
+    geometry = Geometry(*SIZE)
+    labels = np.zeros(geometry.label_shape, np.uint8)
+    labels[:, 6:] = 2
+    layers = np.zeros((MAX_LABEL + 1, 2), np.int16)
+    layers[2] = 5, 0
+    sample = Sample(1, labels, layers)
+    still = scene(0)
+    rendering = IntervalRenderer(still, still, Interval((1, 1), (sample,)), None, 0.5).render(1)
+    assert np.abs(rendering.picture[:, :46].astype(int) - still[:, :46]).max() <= 2
+    assert np.abs(rendering.picture[:, 50:-6].astype(int) - still[:, 55:-1]).mean() < 2
+    assert set(np.unique(rendering.labels)) == {0, 2}
+
+
+def test_limbs_follow_their_key_points() -> None:
+    def person(x: int, moves: bool) -> tuple[Person, ...]:
+        points = np.zeros((POINTS, 2), np.int16)
+        points[5], points[7] = (x, 8), (x, 24)
+        visible = np.zeros(POINTS, bool)
+        visible[[5, 7]] = True
+        return (Person(0, points, visible, moves),)
+
+    before, end = Sample(0, people=person(24, False)), Sample(8, people=person(24, False))
+    anchor = Sample(4, people=person(27, True))
+    still = scene(0)
+    interval = Interval((1,) * 8, (anchor, end))
+    to_left, _ = IntervalRenderer(still, still, interval, before, 0.5).motion_at(4)
+    assert to_left[32, 54, 0] == pytest.approx(-6, abs=1.5)  # 3 units of 2 pixels, towards the line
+    assert abs(to_left[32, 5, 0]) < 0.1
+    heat = IntervalRenderer(still, still, interval, before, 0.5).render(4).pose
+    assert heat[32, 54] > 0.5 and heat[32, 5] == 0
+
+
+@pytest.mark.parametrize("size", [(16, 16), (33, 47), (97, 65), (400, 40)])
+@pytest.mark.parametrize("seed", range(6))
+def test_every_scaffold_renders_in_shape_and_range(size: tuple[int, int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    geometry, (width, height) = Geometry(*size), size
+    block = geometry.block_shape(seed % 4)
+    visible = rng.random(POINTS) < 0.8
+    points = rng.integers(-8192, 8193, (POINTS, 2)).astype(np.int16)
+    samples = tuple(
+        Sample(
+            offset,
+            rng.integers(0, 8, geometry.label_shape).astype(np.uint8),
+            rng.integers(-1023, 1024, (8, 2)).astype(np.int16),
+            (Person(0, points, visible, True),),
+            Correction(
+                seed % 4,
+                rng.integers(0, 3, block).astype(np.uint8),
+                rng.integers(-1023, 1024, (*block, 2)).astype(np.int16),
+            ),
+        )
+        for offset in (1, 3, 5)
+    )
+    renderer = IntervalRenderer(
+        scene(0, size), scene(3, size), Interval((1,) * 5, samples), samples[0], 1.0
+    )
+    for rendering in (renderer.render(2), still_rendering(scene(0, size), samples[0], 1.0)):
+        for picture in (rendering.picture, rendering.left, rendering.right):
+            assert picture.shape == (height, width, 3) and picture.dtype == np.uint8
+        assert rendering.trust.shape == (height, width, 2) and rendering.trust.dtype == np.float32
+        assert rendering.pose.shape == rendering.labels.shape == (height, width)
+        for field in (rendering.trust, rendering.pose):
+            assert np.isfinite(field).all() and field.min() >= 0 and field.max() <= 1.001
+        assert rendering.labels.max() <= MAX_LABEL and 0 <= rendering.distance <= 1
+
+
+@pytest.mark.slow
+def test_rendering_keeps_up_with_playback() -> None:
+    """25 frames a second at 288 lines on two cores; a generous half of it on a machine that is busy."""
+    cv2.setNumThreads(2)
+    size = 512, 288
+    shape = Geometry(*size).block_shape(2)
+    sample = Sample(
+        6, correction=Correction(2, np.ones(shape, np.uint8), np.ones((*shape, 2), np.int16))
+    )
+    began, frames = time.process_time(), 0
+    for _ in range(4):
+        renderer = IntervalRenderer(
+            scene(0, size), scene(9, size), Interval((1,) * 12, (sample,)), None, 0.5
+        )
+        frames += len([renderer.render(offset) for offset in range(1, 12)])
+    assert frames / (time.process_time() - began) > 6
