@@ -1,0 +1,40 @@
+# `make demo` and `make test` start from nothing: they make their own environment in .venv.
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint models clips clean
+
+help:
+	@echo "make demo   code a real clip, compare it with x265 and SVT-AV1, write demo/"
+	@echo "make test   run the tests (brings the extractors' models first)"
+	@echo "make lint   ruff and mypy"
+	@echo "make clips  bring the five clips that more of the tests use"
+	@echo "make clean  remove the environment, the caches and demo/"
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("gsvc needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/python -m gsvc.eval.demo --out demo
+
+test: models
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+models: $(READY)
+	$(BIN)/gsvc models pull
+
+clips: $(READY)
+	$(BIN)/python -m gsvc.datasets.packaged
+
+clean:
+	rm -rf $(VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
