@@ -3,10 +3,12 @@
 import random
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from google_crc32c import value as crc32c
 
+import gsvc.codec
 from gsvc.codec.errors import (
     BitstreamError,
     ChecksumError,
@@ -149,3 +151,8 @@ def test_a_nominal_rate_out_of_range_is_brought_into_it(rate: Fraction) -> None:
 def test_unusual_times_are_refused() -> None:
     with pytest.raises(ConfigError, match="time base"):
         storable_format(replace(VIDEO, time_base=Fraction(1, 1 << 21)))
+
+
+def test_the_format_lists_every_field() -> None:
+    rows = [f"| `{name}` | {bits} |" for name, bits in FIELDS]
+    assert "\n".join(rows) in Path(gsvc.codec.__path__[0], "FORMAT.md").read_text()

@@ -1,9 +1,11 @@
 """Elements of the syntax: written, read, counted and printed by one table."""
 
 import random
+from pathlib import Path
 
 import pytest
 
+import gsvc.codec
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.syntax import ELEMENTS, FLAG, LAYERS, SIGNED, Coder, Reader, Writer
 
@@ -96,3 +98,11 @@ def test_trace_shows_every_element() -> None:
 
 def test_every_element_has_a_layer_of_the_ledger() -> None:
     assert {element.layer for element in ELEMENTS.values()} <= set(LAYERS)
+
+
+def test_the_format_lists_every_element() -> None:
+    rows = [
+        f"| `{name}` | {e.kind} | {e.maximum} | {e.contexts} | {e.layer} |"
+        for name, e in ELEMENTS.items()
+    ]
+    assert "\n".join(rows) in Path(gsvc.codec.__path__[0], "FORMAT.md").read_text()
