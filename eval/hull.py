@@ -12,15 +12,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import partial
 from importlib.metadata import version
 from itertools import pairwise
+from math import log
 from pathlib import Path
 from typing import Any
 
 from gsvc.codec.errors import ConfigError, GsvcError, InputError, OutputError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.packaged import CLIPS, load_clip, packaged_clip
-from gsvc.eval.baselines import Encoded, encode_svtav1
+from gsvc.eval.baselines import MAX_CRF, Encoded, encode_svtav1, nearest_rate
 from gsvc.eval.metrics import Quality, measure
 
 SCHEMA = 2
@@ -29,6 +31,7 @@ CRFS = (63, 57, 60, 52, 47, 40)
 """In an order that gives every clip a coarse hull first."""
 SCALES = ("1", "1/2")
 _CRFS_AT_ONCE = 2
+_CRF_RANGE = (10, MAX_CRF["svtav1"])
 
 RatePoint = tuple[float, float]
 """Rate (bits a pixel) and distance (lower is better)."""
@@ -166,7 +169,7 @@ def add_points(
     scales: Sequence[str],
 ) -> None:
     """Code and measure the clip at each of `crfs` and `scales` that `file` does not have yet."""
-    frames_sha256 = _frames_hash(frames)
+    frames_sha256 = frames_hash(frames)
     present = {(point.crf, point.scale) for point in file.points(name, frames_sha256)}
     missing = [(c, s) for s in scales for c in crfs if (c, s) not in present]
     if not missing:
@@ -184,6 +187,35 @@ def add_points(
     file.add(name, frames_sha256, points)
 
 
+def add_nearest(
+    file: PointFile,
+    name: str,
+    frames: Sequence[Picture],
+    frame_rate: Fraction,
+    bpp: float,
+    scales: Sequence[str],
+) -> None:
+    """See that `file` has the clip's point nearest to a rate, at each of `scales`.
+
+    A point within 15 % is near enough; so is the lowest rate there is, when even that is above `bpp`.
+    """
+    for scale in scales:
+        points = [p for p in file.points(name, frames_hash(frames)) if p.scale == scale]
+        excess = [log(point.bpp / bpp) for point in points]
+        if any(
+            abs(e) <= log(1.15) or (e > 0 and p.crf == _CRF_RANGE[1])
+            for e, p in zip(excess, points, strict=True)
+        ):
+            continue
+        encode = partial(_encode, frames, frame_rate)
+        found = nearest_rate(encode, bpp, crfs=_CRF_RANGE, scales=[float(Fraction(scale))])
+        add_points(file, name, frames, frame_rate, [int(found.settings["crf"])], [scale])
+
+
+def _encode(frames: Sequence[Picture], frame_rate: Fraction, crf: int, scale: float) -> Encoded:
+    return encode_svtav1(frames, frame_rate, crf, PRESET, scale)
+
+
 def _coded_point(scale: str, encoded: Encoded, quality: Quality) -> CodedPoint:
     return CodedPoint(
         crf=int(encoded.settings["crf"]),
@@ -196,7 +228,8 @@ def _coded_point(scale: str, encoded: Encoded, quality: Quality) -> CodedPoint:
     )
 
 
-def _frames_hash(frames: Sequence[Picture]) -> str:
+def frames_hash(frames: Sequence[Picture]) -> str:
+    """SHA-256 of a clip's pixels: what a `PointFile` knows a clip by."""
     digest = hashlib.sha256(str(frames[0].shape).encode())
     for frame in frames:
         digest.update(frame.tobytes())

