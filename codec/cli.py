@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 failed; 2 usage; 130 interrupted, 143 terminated (both lea
 """
 
 import argparse
+import errno
 import logging
 import os
 import re
@@ -28,6 +29,23 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(_USAGE)
 
 
+class _CommandParser(_Parser):
+    """Takes options between the input and the output too, which argparse by itself does not."""
+
+    _mixes = True
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        if not self._mixes:
+            return super().parse_known_args(args, namespace)
+        self._mixes = False
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixes = True
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with `arguments` (default: the process's own); returns the exit code."""
     _log_to_stderr()
@@ -48,16 +66,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _complain("interrupted: nothing was written")
         return _INTERRUPTED
-    except OSError as error:
-        return _fail(
-            options, error, _FAILED, f"{error.strerror or error}: check disk and permissions"
-        )
-    except Exception as error:
-        if os.environ.get("GSVC_DEBUG"):
-            raise
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        advice = "please report it; GSVC_DEBUG=1 shows the traceback"
-        return _fail(options, error, _FAILED, f"internal error: {what}; {advice}")
+    except Exception as error:  # noqa: BLE001 - said in one line, with the way to the traceback
+        return _fail(options, error, _FAILED, _unexpected(error))
+
+
+def _unexpected(error: Exception) -> str:
+    if os.environ.get("GSVC_DEBUG"):
+        raise error
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        # Every file names its own failures: what is left is what was printed.
+        from gsvc.codec.output import STANDARD_OUTPUT, failure_text
+
+        return failure_text(STANDARD_OUTPUT, error.errno, error.strerror)
+    return (
+        f"internal error: {type(error).__name__}: {error}; please report it, "
+        "run with GSVC_DEBUG=1 for the traceback"
+    )
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
@@ -123,7 +147,9 @@ def _log_to_stderr() -> None:
 def _parser() -> _Parser:
     parser = _Parser(prog="gsvc", description="Generative semantic video codec.")
     parser.add_argument("--version", action="version", version=f"gsvc {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=_CommandParser
+    )
     _add_encode(commands.add_parser("encode", help="video to stream", description=_ENCODE))
     _add_decode(commands.add_parser("decode", help="stream to video", description=_DECODE))
     _add_info(commands.add_parser("info", help="what is in a stream", description=_INFO))

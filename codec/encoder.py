@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
@@ -44,8 +45,10 @@ class EncoderSettings:
             raise ConfigError(f"level {self.level}: choose 0, 1, 2 or 3")
         if self.bpp is not None and self.bitrate is not None:
             raise ConfigError("give a rate in bits per pixel or in bits per second, not both")
-        if any(rate is not None and rate <= 0 for rate in (self.bpp, self.bitrate)):
-            raise ConfigError("the rate must be positive")
+        if any(rate is not None and not 0 < rate < inf for rate in (self.bpp, self.bitrate)):
+            raise ConfigError("the rate must be a positive number")
+        if not 0 <= self.preset <= 13:
+            raise ConfigError(f"preset {self.preset} is out of range: 0 (slowest) to 13")
 
     def target_bpp(self, video: VideoFormat) -> float | None:
         """The rate asked for, in bits per pixel."""

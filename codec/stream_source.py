@@ -1,6 +1,6 @@
 """The decoded frames of one video stream, from any time on, with FFmpeg's failures told apart."""
 
-import logging
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -29,8 +29,9 @@ _SLOWEST = Fraction(1, 100)
 _Y4M = "yuv4mpegpipe"
 # A demuxer that has lost its place may fail many times before it finds the next packet, or the end.
 _MAX_READ_ERRORS = 100_000
-
-_log = logging.getLogger(__name__)
+# A last frame may be shown long, and containers round: less than this may be missing of a whole file.
+_MISSING_SECONDS = Fraction(1)
+_MISSING_SHARE = Fraction(1, 20)
 
 
 class StreamSource:
@@ -40,6 +41,7 @@ class StreamSource:
         self.name = display_name(source)
         self._source = source
         self._reached = 0
+        self._last_pts: int | None = None
         self._matrices: dict[int, Matrix | None] = {}
         self._pipe = InputPipe() if str(source) == STANDARD_INPUT else None
         self._open()
@@ -120,7 +122,7 @@ class StreamSource:
 
     def _decode(self, sought: bool = False) -> Iterator[tuple[str, av.VideoFrame]]:
         """Decode on. Damage before the first frame is passed over (a recording that starts between two
-        intra pictures) and so is damage to the last packet (a truncated file); between them it is an error."""
+        intra pictures); later it is an error, and so is an end well before the one the container promises."""
         self._reached = 0
         trouble: av.FFmpegError | None = None
         for packet in self._packets():
@@ -136,6 +138,7 @@ class StreamSource:
             for frame in frames:
                 yield f"{self.name}, frame {self._reached}", frame
                 self._reached += 1
+                self._last_pts = frame.pts
         self._report_end(trouble, sought)
 
     def _packets(self) -> "Iterator[Packet[VideoStream] | av.FFmpegError]":
@@ -159,14 +162,34 @@ class StreamSource:
             raise InputError(
                 f"{self.name}: not one frame could be decoded{why}: check that the file is whole"
             )
-        if self._reached and trouble is not None:
-            _log.warning("%s breaks off after frame %d: truncated", self.name, self._reached - 1)
+        if self._reached and (trouble is not None or self._ends_early()):
+            raise InputError(
+                f"{self.name}: breaks off after {self._reached} frames, it is truncated: copy it again, "
+                f"or take what is there with --frames {self._reached}"
+            )
+
+    def _ends_early(self) -> bool:
+        duration = _declared_duration(self._container.format.name, self._stream)
+        if duration is None or self._last_pts is None:
+            return False
+        missing = duration - (self._last_pts * self.time_base - self.start_time)
+        return missing > max(_MISSING_SECONDS, duration * _MISSING_SHARE)
 
     def _damaged(self, error: av.FFmpegError) -> InputError:
         return InputError(
             f"{self.name}: damaged at frame {self._reached}, FFmpeg says '{error.strerror}': "
             "repair it with ffmpeg -i INPUT OUTPUT, or read only the frames before"
         )
+
+
+def _declared_duration(muxer: str, stream: VideoStream) -> Fraction | None:
+    """Seconds of this stream as its container says, where that is no estimate from what there is of the file."""
+    if muxer == "mov,mp4,m4a,3gp,3g2,mj2" and stream.duration:
+        return stream.duration * Fraction(stream.time_base or 0)
+    tag = re.fullmatch(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)", stream.metadata.get("DURATION", ""))
+    if muxer == "matroska,webm" and tag is not None:
+        return int(tag[1]) * 3600 + int(tag[2]) * 60 + Fraction(tag[3])
+    return None
 
 
 def _has_data(packet: "Packet[VideoStream] | av.FFmpegError") -> bool:

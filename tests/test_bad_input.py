@@ -1,0 +1,269 @@
+"""What cannot be done is said in one line, with a code other than 0, and leaves nothing behind."""
+
+import io
+import resource
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from google_crc32c import value as crc32c
+
+import gsvc
+from gsvc.codec.packet import PacketType
+
+Result = subprocess.CompletedProcess[bytes]
+Gsvc = Callable[..., Result]
+Make = Callable[..., list[gsvc.Picture]]
+Write = Callable[..., Path]
+
+BARE = ("--no-segmentation", "--no-pose", "--preset", "10")
+FAST = ("--steps", "0")
+FAILED, USAGE = 1, 2
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Where outputs go; every test must leave it empty."""
+    target = tmp_path / "out"
+    target.mkdir()
+    yield target
+    assert not list(target.iterdir())
+
+
+def assert_one_line(result: Result, code: int, *parts: str) -> None:
+    """A code, and one line on standard error that has these parts in it."""
+    text = result.stderr.decode()
+    assert result.returncode == code, text
+    assert text.startswith("gsvc: error: ") and text.count("\n") == 1 and text.endswith("\n"), text
+    assert "Traceback" not in text and "internal error" not in text
+    for part in parts:
+        assert part in text
+
+
+@pytest.fixture(scope="session")
+def sources(
+    clip: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    moving_pictures: Make,
+    write_video: Write,
+) -> Path:
+    """A folder of files that are no good."""
+    made = tmp_path_factory.mktemp("sources")
+    (made / "noise.mp4").write_bytes(np.random.default_rng(1).bytes(5000))
+    (made / "text.txt").write_text("not a video\n" * 100)
+    (made / "empty.mp4").write_bytes(b"")
+    (made / "cut.mp4").write_bytes(clip.read_bytes()[:3000])
+    whole = write_video(made / "whole.mkv", moving_pictures(100)).read_bytes()
+    (made / "cut.mkv").write_bytes(whole[: len(whole) // 2])
+    (made / "none.y4m").write_bytes(b"YUV4MPEG2 W16 H16 F25:1 C420jpeg\n")
+    tone = b"\0\0\xff\x3f" * 4000
+    (made / "sound.wav").write_bytes(
+        b"RIFF" + (36 + len(tone)).to_bytes(4, "little") + b"WAVEfmt \x10\0\0\0\x01\0\x01\0"
+        b"\x80\xbb\0\0\0\x77\x01\0\x02\0\x10\0data" + len(tone).to_bytes(4, "little") + tone
+    )
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("missing.mp4", "no such file"),
+        ("noise.mp4", "not a video"),
+        ("text.txt", "not a video"),
+        ("empty.mp4", "empty"),
+        ("cut.mp4", "whole"),
+        ("cut.mkv", "truncated"),
+        ("none.y4m", "not one frame"),
+        ("sound.wav", "no video stream"),
+        ("nothing/*.png", "no image matches"),
+        (".", "folder"),
+    ],
+)
+def test_sources_that_are_no_video(
+    name: str, what: str, sources: Path, folder: Path, run_gsvc: Gsvc
+) -> None:
+    result = run_gsvc("encode", sources / name, folder / "it.gsv", *BARE)
+    assert_one_line(result, FAILED, what)
+
+
+def test_pipes_that_carry_no_video(folder: Path, run_gsvc: Gsvc) -> None:
+    for data in (b"", b"not y4m", b"YUV4MPEG2 W16 H16 F25:1 C420jpeg\n"):
+        result = run_gsvc("encode", "-", folder / "it.gsv", *BARE, input=data)
+        assert_one_line(result, FAILED, "standard input")
+
+
+@pytest.mark.parametrize("command", ["decode", "info"])
+def test_damaged_streams(
+    command: str, clip: Path, stream: Path, tmp_path: Path, folder: Path, run_gsvc: Gsvc
+) -> None:
+    data = stream.read_bytes()
+    middle = len(data) // 2
+    other_version = bytes([*data[:3], 9, *data[4:]])
+    cases = {
+        "not a gsvc stream": clip.read_bytes(),
+        "empty": b"",
+        "damaged": data[:middle] + bytes([data[middle] ^ 4]) + data[middle + 1 :],
+        "header is damaged": bytes([*data[:10], data[10] ^ 1, *data[11:]]),
+        "tail is missing": data[:-3],
+        "inside its header": data[:20],
+        "version 9": other_version,
+        "bytes after the end": data + b"more",
+    }
+    for what, bad in cases.items():
+        path = tmp_path / "bad.gsv"
+        path.write_bytes(bad)
+        output = (folder / "back.mp4", *FAST) if command == "decode" else ()
+        assert_one_line(run_gsvc(command, path, *output), FAILED, what, "bad.gsv")
+    output = (folder / "back.mp4", *FAST) if command == "decode" else ()
+    assert_one_line(run_gsvc(command, tmp_path / "no.gsv", *output), FAILED, "no such file")
+
+
+def test_a_damaged_pipe_fails_after_the_frames_before(stream: Path, run_gsvc: Gsvc) -> None:
+    result = run_gsvc("decode", "-", "-o", "-", *FAST, input=stream.read_bytes()[:-3])
+    assert_one_line(result, FAILED, "standard input", "tail is missing")
+    assert result.stdout.count(b"FRAME\n") == 20
+
+
+def read_whole(data: bytes) -> None:
+    reader = gsvc.StreamReader(io.BytesIO(data))
+    decoder = gsvc.Decoder(reader.header, gsvc.DecoderSettings(steps=0))
+    for packet in reader:
+        for _ in decoder.push(packet):
+            pass
+
+
+def test_no_flipped_bit_goes_unnoticed(stream: Path) -> None:
+    data = stream.read_bytes()
+    read_whole(data)
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << position % 8
+        with pytest.raises(gsvc.BitstreamError):
+            list(gsvc.StreamReader(io.BytesIO(damaged)))
+
+
+def test_no_missing_tail_goes_unnoticed(stream: Path) -> None:
+    data = stream.read_bytes()
+    for length in range(len(data)):
+        with pytest.raises(gsvc.TruncatedStreamError):
+            list(gsvc.StreamReader(io.BytesIO(data[:length])))
+
+
+def test_a_forged_checksum_gives_pictures_or_our_error(stream: Path) -> None:
+    """Damage that the CRC cannot tell, as an attacker would make it."""
+    data = stream.read_bytes()
+    header, packets = data[:32], list(gsvc.StreamReader(io.BytesIO(data)))
+    rng = np.random.default_rng(11)
+    for _ in range(150):
+        forged, time = [header], 0
+        victim = rng.integers(0, len(packets))
+        for index, packet in enumerate(packets):
+            payload = bytearray(packet.payload)
+            if index == victim:
+                start = 0 if rng.random() < 0.5 else rng.integers(0, len(payload))
+                for offset in rng.integers(start, min(len(payload), start + 40), 2):
+                    payload[offset] = rng.integers(0, 256)
+            forged.append(gsvc.Packet(packet.type, packet.time, bytes(payload)).to_bytes(time))
+            time = packet.time
+        try:
+            read_whole(b"".join(forged))
+        except gsvc.BitstreamError as error:
+            assert "\n" not in str(error)
+
+
+def test_a_header_that_asks_for_too_much_is_refused_before_memory_is_taken(stream: Path) -> None:
+    data = stream.read_bytes()
+    body = data[:4] + b"\xff\xff\xff\xff" + data[8:28]
+    huge = body + crc32c(body).to_bytes(4, "little") + data[32:]
+    with pytest.raises(gsvc.LimitError):
+        gsvc.StreamReader(io.BytesIO(huge))
+
+
+def test_a_packet_from_a_later_version(stream: Path) -> None:
+    packets = list(gsvc.StreamReader(io.BytesIO(stream.read_bytes())))
+    header = stream.read_bytes()[:32]
+    required, optional = (gsvc.Packet(kind, 0, b"new").to_bytes(0) for kind in (5, 13))
+    rest, time = [], 0
+    for packet in packets:
+        rest.append(packet.to_bytes(time))
+        time = packet.time
+    with pytest.raises(gsvc.VersionError, match="newer gsvc"):
+        list(gsvc.StreamReader(io.BytesIO(b"".join((header, required, *rest)))))
+    kept = list(gsvc.StreamReader(io.BytesIO(b"".join((header, optional, *rest)))))
+    assert kept[0].type == 13 and kept[-1].type == PacketType.END
+
+
+def test_a_full_disk(clip: Path, stream: Path, folder: Path, run_gsvc: Gsvc) -> None:
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+
+    encode, decode = ("encode", clip), ("decode", stream, *FAST)
+    with open("/dev/full", "wb") as full:
+        options = {"capture_output": False, "stdout": full, "stderr": subprocess.PIPE}
+        assert_one_line(run_gsvc(*encode, "-o", "-", *BARE, **options), FAILED, "no space left")
+        assert_one_line(run_gsvc(*decode, "-o", "-", **options), FAILED, "no space left")
+        assert_one_line(run_gsvc("info", stream, **options), FAILED, "no space left")
+        assert_one_line(run_gsvc("models", **options), FAILED, "no space left")
+    for command in ((*encode, folder / "it.gsv", *BARE), (*decode, folder / "it.mp4")):
+        result = run_gsvc(*command, preexec_fn=small_files)
+        assert_one_line(result, FAILED, "largest file")
+
+
+def test_outputs_that_cannot_be(clip: Path, stream: Path, folder: Path, run_gsvc: Gsvc) -> None:
+    assert_one_line(run_gsvc("encode", clip, folder / "no" / "it.gsv", *BARE), FAILED, "folder")
+    assert_one_line(run_gsvc("decode", stream, folder / "no" / "it.mp4", *FAST), FAILED, "folder")
+    assert_one_line(run_gsvc("encode", clip, stream, *BARE), FAILED, "already exists", "-y")
+    assert_one_line(run_gsvc("decode", stream, folder / "it.docx", *FAST), USAGE, ".docx")
+    assert_one_line(run_gsvc("decode", stream, stream, "-y", *FAST), USAGE, "source itself")
+
+
+def test_models_that_are_missing(clip: Path, folder: Path, run_gsvc: Gsvc, tmp_path: Path) -> None:
+    result = run_gsvc("encode", clip, folder / "it.gsv", env={"GSVC_CACHE": str(tmp_path / "none")})
+    assert_one_line(result, FAILED, "gsvc models pull")
+
+
+def test_a_gpu_that_is_not_there(stream: Path, folder: Path, run_gsvc: Gsvc) -> None:
+    result = run_gsvc(
+        "decode", stream, folder / "it.mp4", "--device", "cuda", env={"CUDA_VISIBLE_DEVICES": ""}
+    )
+    assert_one_line(result, FAILED, "cuda")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("encode",),
+        ("transcode", "{clip}"),
+        ("encode", "{clip}", "{out}", "--level", "7"),
+        ("encode", "{clip}", "{out}", "--level", "high"),
+        ("encode", "{clip}", "{out}", "--bitrate", "fast"),
+        ("encode", "{clip}", "{out}", "--bitrate", "0"),
+        ("encode", "{clip}", "{out}", "--bpp", "0.01", "--bitrate", "8k"),
+        ("encode", "{clip}", "{out}", "--bpp", "nan"),
+        ("encode", "{clip}", "{out}", "--preset", "99"),
+        ("encode", "{clip}", "{out}", "--seed", "70000"),
+        ("encode", "{clip}", "{out}", "--start", "-1"),
+        ("encode", "{clip}", "{out}", "--frames", "0"),
+        ("encode", "{clip}", "{out}", "--audio", "mp3"),
+        ("encode", "{clip}", "{out}", "-o", "{out}"),
+        ("encode", "*.png"),
+        ("decode", "{stream}", "{out}.mp4", "--steps", "3"),
+        ("decode", "{stream}", "{out}.mp4", "--seed", "-1"),
+        ("decode", "{stream}", "{out}.mp4", "--backend", "none"),
+        ("decode", "{stream}", "{out}.mp4", "--device", "tpu"),
+        ("decode", "{stream}", "{out}.png"),
+        ("models", "list", "--source", "x.whl"),
+    ],
+)
+def test_usage(
+    arguments: tuple[str, ...], clip: Path, stream: Path, folder: Path, run_gsvc: Gsvc
+) -> None:
+    filled = [part.format(clip=clip, stream=stream, out=folder / "it") for part in arguments]
+    assert_one_line(run_gsvc(*filled, cwd=folder), USAGE)
+
+
+def test_a_start_after_the_end(clip: Path, folder: Path, run_gsvc: Gsvc) -> None:
+    result = run_gsvc("encode", clip, folder / "it.gsv", "--start", "99", *BARE)
+    assert_one_line(result, FAILED, "choose an earlier start")

@@ -1,0 +1,106 @@
+"""Dependencies point one way: who may import whom, and who does without torch."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gsvc
+
+ROOT = Path(gsvc.__file__).parent
+
+FACADE = {
+    "gsvc.codec.cli",
+    "gsvc.codec.commands",
+    "gsvc.codec.decoder",
+    "gsvc.codec.doctor",
+    "gsvc.codec.encoder",
+    "gsvc.codec.files",
+    "gsvc.codec.progress",
+    "gsvc.codec.stream_info",
+}
+"""The part of codec/ that people hold; the rest is what a stream is."""
+
+PERMITTED = {
+    "data": {"data"},
+    "datasets": {"data", "datasets"},
+    "decoders": {"data", "decoders"},
+    "encoders": {"data", "datasets", "decoders", "encoders"},
+    "façade": {"data", "datasets", "decoders", "encoders", "façade"},
+    "eval": {"data", "datasets", "decoders", "encoders", "façade", "eval"},
+}
+
+OFFLINE = {"gsvc.decoders.assess", "gsvc.decoders.pairs", "gsvc.decoders.train"}
+"""Training makes its pairs with the real encoder; nothing that decodes may import these."""
+
+
+def layer(module: str) -> str:
+    folder = module.split(".")[1]
+    if folder == "codec":
+        return "façade" if module in FACADE else "data"
+    return folder
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for folder in ("codec", "datasets", "decoders", "encoders", "eval"):
+        for path in sorted((ROOT / folder).glob("*.py")):
+            if path.stem != "__init__":
+                found[f"gsvc.{folder}.{path.stem}"] = path
+    return found
+
+
+def imports(path: Path, *, at_start: bool) -> Iterator[str]:
+    """Modules that a file imports: when it is loaded itself, or ever."""
+    pending: list[ast.AST] = [ast.parse(path.read_text())]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+        elif at_start and isinstance(node, ast.FunctionDef | ast.If):
+            continue
+        pending += ast.iter_child_nodes(node)
+
+
+def own_imports(path: Path, *, at_start: bool = False) -> set[str]:
+    return set(imports(path, at_start=at_start)) & set(modules())
+
+
+@pytest.mark.parametrize("module", modules())
+def test_dependencies_point_one_way(module: str) -> None:
+    if module in OFFLINE:
+        return
+    for other in own_imports(modules()[module]):
+        assert layer(other) in PERMITTED[layer(module)], f"{module} imports {other}"
+        assert other not in OFFLINE or layer(module) == "eval", f"{module} imports {other}"
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    graph = {name: own_imports(path, at_start=True) for name, path in modules().items()}
+    while leaves := [name for name, needed in graph.items() if not needed & set(graph)]:
+        for name in leaves:
+            del graph[name]
+    assert not graph
+
+
+def test_encoding_and_plain_decoding_do_without_torch(clip: Path, tmp_path: Path) -> None:
+    code = f"""
+import sys
+import gsvc
+tools = gsvc.Tools(segmentation=False, pose=False)
+gsvc.encode({str(clip)!r}, "it.gsv", settings=gsvc.EncoderSettings(tools=tools, preset=10))
+gsvc.info("it.gsv")
+gsvc.decode("it.gsv", "it.mkv", settings=gsvc.DecoderSettings(steps=0))
+import gsvc.codec.cli, gsvc.codec.commands, gsvc.encoders.pose, gsvc.encoders.segmentation
+print(*sorted({{"torch", "diffusers", "safetensors"}} & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=True
+    )
+    assert done.stdout.strip() == b""
