@@ -23,9 +23,9 @@ class Level:
 
 
 LEVELS = (
-    Level(spacing=1.2, closest=0.5, tolerance=9.0, eighths=4, crf=58, block_log2=None, anchors=1),
-    Level(spacing=0.6, closest=0.25, tolerance=6.0, eighths=8, crf=60, block_log2=2, anchors=1),
-    Level(spacing=0.5, closest=0.12, tolerance=4.5, eighths=8, crf=54, block_log2=2, anchors=3),
+    Level(spacing=1.2, closest=0.5, tolerance=10.0, eighths=4, crf=58, block_log2=None, anchors=1),
+    Level(spacing=0.6, closest=0.13, tolerance=8.0, eighths=8, crf=60, block_log2=3, anchors=1),
+    Level(spacing=0.5, closest=0.10, tolerance=5.0, eighths=8, crf=54, block_log2=2, anchors=3),
     Level(spacing=0.3, closest=0.10, tolerance=3.0, eighths=8, crf=45, block_log2=1, anchors=3),
 )
 """Index = level."""

@@ -34,7 +34,7 @@ class CutDetector:
             return False
         change = float(np.abs(now - last).mean())
         spread = float(np.abs(np.sort(now, axis=None) - np.sort(last, axis=None)).mean())
-        is_cut = change > max(12.0, 4 * self._usual) and (change > _CUT or spread > 8.0)
+        is_cut = change > max(12.0, 2.5 * self._usual) and (change > _CUT or spread > 8.0)
         self._usual = 0.0 if is_cut else 0.8 * self._usual + 0.2 * change
         return is_cut
 

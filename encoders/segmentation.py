@@ -10,6 +10,8 @@ from gsvc.decoders.motion import Flow
 from gsvc.encoders.person_mask import PersonSegmenter
 
 _SURE = 0.5
+_WAVER = 0.2
+"""How far beyond `_SURE` the mask must go to change a cell: its edge trembles, and that costs bits."""
 _LEAST_CELLS = 12
 _MAX_REGIONS = 3
 _MOVES_APART = 1.5
@@ -26,6 +28,10 @@ class Segmenter:
     def forget(self) -> None:
         """Begin a new scene."""
         self._last = None
+
+    def settle(self, labels: NDArray[np.uint8]) -> None:
+        """Tell what was sent of the last segmentation; the next one follows that."""
+        self._last = labels
 
     def __call__(
         self,
@@ -50,7 +56,10 @@ class Segmenter:
     def _person(
         self, picture: Picture, people: tuple[Person, ...] | None, geometry: Geometry
     ) -> NDArray[np.bool_]:
-        cells = _cell_mean(self._mask(picture), geometry) > _SURE
+        threshold = np.full(geometry.label_shape, _SURE, np.float32)
+        if self._last is not None:
+            threshold += np.where(self._last == PERSON, -_WAVER, _WAVER)
+        cells = _cell_mean(self._mask(picture), geometry) > threshold
         smooth = cv2.medianBlur(cells.astype(np.uint8), 3)
         count, parts = cv2.connectedComponents(smooth, connectivity=4)
         keep = np.zeros(count, bool)
