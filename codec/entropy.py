@@ -47,12 +47,6 @@ class BitModel:
         self._one += (target - self._one) * 2 // (2 * self._count + 3)
         self._count = min(self._count + 1, _SETTLED)
 
-    def copy(self) -> "BitModel":
-        """An independent copy."""
-        twin = BitModel()
-        twin._one, twin._count = self._one, self._count
-        return twin
-
 
 def bit_cost(probability: int, bit: int) -> float:
     """Bits that coding `bit` takes when a 1 has `probability` / 4096."""

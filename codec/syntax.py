@@ -103,10 +103,6 @@ class Coder:
             self._trace(name, result)
         return result
 
-    def copy_models(self, other: "Coder") -> None:
-        """Take over what another coder has learned, to count a trial from its state."""
-        self._models = {key: model.copy() for key, model in other._models.items()}
-
     def _signed(self, element: Element, name: str, context: int, value: int | None) -> int:
         magnitude = self._unsigned(element, name, context, None if value is None else abs(value))
         if magnitude == 0:

@@ -19,7 +19,9 @@ class PictureDecoder:
     def __init__(self, size: tuple[int, int], color: Color) -> None:
         self._size = size
         self._color = color
-        self._decoder = av.CodecContext.create("libdav1d", "r")
+        decoder = av.CodecContext.create("libdav1d", "r")
+        assert isinstance(decoder, av.VideoCodecContext)
+        self._decoder = decoder
         # One frame in, one frame out: with frame threads dav1d would hold pictures back.
         # The pixel limit keeps a damaged sequence header from claiming memory.
         limit = (size[0] + 1) * (size[1] + 1)

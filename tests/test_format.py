@@ -1,0 +1,294 @@
+"""codec/FORMAT.md is enough: a second decoder, written from it alone, reads the same integers.
+
+Nothing of gsvc is used but the types to compare with. Keep it in step with FORMAT.md, not with the code.
+"""
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gsvc.codec
+from gsvc.codec.container import StreamReader
+from gsvc.codec.decoder import ScaffoldParser
+from gsvc.codec.packet import PacketType
+from gsvc.codec.scaffold import Correction, Interval, Person, Sample
+from gsvc.codec.scaffold_hash import scaffold_bytes
+
+FORMAT = Path(gsvc.codec.__path__[0], "FORMAT.md").read_text()
+FIELDS = [(name, int(bits)) for name, bits in re.findall(r"^\| `(\w+)` \| (\d+) \|$", FORMAT, re.MULTILINE)]
+KINDS = dict(re.findall(r"^\| `(\w+\.\w+)` \| (\w+) \|", FORMAT, re.MULTILINE))
+GOLDEN = sorted(Path(__file__).parent.glob("golden/*.gsv"))
+
+
+def crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+class Bytes:
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def take(self, count: int) -> bytes:
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def varint(self) -> int:
+        value, shift = 0, 0
+        while True:
+            byte = self.take(1)[0]
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+
+class Elements:
+    """Range decoder, models and elements: section 5."""
+
+    def __init__(self) -> None:
+        self.models: dict[object, list[int]] = {}
+
+    def start(self, data: bytes) -> None:
+        self.bytes = Bytes(data + bytes(4096))
+        self.low, self.range = 0, 2**64 - 1
+        self.point = int.from_bytes(self.bytes.take(8), "big")
+
+    def bit(self, p: int) -> int:
+        split = ((4096 - p) * (2**24 - 2)) // 4096 + 1
+        scale = self.range // 2**24
+        q = ((self.point - self.low) % 2**64) // scale
+        bit, start, end = (0, 0, split) if q < split else (1, split, 2**24)
+        self.low = (self.low + scale * start) % 2**64
+        self.range = scale * (end - start)
+        if self.range < 2**32:
+            self.low, self.range = (self.low << 32) % 2**64, self.range << 32
+            self.point = (self.point << 32) % 2**64 + int.from_bytes(self.bytes.take(4), "big")
+        return bit
+
+    def m(self, *key: object) -> int:
+        model = self.models.setdefault(key, [32768, 0])
+        one, count = model
+        bit = self.bit(min(max(one // 16, 24), 4072))
+        one += ((65535 if bit else 0) - one) * 2 // (2 * count + 3)
+        model[:] = one, min(count + 1, 14)
+        return bit
+
+    def __call__(self, name: str, context: int = 0) -> int:
+        if KINDS[name] == "flag":
+            return self.m(name, context, "flag")
+        e = 0
+        while self.m(name, context, "exponent", e):
+            e += 1
+        value = 1
+        for place in reversed(range(e)):
+            b = self.m(name, context, "mantissa", e) if place == e - 1 else self.bit(2048)
+            value = 2 * value + b
+        value -= 1
+        negative = KINDS[name] == "signed" and value > 0 and self.m(name, context, "sign")
+        return -value if negative else value
+
+
+class Clock:
+    def __init__(self, ticks: Fraction) -> None:
+        self.step, self.half, self.tick = (
+            4 * ticks.numerator,
+            2 * ticks.denominator,
+            4 * ticks.denominator,
+        )
+        self.low, self.guess, self.high = -self.half, 0, self.half
+
+    def predict(self) -> int:
+        return max(1, (self.step + self.guess + self.half) // self.tick)
+
+    def learn(self, t: int) -> None:
+        late = self.step - t * self.tick
+        self.low = max(self.low + late, -self.half)
+        self.high = min(self.high + late, self.half)
+        if self.low >= self.high:
+            self.low, self.guess, self.high = -self.half, 0, self.half
+        else:
+            self.guess = min(max(self.guess + late, self.low + 1), self.high - 1)
+
+
+class Plain:
+    """A decoder of scaffolds: sections 1 to 7."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = Bytes(data)
+        header = self.data.take(32)
+        assert header[:4] == b"GSV\x01" and crc32c(header[:28]) == int.from_bytes(
+            header[28:], "little"
+        )
+        number = int.from_bytes(header[4:28], "big")
+        self.header: dict[str, int] = {}
+        for name, bits in reversed(FIELDS):
+            self.header[name] = number % 2**bits
+            number >>= bits
+        self.cell = max(8, round(min(self.header["width"], self.header["height"]) / 36))
+
+    def grid(self, side: int) -> tuple[int, int]:
+        return ceil(self.header["height"] / side), ceil(self.header["width"] / side)
+
+    def intervals(self) -> Iterator[Interval]:
+        pictures = 0
+        while True:
+            start = self.data.at
+            tag, frames = self.data.varint(), self.data.varint()
+            payload = Bytes(self.data.take(tag >> 4))
+            body = self.data.data[start : self.data.at]
+            assert crc32c(body) == int.from_bytes(self.data.take(4), "little")
+            if tag & 15 == 0:
+                assert payload.varint() == pictures and self.data.at == len(self.data.data)
+                return
+            if tag & 15 in (1, 2):
+                pictures += 1
+                scaffold = payload.take(payload.varint())
+                yield self.interval(tag & 15 == 1, scaffold, frames)
+
+    def interval(self, intra: bool, scaffold: bytes, frames: int) -> Interval:
+        if intra:
+            self.code = Elements()
+        self.code.start(scaffold)
+        if intra:
+            self.code("picture.crf"), self.code("picture.eighths")
+            self.clock = Clock(
+                Fraction(self.header["frame_ticks_num"], self.header["frame_ticks_den"])
+            )
+            self.labels = np.zeros(self.grid(self.cell), np.uint8)
+            self.people: tuple[Person, ...] = ()
+            self.correction: Correction | None = None
+        irregular = self.code("timing.irregular")
+        ticks = []
+        for _ in range(frames):
+            ticks.append(self.clock.predict() + (self.code("timing.deviation") if irregular else 0))
+            self.clock.learn(ticks[-1])
+        samples = []
+        while self.code("sample.more"):
+            samples.append(self.sample(frames - self.code("sample.gap")))
+        return Interval(tuple(ticks), tuple(samples))
+
+    def sample(self, offset: int) -> Sample:
+        labels = layers = people = correction = None
+        if self.header["segmentation"]:
+            labels, layers = self.code_labels(), self.code_layers()
+        if self.header["pose"]:
+            people = self.code_people()
+        if self.header["flow"]:
+            correction = self.code_correction()
+        return Sample(offset, labels, layers, people, correction)
+
+    def code_labels(self) -> np.ndarray:
+        if self.code("labels.same"):
+            return self.labels
+        rows, columns = self.labels.shape
+        old, new = np.pad(self.labels, 1), np.zeros((rows + 2, columns + 2), np.uint8)
+        for r in range(1, rows + 1):
+            for c in range(1, columns + 1):
+                l, a, al, ar = new[r, c - 1], new[r - 1, c], new[r - 1, c - 1], new[r - 1, c + 1]
+                b, d = old[r, c], old[r + 1, c]
+                context = (l == a) + 2 * (l == al) + 4 * (l == ar) + 8 * (l == b) + 16 * (l == d)
+                if self.code("labels.left", int(context)):
+                    new[r, c] = l
+                elif a != l and self.code("labels.above", int((a == b) + 2 * (a == ar))):
+                    new[r, c] = a
+                elif b != l and b != a and self.code("labels.before"):
+                    new[r, c] = b
+                else:
+                    new[r, c] = self.code("labels.value")
+        self.labels = new[1:-1, 1:-1]
+        return self.labels
+
+    def code_layers(self) -> np.ndarray:
+        layers = np.zeros((8, 2), np.int16)
+        for label in range(8):
+            if (self.labels == label).any() and self.code("layers.moves", int(label > 0)):
+                layers[label] = self.code("layers.vector", 0), self.code("layers.vector", 1)
+        return layers
+
+    def code_people(self) -> tuple[Person, ...]:
+        people = []
+        for old in self.people:
+            if self.code("pose.stays"):
+                people.append(self.person(old.identity, old))
+        while self.code("pose.more"):
+            people.append(self.person(self.code("pose.identity"), None))
+        self.people = tuple(people)
+        return self.people
+
+    def person(self, identity: int, old: Person | None) -> Person:
+        moves = self.code("pose.moves_picture")
+        shift = np.zeros(2, int)
+        if old:
+            shift = self.pair("pose.shift")
+        points, visible = np.zeros((17, 2), np.int16), np.zeros(17, bool)
+        last = None
+        for k in range(17):
+            was_visible = old is not None and bool(old.visible[k])
+            if not self.code("pose.visible", 2 if old is None else int(was_visible)):
+                continue
+            if old is not None and was_visible:
+                last = old.points[k] + shift + self.pair("pose.point")
+            elif last is not None:
+                last = last + self.pair("pose.point")
+            else:
+                last = self.pair("pose.origin")
+            points[k], visible[k] = last, True
+        return Person(identity, points, visible, bool(moves))
+
+    def pair(self, name: str) -> np.ndarray:
+        return np.array([self.code(name, 0), self.code(name, 1)])
+
+    def code_correction(self) -> Correction | None:
+        before, self.correction = self.correction, None
+        if not self.code("flow.present"):
+            return None
+        block_log2 = self.code("flow.block")
+        if before is not None and before.block_log2 != block_log2:
+            before = None
+        rows, columns = self.grid(self.cell << block_log2)
+        sides, vectors = np.zeros((rows, columns), np.uint8), np.zeros((rows, columns, 2), np.int16)
+        coded = np.zeros((rows, columns), bool)
+        for r in range(rows):
+            for c in range(columns):
+                left, above = c > 0 and coded[r, c - 1], r > 0 and coded[r - 1, c]
+                past = before is not None and bool(before.sides[r, c] or before.vectors[r, c].any())
+                if not self.code("flow.coded", int(left) + int(above) + 3 * past):
+                    continue
+                coded[r, c] = True
+                context = 0 if not left else 1 if sides[r, c - 1] == 0 else 2
+                if self.code("flow.one_sided", context):
+                    sides[r, c] = 2 if self.code("flow.right", context) else 1
+                known = [vectors[r, c - 1]] if left else []
+                known += [vectors[r - 1, c]] if above else []
+                known += [before.vectors[r, c]] if past and before else []
+                guess = np.sort(np.array(known), axis=0)[len(known) // 2] if known else 0
+                vectors[r, c] = guess + self.pair("flow.vector")
+        self.correction = Correction(block_log2, sides, vectors)
+        return self.correction
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_the_second_decoder_agrees(path: Path) -> None:
+    with path.open("rb") as file:
+        reader = StreamReader(file)
+        parser = ScaffoldParser(reader.header)
+        pictures = (PacketType.INTRA, PacketType.INTER)
+        ours = [parser.parse(packet)[0].interval for packet in reader if packet.type in pictures]
+        plain = Plain(path.read_bytes())
+        assert plain.header == reader.header.fields()
+    theirs = list(plain.intervals())
+    assert list(map(scaffold_bytes, theirs)) == list(map(scaffold_bytes, ours))
+
+
+def test_the_check_value_of_the_checksum() -> None:
+    assert crc32c(b"123456789") == 0xE3069283 and "0xE3069283" in FORMAT
