@@ -1,0 +1,88 @@
+"""The repository as a package: links, wheel, layers, versions."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import gsvc
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("codec", "encoders", "decoders", "eval", "datasets")
+
+in_checkout = pytest.mark.skipif(
+    not (ROOT / "pyproject.toml").exists(), reason="runs in a checkout, not on an installed wheel"
+)
+
+
+@in_checkout
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_development_links_are_relative(folder: str) -> None:
+    link = ROOT / "src" / "gsvc" / folder
+    assert os.readlink(link) == f"../../{folder}"
+
+
+@in_checkout
+def test_wheel_has_every_module_and_nothing_else(tmp_path: Path) -> None:
+    # A subprocess: hatchling finds the project by the working folder.
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    modules = {
+        f"gsvc/{path.relative_to(ROOT)}"
+        for folder in FOLDERS
+        for path in (ROOT / folder).glob("*.py")
+    }
+    weights = "gsvc/decoders/weights/compact.safetensors"
+    assert modules | {"gsvc/__init__.py", "gsvc/py.typed", weights} <= names
+    assert all(name.startswith("gsvc/") for name in names)
+    assert not [name for name in names if name.endswith((".jpg", ".pyc"))]
+
+
+FORBIDDEN = {
+    "codec": {"eval"},
+    "datasets": {"encoders", "decoders", "eval"},
+    "decoders": {"encoders"},
+    "encoders": {"eval"},
+}
+TRAINING = {"assess", "pairs", "train"}
+"""Modules of decoders that make the weights, with the encoder's help; nothing at run time imports them."""
+FACADE = {"encoder", "decoder", "files", "cli", "commands", "doctor"}
+
+
+@in_checkout
+@pytest.mark.parametrize("folder", FORBIDDEN)
+def test_dependencies_point_one_way(folder: str) -> None:
+    for path in (ROOT / folder).glob("*.py"):
+        if folder == "decoders" and path.stem in TRAINING:
+            continue
+        imported = [name.split(".") for name in _gsvc_imports(path)]
+        assert not FORBIDDEN[folder] & {parts[1] for parts in imported}, path
+        assert not [p for p in imported if p[1] == "decoders" and p[-1] in TRAINING], path
+        if folder in ("encoders", "decoders"):
+            assert not [p for p in imported if p[1] == "codec" and p[2] in FACADE], path
+
+
+def _gsvc_imports(path: Path) -> list[str]:
+    """Imports at the top of a module: late ones are choices of the caller, not of the layer."""
+    body = ast.parse(path.read_text()).body
+    names = [node.module or "" for node in body if isinstance(node, ast.ImportFrom)]
+    return [name for name in names if name.startswith("gsvc.")]
+
+
+def test_encoding_does_not_import_torch() -> None:
+    code = "import sys, gsvc; gsvc.Encoder; gsvc.encode; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@in_checkout
+def test_versions_agree() -> None:
+    assert f'version = "{gsvc.__version__}"' in (ROOT / "pyproject.toml").read_text()
+    released = re.search(r"^## \[([\d.]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert released and released[1] == gsvc.__version__
