@@ -1,0 +1,251 @@
+"""Makes the golden streams that are missing here: `python tests/golden/make.py`.
+
+A stream that exists is never written again: what decoded once must decode for ever. For a new coding tool, add a
+function to `STREAMS` and run this. Everything is drawn by the code below; nothing comes from outside.
+"""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+from av.audio.codeccontext import AudioCodecContext
+
+from gsvc.codec.audio import pack_audio
+from gsvc.codec.container import StreamReader, StreamWriter
+from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldParser
+from gsvc.codec.frames import AudioChunk, Color, Picture, VideoFormat
+from gsvc.codec.header import Header
+from gsvc.codec.packet import Packet, PacketType
+from gsvc.codec.payload import join_payload
+from gsvc.codec.scaffold import BOTH, LEFT, RIGHT, Correction, Geometry, Interval, Person, Sample
+from gsvc.codec.scaffold_hash import scaffold_hash
+from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
+from gsvc.codec.syntax import Writer
+from gsvc.codec.varint import varint
+from gsvc.encoders.pictures import encode_pictures
+
+FOLDER = Path(__file__).parent
+Group = tuple[int, int, list[tuple[Picture, Interval]]]
+"""crf, eighths, and each key picture with its interval."""
+
+
+def scene(size: tuple[int, int], time: float, hue: int = 0) -> Picture:
+    """A figure that walks before a lit wall, at a time in frames."""
+    width, height = size
+    y, x = np.mgrid[:height, :width].astype(np.float64)
+    wall = 110 + 60 * np.sin(x / 9 + hue) * np.cos(y / 7) + 40 * x / width
+    picture = np.dstack([wall, wall * 0.8 + 20 * hue, 200 - wall / 2])
+    middle = width * (0.3 + 0.02 * time), height * 0.5
+    cv2.ellipse(
+        picture,
+        tuple(round(v) for v in middle),
+        (width // 9, height // 3),
+        0,
+        0,
+        360,
+        (220, 90, 40),
+        -1,
+    )
+    cv2.circle(picture, (round(middle[0]), round(height * 0.18)), height // 9, (240, 200, 170), -1)
+    return np.clip(picture, 0, 255).astype(np.uint8)
+
+
+def figure(identity: int, x: int, y: int, *, seen: int, moves: bool) -> Person:
+    """A person at (x, y) in pose units, with the first `seen` key points visible."""
+    steps = np.arange(17)
+    points = np.stack([x + 3 * ((steps % 2) * 2 - 1), y + 2 * steps], axis=1).astype(np.int16)
+    visible = steps < seen
+    points[~visible] = 0
+    return Person(identity, points, visible, moves)
+
+
+def sample(geometry: Geometry, offset: int, step: int, *, block_log2: int | None) -> Sample:
+    """Something of every tool, different at every `step`."""
+    rows, columns = geometry.label_shape
+    labels = np.zeros((rows, columns), np.uint8)
+    labels[1:, step : step + 3] = 1
+    labels[0, -2 - step % 2 :] = 2 + step % 6
+    layers = np.zeros((8, 2), np.int16)
+    layers[1] = step, -2 * step
+    layers[2 + step % 6] = (-1) ** step * 100, 0
+    people = (figure(3, 8 + 2 * step, 5, seen=17 - step % 3, moves=step % 2 == 0),)
+    if step % 3:
+        people += (figure(15 - step, 20 - step, 2 + step, seen=9, moves=False),)
+    correction = None
+    if block_log2 is not None:
+        shape = geometry.block_shape(block_log2)
+        index = np.arange(shape[0] * shape[1]).reshape(shape) + step
+        sides = np.choose(index % 5, [BOTH, LEFT, RIGHT, BOTH, BOTH]).astype(np.uint8)
+        vectors = np.dstack([(index % 7 - 3) * (index % 2), (index % 3 - 1) * (index % 2)])
+        correction = Correction(block_log2, sides, vectors.astype(np.int16))
+    return Sample(offset, labels, layers, people, correction)
+
+
+def stream(header: Header, groups: Sequence[Group], extra: Sequence[Packet] = ()) -> bytes:
+    """Code groups as they are given; each packet of `extra` goes before the first picture after its time."""
+    video, file, waiting = header.format, io.BytesIO(), list(extra)
+    geometry = Geometry(video.width, video.height)
+    out, time, count = StreamWriter(file, header), 0, 0
+    for crf, eighths, pictures in groups:
+        units = encode_pictures(
+            [picture for picture, _ in pictures],
+            size=geometry.coded_size(eighths),
+            crf=crf,
+            color=video.color,
+        )
+        writer, prediction = Writer(), Prediction(header.frame_ticks)
+        code_picture(writer, crf, eighths)
+        kind = PacketType.INTRA
+        for (_, interval), unit in zip(pictures, units, strict=True):
+            while waiting and waiting[0].time <= time:
+                out.write(waiting.pop(0))
+            code_interval(writer, prediction, geometry, header.tools, interval.length, interval)
+            time += interval.length
+            out.write(Packet(kind, time, join_payload(writer.finish(), unit)))
+            kind, count = PacketType.INTER, count + 1
+    out.write(Packet(PacketType.END, time, varint(count)))
+    return file.getvalue()
+
+
+def every_tool() -> bytes:
+    """All layers at once, every block size, two groups, people who come and go."""
+    size = 72, 48
+    geometry = Geometry(*size)
+    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 3, seed=77, model_id=b"gold")
+
+    def interval(step: int, length: int) -> Interval:
+        samples = [sample(geometry, 2, step, block_log2=step % 4)]
+        samples += [sample(geometry, 3, step + 1, block_log2=step % 4)]
+        samples += [sample(geometry, length, step + 2, block_log2=None)]
+        return Interval((1,) * length, tuple(samples))
+
+    first = Interval((1,), (sample(geometry, 1, 0, block_log2=None),))
+    return stream(
+        header,
+        [
+            (
+                40,
+                8,
+                [(scene(size, 0), first)]
+                + [(scene(size, 5 * k), interval(k, 5)) for k in (1, 2, 3)],
+            ),
+            (50, 5, [(scene(size, 5 * k), interval(k, 5)) for k in (4, 5)]),
+        ],
+    )
+
+
+def cut_and_odd_times() -> bytes:
+    """An odd size, a cut, frames that come at 30000/1001 a second in milliseconds and then at any time."""
+    size = 37, 51
+    header = Header(
+        VideoFormat(
+            *size,
+            Fraction(1, 1000),
+            Fraction(30_000, 1001),
+            pixel_aspect=Fraction(16, 15),
+            color=Color(1, 13, 1, full_range=True),
+        ),
+        1,
+        Tools(segmentation=False, pose=False, flow=True),
+    )
+    shape = Geometry(*size).block_shape(1)
+    vectors = np.full((*shape, 2), (4, -3), np.int16)
+    anchor = Sample(2, correction=Correction(1, np.full(shape, LEFT, np.uint8), vectors))
+    steady = (34, 33, 33, 34, 33, 33, 34)
+    return stream(
+        header,
+        [
+            (
+                45,
+                8,
+                [(scene(size, 0), Interval((33,))), (scene(size, 7), Interval(steady, (anchor,)))],
+            ),
+            (
+                45,
+                8,
+                [
+                    (scene(size, 0, hue=2), Interval((1,))),
+                    (scene(size, 4, hue=2), Interval((7, 40, 5000, 1_000_000))),
+                ],
+            ),
+        ],
+    )
+
+
+def sound_and_the_unknown() -> bytes:
+    """Opus packets, and an optional packet that this version does not know; no scaffold, half-size pictures."""
+    size = 64, 36
+    header = Header(
+        VideoFormat(*size, Fraction(1, 25), Fraction(25)), 0, Tools(False, False, False), audio=True
+    )
+    chunk = AudioChunk(-312, 1, 960, 312, tone(10))
+    extra = [Packet(PacketType.AUDIO, 0, pack_audio(chunk)), Packet(13, 1, b"of a later version")]
+    pictures = [(scene(size, 0), Interval((1,))), (scene(size, 8), Interval((1,) * 8))]
+    return stream(header, [(30, 4, pictures)], extra)
+
+
+def one_small_frame() -> bytes:
+    """16x16, a single frame."""
+    header = Header(VideoFormat(16, 16, Fraction(1, 25), Fraction(25)), 2)
+    only = Sample(1, np.eye(2, dtype=np.uint8), np.zeros((8, 2), np.int16), ())
+    return stream(header, [(20, 8, [(scene((16, 16), 0), Interval((1,), (only,)))])])
+
+
+def tone(packets: int) -> tuple[bytes, ...]:
+    """Opus packets of 20 ms: a tone."""
+    coder = av.CodecContext.create("libopus", "w")
+    assert isinstance(coder, AudioCodecContext)
+    coder.sample_rate, coder.layout, coder.format, coder.bit_rate = 48_000, "mono", "s16", 12_000
+    wave = 8000 * np.sin(np.arange(960 * packets) * 2 * np.pi * 440 / 48_000)
+    coded = []
+    for index, part in enumerate(np.split(wave.astype(np.int16), packets)):
+        frame = av.AudioFrame.from_ndarray(part[None], "s16", "mono")
+        frame.sample_rate, frame.pts = 48_000, 960 * index
+        coded += [bytes(packet) for packet in coder.encode(frame)]
+    return tuple(coded)
+
+
+STREAMS: dict[str, Callable[[], bytes]] = {
+    "every_tool": every_tool,
+    "cut_and_odd_times": cut_and_odd_times,
+    "sound_and_the_unknown": sound_and_the_unknown,
+    "one_small_frame": one_small_frame,
+}
+
+
+def main() -> None:
+    """Write each missing stream with what it decodes to."""
+    for name, make in STREAMS.items():
+        target = FOLDER / f"{name}.gsv"
+        if target.exists():
+            continue
+        data = make()
+        reader = StreamReader(io.BytesIO(data))
+        parser, decoder = (
+            ScaffoldParser(reader.header),
+            Decoder(reader.header, DecoderSettings(steps=0)),
+        )
+        intervals, frames = [], []
+        for packet in reader:
+            if packet.type in (PacketType.INTRA, PacketType.INTER):
+                intervals.append(parser.parse(packet)[0].interval)
+            frames += decoder.push(packet)
+        expected = {
+            "scaffold": scaffold_hash(intervals),
+            "times": [frame.pts for frame in frames],
+            "packets": [packet.type for packet in StreamReader(io.BytesIO(data))],
+        }
+        target.write_bytes(data)
+        target.with_suffix(".json").write_text(json.dumps(expected) + "\n")
+        strip = np.concatenate([frame.pixels for frame in frames[::3]], axis=1)
+        cv2.imwrite(str(target.with_suffix(".png")), cv2.cvtColor(strip, cv2.COLOR_RGB2BGR))
+        print(f"{target.name}: {len(data)} bytes, {len(frames)} frames")
+
+
+if __name__ == "__main__":
+    main()
