@@ -338,3 +338,22 @@ def test_a_picture_larger_than_the_header_says_is_refused(
     header = Encoder(video_format(small), bare_settings).header
     with pytest.raises(BitstreamError, match="picture"):
         list(Decoder(header, SHOWN).push(packet))
+
+
+@pytest.mark.slow
+def test_real_video_encodes_to_the_same_bytes(run_gsvc: Callable[..., Any], tmp_path: Path) -> None:
+    """All extractors, on one core and on all, with other hash seeds."""
+    try:
+        path = packaged_clip("vtest", download=False)
+    except InputError as missing:
+        pytest.skip(f"{missing} (python -m gsvc.datasets.packaged vtest)")
+    streams = []
+    for threads in ("1", "2"):
+        target = tmp_path / f"{threads}.gsv"
+        environment = {"PYTHONHASHSEED": threads, "OMP_NUM_THREADS": threads}
+        result = run_gsvc("encode", path, target, "--level", 2, "--frames", 20, env=environment)
+        if b"models pull" in result.stderr:
+            pytest.skip("the models are not here: gsvc models pull")
+        assert result.returncode == 0, result.stderr
+        streams.append(target.read_bytes())
+    assert streams[0] == streams[1]
