@@ -101,7 +101,7 @@ def encode_file(
 
     `source`: anything FFmpeg reads, a glob of images, or "-" for y4m on standard input; `target`: a path, or
     "-" for standard output. `start` in seconds, `frames` at most; `audio`: "opus" carries the sound, "none"
-    drops it (images and pipes have none). `progress` is called after every key picture.
+    drops it (images and pipes have none). `progress` is called at the beginning and after every group of pictures.
 
     Raises InputError, OutputError, ConfigError or MissingModelError, each with one line.
     """
@@ -118,7 +118,12 @@ def encode_file(
         times = array("q")
         with create_stream(target, overwrite) as file:
             writer = StreamWriter(file, encoder.header)
-            pictures = _encoded(encoder, video, times)
+
+            def report(done: int) -> None:
+                if progress:
+                    progress(Progress(done, video.frame_count, writer.bytes_written))
+
+            pictures = _encoded(encoder, video, times, report)
             audio_size = 0
             for packet in _with_sound(
                 pictures, sound, times, encoder.header.format, cut=frames is not None
@@ -127,8 +132,6 @@ def encode_file(
                 writer.write(packet)
                 if packet.type == PacketType.AUDIO:
                     audio_size += writer.bytes_written - before
-                elif progress and packet.type in _PICTURES:
-                    progress(Progress(packet.time, video.frame_count, writer.bytes_written))
     return EncodeReport(
         target=str(target),
         width=video.format.width,
@@ -198,12 +201,18 @@ def _own_model_id() -> bytes:
         return bytes(4)
 
 
-def _encoded(encoder: Encoder, video: Iterable[Frame], times: "array[int]") -> Iterator[Packet]:
-    """Encode every frame; `times` collects their pts, ahead of the packets."""
+def _encoded(
+    encoder: Encoder, video: Iterable[Frame], times: "array[int]", report: Callable[[int], None]
+) -> Iterator[Packet]:
+    """Encode every frame; `times` collects their pts, `report` gets the frames done after each group."""
+    report(0)
     for frame in video:
         times.append(frame.pts)
-        yield from encoder.push(frame)
+        if ready := encoder.push(frame):
+            yield from ready
+            report(ready[-1].time)
     yield from encoder.flush()
+    report(len(times))
 
 
 def _with_sound(
