@@ -1,7 +1,7 @@
 """`Encoder`: push frames, get packets. One group of pictures is held back, at most `GROUP_SECONDS` long."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 from gsvc.codec.errors import ConfigError, InputError
@@ -35,7 +35,7 @@ class EncoderSettings:
     level: int | None = None
     bpp: float | None = None
     bitrate: float | None = None
-    tools: Tools = Tools()
+    tools: Tools = field(default_factory=Tools)
     preset: int = 4
     seed: int = 0
     model_id: bytes = bytes(4)

@@ -1,6 +1,6 @@
 """The sequence header: 32 bytes, laid out by one table that writes, reads and prints it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import floor
 
@@ -60,7 +60,7 @@ class Header:
 
     format: VideoFormat
     level: int
-    tools: Tools = Tools()
+    tools: Tools = field(default_factory=Tools)
     audio: bool = False
     motion_estimator: int = 1
     seed: int = 0

@@ -10,9 +10,7 @@ PADDING = 15
 
 def strip_temporal_unit(unit: bytes) -> bytes:
     """Drop temporal delimiters and padding: a packet already marks where a temporal unit begins."""
-    return b"".join(
-        obu for kind, obu in _split(unit) if kind not in (TEMPORAL_DELIMITER, PADDING)
-    )
+    return b"".join(obu for kind, obu in _split(unit) if kind not in (TEMPORAL_DELIMITER, PADDING))
 
 
 def restore_temporal_unit(stripped: bytes) -> bytes:
