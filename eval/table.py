@@ -178,15 +178,22 @@ def _ratio(step: dict[str, float] | None, x265_seconds: float) -> str:
 
 
 def _against_hull(cell: Cell, baseline: Sequence[CodedPoint]) -> tuple[str, str]:
-    """SVT-AV1's hull at the cell's rate (AlexNet and VGG), and where the point with 0 steps lies."""
+    """SVT-AV1's hull at the cell's rate (AlexNet and VGG), and where the point with 0 steps lies.
+
+    "under its range": fewer bits than SVT-AV1's coarsest point; "better": and nearer to the source too.
+    """
     if not baseline or "0" not in cell["steps"]:
         return "-", "-"
     alex = hull_at(lower_hull([(p.bpp, p.st_lpips_alex) for p in baseline]), cell["bpp"])
     vgg = hull_at(lower_hull([(p.bpp, p.st_lpips_vgg) for p in baseline]), cell["bpp"])
-    if alex is None or vgg is None:
-        under = cell["bpp"] < min(point.bpp for point in baseline)
-        return "-", "under its range" if under else "over its range"
     ours = cell["steps"]["0"]
+    if alex is None or vgg is None:
+        lowest = min(baseline, key=lambda point: point.bpp)
+        if cell["bpp"] >= lowest.bpp:
+            return "-", "over its range"
+        keys = ("st_lpips_alex", "st_lpips_vgg")
+        better = all(ours[key] < getattr(lowest, key) for key in keys)
+        return "-", "under its range" + (", better" if better else "")
     below = [
         name
         for name, hull, key in (("Alex", alex, "st_lpips_alex"), ("VGG", vgg, "st_lpips_vgg"))

@@ -63,7 +63,8 @@ def points(path: Path, *rates: tuple[float, float, float]) -> PointFile:
         ([(0.001, 0.3, 0.4), (0.003, 0.2, 0.3)], "below"),
         ([(0.001, 0.3, 0.15), (0.003, 0.2, 0.1)], "below in Alex only"),
         ([(0.001, 0.02, 0.15), (0.003, 0.01, 0.1)], "above"),
-        ([(0.003, 0.2, 0.3)], "under its range"),
+        ([(0.003, 0.2, 0.3)], "under its range, better"),
+        ([(0.003, 0.05, 0.1)], "under its range"),
         ([(0.001, 0.2, 0.3)], "over its range"),
     ],
 )
