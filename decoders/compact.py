@@ -23,7 +23,8 @@ MULTIPLE = 16
 class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
     """Residual U-Net at 1/2, 1/4 and 1/8 of the picture, with mixing over time at 1/4 and 1/8.
 
-    `noise` is the standard deviation of the noise that the network was trained with, in units of [-1, 1].
+    `noise` is the standard deviation of the noise in the state, in units of [-1, 1]; shipped weights may ask
+    for less than they were trained with.
     """
 
     @register_to_config  # type: ignore[untyped-decorator]
