@@ -177,8 +177,9 @@ def _write_sheet(
     """Six panels of one frame: source, gsvc without and with refiner, then the baselines."""
     index = _hardest_frame(info)
     panels = [_captioned(source[index], f"source, frame {index}")]
-    for result, quality in zip(results, qualities, strict=True):
-        if result is results[STEPS.index(SHOWN_STEPS) + 1]:
+    unseen = range(STEPS.index(SHOWN_STEPS) + 1, len(STEPS))
+    for number, (result, quality) in enumerate(zip(results, qualities, strict=True)):
+        if number in unseen:
             continue
         bpp = result.bits / (source[0].shape[0] * source[0].shape[1] * len(source))
         text = f"{result.name}: {bpp:.5f} bpp, ST-LPIPS VGG {quality.st_lpips_vgg:.3f}"
