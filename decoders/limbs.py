@@ -29,7 +29,7 @@ def pose_heat(sample: Sample | None, geometry: Geometry) -> NDArray[np.float32]:
                 cv2.line(canvas, ends[0], ends[1], 255, 3)
     size = columns * geometry.cell, rows * geometry.cell
     heat = cv2.resize(canvas, size, interpolation=cv2.INTER_LINEAR)
-    return (heat[: geometry.height, : geometry.width] / np.float32(255)).astype(np.float32)
+    return np.asarray(heat[: geometry.height, : geometry.width] / np.float32(255), np.float32)
 
 
 def limb_motion(
@@ -72,7 +72,9 @@ def _one_person(
         along = np.clip(((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / span, 0, 1)
         distance2 = (x - ax - along * (bx - ax)) ** 2 + (y - ay - along * (by - ay)) ** 2
         near = np.exp(-distance2 / (2 * _THICKNESS**2 / 4)).astype(np.float32)
-        weighted += near[..., None] * ((1 - along)[..., None] * bend[a] + along[..., None] * bend[b])
+        weighted += near[..., None] * (
+            (1 - along)[..., None] * bend[a] + along[..., None] * bend[b]
+        )
         weight += near
     small = weighted / np.maximum(weight, 1)[..., None]
     size = columns * geometry.cell, rows * geometry.cell

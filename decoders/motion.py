@@ -5,6 +5,7 @@ stream header, so that the encoder's corrections meet the estimate they were mad
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import cv2
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 
+_T = TypeVar("_T", bound=np.generic)
 Flow = NDArray[np.float32]
 """Optical flow, float32 (height, width, 2): x and y displacement in pixels."""
 
@@ -47,10 +49,8 @@ def dense_flow(a: Picture, b: Picture, estimator: int = DIS_MEDIUM) -> Flow:
     # DIS needs a coarsest level of at least one patch; smaller pictures are padded by repetition.
     pad = max(0, 64 - height), max(0, 64 - width)
     if any(pad):
-        a, b = (
-            cv2.copyMakeBorder(x, 0, pad[0], 0, pad[1], cv2.BORDER_REPLICATE) for x in (a, b)
-        )
-    flow = cv2.DISOpticalFlow_create(ESTIMATORS[estimator]).calc(a, b, None)
+        a, b = (cv2.copyMakeBorder(x, 0, pad[0], 0, pad[1], cv2.BORDER_REPLICATE) for x in (a, b))
+    flow = cv2.DISOpticalFlow.create(ESTIMATORS[estimator]).calc(a, b, None)
     return np.ascontiguousarray(flow[:height, :width], np.float32)
 
 
@@ -65,16 +65,13 @@ def pixel_grid(height: int, width: int) -> Flow:
     return np.dstack([x, y])
 
 
-def warp(
-    image: NDArray[np.generic], positions: Flow, interpolation: int = cv2.INTER_LINEAR
-) -> NDArray[np.generic]:
+def warp(image: NDArray[_T], positions: Flow, interpolation: int = cv2.INTER_LINEAR) -> NDArray[_T]:
     """Look `image` up at `positions` (pixels); the border is repeated outside."""
-    return np.asarray(
-        cv2.remap(image, positions, None, interpolation, borderMode=cv2.BORDER_REPLICATE)
-    )
+    moved = cv2.remap(image, positions, None, interpolation, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(moved, image.dtype)
 
 
 def _trust(there: Flow, back: Flow) -> NDArray[np.float32]:
     positions = pixel_grid(*there.shape[:2]) + there
     error = there + warp(back, positions)
-    return np.exp(-np.sqrt((error * error).sum(-1)) / _CONSISTENT).astype(np.float32)
+    return np.asarray(np.exp(-np.sqrt((error * error).sum(-1)) / _CONSISTENT), np.float32)

@@ -77,7 +77,7 @@ class IntervalRenderer:
         left, right = warp(self._left, from_left), warp(self._right, from_right)
         trust_left = (warp(self._motion.trust_a, from_left) + _FLOOR) * (1 - time)
         trust_right = (warp(self._motion.trust_b, from_right) + _FLOOR) * time
-        weight = trust_left / (trust_left + trust_right)
+        weight = np.asarray(trust_left / (trust_left + trust_right), np.float32)
         if side is not None:
             weight = np.clip(weight + side, 0, 1)
         return Rendering(
@@ -120,12 +120,13 @@ class IntervalRenderer:
         start = before.offset if before else 0
         end = after.offset if after else self._length
         share = (offset - start) / (end - start)
-        vectors, side = 0.0, 0.0
+        vectors, side = np.zeros_like(self._grid), np.zeros_like(self._grid[..., 0])
         for anchor, weight in ((before, 1 - share), (after, share)):
             if anchor is not None and weight > 0:
                 field, field_side = self._dense(anchor)
-                vectors, side = vectors + weight * field, side + weight * field_side
-        return np.asarray(vectors, np.float32), np.asarray(side, np.float32)
+                vectors += np.float32(weight) * field
+                side += np.float32(weight) * field_side
+        return vectors, side
 
     def _dense(self, anchor: Sample) -> tuple[Flow, FloatImage]:
         if anchor.offset not in self._fields:
@@ -213,14 +214,12 @@ def _interpolate_blocks(
     return result
 
 
-def _block_share(
-    mask: NDArray[np.bool_], correction: Correction, geometry: Geometry
-) -> FloatImage:
+def _block_share(mask: NDArray[np.bool_], correction: Correction, geometry: Geometry) -> FloatImage:
     side = geometry.cell << correction.block_log2
     rows, columns = correction.sides.shape
     padded = np.zeros((rows * side, columns * side), np.float32)
     padded[: mask.shape[0], : mask.shape[1]] = mask
-    return padded.reshape(rows, side, columns, side).mean((1, 3))
+    return np.asarray(padded.reshape(rows, side, columns, side).mean((1, 3)), np.float32)
 
 
 def _enlarge(blocks: FloatImage, block_log2: int, geometry: Geometry) -> FloatImage:

@@ -63,7 +63,7 @@ def propose_correction(
     shape = geometry.block_shape(block_log2)
     forms = [
         _median_blocks(field, block_log2, geometry)
-        for field in ((missing[0] + missing[1]) / 2, missing[0], missing[1])
+        for field in ((missing[0] + missing[1]) / np.float32(2), *missing)
     ]
     zero = Correction(block_log2, np.zeros(shape, np.uint8), np.zeros((*shape, 2), np.int16))
 
@@ -139,4 +139,4 @@ def _blocks(
 
 def _to_units(pixels: NDArray[np.floating], geometry: Geometry) -> NDArray[np.int16]:
     units = np.rint(pixels / geometry.motion_unit)
-    return np.clip(units, -_LONGEST, _LONGEST).astype(np.int16)
+    return np.asarray(np.clip(units, -_LONGEST, _LONGEST), np.int16)

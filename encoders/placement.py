@@ -1,6 +1,7 @@
 """Where key pictures go: after scene cuts, and wherever motion alone cannot carry the picture."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import cv2
 import numpy as np
@@ -53,7 +54,7 @@ def place_key_pictures(
     ends = [round(last * k / pieces) for k in range(pieces + 1)]
     small = _Shrunk(frames)
     keys = [0]
-    for start, end in zip(ends, ends[1:], strict=False):
+    for start, end in pairwise(ends):
         keys += _split(small, start, end, shortest, tolerance)
     return keys if last else [0]
 

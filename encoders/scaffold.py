@@ -205,7 +205,7 @@ class _Trial:
     def missing_average(self, sample: Sample) -> Flow:
         """What both motions miss alike: the bend of the path."""
         left, right = self.missing(sample)
-        return (left + right) / 2
+        return (left + right) / np.float32(2)
 
     def better(self, sample: Sample, other: Sample, bits: float) -> Sample:
         """`other` if it saves more than `bits` are worth, else `sample`."""

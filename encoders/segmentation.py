@@ -79,7 +79,7 @@ class Segmenter:
         apart = np.linalg.norm(cells - _camera_motion(cells), axis=-1)
         moving = (apart > _MOVES_APART * geometry.motion_unit).astype(np.uint8)
         moving = cv2.morphologyEx(moving, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
-        count, parts, stats, _ = cv2.connectedComponentsWithStats(moving, connectivity=4)
+        _, parts, stats, _ = cv2.connectedComponentsWithStats(moving, connectivity=4)
         sizes = stats[1:, cv2.CC_STAT_AREA]
         order = [int(p) + 1 for p in np.argsort(-sizes, kind="stable") if sizes[p] >= _LEAST_CELLS]
         free = list(range(PERSON + 1, MAX_LABEL + 1))
@@ -110,9 +110,9 @@ def _camera_motion(cells: NDArray[np.float32]) -> NDArray[np.float32]:
         cv2.setRNGSeed(0)  # RANSAC draws from OpenCV's global generator: same input, same stream.
         matrix, _ = cv2.estimateAffine2D(here, there, ransacReprojThreshold=1.0)
     if matrix is None:
-        return np.broadcast_to(np.median(cells, axis=(0, 1)), cells.shape).astype(np.float32)
+        return np.full_like(cells, np.median(cells, axis=(0, 1)))
     moved = here @ matrix[:, :2].T + matrix[:, 2]
-    return (moved - here).reshape(rows, columns, 2).astype(np.float32)
+    return np.asarray((moved - here).reshape(rows, columns, 2), np.float32)
 
 
 def _cell_mean(values: NDArray[np.float32], geometry: Geometry) -> NDArray[np.float32]:
@@ -120,6 +120,4 @@ def _cell_mean(values: NDArray[np.float32], geometry: Geometry) -> NDArray[np.fl
     cell = geometry.cell
     pad = rows * cell - values.shape[0], columns * cell - values.shape[1]
     padded = np.pad(values, ((0, pad[0]), (0, pad[1])), mode="edge")
-    return padded.reshape(rows, cell, columns, cell).mean((1, 3)).astype(np.float32)
-
-
+    return np.asarray(padded.reshape(rows, cell, columns, cell).mean((1, 3)), np.float32)

@@ -20,7 +20,10 @@ from gsvc.codec.scaffold import Correction, Interval, Person, Sample
 from gsvc.codec.scaffold_hash import scaffold_bytes
 
 FORMAT = Path(gsvc.codec.__path__[0], "FORMAT.md").read_text()
-FIELDS = [(name, int(bits)) for name, bits in re.findall(r"^\| `(\w+)` \| (\d+) \|$", FORMAT, re.MULTILINE)]
+FIELDS = [
+    (name, int(bits))
+    for name, bits in re.findall(r"^\| `(\w+)` \| (\d+) \|$", FORMAT, re.MULTILINE)
+]
 KINDS = dict(re.findall(r"^\| `(\w+\.\w+)` \| (\w+) \|", FORMAT, re.MULTILINE))
 GOLDEN = sorted(Path(__file__).parent.glob("golden/*.gsv"))
 
