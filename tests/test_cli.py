@@ -160,7 +160,12 @@ def test_a_reader_that_leaves_early_is_no_noise(stream: Path) -> None:
 def test_an_interrupted_run_leaves_nothing(number: int, code: int, tmp_path: Path) -> None:
     command = [str(SCRIPT), "encode", "-", str(tmp_path / "it.gsv"), *BARE]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A shell starts background jobs with the interrupt ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdin is not None and process.stderr is not None
         frame = b"FRAME\n" + bytes(16 * 16 * 3 // 2)
