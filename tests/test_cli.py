@@ -165,7 +165,7 @@ def test_an_interrupted_run_leaves_nothing(number: int, code: int, tmp_path: Pat
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         # A shell starts background jobs with the interrupt ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
         assert process.stdin is not None and process.stderr is not None
         frame = b"FRAME\n" + bytes(16 * 16 * 3 // 2)
