@@ -1,0 +1,1 @@
+"""The benchmark: cells planned, run, kept, summarised and shown."""

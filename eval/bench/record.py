@@ -1,0 +1,89 @@
+"""What is kept of one cell of a benchmark: a stream, each way it was decoded, and what was measured.
+
+A cell is a clip coded once. Its record is a JSON file; every number of every table is made from these.
+"""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One metric of one decoded clip: `mean` over `values`, in the order of the run's frame indices.
+
+    `gap` says why there is no number; then `mean` is None and `values` is empty.
+    """
+
+    mean: float | None
+    values: list[float | None] = field(default_factory=list)
+    version: str = ""
+    gap: str = ""
+
+
+@dataclass(frozen=True)
+class DecodeRecord:
+    """One way a cell's stream was decoded. Seconds are wall-clock; FLOPs are per pixel of a frame."""
+
+    way: dict[str, int | float | str]
+    seconds: float
+    frames_sha256: str
+    scores: dict[str, Scores]
+    flops_per_pixel: float | None = None
+    model_bytes: int | None = None
+    not_counted: list[str] = field(default_factory=list)
+    peak_memory: int | None = None
+    """Bytes of resident memory at the peak, over those before decoding began."""
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """A cell that was run. `error` says why it failed; then bits are 0 and there are no decodes."""
+
+    key: str
+    clip: str
+    size: str
+    """"288", "480" or "native"."""
+    width: int
+    height: int
+    frame_rate: str
+    frames: int
+    source_sha256: str
+    codec: str
+    codec_version: str
+    settings: dict[str, int | float | str]
+    bits: int = 0
+    stream_sha256: str = ""
+    ledger: dict[str, int] = field(default_factory=dict)
+    encode_seconds: float = 0.0
+    decodes: list[DecodeRecord] = field(default_factory=list)
+    error: str = ""
+    schema: int = SCHEMA
+
+    @property
+    def bpp(self) -> float:
+        """Bits a pixel of a frame as shown."""
+        return self.bits / (self.frames * self.width * self.height)
+
+    @property
+    def bitrate(self) -> float:
+        """Bits a second."""
+        numerator, _, denominator = self.frame_rate.partition("/")
+        return self.bits * int(numerator) / int(denominator or 1) / self.frames
+
+
+def to_json(record: CellRecord) -> dict[str, Any]:
+    """The record as JSON values; see `from_json`."""
+    return asdict(record)
+
+
+def from_json(values: dict[str, Any]) -> CellRecord:
+    """The inverse of `to_json`. Raises ValueError, KeyError or TypeError for what is no record."""
+    if values["schema"] != SCHEMA:
+        raise ValueError(f"schema {values['schema']} instead of {SCHEMA}")
+    decodes = [
+        DecodeRecord(**{**one, "scores": {k: Scores(**v) for k, v in one["scores"].items()}})
+        for one in values["decodes"]
+    ]
+    return CellRecord(**{**values, "decodes": decodes})

@@ -1,0 +1,1 @@
+"""The codecs of the benchmark, all in one shape: see `base`."""

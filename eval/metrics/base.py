@@ -1,0 +1,39 @@
+"""What the benchmark asks of a metric. Each lives in a module of its own."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.frames import Picture
+from gsvc.datasets.clips import TestClip
+
+
+class Metric(Protocol):
+    """A distance or a likeness between a clip and its decoded version."""
+
+    name: str
+    """As on the command line and in tables: "st_lpips_vgg"."""
+    unit: str
+    """"dB", "" for none."""
+    higher_is_better: bool
+    per_frame: bool
+    """False: one number for the whole clip."""
+
+    def version(self) -> str:
+        """Package, version, variant, for the cell's key.
+
+        Raises MissingDependencyError or MissingModelError, saying what to do, when the package or its
+        weights are not here; then the table has a gap with that reason, never another number.
+        """
+
+    def measure(
+        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """Shape (tests, len(indices)): the value at each of `indices`; for temporal metrics that of the
+        step from frame i - 1 to i, NaN at frame 0. Shape (tests, 1) when not `per_frame`.
+
+        The source's features are computed once for all tests. Raises InputError when the frames of a
+        test do not pair with the source's by number and size.
+        """
