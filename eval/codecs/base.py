@@ -45,8 +45,10 @@ class Codec(Protocol):
     def rate_points(self) -> Sequence[Settings]:
         """The settings that a benchmark runs when nobody asks for others."""
 
-    def ways_to_decode(self) -> Sequence[Settings]:
-        """How each stream is decoded: `[{}]`, or several (gsvc: one for each number of steps)."""
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+        """How a stream coded with `settings` is decoded: `[{}]`, or several (gsvc: one for each number
+        of steps).
+        """
 
     def encode(self, clip: TestClip, settings: Settings) -> Encoded:
         """Code the whole clip."""
@@ -54,8 +56,10 @@ class Codec(Protocol):
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
         """Decode from nothing but the bytes and the format; as many frames as the clip has."""
 
-    def compute(self, clip: ClipFormat, settings: Settings, way: Settings) -> "Compute | None":
-        """What decoding costs by counting, where it can be counted; None: only the clock can say."""
+    def compute(
+        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
+    ) -> "Compute | None":
+        """What `decode` costs by counting, where it can be counted; None: only the clock can say."""
 
 
 @dataclass(frozen=True)
