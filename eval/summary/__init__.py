@@ -1,0 +1,5 @@
+"""Numbers of a benchmark run: hulls, BD-rates, frontiers, ablations, tables. Start at `write_summary`."""
+
+from gsvc.eval.summary.write import write_summary
+
+__all__ = ["write_summary"]

@@ -1,0 +1,87 @@
+"""The layer ablation: what each layer of the stream costs in bits and gains in quality."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gsvc.eval.bench.record import CellRecord
+from gsvc.eval.summary.curves import ABLATION, by_curve, clip_label, mean_score
+
+LAYERS_SETTING = "tools"
+"""The setting that says which layers are on; the others tell one series from the next."""
+
+
+@dataclass(frozen=True)
+class AblationRow:
+    """One set of layers, decoded one way. `gained` is the score less that of the row before it in its
+    series, `added_bits` likewise; None in the first row.
+    """
+
+    clip: str
+    series: str
+    layers: str
+    way: str
+    bits: int
+    bpp: float
+    ledger: dict[str, int]
+    scores: dict[str, float | None]
+    added_bits: int | None
+    gained: dict[str, float | None]
+
+
+def ablation_rows(cells: Sequence[CellRecord], metrics: Sequence[str]) -> list[AblationRow]:
+    """Rows by clip and series in the order of the cells, then the further ways to decode the last."""
+    series: dict[tuple[str, str], list[CellRecord]] = defaultdict(list)
+    for cell in cells:
+        if cell.codec == ABLATION and not cell.error:
+            others = {k: v for k, v in cell.settings.items() if k != LAYERS_SETTING}
+            name = ", ".join(f"{key} {value}" for key, value in sorted(others.items()))
+            series[clip_label(cell), name].append(cell)
+    rows: list[AblationRow] = []
+    for (clip, name), group in series.items():
+        before: AblationRow | None = None
+        for cell, way in _steps(group):
+            before = _row(cell, way, clip, name, metrics, before)
+            rows.append(before)
+    return rows
+
+
+def _steps(group: Sequence[CellRecord]) -> list[tuple[CellRecord, str]]:
+    """Layer by layer with the first way to decode, then the whole stream with the other ways."""
+    ways = [list(by_curve(cell)) for cell in group]
+    steps = [(cell, names[0]) for cell, names in zip(group, ways, strict=True) if names]
+    return [*steps, *((group[-1], name) for name in ways[-1][1:])]
+
+
+def _row(
+    cell: CellRecord,
+    way: str,
+    clip: str,
+    series: str,
+    metrics: Sequence[str],
+    before: AblationRow | None,
+) -> AblationRow:
+    decodes = by_curve(cell)[way]
+    scores = {metric: mean_score(decodes, metric) for metric in metrics}
+    return AblationRow(
+        clip=clip,
+        series=series,
+        layers=str(cell.settings.get(LAYERS_SETTING, "")),
+        way=way.removeprefix(cell.codec).removeprefix(", "),
+        bits=cell.bits,
+        bpp=cell.bpp,
+        ledger=cell.ledger,
+        scores=scores,
+        added_bits=cell.bits - before.bits if before else None,
+        gained=_difference(scores, before.scores) if before else dict.fromkeys(metrics),
+    )
+
+
+def _difference(
+    scores: Mapping[str, float | None], before: Mapping[str, float | None]
+) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for metric, score in scores.items():
+        earlier = before.get(metric)
+        found[metric] = None if score is None or earlier is None else score - earlier
+    return found

@@ -1,0 +1,93 @@
+"""What decoder compute buys in a run: B*(Q0, C) over our own hulls, by counted FLOPs and by the clock."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean
+
+from gsvc.eval.summary.curves import OURS, Curve, distance
+from gsvc.eval.summary.frontier import Dial, Exchange, FrontierPoint, exchange, frontier, targets
+from gsvc.eval.summary.points import PointRow, mean_of
+
+UNITS = {
+    "flops": "FLOPs a pixel of a frame, counted in the networks; steps 0 runs none and so has no place here",
+    "time": "decoding time as a multiple of x265 slow encoding; steps 0 (motion and rendering) included",
+}
+
+
+@dataclass(frozen=True)
+class FrontierRow:
+    """One point of B*(Q0, C); `quality` is Q0 in the metric's own values, `point.compute` in `unit`."""
+
+    clip: str
+    metric: str
+    unit: str
+    quality: float
+    point: FrontierPoint
+
+
+@dataclass(frozen=True)
+class ExchangeRow:
+    """What compute buys over clips and targets: geometric means, and the mean of the exponents."""
+
+    metric: str
+    unit: str
+    exchange: Exchange
+    frontiers: int
+
+
+def frontier_rows(curves: Sequence[Curve], rows: Sequence[PointRow]) -> list[FrontierRow]:
+    """B* of every clip at three qualities that all our curves reach, in both units of compute."""
+    found = []
+    for clip in dict.fromkeys(curve.clip for curve in curves):
+        ours = [curve for curve in curves if curve.clip == clip and curve.codec == OURS]
+        for unit in UNITS:
+            dials = _dials(ours, rows, unit)
+            for target in targets(dials) if len(dials) > 1 else ():
+                quality = distance(target, ours[0].higher_is_better)
+                found += [
+                    FrontierRow(clip, ours[0].metric, unit, quality, point)
+                    for point in frontier(dials, target)
+                ]
+    return found
+
+
+def exchange_rows(rows: Sequence[FrontierRow]) -> list[ExchangeRow]:
+    """Each metric's exchange, pooled over every clip and quality that has one."""
+    lines: dict[tuple[str, str, str, float], list[FrontierPoint]] = defaultdict(list)
+    for row in rows:
+        lines[row.metric, row.unit, row.clip, row.quality].append(row.point)
+    pooled: dict[tuple[str, str], list[Exchange]] = defaultdict(list)
+    for (metric, unit, _, _), points in lines.items():
+        if one := exchange(points):
+            pooled[metric, unit].append(one)
+    return [
+        ExchangeRow(
+            metric,
+            unit,
+            Exchange(
+                exp(fmean(log(one.compute) for one in many)),
+                exp(fmean(log(one.compression) for one in many)),
+                fmean(one.exponent for one in many),
+            ),
+            len(many),
+        )
+        for (metric, unit), many in pooled.items()
+    ]
+
+
+def compute_of(curve: str, clip: str, rows: Sequence[PointRow], unit: str) -> float | None:
+    """The mean compute of a curve on a clip; None where it is not counted or nothing is spent."""
+    mine = [row for row in rows if row.clip == clip and row.curve == curve]
+    values = [row.flops_per_pixel if unit == "flops" else row.decode_ratio for row in mine]
+    return mean_of(values) or None
+
+
+def _dials(ours: Sequence[Curve], rows: Sequence[PointRow], unit: str) -> list[Dial]:
+    dials = []
+    for curve in ours:
+        compute = compute_of(curve.name, curve.clip, rows, unit)
+        if compute and curve.hull:
+            dials.append(Dial(curve.name, compute, curve.hull))
+    return dials

@@ -1,0 +1,123 @@
+"""Rate-distortion curves out of a run's cells: for each clip and metric, one a codec and way to decode."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import log
+from statistics import fmean
+
+from gsvc.eval.bench.record import CellRecord, DecodeRecord
+from gsvc.eval.summary.hull import RatePoint, lower_hull
+
+CONVENTIONAL = ("x264", "x265", "svtav1", "vp9", "vvenc")
+"""Codecs whose hulls the others are held against."""
+ABLATION = "gsvc-layers"
+"""The codec whose settings switch layers off: a table of its own, in no curve."""
+OURS = "gsvc"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One decoded cell: rate in bits a pixel, the metric's own value, the settings it was coded with."""
+
+    bpp: float
+    value: float
+    settings: Mapping[str, int | float | str]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """All points of one codec, decoded one way, on one clip, in one metric, by rising rate.
+
+    `without_bits` names the settings of streams of no bits: they have no place on a scale of log rate.
+    """
+
+    clip: str
+    name: str
+    codec: str
+    metric: str
+    higher_is_better: bool
+    points: tuple[Point, ...]
+    without_bits: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def hull(self) -> list[RatePoint]:
+        """The lower hull of (bpp, distance), without points when the curve has none."""
+        places = [(p.bpp, distance(p.value, self.higher_is_better)) for p in self.points]
+        return lower_hull(places) if places else []
+
+    def nearest(self, bpp: float) -> Point:
+        """The point nearest in log rate; of several, the best."""
+        sign = -1 if self.higher_is_better else 1
+        return min(self.points, key=lambda p: (abs(log(p.bpp / bpp)), sign * p.value))
+
+
+def distance(value: float, higher_is_better: bool) -> float:
+    """The metric's value as a distance, lower is better; its own inverse."""
+    return -value if higher_is_better else value
+
+
+def clip_label(cell: CellRecord) -> str:
+    """The clip's name in tables, with its size where that is not 288 lines."""
+    return cell.clip if cell.size == "288" else f"{cell.clip} at {cell.size}"
+
+
+def curve_name(codec: str, way: Mapping[str, int | float | str]) -> str:
+    """ "gsvc, steps 4": the codec and the way it was decoded; the seed is no part of it."""
+    return ", ".join([codec, *(f"{key} {value}" for key, value in sorted(_unseeded(way).items()))])
+
+
+def settings_label(settings: Mapping[str, int | float | str]) -> str:
+    """ "crf 40, preset slow": settings for people, in the order of their names."""
+    return ", ".join(f"{key} {value}" for key, value in sorted(settings.items()))
+
+
+def by_curve(cell: CellRecord) -> dict[str, list[DecodeRecord]]:
+    """The cell's decodes by the name of their curve; several under one name differ in the seed."""
+    found: dict[str, list[DecodeRecord]] = defaultdict(list)
+    for decode in cell.decodes:
+        found[curve_name(cell.codec, decode.way)].append(decode)
+    return dict(found)
+
+
+def mean_score(decodes: Iterable[DecodeRecord], metric: str) -> float | None:
+    """The mean over decodes (seeds) of a metric; None where all of them have a gap."""
+    scores = [decode.scores.get(metric) for decode in decodes]
+    means = [score.mean for score in scores if score is not None and score.mean is not None]
+    return fmean(means) if means else None
+
+
+def curves(cells: Sequence[CellRecord], metric: str, higher_is_better: bool) -> list[Curve]:
+    """Every curve of a run in one metric: ours last, clips in the order of the cells."""
+    points: dict[tuple[str, str, str], list[Point]] = defaultdict(list)
+    empty: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for cell in cells:
+        if cell.error or cell.codec == ABLATION:
+            continue
+        for name, decodes in by_curve(cell).items():
+            value = mean_score(decodes, metric)
+            key = (clip_label(cell), name, cell.codec)
+            if value is None:
+                continue
+            if cell.bits:
+                points[key].append(Point(cell.bpp, value, cell.settings))
+            else:
+                empty[key].append(settings_label(cell.settings))
+    return [
+        Curve(
+            clip,
+            name,
+            codec,
+            metric,
+            higher_is_better,
+            tuple(sorted(points[key], key=lambda point: point.bpp)),
+            tuple(empty[key]),
+        )
+        for key in dict.fromkeys([*points, *empty])
+        for clip, name, codec in [key]
+    ]
+
+
+def _unseeded(way: Mapping[str, int | float | str]) -> dict[str, int | float | str]:
+    return {key: value for key, value in way.items() if key != "seed"}

@@ -1,0 +1,87 @@
+"""Every curve against the hull of every conventional codec: per clip, and pooled over clips."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gsvc.eval.summary.bd_rate import BdRate, bd_rate
+from gsvc.eval.summary.bootstrap import Pooled, pooled_rate
+from gsvc.eval.summary.curves import CONVENTIONAL, Curve, distance
+
+_SCALE_OF_FIELD = "x265"
+"""Conventional codecs are held against this one too: where the field's own ranking shows."""
+
+
+@dataclass(frozen=True)
+class Duel:
+    """The BD-rate of `test` against the hull of `anchor` on one clip in one metric.
+
+    `shared` and the qualities of `result.ratio` are the metric's own values. `note` adds to that of the
+    result: streams of no bits that were left out.
+    """
+
+    clip: str
+    metric: str
+    test: str
+    anchor: str
+    result: BdRate
+    shared_values: tuple[float, float] | None
+    note: str
+
+
+@dataclass(frozen=True)
+class PooledDuel:
+    """BD-rates of one pair over clips, PCHIP and Akima; `left_out` says which clips have none and why."""
+
+    metric: str
+    test: str
+    anchor: str
+    pchip: Pooled | None
+    akima: Pooled | None
+    left_out: tuple[str, ...]
+
+
+def duels(curves: Sequence[Curve]) -> list[Duel]:
+    """All pairs among curves of one metric, clip by clip."""
+    return [
+        _duel(anchor, test)
+        for anchor in curves
+        for test in curves
+        if anchor.clip == test.clip and _is_pair(anchor, test)
+    ]
+
+
+def pooled_duels(found: Sequence[Duel]) -> list[PooledDuel]:
+    """The same, pooled over clips: only clips with a BD-rate count."""
+    groups: dict[tuple[str, str, str], list[Duel]] = defaultdict(list)
+    for duel in found:
+        groups[duel.metric, duel.test, duel.anchor].append(duel)
+    return [
+        PooledDuel(
+            metric,
+            test,
+            anchor,
+            pooled_rate([one.result.pchip for one in group if one.result.pchip is not None]),
+            pooled_rate([one.result.akima for one in group if one.result.akima is not None]),
+            tuple(f"{one.clip}: {one.result.note}" for one in group if one.result.note),
+        )
+        for (metric, test, anchor), group in groups.items()
+    ]
+
+
+def _is_pair(anchor: Curve, test: Curve) -> bool:
+    if anchor.codec not in CONVENTIONAL or anchor.name == test.name:
+        return False
+    return test.codec not in CONVENTIONAL or anchor.codec == _SCALE_OF_FIELD
+
+
+def _duel(anchor: Curve, test: Curve) -> Duel:
+    result = bd_rate(anchor.hull, test.hull)
+    shared = result.shared
+    values = None
+    if shared:
+        least, greatest = (distance(edge, test.higher_is_better) for edge in shared)
+        values = min(least, greatest), max(least, greatest)
+    empty = [f"{c.name} at {s}" for c in (anchor, test) for s in c.without_bits]
+    note = f"no bits, left out: {', '.join(empty)}" if empty else ""
+    return Duel(anchor.clip, test.metric, test.name, anchor.name, result, values, note)

@@ -1,0 +1,87 @@
+"""One row for every decoded cell: what `summary.csv` and the tables of points are made of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from gsvc.eval.bench.record import CellRecord, DecodeRecord
+from gsvc.eval.summary.curves import clip_label, curve_name, settings_label
+
+
+@dataclass(frozen=True)
+class PointRow:
+    """A decoded cell. Rates in bits a pixel and kbit/s; seconds are wall-clock, the ratios multiples of
+    encoding with x265 slow on the same clip in the same run (None: it is not in the run).
+    """
+
+    clip: str
+    curve: str
+    codec: str
+    settings: dict[str, int | float | str]
+    way: dict[str, int | float | str]
+    width: int
+    height: int
+    frame_rate: str
+    frames: int
+    bits: int
+    bpp: float
+    kbps: float
+    scores: dict[str, float | None]
+    ledger: dict[str, int]
+    encode_seconds: float
+    decode_seconds: float
+    encode_ratio: float | None
+    decode_ratio: float | None
+    flops_per_pixel: float | None
+    model_bytes: int | None
+    peak_memory: int | None
+    stream_sha256: str
+    frames_sha256: str
+    key: str
+
+    @property
+    def label(self) -> str:
+        """Settings for people."""
+        return settings_label(self.settings)
+
+
+def point_rows(cells: Sequence[CellRecord], reference: Mapping[str, float]) -> list[PointRow]:
+    """Rows in the order of the cells; `reference`: x265's seconds by clip label."""
+    return [_row(cell, decode, reference) for cell in cells for decode in cell.decodes]
+
+
+def _row(cell: CellRecord, decode: DecodeRecord, reference: Mapping[str, float]) -> PointRow:
+    clip = clip_label(cell)
+    unit = reference.get(clip)
+    return PointRow(
+        clip=clip,
+        curve=curve_name(cell.codec, decode.way),
+        codec=cell.codec,
+        settings=cell.settings,
+        way=decode.way,
+        width=cell.width,
+        height=cell.height,
+        frame_rate=cell.frame_rate,
+        frames=cell.frames,
+        bits=cell.bits,
+        bpp=cell.bpp,
+        kbps=cell.bitrate / 1000,
+        scores={name: scores.mean for name, scores in decode.scores.items()},
+        ledger=cell.ledger,
+        encode_seconds=cell.encode_seconds,
+        decode_seconds=decode.seconds,
+        encode_ratio=cell.encode_seconds / unit if unit else None,
+        decode_ratio=decode.seconds / unit if unit else None,
+        flops_per_pixel=decode.flops_per_pixel,
+        model_bytes=decode.model_bytes,
+        peak_memory=decode.peak_memory,
+        stream_sha256=cell.stream_sha256,
+        frames_sha256=decode.frames_sha256,
+        key=cell.key,
+    )
+
+
+def mean_of(values: Sequence[float | None]) -> float | None:
+    """The mean of those that are there; None without any."""
+    there = [value for value in values if value is not None]
+    return fmean(there) if there else None

@@ -1,0 +1,89 @@
+"""Everything that is computed from a run's cells, in one value that goes to JSON, tables and plots."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gsvc.eval.bench.record import CellRecord
+from gsvc.eval.summary.ablation import AblationRow, ablation_rows
+from gsvc.eval.summary.compute_rate import ExchangeRow, FrontierRow, exchange_rows, frontier_rows
+from gsvc.eval.summary.curves import Curve, clip_label, curves
+from gsvc.eval.summary.duels import Duel, PooledDuel, duels, pooled_duels
+from gsvc.eval.summary.metrics import MetricInfo, metrics_of
+from gsvc.eval.summary.points import PointRow, point_rows
+from gsvc.eval.summary.seeds import SeedSpread, seed_spreads
+from gsvc.eval.summary.times import reference_seconds
+from gsvc.eval.summary.troubles import Failure, Gap, failures, gaps, without_bits
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run's numbers. `stride`: quality was measured on every so many frames of each clip.
+
+    `frames` are the frames coded by clip label, `versions` those of the codecs. `missing` cells are planned
+    but not done; `not_run` are codecs and metrics that could not run at all, with the reason.
+    """
+
+    schema: int
+    stride: int
+    frames: dict[str, int]
+    versions: dict[str, str]
+    metrics: list[MetricInfo]
+    points: list[PointRow]
+    duels: list[Duel]
+    pooled: list[PooledDuel]
+    frontier: list[FrontierRow]
+    exchange: list[ExchangeRow]
+    ablation: list[AblationRow]
+    seeds: list[SeedSpread]
+    failed: list[Failure]
+    gaps: list[Gap]
+    without_bits: list[str]
+    missing: int
+    not_run: dict[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values; the field `schema` is the version of their shape."""
+        return asdict(self)
+
+    def metric(self, name: str) -> MetricInfo:
+        """The metric of that name."""
+        return next(metric for metric in self.metrics if metric.name == name)
+
+
+def curves_by_metric(
+    cells: Sequence[CellRecord], metrics: Sequence[MetricInfo]
+) -> dict[str, list[Curve]]:
+    """Every curve of the run, by metric."""
+    return {metric.name: curves(cells, metric.name, metric.higher_is_better) for metric in metrics}
+
+
+def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summary:
+    """Compute it all. `settings` are those of run.json (stride 1 where it names none)."""
+    metrics = metrics_of(cells)
+    names = [metric.name for metric in metrics]
+    rows = point_rows(cells, reference_seconds(cells))
+    found = curves_by_metric(cells, metrics)
+    all_duels = [duel for name in names for duel in duels(found[name])]
+    frontiers = [row for name in names for row in frontier_rows(found[name], rows)]
+    return Summary(
+        schema=SCHEMA,
+        stride=int(settings.get("stride", 1)),
+        frames={clip_label(cell): cell.frames for cell in cells},
+        versions={cell.codec: cell.codec_version for cell in cells},
+        metrics=metrics,
+        points=rows,
+        duels=all_duels,
+        pooled=pooled_duels(all_duels),
+        frontier=frontiers,
+        exchange=exchange_rows(frontiers),
+        ablation=ablation_rows(cells, names),
+        seeds=seed_spreads(cells, names),
+        failed=failures(cells),
+        gaps=gaps(cells),
+        without_bits=without_bits(cells),
+        missing=max(0, len(settings.get("cells", ())) - len(cells)),
+        not_run={str(name): str(reason) for name, reason in settings.get("gaps", {}).items()},
+    )

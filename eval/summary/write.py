@@ -1,0 +1,120 @@
+"""A run's summary as files: frames.csv, summary.csv, summary.json, summary.md."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gsvc.codec.output import atomic_output, explain_failure
+from gsvc.eval.bench.record import CellRecord
+from gsvc.eval.bench.store import load_run
+from gsvc.eval.layout import markdown
+from gsvc.eval.summary.curves import clip_label, curve_name, settings_label
+from gsvc.eval.summary.summarise import Summary, summarise
+from gsvc.eval.summary.tables import protocol, tables
+
+_FIELDS = (
+    "clip",
+    "curve",
+    "codec",
+    "width",
+    "height",
+    "frame_rate",
+    "frames",
+    "bits",
+    "bpp",
+    "kbps",
+    "encode_seconds",
+    "decode_seconds",
+    "encode_ratio",
+    "decode_ratio",
+    "flops_per_pixel",
+    "model_bytes",
+    "peak_memory",
+    "stream_sha256",
+    "frames_sha256",
+    "key",
+)
+
+
+def write_summary(folder: str | Path) -> Summary:
+    """Compute the summary of the run in `folder`, write its four files there, and return it.
+
+    Raises InputError when the folder holds no run, OutputError when a file cannot be written.
+    """
+    run = load_run(folder)
+    summary = summarise(run.settings, run.cells)
+    root = Path(folder)
+    write_text(root / "frames.csv", frames_csv(run.cells, summary))
+    write_text(root / "summary.csv", summary_csv(summary))
+    write_text(root / "summary.json", json.dumps(summary.to_json(), indent=1) + "\n")
+    write_text(root / "summary.md", summary_markdown(summary))
+    return summary
+
+
+def write_text(target: Path, text: str) -> None:
+    """Replace a file. Raises OutputError."""
+    with explain_failure(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_output(target, overwrite=True) as partial, explain_failure(target):
+        partial.write_text(text)
+
+
+def summary_markdown(summary: Summary) -> str:
+    """Every table, each under its title with its note."""
+    parts = ["# Summary of the run", protocol(summary)]
+    for table in tables(summary):
+        parts += [f"## {table.title}", table.note, markdown(table.header, table.rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def summary_csv(summary: Summary) -> str:
+    """A row for each decoded cell, a column for each metric; failed cells follow with their error."""
+    metrics = [metric.name for metric in summary.metrics]
+    header = [*_FIELDS, "settings", "way", *metrics, "error"]
+    rows: list[list[Any]] = [
+        [
+            *(getattr(point, name) for name in _FIELDS),
+            settings_label(point.settings),
+            settings_label(point.way),
+            *(point.scores.get(name) for name in metrics),
+            "",
+        ]
+        for point in summary.points
+    ]
+    for failure in summary.failed:
+        known = {"clip": failure.clip, "codec": failure.codec, "key": failure.key}
+        known |= {"settings": failure.settings, "error": failure.error}
+        rows.append([known.get(name) for name in header])
+    return _csv(header, rows)
+
+
+def frames_csv(cells: Sequence[CellRecord], summary: Summary) -> str:
+    """A row for each measured frame of each decoded cell, a column for each metric of frames."""
+    metrics = [metric.name for metric in summary.metrics if metric.per_frame]
+    header = ["clip", "curve", "settings", "way", "bpp", "frame", *metrics]
+    return _csv(header, (row for cell in cells for row in _frames(cell, metrics, summary.stride)))
+
+
+def _frames(cell: CellRecord, metrics: Sequence[str], stride: int) -> Iterable[list[Any]]:
+    for decode in cell.decodes:
+        name = curve_name(cell.codec, decode.way)
+        label, way = settings_label(cell.settings), settings_label(decode.way)
+        columns = [decode.scores[m].values if m in decode.scores else [] for m in metrics]
+        for place, frame in enumerate(range(0, cell.frames, stride)):
+            values = [column[place] if place < len(column) else None for column in columns]
+            yield [clip_label(cell), name, label, way, f"{cell.bpp:.6g}", frame, *values]
+
+
+def _csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([[_plain(value) for value in row] for row in rows])
+    return text.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value
