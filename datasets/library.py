@@ -1,0 +1,135 @@
+"""The user's own copies of the field's test sets: where they lie, and which file is which sequence.
+
+The folder is `$GSVC_DATASETS`, else `datasets` in gsvc's cache folder. A copy may lie anywhere below it, as
+raw YUV, y4m, or a folder of images, and its name begins with the sequence's. Coded files are not taken for
+sources.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+from gsvc.codec.errors import InputError
+from gsvc.codec.frames import Picture
+from gsvc.codec.video_reader import open_video
+from gsvc.datasets.manifests import Manifest, Sequence
+from gsvc.datasets.packages import cache_dir
+from gsvc.datasets.raw_format import (
+    RawFormat,
+    bit_depth_from_name,
+    chroma_from_name,
+    rate_from_name,
+    size_from_name,
+)
+from gsvc.datasets.raw_video import RAW_SUFFIXES
+from gsvc.datasets.reading import has_images, image_pattern, load_clip
+
+_SUFFIXES = (*sorted(RAW_SUFFIXES), ".y4m")
+
+
+def datasets_dir() -> Path:
+    """The folder of the user's copies: `$GSVC_DATASETS`, else `datasets` in the cache folder."""
+    if own := os.environ.get("GSVC_DATASETS"):
+        return Path(own).expanduser()
+    return cache_dir() / "datasets"
+
+
+def load_sequence(
+    manifest: Manifest,
+    sequence: Sequence,
+    frames: int | None = 97,
+    short_side: int | None = 288,
+    root: Path | None = None,
+) -> tuple[list[Picture], Fraction]:
+    """The sequence out of the user's copies below `root` (None: `datasets_dir()`), see `load_clip`.
+
+    Raises InputError when there is no copy, saying where to get it and where to put it, and when the copy
+    cannot be read or has another size.
+    """
+    path = find_copy(manifest, sequence, root)
+    if path.suffix.lower() in RAW_SUFFIXES and not path.is_dir():
+        return load_clip(path, frames, short_side, _raw_format(path, sequence))
+    _check_size(path, sequence)
+    pictures, rate = load_clip(path, frames, short_side)
+    return pictures, sequence.frame_rate if path.is_dir() else rate
+
+
+def find_copy(manifest: Manifest, sequence: Sequence, root: Path | None = None) -> Path:
+    """The copy to read: of the first of the sequence's sizes, 8 bits before 10, raw before y4m before images.
+
+    Raises InputError when there is none.
+    """
+    folder = root or datasets_dir()
+    named = [path for path in _candidates(folder) if _is_called(path, sequence)]
+    fitting = [path for path in named if _fits(path, sequence)]
+    if fitting:
+        return min(fitting, key=lambda path: _preference(path, sequence))
+    width, height = sequence.sizes[0]
+    other = f" ({named[0].name} is of another size or rate)" if named else ""
+    raise InputError(
+        f"{manifest.name}/{sequence.name}: no copy of {width}x{height} in {folder}{other}: get it from "
+        f"{manifest.page}, put {sequence.file_name} (or y4m) there, or name your folder in GSVC_DATASETS"
+    )
+
+
+def _candidates(root: Path) -> Iterator[Path]:
+    """Video files and folders of images below `root`; links are followed, each folder is seen once."""
+    seen: set[str] = set()
+    for folder, folders, files in os.walk(root, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        paths = (Path(folder, name) for name in files)
+        yield from (path for path in paths if path.suffix.lower() in _SUFFIXES)
+        yield from (Path(folder, name) for name in folders)
+
+
+def _is_called(path: Path, sequence: Sequence) -> bool:
+    names = "|".join(re.escape(name) for name in sequence.names)
+    if not re.match(rf"(?:{names})(?![A-Za-z0-9])", path.name, re.IGNORECASE):
+        return False
+    return path.suffix.lower() in _SUFFIXES or (path.is_dir() and has_images(path))
+
+
+def _fits(path: Path, sequence: Sequence) -> bool:
+    """Whether what the name says of size and rate is true of the sequence."""
+    size, rate = size_from_name(path.stem), rate_from_name(path.stem)
+    return size in (None, *sequence.sizes) and rate in (None, sequence.frame_rate)
+
+
+def _preference(path: Path, sequence: Sequence) -> tuple[int, int, int, str]:
+    size = size_from_name(path.stem)
+    kind = path.suffix.lower()
+    return (
+        sequence.sizes.index(size) if size else len(sequence.sizes),
+        bit_depth_from_name(path.stem) or 8,
+        _SUFFIXES.index(kind) if kind in _SUFFIXES else len(_SUFFIXES),
+        str(path),
+    )
+
+
+def _raw_format(path: Path, sequence: Sequence) -> RawFormat:
+    size = size_from_name(path.stem)
+    if size is None and len(sequence.sizes) > 1:
+        sizes = " or ".join(f"{width}x{height}" for width, height in sequence.sizes)
+        raise InputError(f"{path}: tells no size: put {sizes} into its name")
+    return RawFormat(
+        *(size or sequence.sizes[0]),
+        sequence.frame_rate,
+        bit_depth_from_name(path.stem) or 8,
+        chroma_from_name(path.stem) or "420",
+    )
+
+
+def _check_size(path: Path, sequence: Sequence) -> None:
+    with open_video(image_pattern(path) if path.is_dir() else path, frames=1) as video:
+        size = video.format.width, video.format.height
+    if size not in sequence.sizes:
+        sizes = " or ".join(f"{width}x{height}" for width, height in sequence.sizes)
+        raise InputError(
+            f"{path}: has {size[0]}x{size[1]}, but {sequence.name} has {sizes}: take the original"
+        )

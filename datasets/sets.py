@@ -1,0 +1,198 @@
+"""Finding test clips by name: the known sets, and whatever a user points at.
+
+`packaged` comes out of public packages, `synthetic` out of code; `uvg`, `mcl-jcv`, `hevc-b` and `hevc-c` are
+read from the user's copies (see `library.py`). `uvg/Beauty` is one clip of a set. Evaluation only: nothing
+of gsvc may be trained on these clips.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.frames import Picture
+from gsvc.datasets.clips import TestClip
+from gsvc.datasets.library import load_sequence
+from gsvc.datasets.manifests import MANIFESTS, Manifest
+from gsvc.datasets.packaged import CLIPS, packaged_clip
+from gsvc.datasets.raw_video import RAW_SUFFIXES
+from gsvc.datasets.reading import has_images, load_clip
+from gsvc.datasets.resizing import protocol_size, resized, short_side
+from gsvc.datasets.synthetic import FRAME_RATE, FRAMES, HEIGHT, SCENES, WIDTH
+
+Reader = Callable[[int | None, int | None], tuple[list[Picture], Fraction]]
+"""From the number of frames (None: all) and the short side (None: its own) to pictures and frame rate."""
+
+SETS = ("packaged", *MANIFESTS, "synthetic")
+"""The sets that have a name."""
+
+USER_SET = "user"
+"""What the clips that a user points at are said to belong to."""
+
+_VIDEO_SUFFIXES = RAW_SUFFIXES | {
+    *(".y4m", ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".m2ts"),
+    *(".mts", ".wmv", ".flv", ".ogv", ".3gp", ".ivf", ".obu", ".h264", ".264", ".h265", ".265"),
+    ".hevc",
+}
+_LONGEST_NAME = 80
+
+
+@dataclass(frozen=True)
+class ClipSource:
+    """A clip that can be loaded; it need not be there or readable yet.
+
+    `name` is unique among those found together and usable as a file name. It can be pickled.
+    """
+
+    name: str
+    set: str
+    description: str
+    read: Reader = field(repr=False)
+
+    def load(self, size: str = "288", frames: int | None = 97) -> TestClip:
+        """The first `frames` frames (None: all, fewer where it is shorter) at a size of the protocol.
+
+        `size` is "288" or "480" (the short side in pixels) or "native". Raises InputError when the clip is
+        not here or cannot be read, ConfigError for another size or less than one frame.
+        """
+        if frames is not None and frames < 1:
+            raise ConfigError(f"frames {frames}: must be 1 or more")
+        pictures, frame_rate = self.read(frames, short_side(size))
+        if not pictures:
+            raise InputError(f"{self.name}: has no frame: check the file")
+        return TestClip(self.name, pictures, frame_rate)
+
+
+def find_clips(names: Sequence[str], root: Path | None = None) -> list[ClipSource]:
+    """The clips of sets ("packaged"), members ("uvg/Beauty"), folders and files, each once, in order.
+
+    A folder gives its videos and its subfolders of images by name. `root` is where copies of the field's
+    sets lie (None: `$GSVC_DATASETS`, see `library.datasets_dir`). Nothing is opened: a bad file fails when
+    it is loaded. Raises ConfigError for a name that is no set, clip, folder or file, InputError for a
+    folder without videos.
+    """
+    found: dict[tuple[str, str], ClipSource] = {}
+    for name in names:
+        for key, source in _sources(name, root):
+            found.setdefault(key, source)
+    return _with_unique_names(list(found.values()))
+
+
+def _sources(name: str, root: Path | None) -> Iterator[tuple[tuple[str, str], ClipSource]]:
+    """The clips of one name, with what tells two clips apart."""
+    known_set, _, member = name.partition("/")
+    if known_set.lower() in SETS:
+        sources = _of_set(known_set.lower(), member, root)
+    elif Path(name).expanduser().exists():
+        yield from ((("", str(path.resolve())), _user(path)) for path in _user_paths(name))
+        return
+    else:
+        raise ConfigError(
+            f"{name}: no such set, folder or file of clips; sets are {', '.join(SETS)}"
+        )
+    yield from (((source.set, source.name), source) for source in sources)
+
+
+def _of_set(name: str, member: str, root: Path | None) -> list[ClipSource]:
+    if name in MANIFESTS:
+        return _published(MANIFESTS[name], member, root)
+    make, known = (_packaged, list(CLIPS)) if name == "packaged" else (_synthetic, list(SCENES))
+    if member and member not in known:
+        raise ConfigError(f"{name} has no clip {member!r}; there are {', '.join(known)}")
+    return [make(one) for one in ([member] if member else known)]
+
+
+def _packaged(name: str) -> ClipSource:
+    return ClipSource(name, "packaged", CLIPS[name].description, partial(_read_packaged, name))
+
+
+def _synthetic(name: str) -> ClipSource:
+    return ClipSource(name, "synthetic", SCENES[name].description, partial(_read_scene, name))
+
+
+def _published(manifest: Manifest, member: str, root: Path | None) -> list[ClipSource]:
+    chosen = [manifest.sequence(member)] if member else manifest.sequences
+    return [
+        ClipSource(
+            sequence.name,
+            manifest.name,
+            sequence.description,
+            partial(_read_published, manifest.name, sequence.name, root),
+        )
+        for sequence in chosen
+    ]
+
+
+def _user_paths(name: str) -> list[Path]:
+    path = Path(name).expanduser()
+    if not path.is_dir():
+        return [path]
+    try:
+        inside = sorted(path.iterdir())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}): check the path") from error
+    clips = [one for one in inside if _is_clip(one)]
+    if clips:
+        return clips
+    if has_images(path):
+        return [path]
+    raise InputError(f"{path}: no video and no images in this folder: choose another")
+
+
+def _is_clip(path: Path) -> bool:
+    if path.name.startswith("."):
+        return False
+    try:
+        return has_images(path) if path.is_dir() else path.suffix.lower() in _VIDEO_SUFFIXES
+    except InputError:
+        return True  # a folder that cannot be looked into: named when it is loaded
+
+
+def _user(path: Path) -> ClipSource:
+    stem = path.resolve().name if path.is_dir() else path.stem
+    name = re.sub(r"[^\w.-]+", "-", stem).strip("-.")[:_LONGEST_NAME] or "clip"
+    return ClipSource(name, USER_SET, str(path), partial(_read_user, path))
+
+
+def _with_unique_names(sources: list[ClipSource]) -> list[ClipSource]:
+    """Only a user's clips can clash: they are numbered from 2 on, the others keep their names."""
+    taken = {source.name.lower() for source in sources if source.set != USER_SET}
+    unique = []
+    for source in sources:
+        name, number = source.name, 1
+        while source.set == USER_SET and name.lower() in taken:
+            number += 1
+            name = f"{source.name}-{number}"
+        taken.add(name.lower())
+        unique.append(replace(source, name=name))
+    return unique
+
+
+def _read_packaged(
+    name: str, frames: int | None, short_side: int | None
+) -> tuple[list[Picture], Fraction]:
+    return load_clip(packaged_clip(name), frames, short_side)
+
+
+def _read_published(
+    set_name: str, name: str, root: Path | None, frames: int | None, short_side: int | None
+) -> tuple[list[Picture], Fraction]:
+    manifest = MANIFESTS[set_name]
+    return load_sequence(manifest, manifest.sequence(name), frames, short_side, root)
+
+
+def _read_scene(
+    name: str, frames: int | None, short_side: int | None
+) -> tuple[list[Picture], Fraction]:
+    count = FRAMES if frames is None else min(frames, FRAMES)
+    size = protocol_size(WIDTH, HEIGHT, short_side)
+    return [resized(SCENES[name].frame(index), *size) for index in range(count)], FRAME_RATE
+
+
+def _read_user(
+    path: Path, frames: int | None, short_side: int | None
+) -> tuple[list[Picture], Fraction]:
+    return load_clip(path, frames, short_side)

@@ -1,0 +1,214 @@
+"""The `synthetic` set: clips drawn by code, whose true motion is known at every pixel.
+
+For tools that estimate motion, and for metrics of it: the answer is part of the clip. The textures are
+smooth enough that a position between pixels has one value, so the true flow is exact up to the 1/32 pixel
+of OpenCV's interpolation. Two machines agree on the pictures up to a rounding of the last bit.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.frames import Picture
+
+WIDTH, HEIGHT = 512, 288
+FRAME_RATE = Fraction(25)
+FRAMES = 121
+
+Transform = NDArray[np.float64]
+"""3x3 affine matrix, from positions (x, y, 1) in a frame to positions on a layer's texture, in pixels."""
+
+_CANVAS = 1024
+_OCTAVES = ((1.5, 0.25), (4.0, 0.5), (12.0, 0.8), (40.0, 1.0))
+"""Width in pixels of the blur, and weight, of the noises that make a texture."""
+_CONTRAST = 42.0
+_SPRITE_RADIUS = 60.0
+
+
+def _shift(x: float, y: float) -> Transform:
+    return np.array([[1, 0, x], [0, 1, y], [0, 0, 1]], np.float64)
+
+
+def _pan(speed: tuple[float, float]) -> Callable[[int], Transform]:
+    """The texture moves by `speed` pixels a frame."""
+    start = (_CANVAS - WIDTH) / 2, (_CANVAS - HEIGHT) / 2
+    return lambda index: _shift(start[0] - index * speed[0], start[1] - index * speed[1])
+
+
+def _turn(index: int) -> Transform:
+    """0.4 degrees and 0.4 % larger each frame, about the picture's centre."""
+    angle, scale = np.deg2rad(0.4 * index), 1.004**-index
+    cos, sin = scale * np.cos(angle), scale * np.sin(angle)
+    rotation = np.array([[cos, sin, 0], [-sin, cos, 0], [0, 0, 1]], np.float64)
+    to_texture = _shift(_CANVAS / 2, _CANVAS / 2)
+    return np.asarray(to_texture @ rotation @ _shift(-WIDTH / 2, -HEIGHT / 2))
+
+
+def _still(index: int) -> Transform:
+    return _pan((0, 0))(0)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A texture (by its seed) and where it is: `position(i)` is the transform at frame i."""
+
+    seed: int
+    position: Callable[[int], Transform]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A synthetic clip of `FRAMES` frames, `WIDTH` x `HEIGHT`, `FRAME_RATE` frames a second.
+
+    After frame `cut` another background is shown. The `sprite` is a disc in front, whose texture moves with
+    it; `noise` is its deviation in grey levels, `flashes` are frames lit brighter.
+    """
+
+    name: str
+    description: str
+    background: Layer
+    sprite: Layer | None = None
+    cut: int | None = None
+    after_cut: Layer | None = None
+    noise: float = 0.0
+    flashes: tuple[int, ...] = ()
+
+    def frame(self, index: int) -> Picture:
+        """Frame `index`, RGB uint8 (HEIGHT, WIDTH, 3). Raises ConfigError outside the clip."""
+        picture = _drawn(self._behind(index), index).astype(np.float64)
+        if self.sprite is not None:
+            alpha = _coverage(self.sprite, index)[..., None]
+            picture = picture * (1 - alpha) + _drawn(self.sprite, index) * alpha
+        if index in self.flashes:
+            picture = picture * 1.4 + 12
+        if self.noise:
+            random = np.random.default_rng((self.background.seed, index))
+            picture = picture + random.normal(0, self.noise, picture.shape)
+        return np.clip(np.rint(picture), 0, 255).astype(np.uint8)
+
+    def true_flow(self, index: int, to: int | None = None) -> NDArray[np.float32]:
+        """Where each pixel of frame `index` goes in frame `to` (None: the next), in pixels.
+
+        float32 (HEIGHT, WIDTH, 2): x and y displacement, also of what is then hidden or outside. NaN all
+        over where a cut lies between the two. Raises ConfigError outside the clip.
+        """
+        to = index + 1 if to is None else to
+        if self._behind(index) is not self._behind(to):
+            return np.full((HEIGHT, WIDTH, 2), np.nan, np.float32)
+        flow = _displacement(self._behind(index), index, to)
+        if self.sprite is not None:
+            moves = _displacement(self.sprite, index, to)
+            flow = np.where(_coverage(self.sprite, index)[..., None] > 0.5, moves, flow)
+        return flow.astype(np.float32)
+
+    def visible(self, index: int, to: int | None = None) -> NDArray[np.bool_]:
+        """Which pixels of frame `index` are still seen in frame `to` (None: the next), bool (HEIGHT, WIDTH).
+
+        Raises ConfigError outside the clip.
+        """
+        to = index + 1 if to is None else to
+        flow = self.true_flow(index, to)
+        target = _grid() + np.nan_to_num(flow, nan=1e6)
+        inside = ((target >= 0) & (target <= (WIDTH - 1, HEIGHT - 1))).all(-1)
+        if self.sprite is None:
+            return np.asarray(inside)
+        in_front = _coverage(self.sprite, index) > 0.5
+        covered = _coverage(self.sprite, to, target) > 0.5
+        return np.asarray(inside & (in_front | ~covered))
+
+    def _behind(self, index: int) -> Layer:
+        if not 0 <= index < FRAMES:
+            raise ConfigError(f"frame {index}: a synthetic clip has frames 0 to {FRAMES - 1}")
+        after = self.after_cut is not None and self.cut is not None and index > self.cut
+        return self.after_cut if after and self.after_cut else self.background
+
+
+def _sprite_path(index: int) -> Transform:
+    """From left to right, 3.25 pixels a frame; its texture's centre starts at (40, 144)."""
+    return _shift(_CANVAS / 2 - 40 - 3.25 * index, _CANVAS / 2 - HEIGHT / 2)
+
+
+SCENES: dict[str, Scene] = {
+    scene.name: scene
+    for scene in (
+        Scene("still", "nothing moves", Layer(1, _still)),
+        Scene("pan", "all moves by (2.25, -0.75) pixels a frame", Layer(2, _pan((2.25, -0.75)))),
+        Scene("turn", "turns by 0.4 degrees, grows by 0.4 % a frame", Layer(3, _turn)),
+        Scene(
+            "occlusion",
+            "a disc, (3.25, 0) pixels a frame, in front of a ground of (-0.5, 0.25)",
+            Layer(4, _pan((-0.5, 0.25))),
+            sprite=Layer(5, _sprite_path),
+        ),
+        Scene(
+            "cut",
+            "pans by (1.5, 0) pixels a frame, after frame 40 elsewhere by (0, -1)",
+            Layer(6, _pan((1.5, 0.0))),
+            cut=40,
+            after_cut=Layer(7, _pan((0.0, -1.0))),
+        ),
+        Scene(
+            "flash",
+            "pans by (1, 0.5) pixels a frame with noise (deviation 4), flashes at 30, 31 and 75",
+            Layer(8, _pan((1.0, 0.5))),
+            noise=4.0,
+            flashes=(30, 31, 75),
+        ),
+    )
+}
+"""The set by name."""
+
+
+@lru_cache(maxsize=4)
+def _texture(seed: int) -> NDArray[np.float32]:
+    """Noise of several widths, float32 (_CANVAS, _CANVAS, 3), mean 128."""
+    random = np.random.default_rng(seed)
+    texture = np.zeros((_CANVAS, _CANVAS, 3), np.float32)
+    for blur, weight in _OCTAVES:
+        step = 2 ** int(np.log2(blur))  # wide noise is drawn on a coarser grid: much less to blur
+        side = _CANVAS // step
+        # Grey and colour apart, so that luma and chroma both have detail.
+        noise = random.normal(size=(side, side, 3)) + 1.5 * random.normal(size=(side, side, 1))
+        smooth = cv2.GaussianBlur(noise.astype(np.float32), (0, 0), blur / step)
+        texture += weight * cv2.resize(
+            smooth / smooth.std(), (_CANVAS, _CANVAS), interpolation=cv2.INTER_CUBIC
+        )
+    texture -= texture.mean()
+    return np.asarray(128 + _CONTRAST * texture / texture.std(), np.float32)
+
+
+def _drawn(layer: Layer, index: int) -> NDArray[np.float32]:
+    positions = _applied(layer.position(index), _grid()).astype(np.float32)
+    drawn = cv2.remap(
+        _texture(layer.seed), positions, None, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT
+    )
+    return np.asarray(drawn, np.float32)
+
+
+def _coverage(
+    sprite: Layer, index: int, positions: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """How much of each pixel (or position) the disc covers, 0-1: its edge is one pixel wide."""
+    at = _applied(sprite.position(index), _grid() if positions is None else positions)
+    distance = np.hypot(*np.moveaxis(at - _CANVAS / 2, -1, 0))
+    return np.asarray(np.clip(_SPRITE_RADIUS + 0.5 - distance, 0, 1))
+
+
+def _displacement(layer: Layer, index: int, to: int) -> NDArray[np.float64]:
+    there = np.linalg.inv(layer.position(to)) @ layer.position(index)
+    return np.asarray(_applied(there, _grid()) - _grid())
+
+
+def _applied(transform: Transform, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(positions @ transform[:2, :2].T + transform[:2, 2])
+
+
+def _grid() -> NDArray[np.float64]:
+    y, x = np.mgrid[:HEIGHT, :WIDTH]
+    return np.dstack([x, y]).astype(np.float64)
