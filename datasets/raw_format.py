@@ -24,7 +24,8 @@ class RawFormat:
     """Planar Y, Cb, Cr, one frame after the other; above 8 bits in two bytes, the low one first.
 
     Sides in pixels, `frame_rate` in frames per second. Limited range; the matrix is the one players
-    assume, BT.601 up to 576 lines and BT.709 above.
+    assume, BT.601 up to 576 lines and BT.709 above; chroma lies in the middle of the luma samples that
+    share it, as FFmpeg has it where nothing is said.
     """
 
     width: int
