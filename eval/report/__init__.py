@@ -1,0 +1,7 @@
+"""Pictures and pages of a benchmark run, and two runs compared."""
+
+from gsvc.eval.report.compare import compare_runs
+from gsvc.eval.report.html import write_report
+from gsvc.eval.report.plots import write_plots
+
+__all__ = ["compare_runs", "write_plots", "write_report"]

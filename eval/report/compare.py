@@ -1,0 +1,138 @@
+"""Two runs beside each other: what was set otherwise, what came out otherwise, and who needs fewer bits."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gsvc.eval.bench.record import CellRecord
+from gsvc.eval.bench.store import load_run
+from gsvc.eval.layout import markdown
+from gsvc.eval.summary.bd_rate import bd_rate
+from gsvc.eval.summary.bootstrap import pooled_rate
+from gsvc.eval.summary.curves import Curve, settings_label
+from gsvc.eval.summary.points import PointRow
+from gsvc.eval.summary.summarise import Summary, curves_by_metric, summarise
+
+_OF_THE_RUN = ("frames", "stride", "versions", "machine", "commit", "codecs", "metrics", "gaps")
+
+
+def compare_runs(a: str | Path, b: str | Path) -> str:
+    """Run B against run A as Markdown: settings and versions that differ, cells matched by clip, codec,
+    settings and way to decode, BD-rates of B against A, what only one of them has.
+
+    Raises InputError when a folder holds no run.
+    """
+    first, second = load_run(a), load_run(b)
+    left, right = summarise(first.settings, first.cells), summarise(second.settings, second.cells)
+    sections = [
+        ("Settings that differ", _settings(first.settings, second.settings)),
+        ("BD-rate of B against A", _bd_rates(left, first.cells, second.cells)),
+        ("Cells in both", _cells(left, right)),
+        ("Only in one", _only(left, right)),
+        ("Failed", _failed(left, right)),
+    ]
+    parts = [f"# B against A\n\nA: {a}\n\nB: {b}"]
+    if left.stride != right.stride:
+        parts.append(
+            f"Quality was measured on one frame in {left.stride} in A, in {right.stride} in B: "
+            "scores are means over different frames."
+        )
+    parts += [f"## {title}\n\n{text or 'None.'}" for title, text in sections]
+    return "\n\n".join(parts) + "\n"
+
+
+def _settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
+    flat = [_flat({key: run[key] for key in _OF_THE_RUN if key in run}) for run in (a, b)]
+    rows = [
+        [key, flat[0].get(key, "-"), flat[1].get(key, "-")]
+        for key in dict.fromkeys([*flat[0], *flat[1]])
+        if flat[0].get(key) != flat[1].get(key)
+    ]
+    return markdown(["setting", "A", "B"], rows) if rows else ""
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{before}{key}: ")
+        else:
+            found[before + key] = value if isinstance(value, str) else json.dumps(value)
+    return found
+
+
+def _identity(row: PointRow) -> tuple[str, str, str, str]:
+    return row.clip, row.codec, settings_label(row.settings), settings_label(row.way)
+
+
+def _by_identity(summary: Summary) -> dict[tuple[str, str, str, str], PointRow]:
+    return {_identity(row): row for row in summary.points}
+
+
+def _cells(a: Summary, b: Summary) -> str:
+    left, right = _by_identity(a), _by_identity(b)
+    metrics = [m.name for m in a.metrics if m.name in {other.name for other in b.metrics}]
+    rows = []
+    for identity, row in left.items():
+        other = right.get(identity)
+        if other is not None:
+            same = row.frames_sha256 == other.frames_sha256
+            rate = f"{100 * (other.bits / row.bits - 1):+.2f} %" if row.bits else "-"
+            rows.append(
+                [
+                    ", ".join(filter(None, identity)),
+                    rate,
+                    "same" if same else "other",
+                    *(_change(row.scores.get(name), other.scores.get(name)) for name in metrics),
+                    _change(row.encode_ratio, other.encode_ratio, 2),
+                    _change(row.decode_ratio, other.decode_ratio, 2),
+                ]
+            )
+    header = ["cell", "bits", "pictures", *metrics, "encode ratio", "decode ratio"]
+    return f"B less A.\n\n{markdown(header, rows)}" if rows else ""
+
+
+def _bd_rates(a: Summary, a_cells: Sequence[CellRecord], b_cells: Sequence[CellRecord]) -> str:
+    left, right = curves_by_metric(a_cells, a.metrics), curves_by_metric(b_cells, a.metrics)
+    rows = []
+    for metric in a.metrics:
+        theirs = {(curve.clip, curve.name): curve for curve in right[metric.name]}
+        for name in dict.fromkeys(curve.name for curve in left[metric.name]):
+            pairs = [
+                (curve, theirs[curve.clip, name])
+                for curve in left[metric.name]
+                if curve.name == name and (curve.clip, name) in theirs
+            ]
+            if pairs:
+                rows.append([name, metric.name, *_pooled(pairs)])
+    note = "PCHIP over the shared range of the hulls, in per cent; negative: B needs fewer bits."
+    header = ["curve", "metric", "pooled", "clips", "without"]
+    return f"{note}\n\n{markdown(header, rows)}" if rows else ""
+
+
+def _pooled(pairs: Sequence[tuple[Curve, Curve]]) -> list[str]:
+    results = [(anchor.clip, bd_rate(anchor.hull, test.hull)) for anchor, test in pairs]
+    pooled = pooled_rate([result.pchip for _, result in results if result.pchip is not None])
+    without = ", ".join(f"{clip}: {result.note}" for clip, result in results if result.note)
+    mean = f"{pooled.mean:+.2f}" if pooled else "none"
+    return [mean, str(pooled.clips if pooled else 0), without or "-"]
+
+
+def _only(a: Summary, b: Summary) -> str:
+    left, right = _by_identity(a), _by_identity(b)
+    lines = [f"- A: {', '.join(filter(None, one))}" for one in left if one not in right]
+    lines += [f"- B: {', '.join(filter(None, one))}" for one in right if one not in left]
+    return "\n".join(lines)
+
+
+def _failed(a: Summary, b: Summary) -> str:
+    return "\n".join(
+        f"- {run}: {f.clip}, {f.codec}, {f.settings}: {f.error}"
+        for run, summary in (("A", a), ("B", b))
+        for f in summary.failed
+    )
+
+
+def _change(before: float | None, after: float | None, digits: int = 4) -> str:
+    return "-" if before is None or after is None else f"{after - before:+.{digits}f}"

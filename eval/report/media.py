@@ -1,0 +1,71 @@
+"""Pictures and short videos as data URIs, for a page that asks nothing of a network."""
+
+import base64
+import io
+from collections.abc import Sequence
+from fractions import Fraction
+
+import av
+import cv2
+import numpy as np
+
+from gsvc.codec.color import yuv_from_rgb
+from gsvc.codec.frames import Color, Picture
+from gsvc.encoders.scheduling import ordinary_priority
+
+_BT709 = Color(primaries=1, transfer=1, matrix=1)
+_CRF = 19
+_SEEKABLE = 48
+"""Frames between key frames: a page jumps to a frame at once."""
+_JPEG_QUALITY = 88
+_BLOCK = 16
+"""Panes of a stack begin on a macroblock, so that none is coded with parts of its neighbour."""
+
+
+def picture_uri(picture: Picture) -> str:
+    """An RGB picture (H, W, 3) uint8 as a JPEG."""
+    options = [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY]
+    bgr = cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)
+    _, coded = cv2.imencode(".jpg", bgr, options)
+    return _uri("image/jpeg", coded.tobytes())
+
+
+def pane_height(height: int) -> int:
+    """Lines from one pane of a stack to the next."""
+    return -(-height // _BLOCK) * _BLOCK
+
+
+def stacked_video_uri(clips: Sequence[Sequence[Picture]], frame_rate: Fraction) -> str:
+    """Clips of one size and length, one under the other, as one H.264 MP4.
+
+    One video cannot fall out of step with itself: that is what keeps the panes synchronised.
+    """
+    panes = len(clips)
+    height, width = clips[0][0].shape[:2]
+    size = pane_height(width), panes * pane_height(height)
+    target = io.BytesIO()
+    options = {"movflags": "faststart"}
+    with av.open(target, mode="w", format="mp4", options=options) as container:
+        stream = container.add_stream("libx264", rate=frame_rate)
+        stream.width, stream.height = size
+        stream.pix_fmt = "yuv420p"
+        stream.options = {"crf": str(_CRF), "preset": "medium", "g": str(_SEEKABLE), "threads": "2"}
+        with ordinary_priority():
+            stream.open()
+        for index in range(len(clips[0])):
+            stack = np.vstack([_padded(clip[index], size[0]) for clip in clips])
+            frame = yuv_from_rgb(stack, _BT709, "yuv420p")
+            frame.pts, frame.time_base = index, 1 / frame_rate
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return _uri("video/mp4", target.getvalue())
+
+
+def _padded(picture: Picture, width: int) -> Picture:
+    height = pane_height(picture.shape[0])
+    edges = ((0, height - picture.shape[0]), (0, width - picture.shape[1]), (0, 0))
+    return np.pad(picture, edges, mode="edge")
+
+
+def _uri(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"

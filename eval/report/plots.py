@@ -1,0 +1,251 @@
+"""A run's figures: RD curves, quality against compute, B*(Q0, C), bits by layer, quality by frame."""
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gsvc.codec.output import atomic_output, explain_failure
+from gsvc.eval.bench.record import CellRecord
+from gsvc.eval.bench.store import load_run
+from gsvc.eval.report.choice import near_rate
+from gsvc.eval.report.style import (
+    INK,
+    colours,
+    in_order,
+    legend,
+    log_ticks,
+    marker,
+    new_figure,
+    panels,
+    plain,
+)
+from gsvc.eval.summary.curves import ABLATION, OURS, Curve, distance
+from gsvc.eval.summary.frontier import PUBLISHED, exponent_of
+from gsvc.eval.summary.metrics import PRIMARY, MetricInfo
+from gsvc.eval.summary.summarise import Summary, curves_by_metric, summarise
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_DPI = 160
+_LAYER_COLOURS = ("#9aa0a8", "#2b7bd6", "#2f8f5b", "#8e5bd0", "#ee7d22", "#dd3c2a", "#17a2b0")
+
+
+def write_plots(folder: str | Path) -> list[Path]:
+    """Draw every figure of the run in `folder` into its plots/ as SVG and PNG; returns the paths.
+
+    Raises InputError when the folder holds no run, OutputError, MissingDependencyError.
+    """
+    run = load_run(folder)
+    summary = summarise(run.settings, run.cells)
+    target = Path(folder) / "plots"
+    with explain_failure(target):
+        target.mkdir(exist_ok=True)
+    written = []
+    for name, figure in figures(summary, run.cells):
+        for kind in ("svg", "png"):
+            path = target / f"{name}.{kind}"
+            with atomic_output(path, overwrite=True) as partial, explain_failure(path):
+                partial.write_bytes(image(figure, kind))
+            written.append(path)
+    return written
+
+
+def image(figure: "Figure", kind: str) -> bytes:
+    """The figure as the bytes of an "svg" or "png" file; the same figure gives the same bytes."""
+    import matplotlib
+
+    buffer = io.BytesIO()
+    date = {"Date": None} if kind == "svg" else {}
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "gsvc"}):
+        figure.savefig(buffer, format=kind, dpi=_DPI, metadata=date)
+    return buffer.getvalue()
+
+
+def figures(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str, "Figure"]]:
+    """Names and figures; those without anything to show are left out."""
+    curves = curves_by_metric(cells, summary.metrics)
+    for metric in summary.metrics:
+        found = [curve for curve in curves[metric.name] if curve.points]
+        if found:
+            yield f"rd_{metric.name}", rate_distortion(found, metric)
+    for metric in summary.metrics:
+        if metric.name in PRIMARY:
+            if any(row.codec == OURS and row.decode_ratio for row in summary.points):
+                yield f"compute_{metric.name}", quality_compute(summary, metric)
+            for unit in ("time", "flops"):
+                if any(r.metric == metric.name and r.unit == unit for r in summary.frontier):
+                    yield f"frontier_{unit}_{metric.name}", frontier(summary, metric, unit)
+            if metric.per_frame:
+                yield f"frames_{metric.name}", by_frame(summary, cells, metric)
+    if any(row.codec in (OURS, ABLATION) for row in summary.points):
+        yield "layers", layers(summary)
+
+
+def rate_distortion(curves: Sequence[Curve], metric: MetricInfo) -> "Figure":
+    """Points and lower hulls, rate on a log scale, a panel for each clip."""
+    clips = list(dict.fromkeys(curve.clip for curve in curves))
+    names = in_order([curve.name for curve in curves])
+    colour = colours(names)
+    figure, places = panels(clips, f"Rate and quality: {metric.title}")
+    axes = []
+    for clip, axis in places:
+        for curve in sorted(
+            (c for c in curves if c.clip == clip), key=lambda c: names.index(c.name)
+        ):
+            _hull(axis, curve, colour[curve.name])
+        axis.set_xscale("log")
+        log_ticks(axis.xaxis)
+        axis.set(title=clip, xlabel="bits a pixel", ylabel=metric.name)
+        axes.append(axis)
+    legend(figure, axes)
+    return figure
+
+
+def quality_compute(summary: Summary, metric: MetricInfo) -> "Figure":
+    """Quality against decoding time; a line joins one stream decoded with more and more steps."""
+    rows = [r for r in summary.points if r.decode_ratio and r.scores.get(metric.name) is not None]
+    clips = list(dict.fromkeys(row.clip for row in rows))
+    figure, places = panels(clips, f"Quality and decoding time: {metric.title}")
+    colour = colours(in_order([row.curve for row in rows]))
+    axes = []
+    for clip, axis in places:
+        mine = [row for row in rows if row.clip == clip and row.codec != ABLATION]
+        for key in dict.fromkeys(row.key for row in mine if row.codec == OURS):
+            stream = [(r.decode_ratio, r.scores[metric.name]) for r in mine if r.key == key]
+            axis.plot(*_columns(sorted(stream)), color="#80808090", linewidth=1, zorder=1)
+            bpp = next(row.bpp for row in mine if row.key == key)
+            axis.annotate(
+                f"{bpp:.4f} bpp", max(stream), fontsize=6, color=INK, ha="right", va="bottom"
+            )
+        for name in in_order([row.curve for row in mine]):
+            places_of = [(r.decode_ratio, r.scores[metric.name]) for r in mine if r.curve == name]
+            alpha = 1 if name.startswith(OURS) else 0.45
+            axis.scatter(
+                *_columns(places_of),
+                s=16,
+                color=colour[name],
+                marker=marker(name),
+                label=name,
+                alpha=alpha,
+                linewidths=0,
+            )
+        axis.set_xscale("log")
+        log_ticks(axis.xaxis)
+        axis.set(
+            title=clip, xlabel="decoding time, multiples of x265 slow encoding", ylabel=metric.name
+        )
+        axes.append(axis)
+    legend(figure, axes)
+    return figure
+
+
+def frontier(summary: Summary, metric: MetricInfo, unit: str) -> "Figure":
+    """B*(Q0, C) of each clip at its qualities; the dotted line falls as the published claim does."""
+    rows = [row for row in summary.frontier if row.metric == metric.name and row.unit == unit]
+    clips = list(dict.fromkeys(row.clip for row in rows))
+    what = "decoding time, multiples of x265 slow encoding" if unit == "time" else "FLOPs a pixel"
+    figure, places = panels(clips, f"Least rate for a quality and a compute: {metric.title}")
+    axes = []
+    for clip, axis in places:
+        qualities = list(dict.fromkeys(row.quality for row in rows if row.clip == clip))
+        for index, quality in enumerate(qualities):
+            line = [r.point for r in rows if r.clip == clip and r.quality == quality]
+            reached = [(point.compute, point.bpp) for point in line if point.bpp]
+            shade = ("#ee7d22", "#dd3c2a", "#6d1160")[index % 3]
+            place = ("coarse", "middle", "fine")[index % 3]
+            axis.plot(*_columns(reached), "o-", color=shade, ms=4, lw=1.5, label=place)
+            axis.annotate(f"{quality:.3g}", reached[-1], fontsize=6.5, color=INK, va="bottom")
+            if index == 0:
+                _claim(axis, reached)
+        axis.set(xscale="log", yscale="log", title=clip, xlabel=what, ylabel="bits a pixel")
+        log_ticks(axis.xaxis)
+        log_ticks(axis.yaxis)
+        axes.append(axis)
+    legend(figure, axes)
+    return figure
+
+
+def layers(summary: Summary) -> "Figure":
+    """Bits by layer of each of our streams, in parts of a bar as long as its bits a pixel."""
+    streams = {row.key: row for row in summary.points if row.codec in (OURS, ABLATION)}
+    rows = list(streams.values())
+    names = [
+        n
+        for n in dict.fromkeys(n for r in rows for n in r.ledger)
+        if any(r.ledger.get(n) for r in rows)
+    ]
+    figure = new_figure(1, "Bits by layer", height=0.19 * len(rows) + 0.9)
+    axis = plain(figure.subplots())
+    labels = [f"{row.clip}, {row.label}" for row in rows]
+    start = [0.0] * len(rows)
+    for index, name in enumerate(names):
+        width = [row.bpp * row.ledger.get(name, 0) / row.bits for row in rows]
+        shade = _LAYER_COLOURS[index % len(_LAYER_COLOURS)]
+        axis.barh(range(len(rows)), width, left=start, height=0.72, color=shade, label=name)
+        start = [a + b for a, b in zip(start, width, strict=True)]
+    axis.set_yticks(range(len(rows)), labels, fontsize=6.5)
+    axis.invert_yaxis()
+    axis.set_xlabel("bits a pixel")
+    legend(figure, [axis])
+    return figure
+
+
+def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: MetricInfo) -> "Figure":
+    """The metric frame by frame, of every codec's point that is nearest in rate to one of ours."""
+    chosen = near_rate(summary, cells)
+    figure, places = panels(list(chosen), f"Frame by frame, near one rate: {metric.title}")
+    names = in_order([one.curve for ones in chosen.values() for one in ones])
+    colour = colours(names)
+    axes = []
+    for clip, axis in places:
+        for one in sorted(chosen[clip], key=lambda one: names.index(one.curve)):
+            scores = one.decode.scores.get(metric.name)
+            if scores and scores.values:
+                frames = range(0, one.cell.frames, summary.stride)
+                pairs = [
+                    (f, v) for f, v in zip(frames, scores.values, strict=False) if v is not None
+                ]
+                wide = 1.8 if one.cell.codec == OURS else 1.1
+                axis.plot(*_columns(pairs), color=colour[one.curve], lw=wide, label=one.curve)
+        axis.set(title=clip, xlabel="frame", ylabel=metric.name)
+        axes.append(axis)
+    legend(figure, axes)
+    return figure
+
+
+def _columns(pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
+    return [x for x, _ in pairs], [y for _, y in pairs]
+
+
+def _hull(axis: "Axes", curve: Curve, colour: str) -> None:
+    own = curve.codec == OURS
+    dots = [(point.bpp, point.value) for point in curve.points]
+    axis.scatter(
+        *_columns(dots),
+        s=9,
+        color=colour,
+        alpha=0.4,
+        marker=marker(curve.name),
+        linewidths=0,
+    )
+    line = [(bpp, distance(far, curve.higher_is_better)) for bpp, far in curve.hull]
+    axis.plot(
+        *_columns(line),
+        color=colour,
+        lw=2 if own else 1.2,
+        marker=marker(curve.name),
+        ms=4 if own else 3,
+        label=curve.name,
+        zorder=3 if own else 2,
+    )
+
+
+def _claim(axis: "Axes", reached: Sequence[tuple[float, float | None]]) -> None:
+    (first, rate), (last, _) = reached[0], reached[-1]
+    assert rate is not None
+    claim = rate * (last / first) ** -exponent_of(*PUBLISHED)
+    label = f"{PUBLISHED[0]:g}x compute buys {PUBLISHED[1]:g}x"
+    axis.plot([first, last], [rate, claim], ":", color="#808080", lw=1.2, label=label)

@@ -1,0 +1,134 @@
+"""How the figures look: one colour a curve, the same in every figure, readable on light and on dark."""
+
+from collections.abc import Iterator, Sequence
+from itertools import cycle
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from gsvc.codec.errors import MissingDependencyError
+from gsvc.eval.summary.curves import OURS
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, PAPER = "#232323", "#fefefe"
+"""Two colours that a page may replace by its own."""
+
+_COLOURS = {
+    "x264": "#8a8f98",
+    "x265": "#2f8f5b",
+    "svtav1": "#2b7bd6",
+    "vp9": "#17a2b0",
+    "vvenc": "#8e5bd0",
+    "hold": "#b59a5b",
+    "motion": "#a8794b",
+}
+_OURS = ("#f2b134", "#ee7d22", "#dd3c2a", "#a8175a", "#6d1160")
+_OTHERS = ("#c94f9b", "#6b8e23", "#b0564f", "#4f6fb0", "#7f7f7f")
+_MARKERS = {"x264": "v", "x265": "s", "svtav1": "D", "vp9": "^", "vvenc": "P"}
+_PANEL = (3.7, 2.75)
+"""Inches: width, height."""
+_COLUMNS = 2
+
+
+def colours(names: Sequence[str]) -> dict[str, str]:
+    """A colour for each curve, the same whatever other curves there are (unknown codecs excepted)."""
+    ours = sorted((name for name in names if _codec(name) == OURS), key=_by_number)
+    spread = dict(zip(ours, cycle(_OURS), strict=False))
+    others = cycle(_OTHERS)
+    return {name: spread.get(name) or _COLOURS.get(_codec(name)) or next(others) for name in names}
+
+
+def marker(name: str) -> str:
+    """The shape of a curve's points."""
+    return _MARKERS.get(_codec(name), "o")
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """Curves as legends list them: the known codecs, others, then ours by the number of steps."""
+    known = list(_COLOURS)
+    return sorted(
+        dict.fromkeys(names),
+        key=lambda n: (
+            _codec(n) == OURS,
+            known.index(_codec(n)) if _codec(n) in known else len(known),
+            _by_number(n),
+        ),
+    )
+
+
+def panels(clips: Sequence[str], title: str) -> tuple["Figure", Iterator[tuple[str, "Axes"]]]:
+    """A figure with a panel for each clip, two a row, and the panels with their clips.
+
+    Raises MissingDependencyError without matplotlib.
+    """
+    figure = new_figure(ceil(len(clips) / _COLUMNS), title)
+    axes = figure.subplots(ceil(len(clips) / _COLUMNS), _COLUMNS, squeeze=False).flat
+    places = list(axes)
+    for spare in places[len(clips) :]:
+        spare.set_axis_off()
+    return figure, zip(clips, (plain(axis) for axis in places), strict=False)
+
+
+def new_figure(rows: int, title: str, height: float | None = None) -> "Figure":
+    """An empty figure of the common width."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError("plots need matplotlib: pip install 'gsvc[eval]'") from error
+    size = (_COLUMNS * _PANEL[0], (height or rows * _PANEL[1]) + 0.8)
+    figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)
+    figure.suptitle(title, fontsize=10, color=INK, x=0.01, ha="left", fontweight="bold")
+    return figure
+
+
+def plain(axis: "Axes") -> "Axes":
+    """The axis with a light grid and no box."""
+    axis.set_facecolor("none")
+    axis.grid(True, color="#80808040", linewidth=0.6)
+    for side, spine in axis.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(INK)
+    axis.tick_params(colors=INK, labelsize=7.5, which="both")
+    axis.xaxis.label.set(color=INK, fontsize=8)
+    axis.yaxis.label.set(color=INK, fontsize=8)
+    axis.title.set(color=INK, fontsize=9)
+    return axis
+
+
+def log_ticks(axis: Any) -> None:
+    """Plain numbers at 1, 2, 5 of each decade of an axis with a log scale, nothing between."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def legend(figure: "Figure", axes: Sequence["Axes"]) -> None:
+    """One legend under the whole figure."""
+    handles: dict[str, Artist] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            handles.setdefault(str(label), handle)
+    if handles:
+        figure.legend(
+            handles=list(handles.values()),
+            labels=list(handles),
+            loc="outside lower left",
+            ncols=5,
+            fontsize=8,
+            frameon=False,
+            labelcolor=INK,
+        )
+
+
+def _codec(name: str) -> str:
+    return name.split(",")[0]
+
+
+def _by_number(name: str) -> tuple[int, str]:
+    digits = "".join(c for c in name.partition(",")[2] if c.isdigit())
+    return (int(digits) if digits else -1, name)
