@@ -52,15 +52,19 @@ def page(folder: Path, run: Run) -> str:
     body = [
         f"<h1>gsvc benchmark: {escape(', '.join(summary.frames))}</h1>",
         f"<p>{escape(protocol(summary))}</p>",
-        '<nav><a href="#tables">Numbers</a><a href="#plots">Plots</a><a href="#clips">Clips</a>'
-        '<a href="#details">All tables</a></nav>',
+        (
+            '<nav><a href="#tables">Numbers</a><a href="#plots">Plots</a><a href="#clips">Clips</a>'
+            '<a href="#details">All tables</a></nav>'
+        ),
         *_tables(summary, first=True),
         '<h2 id="plots">Plots</h2>',
         *_plots(summary, run.cells),
         '<h2 id="clips">Clips, the one with the worst frame first</h2>',
-        '<p class="note">Drag the line or use the slider; choose what stands on each side. Videos are '
-        "coded again for this page (H.264, near transparent); every number was measured on the pictures "
-        "as decoded.</p>",
+        (
+            '<p class="note">Drag the line or use the slider; choose what stands on each side. Videos are '
+            "coded again for this page (H.264, near transparent); every number was measured on the pictures "
+            "as decoded.</p>"
+        ),
         *_clips(shown),
         '<h2 id="details">All tables</h2>',
         *_tables(summary, first=False),

@@ -51,7 +51,7 @@ def stacked_video_uri(clips: Sequence[Sequence[Picture]], frame_rate: Fraction) 
         stream.pix_fmt = "yuv420p"
         stream.options = {"crf": str(_CRF), "preset": "medium", "g": str(_SEEKABLE), "threads": "2"}
         with ordinary_priority():
-            stream.open()
+            stream.codec_context.open()
         for index in range(len(clips[0])):
             stack = np.vstack([_padded(clip[index], size[0]) for clip in clips])
             frame = yuv_from_rgb(stack, _BT709, "yuv420p")

@@ -1,0 +1,216 @@
+"""What the summary of a run computes, on answers that are known by hand or published."""
+
+from math import log
+
+import pytest
+
+from gsvc.codec.errors import InputError
+from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
+from gsvc.eval.summary.ablation import ablation_rows
+from gsvc.eval.summary.bd_rate import NO_BITS, NO_OVERLAP, SINGLE_POINT, bd_rate
+from gsvc.eval.summary.bootstrap import pooled_rate
+from gsvc.eval.summary.curves import curves
+from gsvc.eval.summary.frontier import Dial, exchange, exponent_of, frontier, targets
+from gsvc.eval.summary.hull import RatePoint, hull_at, lower_hull, rate_at
+from gsvc.eval.summary.seeds import seed_spreads
+from gsvc.eval.summary.summarise import summarise
+from gsvc.eval.summary.tables import tables
+from gsvc.eval.summary.times import reference_seconds
+
+
+def hull_of(points: list[tuple[float, float]]) -> list[RatePoint]:
+    """Rates and qualities, higher is better, as a hull of distances."""
+    return sorted((rate, -quality) for rate, quality in points)
+
+
+def cell(
+    codec: str,
+    bits: int,
+    score: float | None,
+    clip: str = "one",
+    settings: dict[str, int | float | str] | None = None,
+    ways: tuple[dict[str, int | float | str], ...] = ({},),
+    **others: object,
+) -> CellRecord:
+    """100 frames of 10x10 pixels, so that bits are 10,000 times bpp; scores of all ways are equal."""
+    scores = {"psnr_y": Scores(score, [score, score], "test", "" if score is not None else "why")}
+    values: dict[str, object] = {
+        "key": f"{codec}{bits}{settings}{clip}",
+        "clip": clip,
+        "size": "288",
+        "width": 10,
+        "height": 10,
+        "frame_rate": "25",
+        "frames": 100,
+        "source_sha256": "",
+        "codec": codec,
+        "codec_version": "1",
+        "settings": settings or {},
+        "bits": bits,
+        "ledger": {"all": bits},
+        "encode_seconds": 1.0,
+        "decodes": [DecodeRecord(way, 1.0, "", dict(scores), peak_memory=1) for way in ways],
+    }
+    return CellRecord(**(values | others))  # type: ignore[arg-type]
+
+
+# JCTVC-E137 (JCT-VC, Geneva 2011): figures of its Excel sheet, as Netflix's vmaf has them in its tests.
+E137 = [
+    (
+        [(108048.8736, 43.6471), (61279.976, 40.3953), (33905.6656, 37.247), (18883.6928, 34.2911)],
+        [
+            (108061.2784, 43.6768),
+            (61299.9936, 40.4232),
+            (33928.7472, 37.2761),
+            (18910.912, 34.3147),
+        ],
+        -0.465215420752807,
+    ),
+    (
+        [(40433.8848, 37.5761), (7622.7456, 35.3756), (2394.488, 33.8977), (1017.6184, 32.0603)],
+        [(40370.12, 37.5982), (7587.0024, 35.4025), (2390.0944, 33.9194), (1017.0984, 32.0822)],
+        -1.8779823450567612,
+    ),
+]
+
+
+@pytest.mark.parametrize(("anchor", "test", "expected"), E137)
+def test_bd_rate_is_that_of_the_standards_spreadsheet(
+    anchor: list[tuple[float, float]], test: list[tuple[float, float]], expected: float
+) -> None:
+    result = bd_rate(hull_of(anchor), hull_of(test))
+    assert result.pchip == pytest.approx(expected, abs=1e-9)
+    assert result.akima == pytest.approx(expected, abs=0.02)
+    assert result.share > 0.99
+
+
+def test_half_the_rate_everywhere_is_minus_fifty_per_cent() -> None:
+    anchor = [(0.01, 0.4), (0.02, 0.3), (0.04, 0.2), (0.08, 0.1)]
+    result = bd_rate(anchor, [(rate / 2, far) for rate, far in anchor])
+    assert (result.pchip, result.akima) == (pytest.approx(-50), pytest.approx(-50))
+    assert result.shared == (0.1, 0.4)
+
+
+def test_nothing_is_extrapolated_where_curves_share_no_quality() -> None:
+    anchor, test = [(0.01, 0.4), (0.02, 0.3)], [(0.002, 0.6), (0.004, 0.5)]
+    result = bd_rate(anchor, test)
+    assert (result.pchip, result.akima, result.note) == (None, None, NO_OVERLAP)
+    assert result.ratio is not None
+    assert result.ratio.ratio == pytest.approx(0.4)
+    assert (result.ratio.test_distance, result.ratio.anchor_distance) == (0.5, 0.4)
+    swapped = bd_rate(test, anchor)
+    assert swapped.ratio is not None and swapped.ratio.ratio == pytest.approx(2.5)
+
+
+def test_a_single_point_is_compared_at_its_own_quality() -> None:
+    result = bd_rate([(0.01, 0.4), (0.03, 0.2)], [(0.01, 0.3)])
+    assert (result.pchip, result.note) == (None, SINGLE_POINT)
+    assert result.ratio is not None and result.ratio.ratio == pytest.approx(0.5)
+
+
+def test_streams_of_no_bits_have_no_bd_rate() -> None:
+    assert bd_rate([(0.0, 0.4), (0.1, 0.2)], [(0.1, 0.3)]).note == NO_BITS
+
+
+def test_the_hull_keeps_the_points_below_every_line_between_others() -> None:
+    hull = lower_hull([(1, 10), (2, 9), (3, 4), (4, 3.9), (5, 2), (6, 3)])
+    assert hull == [(1, 10), (3, 4), (5, 2)]
+    assert hull_at(hull, 2) == 7
+    assert hull_at(hull, 0.5) is None
+    assert rate_at(hull, 7) == 2
+    assert rate_at(hull, 11) == 1
+    assert rate_at(hull, 1.9) is None
+    with pytest.raises(InputError):
+        lower_hull([])
+
+
+def test_pooling_is_in_log_ratios_and_the_interval_repeats() -> None:
+    even = pooled_rate([-50, 100])
+    assert even is not None and even.mean == pytest.approx(0, abs=1e-9) and even.low is None
+    clips = [-60.0, -35.0, -20.0, 5.0, -41.0]
+    pooled = pooled_rate(clips)
+    assert pooled is not None and pooled == pooled_rate(clips)
+    assert pooled.low is not None and pooled.high is not None
+    assert min(clips) < pooled.low < pooled.mean < pooled.high < max(clips)
+    assert pooled_rate([]) is None
+
+
+def test_the_frontier_finds_the_exponent_it_was_built_with() -> None:
+    base = [(0.01, 0.4), (0.02, 0.3), (0.04, 0.2)]
+    dials = [
+        Dial(f"steps {c}", c, [(rate * c**-0.301, far) for rate, far in base]) for c in (1, 10, 100)
+    ]
+    middle = targets(dials)[1]
+    bought = exchange(frontier(dials, middle))
+    assert bought is not None
+    assert bought.exponent == pytest.approx(0.301, abs=1e-6)
+    assert bought.compute == 100
+    assert bought.compression == pytest.approx(100**0.301)
+    assert exponent_of(100, 4) == pytest.approx(log(4) / log(100))
+
+
+def test_more_compute_never_needs_more_rate_on_the_frontier() -> None:
+    cheap, dear = Dial("a", 1, [(0.01, 0.4), (0.02, 0.2)]), Dial("b", 5, [(0.02, 0.4), (0.03, 0.1)])
+    points = frontier([dear, cheap], 0.3)
+    assert [point.name for point in points] == ["a", "a"]
+    unreached = frontier([cheap, dear], 0.15)
+    assert unreached[0].bpp is None and unreached[1].name == "b"
+    assert exchange(unreached) is None
+
+
+def test_time_is_measured_in_the_middle_crf_of_x265_at_full_size() -> None:
+    def timed(seconds: float, crf: int, scale: str) -> CellRecord:
+        settings: dict[str, int | float | str] = {"crf": crf, "scale": scale, "preset": "slow"}
+        return cell("x265", 100, 30, settings=settings, encode_seconds=seconds)
+
+    cells = [timed(9, 30, "1"), timed(5, 40, "1"), timed(2, 50, "1"), timed(1, 40, "1/2")]
+    assert reference_seconds(cells) == {"one": 5}
+
+
+def test_empty_streams_and_failures_are_named_and_in_no_curve() -> None:
+    cells = [
+        cell("x265", 500, 31.0),
+        cell("x265", 900, 33.0),
+        cell("gsvc", 300, 30.0, ways=({"steps": 0},)),
+        cell("gsvc", 0, 12.0, ways=({"steps": 0},), settings={"level": 9}),
+        cell("vp9", 0, None, ways=(), error="it broke"),
+        cell("x264", 700, None),
+    ]
+    (ours,) = [c for c in curves(cells, "psnr_y", True) if c.codec == "gsvc"]
+    assert [point.bpp for point in ours.points] == [0.03]
+    assert ours.without_bits == ("level 9",)
+    text = str([table.rows for table in tables(summarise({"stride": 5}, cells))])
+    for word in ("it broke", "why", "level 9", NO_OVERLAP, "psnr_y"):
+        assert word in text
+
+
+def test_a_curve_is_a_codec_and_a_way_and_seeds_are_averaged() -> None:
+    ways: tuple[dict[str, int | float | str], ...] = (
+        {"steps": 1, "seed": 0},
+        {"steps": 1, "seed": 1},
+    )
+    sampled = cell("gsvc", 300, 30.0, ways=ways)
+    sampled.decodes[1].scores["psnr_y"] = Scores(32.0, [32.0, 32.0], "test")
+    (curve,) = curves([sampled], "psnr_y", True)
+    assert curve.name == "gsvc, steps 1"
+    assert [point.value for point in curve.points] == [31.0]
+    (spread,) = seed_spreads([sampled], ["psnr_y"])
+    assert (spread.seeds, spread.mean) == (2, 31.0)
+    assert spread.deviation == pytest.approx(2**0.5)
+
+
+def test_the_ablation_says_what_each_layer_adds() -> None:
+    steps: tuple[dict[str, int | float | str], ...] = ({"steps": 0}, {"steps": 4})
+    cells = [
+        cell("gsvc-layers", bits, score, settings={"level": 1, "tools": tools}, ways=steps)
+        for bits, score, tools in ((100, 28.0, "motion"), (130, 29.5, "motion+flow"))
+    ]
+    rows = ablation_rows(cells, ["psnr_y"])
+    assert [(r.layers, r.way) for r in rows] == [
+        ("motion", "steps 0"),
+        ("motion+flow", "steps 0"),
+        ("motion+flow", "steps 4"),
+    ]
+    assert rows[1].added_bits == 30
+    assert rows[1].gained == {"psnr_y": 1.5}
+    assert rows[2].added_bits == 0
