@@ -5,8 +5,7 @@ import pytest
 
 from gsvc.codec.errors import InputError, MissingDependencyError
 from gsvc.codec.frames import Picture
-from gsvc.eval import metrics
-from gsvc.eval.metrics import NETS, measure, psnr_y, st_lpips, st_lpips_each
+from gsvc.eval.metrics import NETS, Net, measure, psnr_y, shift_tolerant, st_lpips, st_lpips_each
 
 
 def picture(height: int = 48, width: int = 64, shift: int = 0) -> Picture:
@@ -23,7 +22,7 @@ def blurred(source: Picture, times: int) -> Picture:
 
 
 @pytest.mark.parametrize("net", NETS)
-def test_distance_is_zero_for_equal_frames_and_grows_with_damage(net: metrics.Net) -> None:
+def test_distance_is_zero_for_equal_frames_and_grows_with_damage(net: Net) -> None:
     source = picture()
     distances = st_lpips([source] * 3, [source, blurred(source, 1), blurred(source, 8)], net)
     assert distances.dtype == np.float64
@@ -33,19 +32,19 @@ def test_distance_is_zero_for_equal_frames_and_grows_with_damage(net: metrics.Ne
 
 @pytest.mark.parametrize("net", NETS)
 def test_frames_are_paired_by_index_whatever_the_batch(
-    net: metrics.Net, monkeypatch: pytest.MonkeyPatch
+    net: Net, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reference = [picture(shift=shift) for shift in range(5)]
     test = [blurred(frame, times) for times, frame in enumerate(reference)]
     together = st_lpips(reference, test, net)
-    monkeypatch.setattr(metrics, "_PIXELS_PER_BATCH", 2 * 48 * 64)
+    monkeypatch.setattr(shift_tolerant, "_PIXELS_PER_BATCH", 2 * 48 * 64)
     by_twos = st_lpips(reference, test, net)
     assert together == pytest.approx(by_twos, rel=1e-4)
     assert by_twos.tolist() == st_lpips(reference, test, net).tolist()
 
 
 @pytest.mark.parametrize("net", NETS)
-def test_agrees_with_the_package_called_as_its_authors_do(net: metrics.Net) -> None:
+def test_agrees_with_the_package_called_as_its_authors_do(net: Net) -> None:
     from stlpips_pytorch import stlpips, utils
 
     source = picture()
@@ -101,7 +100,7 @@ def test_st_lpips_refuses_frames_too_small_for_it() -> None:
 @pytest.fixture
 def fresh_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks are loaded anew in the test, and those of other tests stay loaded."""
-    monkeypatch.setattr(metrics, "_network", metrics._network.__wrapped__)
+    monkeypatch.setattr(shift_tolerant, "network", shift_tolerant.network.__wrapped__)
 
 
 @pytest.mark.usefixtures("fresh_networks")

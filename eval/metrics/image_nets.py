@@ -1,0 +1,29 @@
+"""torchvision's ImageNet networks under LPIPS and DISTS: taken from disk and checked, never fetched."""
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from gsvc.codec.errors import MissingModelError
+
+FILES = {"alex": "alexnet-owt-7be5be79.pth", "vgg": "vgg16-397923af.pth"}
+"""As torchvision publishes them; what stands after the last dash begins the file's SHA-256."""
+
+
+def backbone_path(net: str) -> Path:
+    """Where torch keeps the file. Raises MissingModelError when it is not there or not the one meant."""
+    import torch
+
+    path = Path(torch.hub.get_dir()) / "checkpoints" / FILES[net]
+    where = f"put torchvision's {FILES[net]} into {path.parent}"
+    if not path.is_file():
+        raise MissingModelError(f"the {net} backbone is not on this machine: {where}")
+    if not _sha256(path).startswith(path.stem.rpartition("-")[2]):
+        raise MissingModelError(f"the {net} backbone is damaged or another one: {where}")
+    return path
+
+
+@cache
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

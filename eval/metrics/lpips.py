@@ -1,0 +1,76 @@
+"""LPIPS, AlexNet and VGG: the field's number.
+
+R. Zhang et al., "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", CVPR 2018, with
+the heads of the package `lpips` 0.1.4 (version 0.1) on torchvision's backbones. Lower is better, 0 = equal.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.errors import MissingDependencyError
+from gsvc.codec.frames import Picture
+from gsvc.datasets.clips import TestClip
+from gsvc.eval.metrics.image_nets import backbone_path
+from gsvc.eval.metrics.pairing import check_sides, chosen
+from gsvc.eval.metrics.proved import Golden, ProvedMetric
+from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, Net, distances
+
+
+class Lpips(ProvedMetric):
+    """The same comparison of features as ST-LPIPS, on the original networks."""
+
+    # Without a number for the damaged pair: the backbone's file is proved by its hash instead.
+    golden = Golden(0, None)
+    advice = "reinstall it: pip install --force-reinstall lpips==0.1.4"
+
+    def __init__(self, net: Net) -> None:
+        super().__init__()
+        self.net = net
+        self.name = f"lpips_{net}"
+
+    def version(self) -> str:
+        """See `Metric.version`."""
+        network(self.net)
+        return f"lpips {version('lpips')} {self.net} v0.1"
+
+    def _values(
+        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+    ) -> NDArray[np.float64]:
+        reference = chosen(source.frames, indices)
+        check_sides(reference, SMALLEST_SIDE, "LPIPS")
+        return distances(network(self.net), reference, [chosen(test, indices) for test in tests])
+
+
+@cache
+def network(net: Net) -> Any:
+    """The network with the wheel's heads and torchvision's backbone."""
+    try:
+        import lpips
+        import torch
+    except ImportError as error:
+        raise MissingDependencyError(
+            f'LPIPS cannot be imported ({error}): pip install "gsvc[bench]"'
+        ) from error
+    backbone = torch.load(backbone_path(net), map_location="cpu", weights_only=True)
+    # On the meta device nothing is random: what the files do not fill cannot be computed with.
+    with torch.device("meta"):
+        ready = lpips.LPIPS(net=net, pretrained=False, pnet_rand=True, verbose=False)
+    ready.scaling_layer = lpips.ScalingLayer()
+    heads = Path(lpips.__file__).parent / f"weights/v0.1/{net}.pth"
+    ready.load_state_dict(
+        torch.load(heads, map_location="cpu", weights_only=True), strict=False, assign=True
+    )
+    layers = {name: _of_backbone(name, backbone) for name in ready.net.state_dict()}
+    ready.net.load_state_dict(layers, assign=True)
+    return ready.eval().requires_grad_(False).to(memory_format=torch.channels_last)
+
+
+def _of_backbone(name: str, backbone: dict[str, Any]) -> Any:
+    """The tensor for "slice2.3.weight" is torchvision's "features.3.weight"."""
+    return backbone["features." + name.partition(".")[2]]

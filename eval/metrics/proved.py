@@ -1,0 +1,108 @@
+"""Metrics that prove themselves: before its first number each must give known ones on a known clip."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.errors import MissingDependencyError
+from gsvc.codec.frames import Picture
+from gsvc.datasets.clips import TestClip
+from gsvc.eval.metrics.pairing import check_pairs
+
+
+@dataclass(frozen=True)
+class Golden:
+    """What a metric gives, averaged over the frames, on the golden clip against itself and its damage.
+
+    `tolerance` is relative, for `different`; `slack` absolute, for `same`. `different` is None where
+    nobody can know it beforehand. `side` in pixels.
+    """
+
+    same: float
+    different: float | None
+    tolerance: float = 1e-3
+    slack: float = 0
+    side: int = 64
+    frames: int = 1
+
+    def fits(self, same: float, different: float) -> bool:
+        """Whether a metric that gives these is the one meant."""
+        if same != self.same and not abs(same - self.same) <= self.slack:
+            return False
+        if self.different is None:
+            return True
+        return abs(different - self.different) <= self.tolerance * abs(self.different)
+
+
+class ProvedMetric(ABC):
+    """A `Metric` whose first use is checked against its golden pair.
+
+    A package of another version, weights that are not the ones meant, a mistake of ours: none of them
+    may become a number in a table.
+    """
+
+    name: str
+    unit = ""
+    higher_is_better = False
+    per_frame = True
+    golden: Golden | None
+    """None where the network is the user's own or has nothing to see in a made picture."""
+    advice: str
+    """What to do when the golden pair does not come out."""
+
+    def __init__(self) -> None:
+        self._is_proved = False
+
+    @abstractmethod
+    def version(self) -> str:
+        """See `Metric.version`."""
+
+    @abstractmethod
+    def _values(
+        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """`measure` without its checks."""
+
+    def measure(
+        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """See `Metric.measure`."""
+        for test in tests:
+            check_pairs(source.frames, test)
+        self._prove()
+        return self._values(source, tests, indices)
+
+    def _prove(self) -> None:
+        if self._is_proved or self.golden is None:
+            return
+        source, damaged = golden_clip(self.golden.side, self.golden.frames)
+        values = self._values(source, [source.frames, damaged], range(self.golden.frames))
+        same, different = map(float, np.nanmean(values, axis=1))
+        if not self.golden.fits(same, different):
+            raise MissingDependencyError(
+                f"{self.name} gives {same:.6f} and {different:.6f} on the golden pair instead of "
+                f"{self.golden.same} and {self.golden.different}: {self.advice}"
+            )
+        self._is_proved = True
+
+
+def golden_clip(side: int, frames: int) -> tuple[TestClip, list[Picture]]:
+    """Pictures of integer arithmetic alone, moving to the right, and the same moved by a pixel more and
+    quantised, the coarser the later."""
+    first = _pattern(side)
+    source = [np.roll(first, 2 * index, axis=1) for index in range(frames)]
+    steps = [32 + 8 * index for index in range(frames)]
+    damaged = [
+        np.roll(frame, 1, axis=1) // step * step for frame, step in zip(source, steps, strict=True)
+    ]
+    return TestClip("golden", source, Fraction(25)), damaged
+
+
+def _pattern(side: int) -> Picture:
+    y, x = np.mgrid[0:side, 0:side]
+    planes = [x * 3 + y, (x * y) // 7, (x // 8 + y // 8) % 2 * 160 + x]
+    return np.stack(planes, axis=2).astype(np.uint8)
