@@ -10,6 +10,7 @@ from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import load_run
 from gsvc.eval.report.choice import near_rate
 from gsvc.eval.report.style import (
+    COLUMNS,
     INK,
     colours,
     in_order,
@@ -23,6 +24,7 @@ from gsvc.eval.report.style import (
 from gsvc.eval.summary.curves import ABLATION, OURS, Curve, distance
 from gsvc.eval.summary.frontier import PUBLISHED, exponent_of
 from gsvc.eval.summary.metrics import PRIMARY, MetricInfo
+from gsvc.eval.summary.points import short_labels
 from gsvc.eval.summary.summarise import Summary, curves_by_metric, summarise
 
 if TYPE_CHECKING:
@@ -84,12 +86,14 @@ def figures(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str
         yield "layers", layers(summary)
 
 
-def rate_distortion(curves: Sequence[Curve], metric: MetricInfo) -> "Figure":
+def rate_distortion(
+    curves: Sequence[Curve], metric: MetricInfo, columns: int = COLUMNS
+) -> "Figure":
     """Points and lower hulls, rate on a log scale, a panel for each clip."""
     clips = list(dict.fromkeys(curve.clip for curve in curves))
     names = in_order([curve.name for curve in curves])
     colour = colours(names)
-    figure, places = panels(clips, f"Rate and quality: {metric.title}")
+    figure, places = panels(clips, f"Rate and quality: {metric.title}", columns)
     axes = []
     for clip, axis in places:
         for curve in sorted(
@@ -177,9 +181,10 @@ def layers(summary: Summary) -> "Figure":
         for n in dict.fromkeys(n for r in rows for n in r.ledger)
         if any(r.ledger.get(n) for r in rows)
     ]
-    figure = new_figure(1, "Bits by layer", height=0.19 * len(rows) + 0.9)
+    figure = new_figure("Bits by layer", 0.19 * len(rows) + 0.9)
     axis = plain(figure.subplots())
-    labels = [f"{row.clip}, {row.label}" for row in rows]
+    short = short_labels(rows)
+    labels = [f"{row.clip}, {short[row.key]}" for row in rows]
     start = [0.0] * len(rows)
     for index, name in enumerate(names):
         width = [row.bpp * row.ledger.get(name, 0) / row.bits for row in rows]

@@ -30,7 +30,7 @@ _OTHERS = ("#c94f9b", "#6b8e23", "#b0564f", "#4f6fb0", "#7f7f7f")
 _MARKERS = {"x264": "v", "x265": "s", "svtav1": "D", "vp9": "^", "vvenc": "P"}
 _PANEL = (3.7, 2.75)
 """Inches: width, height."""
-_COLUMNS = 2
+COLUMNS = 2
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
@@ -59,26 +59,28 @@ def in_order(names: Sequence[str]) -> list[str]:
     )
 
 
-def panels(clips: Sequence[str], title: str) -> tuple["Figure", Iterator[tuple[str, "Axes"]]]:
-    """A figure with a panel for each clip, two a row, and the panels with their clips.
+def panels(
+    clips: Sequence[str], title: str, columns: int = COLUMNS
+) -> tuple["Figure", Iterator[tuple[str, "Axes"]]]:
+    """A figure with a panel for each clip, so many a row, and the panels with their clips.
 
     Raises MissingDependencyError without matplotlib.
     """
-    figure = new_figure(ceil(len(clips) / _COLUMNS), title)
-    axes = figure.subplots(ceil(len(clips) / _COLUMNS), _COLUMNS, squeeze=False).flat
-    places = list(axes)
+    rows = ceil(len(clips) / columns)
+    figure = new_figure(title, rows * _PANEL[1], columns)
+    places = list(figure.subplots(rows, columns, squeeze=False).flat)
     for spare in places[len(clips) :]:
         spare.set_axis_off()
     return figure, zip(clips, (plain(axis) for axis in places), strict=False)
 
 
-def new_figure(rows: int, title: str, height: float | None = None) -> "Figure":
-    """An empty figure of the common width."""
+def new_figure(title: str, height: float, columns: int = COLUMNS) -> "Figure":
+    """An empty figure, as wide as so many panels, `height` inches without title and legend."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingDependencyError("plots need matplotlib: pip install 'gsvc[eval]'") from error
-    size = (_COLUMNS * _PANEL[0], (height or rows * _PANEL[1]) + 0.8)
+    size = columns * _PANEL[0], height + 0.8
     figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)
     figure.suptitle(title, fontsize=10, color=INK, x=0.01, ha="left", fontweight="bold")
     return figure

@@ -39,11 +39,6 @@ class PointRow:
     frames_sha256: str
     key: str
 
-    @property
-    def label(self) -> str:
-        """Settings for people."""
-        return settings_label(self.settings)
-
 
 def point_rows(cells: Sequence[CellRecord], reference: Mapping[str, float]) -> list[PointRow]:
     """Rows in the order of the cells; `reference`: x265's seconds by clip label."""
@@ -85,3 +80,15 @@ def mean_of(values: Sequence[float | None]) -> float | None:
     """The mean of those that are there; None without any."""
     there = [value for value in values if value is not None]
     return fmean(there) if there else None
+
+
+def short_labels(rows: Sequence[PointRow]) -> dict[str, str]:
+    """By key: the settings in which streams of the codec differ, all of them where none does."""
+    labels = {}
+    for codec in dict.fromkeys(row.codec for row in rows):
+        mine = [row for row in rows if row.codec == codec]
+        names = dict.fromkeys(name for row in mine for name in row.settings)
+        varied = [n for n in names if len({str(row.settings.get(n)) for row in mine}) > 1] or names
+        for row in mine:
+            labels[row.key] = settings_label({n: v for n, v in row.settings.items() if n in varied})
+    return labels

@@ -9,7 +9,7 @@ from gsvc.eval.summary.curves import ABLATION, OURS
 from gsvc.eval.summary.duels import Duel
 from gsvc.eval.summary.frontier import PUBLISHED, exponent_of
 from gsvc.eval.summary.metrics import PRIMARY, MetricInfo
-from gsvc.eval.summary.points import PointRow, mean_of
+from gsvc.eval.summary.points import PointRow, mean_of, short_labels
 from gsvc.eval.summary.summarise import Summary
 from gsvc.eval.summary.times import NO_REFERENCE, REFERENCE
 
@@ -269,9 +269,10 @@ def _costs(summary: Summary) -> Table:
 
 def _ours(summary: Summary) -> Table:
     metrics = [metric.name for metric in summary.metrics]
+    label = short_labels(summary.points)
     rows = [
         [
-            f"{row.clip}, {row.curve}, {row.label}",
+            f"{row.clip}, {row.curve}, {label[row.key]}",
             _bpp(row.bpp),
             f"{row.kbps:.1f}",
             *(_value(row.scores.get(name)) for name in metrics),
@@ -285,6 +286,7 @@ def _ours(summary: Summary) -> Table:
 
 def _ledgers(summary: Summary) -> Table:
     mine: dict[str, PointRow] = {}
+    label = short_labels(summary.points)
     for row in summary.points:
         if row.codec in (OURS, ABLATION):
             mine.setdefault(row.key, row)
@@ -295,7 +297,7 @@ def _ledgers(summary: Summary) -> Table:
     ]
     rows = [
         [
-            f"{row.clip}, {row.codec}, {row.label}",
+            f"{row.clip}, {row.codec}, {label[row.key]}",
             *(str(row.ledger.get(layer, 0)) for layer in layers),
             str(row.bits),
         ]

@@ -1,0 +1,83 @@
+"""`python -m gsvc.eval.report.readme_chart SUMMARY_JSON -o CHART.svg`: the README's chart of a run's summary.
+
+It needs no run folder: the summary.json that is kept with each version's results is enough.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gsvc.codec.errors import GsvcError, InputError
+from gsvc.codec.output import atomic_output, explain_failure
+from gsvc.eval.report.plots import image, rate_distortion
+from gsvc.eval.summary.curves import ABLATION, Curve, Point
+from gsvc.eval.summary.metrics import MetricInfo
+from gsvc.eval.summary.summarise import SCHEMA
+
+RESULTS = Path(__file__).parents[1] / "results" / "packaged"
+METRIC = "st_lpips_vgg"
+_COLUMNS = 3
+
+
+def draw_chart(summary: Path, metric: str, target: Path) -> None:
+    """Draw the RD curves of a summary.json in one metric; the suffix of `target` is .svg or .png.
+
+    Raises InputError when the file is no summary or lacks the metric, OutputError.
+    """
+    values = _read(summary)
+    info = next((one for one in values["metrics"] if one["name"] == metric), None)
+    if info is None:
+        raise InputError(f"{summary} has no metric {metric}: choose one that was measured")
+    figure = rate_distortion(_curves(values, info), MetricInfo(**info), _COLUMNS)
+    with atomic_output(target, overwrite=True) as partial, explain_failure(target):
+        partial.write_bytes(image(figure, target.suffix.removeprefix(".")))
+
+
+def _read(summary: Path) -> dict[str, Any]:
+    try:
+        values: dict[str, Any] = json.loads(summary.read_text())
+        if values["schema"] == SCHEMA:
+            return values
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{summary} is no summary.json: make one with gsvc bench run") from error
+    raise InputError(f"{summary} has schema {values['schema']}, not {SCHEMA}: make it again")
+
+
+def _curves(values: Mapping[str, Any], info: Mapping[str, Any]) -> list[Curve]:
+    points: dict[tuple[str, str, str], list[Point]] = {}
+    for row in values["points"]:
+        value = row["scores"].get(info["name"])
+        if value is not None and row["bits"] and row["codec"] != ABLATION:
+            key = row["clip"], row["curve"], row["codec"]
+            points.setdefault(key, []).append(Point(row["bpp"], value, row["settings"]))
+    return [
+        Curve(clip, name, codec, info["name"], info["higher_is_better"], tuple(found))
+        for (clip, name, codec), found in points.items()
+    ]
+
+
+def _main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m gsvc.eval.report.readme_chart",
+        description="Draw the RD curves of a run's summary.json.",
+    )
+    parser.add_argument("summary", nargs="?", type=Path, default=RESULTS / "summary.json")
+    parser.add_argument("--metric", default=METRIC)
+    parser.add_argument(
+        "-o", "--out", type=Path, default=RESULTS / "chart.svg", help=".svg or .png"
+    )
+    chosen = parser.parse_args(arguments)
+    try:
+        draw_chart(chosen.summary, chosen.metric, chosen.out)
+    except GsvcError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(chosen.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
