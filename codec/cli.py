@@ -154,6 +154,7 @@ def _parser() -> _Parser:
     _add_decode(commands.add_parser("decode", help="stream to video", description=_DECODE))
     _add_info(commands.add_parser("info", help="what is in a stream", description=_INFO))
     _add_models(commands.add_parser("models", help="the extractors' models", description=_MODELS))
+    _add_bench(commands.add_parser("bench", help="compare codecs", description=_BENCH))
     doctor = commands.add_parser("doctor", help="is everything here?", description=_DOCTOR)
     doctor.add_argument("--json", action="store_true", help="one JSON object a line")
     return parser
@@ -167,6 +168,9 @@ _INFO = "Show a stream's header and how many bits each layer takes. - reads stan
 _MODELS = (
     "The extractors' models: list them (default), pull what is missing, or verify what is there."
 )
+_BENCH = "Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval]."
+_BENCH_RUN = """Code, decode and score clips with several codecs at several rates. What RUN has already is kept:
+the same command resumes, another clip, codec, metric or way to decode adds to it."""
 _DOCTOR = "Check this machine for everything gsvc needs; exits with 1 if something is missing."
 
 
@@ -224,6 +228,43 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
+def _add_bench(parser: _CommandParser) -> None:
+    parser._mixes = False  # argparse cannot mix what has commands of its own
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="ACTION", parser_class=_CommandParser
+    )
+    _add_bench_run(actions.add_parser("run", help="make a run", description=_BENCH_RUN))
+    for name, text in (("plot", "draw a run's plots"), ("report", "write a run's HTML page")):
+        action = actions.add_parser(name, help=text, description=text)
+        action.add_argument("run", metavar="RUN", help="the folder of the run")
+        action.add_argument("--json", action="store_true", help="one JSON object a line")
+    compare = actions.add_parser("compare", help="two runs", description="How two runs differ.")
+    compare.add_argument("run_a", metavar="RUN_A")
+    compare.add_argument("run_b", metavar="RUN_B")
+    compare.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def _add_bench_run(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("clips", nargs="*", metavar="CLIP", help="a set, SET/CLIP, a video or a folder (packaged)")
+    add(
+        "--clips", dest="more_clips", action="append", metavar="CLIP", help="the same, as an option"
+    )
+    add("--out", "-o", required=True, metavar="RUN", help="the folder of the run")
+    add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help="repeat for several")
+    add("--metric", action="append", metavar="NAME", help="repeat for several")
+    add("--size", action="append", metavar="288|480|native", help="short side (288)")
+    add("--levels", type=integers, metavar="N,N", help="of gsvc (0,1,2,3)")
+    add("--steps", type=integers, metavar="N,N", help="of gsvc's refiner (0,1,4)")
+    add("--seeds", type=integers, metavar="N,N", help="of gsvc's refiner (0)")
+    add("--frames", type=int, default=97, metavar="N", help="from the start, 0 for all (97)")
+    add("--stride", type=int, default=5, metavar="N", help="score every N-th frame (5)")
+    add("--jobs", "-j", type=int, default=0, metavar="N", help="processes, 0 for one a core (0)")
+    add("--ray", metavar="ADDRESS", help="run on a Ray cluster; local starts one here")
+    add("--dry-run", "-n", action="store_true", help="only list the cells and what is left")
+    add("--json", action="store_true", help="progress and result as one JSON object a line")
+
+
 def _add_paths(parser: argparse.ArgumentParser, source: str, target: str) -> None:
     parser.add_argument("source", metavar="IN", help=source)
     parser.add_argument("target", metavar="OUT", nargs="?", help=target)
@@ -237,6 +278,13 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="progress and result as one JSON object a line"
     )
+
+
+def integers(text: str) -> list[int]:
+    """Several whole numbers from text such as 0,1,4."""
+    if re.fullmatch(r"\d+(,\d+)*", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: write whole numbers as 0,1,4")
+    return [int(part) for part in text.split(",")]
 
 
 def bitrate(text: str) -> float:

@@ -5,12 +5,13 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 
 from gsvc.codec.decoder import DecoderSettings
 from gsvc.codec.doctor import examine
 from gsvc.codec.encoder import EncoderSettings
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import ConfigError, MissingDependencyError
 from gsvc.codec.files import DecodeReport, EncodeReport, Report, decode_file, encode_file
 from gsvc.codec.images import is_glob
 from gsvc.codec.output import STANDARD_OUTPUT
@@ -18,6 +19,8 @@ from gsvc.codec.progress import JsonLines, terminal_progress
 from gsvc.codec.scaffold_syntax import Tools
 from gsvc.codec.source import STANDARD_INPUT
 from gsvc.codec.stream_info import PacketInfo, StreamInfo, info_lines, stream_info
+
+_BENCH_EXTRA = "gsvc bench needs more packages: pip install 'gsvc[eval]'"
 
 
 def encode(options: Namespace) -> int:
@@ -119,12 +122,25 @@ def doctor(options: Namespace) -> int:
     return int(failed)
 
 
+def bench(options: Namespace) -> int:
+    """Run a benchmark, or show one."""
+    # Late: torch and the metrics are heavy, and optional.
+    if find_spec("stlpips_pytorch") is None:
+        raise MissingDependencyError(_BENCH_EXTRA)
+    try:
+        from gsvc.eval.bench.commands import ACTIONS
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(f"{_BENCH_EXTRA} ({error.name} is missing)") from error
+    return ACTIONS[options.action](options)
+
+
 COMMANDS: dict[str, Callable[[Namespace], int]] = {
     "encode": encode,
     "decode": decode,
     "info": info,
     "models": models,
     "doctor": doctor,
+    "bench": bench,
 }
 
 

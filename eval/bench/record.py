@@ -39,7 +39,7 @@ class DecodeRecord:
 
 @dataclass(frozen=True)
 class CellRecord:
-    """A cell that was run. `error` says why it failed; then bits are 0 and there are no decodes."""
+    """A cell that was run. `error` says why it, or a part of it, failed; what was done before stands."""
 
     key: str
     clip: str

@@ -1,0 +1,205 @@
+"""Worker processes on this machine: each has cores of its own, and its end is not the run's end."""
+
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any, Protocol, TypeVar, cast
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Task(Protocol[R_co]):
+    """Work that can be sent to another process, and so can its result."""
+
+    def run(self) -> R_co:
+        """Do it."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """The worker ended, or failed, before it had a result."""
+
+    reason: str
+
+
+class Workers(Protocol):
+    """What carries tasks out: the pool of this machine, or a cluster."""
+
+    def run(self, tasks: Sequence[Task[R]]) -> Iterator[tuple[int, R | Crash]]:
+        """Each task's index and its result, in the order in which they end."""
+
+
+class Pool:
+    """Processes that carry out one task at a time, started when they are first needed."""
+
+    def __init__(self, workers: int) -> None:
+        self._idle: list[_Worker] = []
+        self._busy: dict[Connection, tuple[_Worker, int]] = {}
+        self._free = _shares(workers)
+
+    def run(self, tasks: Sequence[Task[R]]) -> Iterator[tuple[int, R | Crash]]:
+        """Each task's index and its result, in the order in which they end."""
+        self._drop_busy()
+        waiting = deque(enumerate(tasks))
+        while waiting or self._busy:
+            while waiting and (self._idle or self._free):
+                index, task = waiting.popleft()
+                worker = self._idle.pop() if self._idle else _Worker(self._free.pop())
+                self._busy[worker.connection] = worker, index
+                worker.send(task)
+            for connection in wait(list(self._busy)):
+                worker, index = self._busy.pop(cast(Connection, connection))
+                result = worker.receive()
+                if worker.alive:
+                    self._idle.append(worker)
+                else:
+                    self._free.append(worker.cores)
+                yield index, result
+
+    def close(self) -> None:
+        """End the processes, whatever they are doing."""
+        self._drop_busy()
+        for worker in self._idle:
+            worker.kill()
+        self._idle.clear()
+
+    def _drop_busy(self) -> None:
+        """End what an earlier run left when it was broken off: nobody wants its results."""
+        for worker, _ in self._busy.values():
+            worker.kill()
+            self._free.append(worker.cores)
+        self._busy.clear()
+
+
+@contextmanager
+def local_pool(workers: int) -> Iterator[Pool]:
+    """A pool of `workers` processes, 0 for one a core."""
+    pool = Pool(workers or len(_cores()))
+    try:
+        yield pool
+    finally:
+        pool.close()
+
+
+class _Worker:
+    """One process and the pipe to it."""
+
+    def __init__(self, cores: list[int]) -> None:
+        self.cores, self.alive = cores, True
+        self.connection, theirs = get_context("spawn").Pipe()
+        with _few_threads(len(cores)):
+            self._process: SpawnProcess = get_context("spawn").Process(
+                target=_serve, args=(theirs, cores), daemon=True
+            )
+            self._process.start()
+        theirs.close()
+
+    def send(self, task: Task[Any]) -> None:
+        # A worker that has died meanwhile shows when its answer is read.
+        with suppress(BrokenPipeError):
+            self.connection.send(task)
+
+    def receive(self) -> Any:
+        try:
+            return self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            self._process.join()
+            self.kill()
+            return Crash(f"its process ended: {_ending(self._process.exitcode)}")
+
+    def kill(self) -> None:
+        """End it with whatever it started."""
+        self.alive = False
+        if self._process.pid is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
+
+
+def _serve(connection: Connection, cores: list[int]) -> None:
+    """What a worker does until the pipe is closed."""
+    # A group of its own: an interrupt on the terminal is the parent's, and FFmpeg ends with the worker.
+    os.setpgid(0, 0)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.dup2(sys.stderr.fileno(), 1)  # libraries print; standard output is the results'
+    if sys.platform == "linux":
+        os.sched_setaffinity(0, cores)
+    import cv2
+
+    cv2.setNumThreads(len(cores))
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        except Exception as error:  # noqa: BLE001 - a task that cannot be read here
+            connection.send(Crash(f"{type(error).__name__}: {error}"))
+            continue
+        connection.send(carry_out(task))
+
+
+def carry_out(task: Task[R]) -> R | Crash:
+    """The task's result, or why it has none."""
+    try:
+        return task.run()
+    except Exception as error:  # noqa: BLE001 - told to the parent
+        return Crash(f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os.killpg(0, signal.SIGKILL)
+
+
+@contextmanager
+def _few_threads(count: int) -> Iterator[None]:
+    """Libraries read these when they are loaded, in the child: too early for anything but its start."""
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(count)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _cores() -> list[int]:
+    if sys.platform == "linux":
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _shares(workers: int) -> list[list[int]]:
+    """Cores for each worker: apart from each other's when there are enough."""
+    cores = _cores()
+    each = max(1, len(cores) // workers)
+    return [[cores[(i * each + j) % len(cores)] for j in range(each)] for i in range(workers)]
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"killed by {signal.Signals(-code).name} (a crash, or out of memory)"
+    return f"exit code {code}"

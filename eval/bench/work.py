@@ -1,0 +1,297 @@
+"""What a worker does: read a clip, or code, decode and score a batch of its cells.
+
+Runs in a process of its own, on this machine or another; everything comes with the task and goes back
+with the result. A worker keeps the clip and the networks that it used last.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from math import isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.errors import GsvcError, InputError
+from gsvc.codec.frames import Picture
+from gsvc.datasets.clips import TestClip, frames_sha256
+from gsvc.datasets.sets import ClipSource
+from gsvc.eval.bench.named import CodecSpec, make_codec, make_metric
+from gsvc.eval.bench.pairing import Thumbnails, belongs_to, thumbnails
+from gsvc.eval.bench.plan import Job, Source, Values, batch_limit, find_way, frame_indices
+from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
+from gsvc.eval.codecs.base import Codec, Encoded
+from gsvc.eval.compute import PeakMemory
+from gsvc.eval.metrics.base import Metric
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Where a clip comes from and how much of it is used."""
+
+    source: ClipSource
+    size: str
+    frames: int | None
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Task: read a clip and tell what it is; a line of text says why it cannot be read."""
+
+    reading: Reading
+
+    def run(self) -> Source | str:
+        """Read it."""
+        try:
+            clip = _clip(self.reading)
+            return Source(
+                self.reading.source.name,
+                self.reading.size,
+                clip.format,
+                clip.sha256,
+                thumbnails(clip.frames),
+            )
+        except Exception as error:  # noqa: BLE001 - one clip's trouble is not the run's
+            return reason(error)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A cell after work on it; `stream` is None when it is the one already kept."""
+
+    record: CellRecord
+    stream: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Task: complete these cells of one clip. `others` are the thumbnails of the run's other clips."""
+
+    reading: Reading
+    jobs: tuple[Job, ...]
+    stride: int
+    others: Mapping[str, Thumbnails] = field(repr=False)
+
+    def run(self) -> list[Outcome]:
+        """Complete them; what goes wrong with a cell is said in its record."""
+        try:
+            clip = _clip(self.reading)
+        except Exception as error:  # noqa: BLE001
+            return [failed(job, reason(error)) for job in self.jobs]
+        if clip.sha256 != self.jobs[0].cell.source.sha256:
+            return [failed(job, "the clip changed while the run went on") for job in self.jobs]
+        works = [_CellWork(clip, job) for job in self.jobs]
+        decodes: list[_Decode] = []
+        for work in works:
+            decodes += work.open_ways()
+        most = batch_limit(clip.format)
+        for start in range(0, len(decodes), most):
+            self._decode_and_score(clip, decodes[start : start + most])
+        return [work.outcome() for work in works]
+
+    def _decode_and_score(self, clip: TestClip, decodes: Sequence["_Decode"]) -> None:
+        own = self.jobs[0].cell.source.thumbnails
+        ready = [one for one in decodes if one.decode(own, self.others)]
+        indices = frame_indices(len(clip.frames), self.stride)
+        for name in sorted({name for one in ready for name in one.wanted}):
+            wanting = [one for one in ready if name in one.wanted]
+            for one, scores in zip(wanting, _score(name, clip, wanting, indices), strict=True):
+                one.add(name, scores)
+        for one in ready:
+            one.close()
+
+
+Task = Inspection | Batch
+
+
+def failed(job: Job, why: str) -> Outcome:
+    """The cell with its error; what was done of it before stays."""
+    return Outcome(replace(job.record or job.cell.empty_record(), error=why))
+
+
+def reason(error: BaseException) -> str:
+    """One line for a failure."""
+    text = " ".join(str(error).split())
+    if isinstance(error, GsvcError):
+        return text
+    return f"internal error: {type(error).__name__}: {text}"
+
+
+class _CellWork:
+    """One cell on its way from a job to an outcome."""
+
+    def __init__(self, clip: TestClip, job: Job) -> None:
+        self.clip, self.job, self.cell = clip, job, job.cell
+        self.record = replace(job.record or job.cell.empty_record(), error="")
+        self.data = job.stream or b""
+        self.is_new = job.stream is None
+
+    def open_ways(self) -> "list[_Decode]":
+        """Code the clip if it is not coded yet; then the ways that are still to be decoded."""
+        try:
+            if self.is_new:
+                self._encode(_codec(self.cell.codec))
+        except Exception as error:  # noqa: BLE001
+            self.fail(error)
+            return []
+        ways = self.cell.lacking_ways(self.record)
+        return [_Decode(self, way, wanted) for way, wanted in ways]
+
+    def fail(self, error: BaseException) -> None:
+        """Note the first failure."""
+        self.record = replace(self.record, error=self.record.error or reason(error))
+
+    def put(self, decoded: DecodeRecord) -> None:
+        """Add or replace one way, keeping the codec's order of ways."""
+        ways = {str(sorted(one.way.items())): one for one in self.record.decodes}
+        ways[str(sorted(decoded.way.items()))] = decoded
+        order = [str(sorted(way.items())) for way in self.cell.ways]
+        ranked = sorted(ways, key=lambda way: order.index(way) if way in order else -1)
+        self.record = replace(self.record, decodes=[ways[way] for way in ranked])
+
+    def outcome(self) -> Outcome:
+        """What the batch hands back."""
+        record = self.cell.with_gaps(self.record)
+        return Outcome(record, self.data if self.is_new and self.data else None)
+
+    def _encode(self, codec: Codec) -> None:
+        encoded = codec.encode(self.clip, self.cell.settings)
+        _check(encoded)
+        self.data = encoded.data
+        self.record = replace(
+            self.record,
+            bits=8 * len(encoded.data),
+            stream_sha256=hashlib.sha256(encoded.data).hexdigest(),
+            ledger=dict(encoded.ledger),
+            encode_seconds=encoded.seconds,
+        )
+
+
+class _Decode:
+    """One way of one cell: its pictures while they are scored, and the record they end in."""
+
+    def __init__(self, work: _CellWork, way: Values, wanted: Sequence[str]) -> None:
+        self.work, self.way, self.wanted = work, way, set(wanted)
+        self.frames: Sequence[Picture] = ()
+        self.record: DecodeRecord | None = None
+
+    def decode(self, own: Thumbnails, others: Mapping[str, Thumbnails]) -> bool:
+        """Whether there are pictures to score; if not, the cell says why."""
+        try:
+            self._decode(own, others)
+        except Exception as error:  # noqa: BLE001
+            self.work.fail(error)
+            return False
+        return True
+
+    def add(self, name: str, scores: Scores) -> None:
+        """Keep one metric's result."""
+        assert self.record is not None
+        self.record = replace(self.record, scores={**self.record.scores, name: scores})
+        if scores.gap.startswith("internal error"):
+            self.work.fail(RuntimeError(f"metric {name}: {scores.gap}"))
+
+    def close(self) -> None:
+        """Hand the record to the cell and forget the pictures."""
+        assert self.record is not None
+        self.work.put(self.record)
+        self.frames = ()
+
+    def _decode(self, own: Thumbnails, others: Mapping[str, Thumbnails]) -> None:
+        clip, cell = self.work.clip.format, self.work.cell
+        codec = _codec(cell.codec)
+        with PeakMemory() as memory:
+            decoded = codec.decode(self.work.data, clip, cell.settings, self.way)
+        _check_frames(decoded.frames, self.work.clip)
+        if other := belongs_to(thumbnails(decoded.frames), own, others):
+            raise InputError(
+                f"the decoded pictures are those of {other}, not of {cell.source.clip}: "
+                "outputs of two clips were swapped"
+            )
+        self.frames = decoded.frames
+        digest = frames_sha256(decoded.frames)
+        kept = find_way(self.work.record, self.way)
+        if kept is not None and kept.frames_sha256 == digest:
+            self.record = kept
+            return
+        # Other pictures than those scored before, if any: every score is of these.
+        self.wanted = set(cell.metrics)
+        compute = codec.compute(self.work.data, clip, cell.settings, self.way)
+        self.record = DecodeRecord(
+            way=self.way,
+            seconds=decoded.seconds,
+            frames_sha256=digest,
+            scores={},
+            flops_per_pixel=compute.flops_per_pixel if compute else None,
+            model_bytes=compute.model_bytes if compute else None,
+            not_counted=list(compute.not_counted) if compute else [],
+            peak_memory=memory.peak,
+        )
+
+
+def _check(encoded: Encoded) -> None:
+    if not encoded.data:
+        raise InputError("the codec gave an empty stream: nothing can be decoded from zero bits")
+    if sum(encoded.ledger.values()) != 8 * len(encoded.data):
+        raise InputError(
+            f"the ledger has {sum(encoded.ledger.values())} bits, "
+            f"the stream {8 * len(encoded.data)}: the codec counts wrong"
+        )
+
+
+def _check_frames(frames: Sequence[Picture], clip: TestClip) -> None:
+    if len(frames) != len(clip.frames):
+        raise InputError(f"{len(frames)} frames decoded, the clip has {len(clip.frames)}")
+    shape = clip.frames[0].shape
+    for index, frame in enumerate(frames):
+        if frame.shape != shape or frame.dtype != np.uint8:
+            raise InputError(
+                f"decoded frame {index} is {frame.dtype} {frame.shape}, the clip's are uint8 {shape}"
+            )
+
+
+def _score(
+    name: str, clip: TestClip, decodes: Sequence[_Decode], indices: Sequence[int]
+) -> list[Scores]:
+    """The metric on each decoded clip, the source's features computed once."""
+    version = decodes[0].work.cell.metrics[name]
+    try:
+        metric = _metric(name)
+        values = metric.measure(clip, [one.frames for one in decodes], indices)
+        if values.shape != (len(decodes), len(indices) if metric.per_frame else 1):
+            raise RuntimeError(f"{name} gave values of shape {values.shape}")
+        return [_scores(row, version) for row in values]
+    except Exception as error:  # noqa: BLE001
+        if len(decodes) == 1:
+            return [Scores(None, version=version, gap=reason(error))]
+    # One of them may be to blame: the others have their numbers.
+    return [_score(name, clip, [one], indices)[0] for one in decodes]
+
+
+def _scores(values: NDArray[np.float64], version: str) -> Scores:
+    plain = [float(value) if isfinite(value) else None for value in values]
+    finite = [value for value in plain if value is not None]
+    if not finite:
+        return Scores(None, version=version, gap="no finite value on any frame measured")
+    return Scores(sum(finite) / len(finite), plain, version)
+
+
+@cache
+def _codec(spec: CodecSpec) -> Codec:
+    return make_codec(spec)
+
+
+@cache
+def _metric(name: str) -> Metric:
+    return make_metric(name)
+
+
+_last: dict[Reading, TestClip] = {}
+
+
+def _clip(reading: Reading) -> TestClip:
+    if reading not in _last:
+        _last.clear()
+        _last[reading] = reading.source.load(size=reading.size, frames=reading.frames)
+    return _last[reading]

@@ -1,0 +1,187 @@
+"""Small codecs and metrics for the tests of the benchmark, named to it as bench_doubles:Class."""
+
+import os
+import signal
+import time
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.errors import InputError, MissingDependencyError
+from gsvc.codec.frames import Picture
+from gsvc.datasets.clips import ClipFormat, TestClip
+from gsvc.datasets.sets import find_clips
+from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings
+
+
+def note(what: str) -> None:
+    """Append a line to the file $BENCH_LOG, if it is set: tests count the work done."""
+    if path := os.environ.get("BENCH_LOG"):
+        with Path(path).open("a") as file:
+            file.write(what + "\n")
+
+
+class Blocks:
+    """Codes each frame as `side` x `side` block means, deflated; shown in blocks, or smoothed."""
+
+    name = "blocks"
+    suffix = ".blk"
+
+    def __init__(
+        self, sides: tuple[int, ...] | int = (4, 8), ways: int = 1, pause: float = 0.0
+    ) -> None:
+        self.sides = (sides,) if isinstance(sides, int) else sides
+        self.ways, self.pause = ways, pause
+
+    def version(self) -> str:
+        return "1"
+
+    def rate_points(self) -> Sequence[Settings]:
+        return [{"side": side} for side in self.sides]
+
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+        return [{"smooth": smooth} for smooth in range(self.ways)]
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        note(f"encode {clip.name} {settings['side']}")
+        time.sleep(self.pause)
+        start = time.perf_counter()
+        side = int(settings["side"])
+        small = [cv2.resize(f, (side, side), interpolation=cv2.INTER_AREA) for f in clip.frames]
+        data = zlib.compress(np.stack(small).tobytes())
+        return Encoded(data, time.perf_counter() - start, {"blocks": 8 * len(data)})
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        note(f"decode {settings['side']} {way['smooth']}")
+        start = time.perf_counter()
+        side = int(settings["side"])
+        small = np.frombuffer(zlib.decompress(data), np.uint8).reshape(clip.frames, side, side, 3)
+        method = cv2.INTER_LINEAR if way["smooth"] else cv2.INTER_NEAREST
+        shown = [
+            np.asarray(cv2.resize(one, (clip.width, clip.height), interpolation=method), np.uint8)
+            for one in small
+        ]
+        return Decoded(shown, time.perf_counter() - start)
+
+    def compute(
+        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
+    ) -> Compute | None:
+        return Compute(2.0, 0) if way["smooth"] else None
+
+
+class Failing(Blocks):
+    """Cannot code at side 4."""
+
+    name = "failing"
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        if settings["side"] == 4:
+            raise InputError("four blocks are too few")
+        return super().encode(clip, settings)
+
+
+class Crashing(Blocks):
+    """Takes its process down at side 4."""
+
+    name = "crashing"
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        if settings["side"] == 4:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().encode(clip, settings)
+
+
+class Absent(Blocks):
+    """Not installed."""
+
+    name = "absent"
+
+    def version(self) -> str:
+        raise MissingDependencyError("absent is not installed: pip install absent")
+
+
+class Empty(Blocks):
+    """Gives no bits."""
+
+    name = "empty"
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        return Encoded(b"", 0.0, {})
+
+
+class Short(Blocks):
+    """Loses the last frame."""
+
+    name = "short"
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        decoded = super().decode(data, clip, settings, way)
+        return Decoded(decoded.frames[:-1], decoded.seconds)
+
+
+class Swapping(Blocks):
+    """Gives the stream of the other clip in `folder`."""
+
+    name = "swapping"
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(sides=16)
+        self.folder = folder
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        other = next(one for one in find_clips([self.folder]) if one.name != clip.name)
+        return super().encode(other.load("native", len(clip.frames)), settings)
+
+
+class Distance:
+    """Mean absolute difference of two pictures, 0-255."""
+
+    name = "distance"
+    unit = ""
+    higher_is_better = False
+    per_frame = True
+
+    def version(self) -> str:
+        return "1"
+
+    def measure(
+        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+    ) -> NDArray[np.float64]:
+        note(f"score {self.name} {len(tests)}")
+        return np.array(
+            [[np.abs(t[i] - source.frames[i].astype(float)).mean() for i in indices] for t in tests]
+        )
+
+
+class Worst(Distance):
+    """The largest distance: one number a clip."""
+
+    name = "worst"
+    per_frame = False
+
+    def measure(
+        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+    ) -> NDArray[np.float64]:
+        return super().measure(source, tests, indices).max(axis=1, keepdims=True)
+
+
+class AbsentMetric(Distance):
+    """Not installed."""
+
+    def version(self) -> str:
+        raise MissingDependencyError("no such network: pip install it")
+
+
+class Refusing(Distance):
+    """Cannot measure coarse pictures."""
+
+    def measure(
+        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+    ) -> NDArray[np.float64]:
+        if any(len(np.unique(test[0].reshape(-1, 3), axis=0)) <= 16 for test in tests):
+            raise InputError("too coarse to be measured")
+        return super().measure(source, tests, indices)

@@ -1,0 +1,229 @@
+"""`gsvc bench` as users and scripts run it: kill and resume, JSON, exit codes, Ray."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import gsvc
+from gsvc.codec.cli import main
+from gsvc.eval.bench.record import CellRecord
+from gsvc.eval.bench.store import load_run
+
+Result = subprocess.CompletedProcess[bytes]
+Gsvc = Callable[..., Result]
+
+SCRIPT = Path(sys.executable).with_name("gsvc")
+ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parent)}
+PROTOCOL = ("--metric", "bench_doubles:Distance", "--size", "native", "--stride", "2")
+
+
+@pytest.fixture(scope="module")
+def clips(
+    tmp_path_factory: pytest.TempPathFactory,
+    moving_pictures: Callable[..., list[gsvc.Picture]],
+    write_video: Callable[..., Path],
+) -> Path:
+    """A folder with two clips of 6 frames, 64x48."""
+    folder = tmp_path_factory.mktemp("clips")
+    pictures = moving_pictures(6)
+    write_video(folder / "day.mp4", pictures)
+    write_video(folder / "night.mp4", [255 - picture[::-1] for picture in pictures])
+    return folder
+
+
+def arguments(clips: Path, out: Path, codec: str = "Blocks", *more: str) -> list[str]:
+    codecs = ("--codec", f"bench_doubles:{codec}")
+    return ["bench", "run", str(clips), "--out", str(out), *codecs, *PROTOCOL, "--jobs", "2", *more]
+
+
+def lines(data: bytes) -> list[dict[str, object]]:
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def records(folder: Path) -> dict[str, CellRecord]:
+    """By key, without what a clock or the memory says."""
+    return {
+        cell.key: replace(
+            cell,
+            encode_seconds=0.0,
+            decodes=[replace(one, seconds=0.0, peak_memory=None) for one in cell.decodes],
+        )
+        for cell in load_run(folder).cells
+    }
+
+
+def start(command: list[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [str(SCRIPT), *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **ENVIRONMENT},
+    )
+
+
+def wait_for_cells(process: subprocess.Popen[bytes], count: int) -> None:
+    assert process.stdout is not None
+    while count:
+        line = process.stdout.readline()
+        assert line, process.stderr and process.stderr.read()
+        count -= json.loads(line)["type"] == "cell"
+
+
+def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(pid) for pid in children.read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+SLOW = "Blocks:sides=2+3+4+5+6+7+8+9+10+11+12+13,pause=0.1"
+
+
+@pytest.fixture(scope="module")
+def whole(clips: Path, tmp_path_factory: pytest.TempPathFactory, run_gsvc: Gsvc) -> Path:
+    """An uninterrupted run of SLOW."""
+    folder = tmp_path_factory.mktemp("whole")
+    done = run_gsvc(*arguments(clips, folder, SLOW), env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    assert b"\r" not in done.stderr and b"24 cells, resumed 0/24" in done.stderr
+    return folder
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_run_resumes_to_the_same_records(
+    number: signal.Signals, clips: Path, whole: Path, tmp_path: Path, run_gsvc: Gsvc
+) -> None:
+    process = start(arguments(clips, tmp_path, SLOW, "--json"))
+    wait_for_cells(process, 8)
+    workers = workers_of(process)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=20)
+    codes = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
+    assert process.returncode == codes[number], said
+    deadline = time.monotonic() + 10
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(alive, workers))
+    kept = len(load_run(tmp_path).cells)
+    assert 8 <= kept < 24
+    resumed = run_gsvc(*arguments(clips, tmp_path, SLOW), env=ENVIRONMENT)
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"24 cells, resumed {kept}/24".encode() in resumed.stderr
+    assert records(tmp_path) == records(whole)
+    assert not [path for path in tmp_path.rglob(".*")]
+
+
+def test_the_table_and_the_files(whole: Path) -> None:
+    settings = json.loads((whole / "run.json").read_text())
+    assert settings["stride"] == 2 and settings["specs"] == [f"bench_doubles:{SLOW}"]
+    assert settings["versions"]["gsvc"] == gsvc.__version__ and settings["machine"]["cores"]
+    for name in ("frames.csv", "summary.csv", "summary.json", "summary.md"):
+        assert (whole / name).stat().st_size
+
+
+def test_json_lines(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+    done = run_gsvc(*arguments(clips, tmp_path, "Failing", "--json"), env=ENVIRONMENT)
+    assert done.returncode == 1 and done.stderr == b""
+    said = lines(done.stdout)
+    assert [line["type"] for line in said] == ["plan", *["cell"] * 4, "done"]
+    assert said[0] | {"cells": 4, "resumed": 0, "decodes": 4} == said[0]
+    assert {line["error"] for line in said[1:5]} == {None, "four blocks are too few"}
+    assert said[-1]["failed"] == 2
+
+
+def test_a_failure_is_in_the_table(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+    done = run_gsvc(*arguments(clips, tmp_path, "Failing"), env=ENVIRONMENT)
+    assert done.returncode == 1
+    assert b"gsvc: failed: day native failing side=4: four blocks are too few" in done.stderr
+    assert b"four blocks are too few" in done.stdout
+
+
+def test_dry_run(clips: Path, tmp_path: Path, whole: Path, run_gsvc: Gsvc) -> None:
+    place = tmp_path / "run"
+    done = run_gsvc(*arguments(clips, place, "Blocks", "--dry-run"), env=ENVIRONMENT)
+    assert done.returncode == 0 and not place.exists()
+    assert done.stdout.splitlines()[-1] == b"4 cells, 0 done; left: 4 encodes, 4 decodes"
+    done = run_gsvc(*arguments(clips, whole, "Blocks:sides=8+99", "-n", "--json"), env=ENVIRONMENT)
+    assert {str(line["state"]) for line in lines(done.stdout)[:-1]} == {"done", "to do"}
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        (("--size", "100"), 2, "take one of 288, 480, native"),
+        (("--stride", "0"), 2, "stride 0"),
+        (("--jobs", "-1"), 2, "jobs -1"),
+        (("--codec", "no codec"), 2, "is no codec"),
+        (("--codec", "bench_doubles:None"), 2, "module:Class"),
+        (("--clips", "/no/such/clip"), 2, "/no/such/clip"),
+        (("--levels", "1"), 2, "--codec gsvc"),
+        (("--steps", "one"), 2, "whole numbers"),
+    ],
+)
+def test_one_line_for_a_wrong_request(
+    change: tuple[str, ...],
+    code: int,
+    says: str,
+    clips: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.syspath_prepend(ENVIRONMENT["PYTHONPATH"])
+    try:
+        assert main(arguments(clips, tmp_path / "run", "Blocks", *change)) == code
+    except SystemExit as usage:
+        assert usage.code == code
+    said = capfd.readouterr().err
+    assert says in said and len(said.splitlines()) == 1
+
+
+def test_other_commands_do_not_wait_for_the_benchmark() -> None:
+    code = """
+import sys
+from gsvc.codec.cli import main
+main(["doctor", "--json"])
+sys.exit("gsvc.eval.bench.commands" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_without_the_extra_one_line(tmp_path: Path) -> None:
+    code = f"""
+import importlib.util, sys
+found = importlib.util.find_spec
+import gsvc.codec.commands as commands
+commands.find_spec = lambda name: None if name == "stlpips_pytorch" else found(name)
+from gsvc.codec.cli import main
+sys.exit(main(["bench", "report", {str(tmp_path)!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert done.returncode == 1
+    assert (
+        done.stderr.strip()
+        == b"gsvc: error: gsvc bench needs more packages: pip install 'gsvc[eval]'"
+    )
+
+
+def test_ray_gives_the_same_records(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+    pytest.importorskip("ray")
+    codec = "Blocks:sides=4+8+16,ways=2"
+    pooled, rayed = tmp_path / "pool", tmp_path / "ray"
+    assert run_gsvc(*arguments(clips, pooled, codec), env=ENVIRONMENT).returncode == 0
+    done = run_gsvc(*arguments(clips, rayed, codec, "--ray", "local"), env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    assert len(records(rayed)) == 6 and records(rayed) == records(pooled)

@@ -1,0 +1,352 @@
+"""A benchmark run: what is done once, what is kept, what fails by itself, what cannot be mistaken."""
+
+import errno
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import gsvc
+from gsvc.codec.errors import ConfigError, InputError, OutputError
+from gsvc.eval.bench.named import codec_spec
+from gsvc.eval.bench.plan import RunSettings
+from gsvc.eval.bench.pool import Pool, Workers, local_pool
+from gsvc.eval.bench.record import CellRecord
+from gsvc.eval.bench.run import Plan, carry_out, make_plan
+from gsvc.eval.bench.store import RunFolder, load_run
+
+BLOCKS = "bench_doubles:Blocks"
+DISTANCE = "bench_doubles:Distance"
+
+
+class Listener:
+    """Remembers what a run says."""
+
+    def __init__(self) -> None:
+        self.notes: list[tuple[str, str]] = []
+        self.planned = self.resumed = self.ended = 0
+
+    def note(self, kind: str, text: str, **values: object) -> None:
+        self.notes.append((kind, text))
+
+    def plan(self, cells: int, done: int, decodes: int) -> None:
+        self.planned, self.resumed = cells, done
+
+    def cell(self, label: str, record: CellRecord, decodes: int) -> None:
+        self.ended += 1
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    log = tmp_path_factory.mktemp("log") / "log"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parent))
+        patch.setenv("BENCH_LOG", str(log))
+        with local_pool(2) as workers:
+            yield workers
+
+
+@pytest.fixture
+def work_done(pool: Pool) -> Callable[[], Counter[str]]:
+    """Counts what codecs and metrics did since the last call."""
+    log = Path(os.environ["BENCH_LOG"])
+    log.write_text("")
+
+    def count() -> Counter[str]:
+        lines = log.read_text().splitlines()
+        log.write_text("")
+        return Counter(line.split()[0] for line in lines)
+
+    return count
+
+
+@pytest.fixture(scope="module")
+def clips(
+    tmp_path_factory: pytest.TempPathFactory,
+    moving_pictures: Callable[..., list[gsvc.Picture]],
+    write_video: Callable[..., Path],
+) -> Path:
+    """A folder with two clips of 6 frames, 64x48: "day" and "night"."""
+    folder = tmp_path_factory.mktemp("clips")
+    pictures = moving_pictures(6)
+    write_video(folder / "day.mp4", pictures)
+    write_video(folder / "night.mp4", [255 - picture[::-1] for picture in pictures])
+    return folder
+
+
+def settings(clips: Path, *codecs: str, metrics: tuple[str, ...] = (DISTANCE,)) -> RunSettings:
+    return RunSettings(
+        clips=(str(clips),),
+        codecs=tuple(map(codec_spec, codecs or (BLOCKS,))),
+        metrics=metrics,
+        sizes=("native",),
+        frames=None,
+        stride=2,
+    )
+
+
+def run(asked: RunSettings, folder: Path, workers: Workers) -> tuple[Listener, int]:
+    listener, place = Listener(), RunFolder(folder)
+    place.make()
+    errors = carry_out(plan(asked, folder, workers, listener), place, workers, listener)
+    return listener, errors
+
+
+def plan(asked: RunSettings, folder: Path, workers: Workers, listener: Listener) -> Plan:
+    return make_plan(asked, RunFolder(folder), workers, listener)
+
+
+def records(folder: Path) -> dict[str, CellRecord]:
+    """By key, without what a clock or the memory says."""
+    return {
+        cell.key: replace(
+            cell,
+            encode_seconds=0.0,
+            decodes=[replace(one, seconds=0.0, peak_memory=None) for one in cell.decodes],
+        )
+        for cell in load_run(folder).cells
+    }
+
+
+def test_a_run_has_every_cell_and_does_nothing_twice(
+    clips: Path, tmp_path: Path, pool: Pool, work_done: Callable[[], Counter[str]]
+) -> None:
+    asked = settings(clips, f"{BLOCKS}:sides=4+8,ways=2")
+    listener, errors = run(asked, tmp_path, pool)
+    assert (errors, listener.notes) == (0, [])
+    assert (listener.planned, listener.resumed, listener.ended) == (4, 0, 4)
+    done = work_done()
+    assert (done["encode"], done["decode"]) == (4, 8)
+    first = records(tmp_path)
+    for cell in load_run(tmp_path).cells:
+        stream = (tmp_path / "streams" / f"{cell.key}.blk").read_bytes()
+        assert cell.bits == 8 * len(stream) == sum(cell.ledger.values())
+        assert [one.way for one in cell.decodes] == [{"smooth": 0}, {"smooth": 1}]
+        assert [one.flops_per_pixel for one in cell.decodes] == [None, 2.0]
+        scores = cell.decodes[0].scores[DISTANCE]
+        assert len(scores.values) == 3 and scores.mean == pytest.approx(sum(scores.values) / 3)  # type: ignore[arg-type]
+    listener, errors = run(asked, tmp_path, pool)
+    assert (listener.planned, listener.resumed, listener.ended) == (4, 4, 0)
+    assert (errors, work_done(), records(tmp_path)) == (0, Counter(), first)
+
+
+def test_what_is_added_later_does_not_code_again(
+    clips: Path, tmp_path: Path, pool: Pool, work_done: Callable[[], Counter[str]]
+) -> None:
+    run(settings(clips), tmp_path, pool)
+    before = records(tmp_path)
+    work_done()
+    both = (DISTANCE, "bench_doubles:Worst")
+    asked = settings(clips, f"{BLOCKS}:ways=2", metrics=both)
+    run(asked, tmp_path, pool)
+    done = work_done()
+    assert (done["encode"], done["decode"]) == (0, 8)
+    for key, cell in records(tmp_path).items():
+        assert cell.stream_sha256 == before[key].stream_sha256
+        assert [set(one.scores) for one in cell.decodes] == [set(both), set(both)]
+        assert cell.decodes[0].scores[DISTANCE] == before[key].decodes[0].scores[DISTANCE]
+        assert len(cell.decodes[0].scores["bench_doubles:Worst"].values) == 1
+    run(settings(clips, f"{BLOCKS}:sides=16"), tmp_path, pool)
+    assert work_done()["encode"] == 2
+    assert len(load_run(tmp_path).cells) == 6
+    with pytest.raises(ConfigError, match="--stride 2"):
+        run(replace(asked, stride=3), tmp_path, pool)
+
+
+def test_a_changed_codec_replaces_its_cells(clips: Path, tmp_path: Path, pool: Pool) -> None:
+    run(settings(clips), tmp_path, pool)
+    place = RunFolder(tmp_path)
+    values = place.settings()
+    assert values is not None
+    for cell in values["cells"]:
+        cell["key"] = "0" * 32  # as if made by another version
+    place.write_settings(values)
+    run(settings(clips), tmp_path, pool)
+    assert len(load_run(tmp_path).settings["cells"]) == len(load_run(tmp_path).cells) == 4
+
+
+def cut_record(record: Path, stream: Path) -> None:
+    record.write_bytes(record.read_bytes()[:200])
+
+
+def change_number(record: Path, stream: Path) -> None:
+    values = json.loads(record.read_text())
+    values["decodes"][0]["scores"][DISTANCE]["mean"] /= 2
+    record.write_text(json.dumps(values))
+
+
+def change_stream(record: Path, stream: Path) -> None:
+    data = stream.read_bytes()
+    stream.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+def lose_stream(record: Path, stream: Path) -> None:
+    stream.unlink()
+
+
+def swap_streams(record: Path, stream: Path) -> None:
+    other = next(path for path in stream.parent.iterdir() if path != stream)
+    mine, theirs = stream.read_bytes(), other.read_bytes()
+    stream.write_bytes(theirs)
+    other.write_bytes(mine)
+
+
+def swap_records(record: Path, stream: Path) -> None:
+    other = next(path for path in record.parent.iterdir() if path != record)
+    mine, theirs = record.read_bytes(), other.read_bytes()
+    record.write_bytes(theirs)
+    other.write_bytes(mine)
+
+
+@pytest.mark.parametrize(
+    ("damage", "cells"),
+    [
+        (cut_record, 1),
+        (change_number, 1),
+        (change_stream, 1),
+        (lose_stream, 1),
+        (swap_streams, 2),
+        (swap_records, 2),
+    ],
+)
+def test_a_damaged_cell_is_said_and_made_again(
+    damage: Callable[[Path, Path], None], cells: int, clips: Path, tmp_path: Path, pool: Pool
+) -> None:
+    run(settings(clips), tmp_path, pool)
+    before = records(tmp_path)
+    record = next((tmp_path / "cells").glob("*.json"))
+    damage(record, tmp_path / "streams" / f"{record.stem}.blk")
+    assert load_run(tmp_path).missing == cells
+    listener, _ = run(settings(clips), tmp_path, pool)
+    assert [kind for kind, _ in listener.notes] == ["damaged"] * cells
+    assert listener.ended == cells
+    assert records(tmp_path) == before
+
+
+def test_run_json_of_another_schema_or_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no run"):
+        load_run(tmp_path)
+    (tmp_path / "run.json").write_text('{"schema": 99}')
+    with pytest.raises(InputError, match="schema 99"):
+        load_run(tmp_path)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(InputError, match="damaged"):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("codec", "failures", "error"),
+    [
+        ("Failing", 2, "four blocks are too few"),
+        ("Crashing", 2, "SIGSEGV"),
+        ("Empty", 4, "empty stream"),
+        ("Short", 4, "5 frames decoded, the clip has 6"),
+    ],
+)
+def test_what_fails_is_named_and_hurts_no_other_cell(
+    codec: str, failures: int, error: str, clips: Path, tmp_path: Path, pool: Pool
+) -> None:
+    asked = settings(clips, f"bench_doubles:{codec}", BLOCKS)
+    assert run(asked, tmp_path, pool)[1] == failures
+    cells = load_run(tmp_path).cells
+    broken = [cell for cell in cells if cell.error]
+    assert len(cells) == 8 and len(broken) == failures
+    assert all(error in cell.error for cell in broken)
+    assert all(cell.decodes[0].scores[DISTANCE].mean for cell in cells if not cell.error)
+    listener, errors = run(asked, tmp_path, pool)
+    assert (listener.resumed, listener.ended, errors) == (8 - failures, failures, failures)
+
+
+def test_swapped_outputs_are_noticed(clips: Path, tmp_path: Path, pool: Pool) -> None:
+    codec = f"bench_doubles:Swapping:folder={clips}"
+    assert run(settings(clips, codec, f"{BLOCKS}:sides=1+4"), tmp_path, pool)[1] == 2
+    errors = {cell.clip: cell.error for cell in load_run(tmp_path).cells if cell.error}
+    assert "those of night, not of day" in errors["day"]
+    assert "those of day, not of night" in errors["night"]
+    assert {cell.codec for cell in load_run(tmp_path).cells if cell.error} == {"swapping"}
+
+
+def test_what_is_not_installed_is_a_gap(clips: Path, tmp_path: Path, pool: Pool) -> None:
+    absent = "bench_doubles:AbsentMetric"
+    asked = settings(clips, BLOCKS, "bench_doubles:Absent", metrics=(DISTANCE, absent))
+    listener, errors = run(asked, tmp_path, pool)
+    assert (errors, [kind for kind, _ in listener.notes]) == (0, ["gap", "gap"])
+    found = load_run(tmp_path)
+    assert found.settings["gaps"] == {
+        "codec bench_doubles:Absent": "absent is not installed: pip install absent",
+        f"metric {absent}": "no such network: pip install it",
+    }
+    scores = found.cells[0].decodes[0].scores[absent]
+    assert (scores.mean, scores.gap) == (None, "no such network: pip install it")
+    assert run(asked, tmp_path, pool)[0].resumed == 4
+
+
+def test_a_metric_that_cannot_measure_one_of_a_batch(
+    clips: Path, tmp_path: Path, pool: Pool, work_done: Callable[[], Counter[str]]
+) -> None:
+    name = "bench_doubles:Refusing"
+    asked = settings(clips, metrics=(name,))
+    assert run(asked, tmp_path, pool)[1] == 0
+    scores = {c.settings["side"]: c.decodes[0].scores[name] for c in load_run(tmp_path).cells}
+    assert (scores[4].mean, scores[4].gap) == (None, "too coarse to be measured")
+    assert scores[8].mean
+    work_done()
+    assert run(asked, tmp_path, pool)[0].resumed == 4
+    assert not work_done()
+
+
+def test_a_clip_that_cannot_be_read(clips: Path, tmp_path: Path, pool: Pool) -> None:
+    folder = tmp_path / "clips"
+    folder.mkdir()
+    (folder / "day.mp4").write_bytes((clips / "day.mp4").read_bytes())
+    (folder / "noise.mp4").write_bytes(bytes(range(256)) * 9)
+    listener, errors = run(settings(folder), tmp_path / "run", pool)
+    assert (errors, [kind for kind, _ in listener.notes]) == (0, ["gap"])
+    assert "clip noise at size native" in load_run(tmp_path / "run").settings["gaps"]
+    assert {cell.clip for cell in load_run(tmp_path / "run").cells} == {"day"}
+
+
+def test_a_full_disk_is_one_error_and_loses_nothing(
+    clips: Path, tmp_path: Path, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = 0
+    write = Path.write_bytes
+
+    def full(self: Path, data: bytes) -> int:
+        nonlocal written
+        written += 1
+        if written > 6:  # run.json, two cells of two files, a stream
+            write(self, data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OutputError, match="no space left"):
+        run(settings(clips), tmp_path, pool)
+    monkeypatch.undo()
+    assert (len(load_run(tmp_path).cells), load_run(tmp_path).missing) == (2, 2)
+    listener, errors = run(settings(clips), tmp_path, pool)
+    assert (listener.resumed, listener.ended, errors) == (2, 2, 0)
+
+
+def test_a_plan_writes_nothing(clips: Path, tmp_path: Path, pool: Pool) -> None:
+    folder = tmp_path / "run"
+    found = plan(settings(clips, f"{BLOCKS}:ways=3"), folder, pool, Listener())
+    assert (len(found.cells), len(found.jobs), found.decodes) == (4, 4, 12)
+    assert not folder.exists()
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    with (
+        RunFolder(tmp_path).locked(),
+        pytest.raises(ConfigError, match="another gsvc bench"),
+        RunFolder(tmp_path).locked(),
+    ):
+        pass
