@@ -97,7 +97,7 @@ def count_flops(work: Callable[[], object]) -> Flops:
 
     unknown: set[str] = set()
 
-    class Names(TorchDispatchMode):
+    class Names(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Notes the operators that go past the counter."""
 
         def __torch_dispatch__(
@@ -116,7 +116,7 @@ def count_flops(work: Callable[[], object]) -> Flops:
             return func(*args, **(kwargs or {}))
 
     counter = FlopCounterMode(display=False)
-    with torch.no_grad(), counter, Names():
+    with torch.no_grad(), counter, Names():  # type: ignore[no-untyped-call]
         work()
     return Flops(int(counter.get_total_flops()), tuple(sorted(unknown)))
 

@@ -9,9 +9,11 @@ from gsvc.codec.frames import Picture
 from gsvc.eval.metrics.base import Metric
 from gsvc.eval.metrics.cvvdp import Cvvdp
 from gsvc.eval.metrics.dists import Dists
+from gsvc.eval.metrics.frechet import FrechetEfficientNet, Fvd
 from gsvc.eval.metrics.lpips import Lpips
 from gsvc.eval.metrics.ms_ssim import MsSsim
 from gsvc.eval.metrics.psnr import PsnrY, psnr_y
+from gsvc.eval.metrics.semantic import MaskIou, pose_oks, pose_pck
 from gsvc.eval.metrics.shift_tolerant import (
     NETS,
     SMALLEST_SIDE,
@@ -20,6 +22,7 @@ from gsvc.eval.metrics.shift_tolerant import (
     st_lpips,
     st_lpips_each,
 )
+from gsvc.eval.metrics.temporal import DifferenceDistance, WarpError
 from gsvc.eval.metrics.vmaf import Vmaf
 
 __all__ = [
@@ -48,6 +51,13 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "cvvdp": Cvvdp,
     "vmaf": partial(Vmaf, "vmaf"),
     "vmaf_neg": partial(Vmaf, "vmaf_neg"),
+    "warp_error": WarpError,
+    "st_lpips_alex_of_differences": DifferenceDistance,
+    "mask_iou": MaskIou,
+    "pose_oks": pose_oks,
+    "pose_pck": pose_pck,
+    "frechet_efficientnet_lite0": FrechetEfficientNet,
+    "fvd": Fvd,
 }
 """Every metric, by name: what makes it."""
 

@@ -15,12 +15,18 @@ def backbone_path(net: str) -> Path:
     import torch
 
     path = Path(torch.hub.get_dir()) / "checkpoints" / FILES[net]
-    where = f"put torchvision's {FILES[net]} into {path.parent}"
+    where = f"put torchvision's {FILES[net]} into {_tilde(path.parent)}"
     if not path.is_file():
         raise MissingModelError(f"the {net} backbone is not on this machine: {where}")
     if not _sha256(path).startswith(path.stem.rpartition("-")[2]):
         raise MissingModelError(f"the {net} backbone is damaged or another one: {where}")
     return path
+
+
+def _tilde(folder: Path) -> str:
+    """With ~ for the home folder: the reason for a gap goes into tables that others read."""
+    home = Path.home()
+    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
 
 
 @cache

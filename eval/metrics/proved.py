@@ -95,7 +95,7 @@ def golden_clip(side: int, frames: int) -> tuple[TestClip, list[Picture]]:
     quantised, the coarser the later."""
     first = _pattern(side)
     source = [np.roll(first, 2 * index, axis=1) for index in range(frames)]
-    steps = [32 + 8 * index for index in range(frames)]
+    steps = [min(32 + 8 * index, 96) for index in range(frames)]
     damaged = [
         np.roll(frame, 1, axis=1) // step * step for frame, step in zip(source, steps, strict=True)
     ]

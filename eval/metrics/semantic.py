@@ -1,0 +1,148 @@
+"""Does the meaning survive: are the people of the source found in the output, where they were?
+
+Masks and poses come from the networks of `gsvc.encoders` (MediaPipe's), run on both clips. A frame whose
+source shows nobody has no value. OKS and its constants: COCO keypoint evaluation (Ruggero Ronchi and
+Perona, ICCV 2017); PCK: Yang and Ramanan, TPAMI 2013.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.frames import Picture
+from gsvc.datasets.clips import TestClip
+from gsvc.encoders.body_pose import COCO17, DetectedPose, PoseEstimator
+from gsvc.encoders.models import MODELS
+from gsvc.encoders.person_mask import PersonSegmenter
+from gsvc.eval.metrics.proved import ProvedMetric
+
+_PERSON = 0.5
+"""Probability from which a pixel is a person's."""
+_VISIBLE = 0.5
+"""Visibility of a source's point from which it counts."""
+_PCK_REACH = 0.1
+"""Of the longer side of the person's box: within it a point is right."""
+_COCO_SIGMAS = np.array(
+    [.026, .025, .025, .035, .035, .079, .079, .072, .072, .062, .062, .107, .107, .087, .087, .089, .089]
+)  # fmt: skip
+
+Score = Callable[[DetectedPose, DetectedPose], float]
+
+
+class _SemanticMetric(ProvedMetric):
+    higher_is_better = True
+    # A made picture shows nobody. The model files are checked by their SHA-256 instead.
+    golden = None
+    advice = "bring the models again: gsvc models pull"
+
+    @cached_property
+    def _poses(self) -> PoseEstimator:
+        return PoseEstimator()
+
+
+class MaskIou(_SemanticMetric):
+    """Intersection over union of the person masks of source and output. NaN where the source has no body
+    pose: without a person the mask network marks whatever stands out."""
+
+    name = "mask_iou"
+
+    @cached_property
+    def _masks(self) -> PersonSegmenter:
+        return PersonSegmenter()
+
+    def version(self) -> str:
+        """See `Metric.version`."""
+        _ = self._masks, self._poses
+        return _models_version("selfie_segmentation", "pose_detection")
+
+    def _values(
+        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+    ) -> NDArray[np.float64]:
+        values = np.full((len(tests), len(indices)), np.nan)
+        for column, index in enumerate(indices):
+            if not self._poses(source.frames[index]):
+                continue
+            reference = self._masks(source.frames[index]) >= _PERSON
+            for row, test in enumerate(tests):
+                mask = self._masks(test[index]) >= _PERSON
+                values[row, column] = intersection_over_union(reference, mask)
+        return values
+
+
+class PoseScore(_SemanticMetric):
+    """Mean over the source's people of the best score that a person of the output reaches; 0 for those
+    who are not found."""
+
+    def __init__(self, name: str, score: Score, description: str) -> None:
+        super().__init__()
+        self.name = name
+        self._score = score
+        self._description = description
+
+    def version(self) -> str:
+        """See `Metric.version`."""
+        _ = self._poses
+        return f"{self._description}, {_models_version('pose_detection', 'pose_landmark_full')}"
+
+    def _values(
+        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+    ) -> NDArray[np.float64]:
+        values = np.full((len(tests), len(indices)), np.nan)
+        for column, index in enumerate(indices):
+            people = [one for one in self._poses(source.frames[index]) if _points(one)[1].any()]
+            if not people:
+                continue
+            for row, test in enumerate(tests):
+                found = self._poses(test[index])
+                best = [max((self._score(one, it) for it in found), default=0.0) for one in people]
+                values[row, column] = np.mean(best)
+        return values
+
+
+def pose_oks() -> PoseScore:
+    """Object key-point similarity, 0 to 1."""
+    return PoseScore("pose_oks", key_point_similarity, "OKS, COCO's 17 points, box area")
+
+
+def pose_pck() -> PoseScore:
+    """Share of the source's visible points that are found."""
+    return PoseScore(
+        "pose_pck", correct_key_points, f"PCK at {_PCK_REACH} of the box's longer side"
+    )
+
+
+def intersection_over_union(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
+    """Of two masks of one shape; NaN when both are empty."""
+    union = np.count_nonzero(one | other)
+    return np.count_nonzero(one & other) / union if union else float("nan")
+
+
+def key_point_similarity(reference: DetectedPose, found: DetectedPose) -> float:
+    """OKS over the reference's visible points, with the area of its box for COCO's segment area."""
+    points, visible = _points(reference)
+    left, top, right, bottom = reference.box
+    area = (right - left) * (bottom - top)
+    squares = np.sum((points - _points(found)[0]) ** 2, axis=1)
+    closeness = np.exp(-squares / (2 * area * (2 * _COCO_SIGMAS) ** 2))
+    return float(closeness[visible].mean())
+
+
+def correct_key_points(reference: DetectedPose, found: DetectedPose) -> float:
+    """Share of the reference's visible points that `found` has within a tenth of the box's longer side."""
+    points, visible = _points(reference)
+    left, top, right, bottom = reference.box
+    reach = _PCK_REACH * max(right - left, bottom - top)
+    distances = np.linalg.norm(points - _points(found)[0], axis=1)
+    return float(np.mean(distances[visible] <= reach))
+
+
+def _points(pose: DetectedPose) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """COCO's 17 points (17, 2), and which of them can be seen."""
+    coco = list(COCO17)
+    return pose.points[coco].astype(np.float64), pose.visibility[coco] >= _VISIBLE
+
+
+def _models_version(*names: str) -> str:
+    return ", ".join(f"{name} {MODELS[name].sha256[:8]}" for name in names)

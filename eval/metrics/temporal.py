@@ -1,0 +1,111 @@
+"""What happens between frames: flicker that no single frame shows.
+
+Warp error: W.-S. Lai et al., "Learning Blind Video Temporal Consistency", ECCV 2018, with the flow of DIS
+(T. Kroeger et al., ECCV 2016) on the source, and minus the source's own error. Alone it rewards blur, so
+the distance of frame differences stands beside it.
+"""
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.frames import Picture
+from gsvc.datasets.clips import TestClip
+from gsvc.eval.metrics.pairing import check_sides
+from gsvc.eval.metrics.proved import Golden, ProvedMetric
+from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, distances, network
+
+_Flow = NDArray[np.float32]
+_MOST_DISAGREEMENT = 1.0
+"""Pixels between a position and where the flow there and back leads; beyond it, it is hidden in one."""
+
+
+class WarpError(ProvedMetric):
+    """Root mean square difference between a frame and the one before moved along the source's flow, in
+    levels of 0-255 over what is visible in both; the output's minus the source's. Negative: the output
+    changes less than the source does, as blur makes it."""
+
+    name = "warp_error"
+    unit = "levels"
+    golden = Golden(0, 15.32877, tolerance=0.05, side=96, frames=3)
+    advice = "install a usual OpenCV: pip install --force-reinstall opencv-python-headless"
+
+    def version(self) -> str:
+        """See `Metric.version`."""
+        return "DIS medium on the source, RGB RMS over unoccluded pixels, output minus source"
+
+    def _values(
+        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+    ) -> NDArray[np.float64]:
+        check_sides(source.frames, SMALLEST_SIDE, "the warp error")
+        values = np.full((len(tests), len(indices)), np.nan)
+        for column, index in enumerate(indices):
+            if index == 0:
+                continue
+            maps, visible = _correspondence(source.frames[index - 1], source.frames[index])
+            own = _difference(source.frames, index, maps, visible)
+            for row, test in enumerate(tests):
+                values[row, column] = _difference(test, index, maps, visible) - own
+        return values
+
+
+def _correspondence(before: Picture, after: Picture) -> tuple[_Flow, NDArray[np.bool_]]:
+    """Where each pixel of `after` was in `before`: (H, W, 2) positions, and where that can be trusted."""
+    one, two = (cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) for frame in (before, after))
+    estimator = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+    back = estimator.calc(two, one, None)
+    forth = estimator.calc(one, two, None)
+    height, width = one.shape
+    grid = np.stack(np.meshgrid(np.arange(width), np.arange(height)), axis=2).astype(np.float32)
+    maps = grid + back
+    there = cv2.remap(forth, maps, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    disagreement = np.linalg.norm(back + there, axis=2)
+    inside = np.all((maps >= 0) & (maps <= (width - 1, height - 1)), axis=2)
+    return maps, inside & (disagreement < _MOST_DISAGREEMENT)
+
+
+def _difference(
+    frames: Sequence[Picture], index: int, maps: _Flow, visible: NDArray[np.bool_]
+) -> float:
+    moved = cv2.remap(
+        frames[index - 1].astype(np.float32), maps, None, cv2.INTER_LINEAR
+    )  # in float: rounding would count as flicker
+    if not visible.any():
+        return float("nan")
+    return float(np.sqrt(np.mean((frames[index][visible] - moved[visible]) ** 2)))
+
+
+class DifferenceDistance(ProvedMetric):
+    """ST-LPIPS AlexNet between the pictures of change, (frame - frame before) / 2 + 128, of source and
+    output. 0 = the output changes as the source does."""
+
+    name = "st_lpips_alex_of_differences"
+    golden = Golden(0, 0.041342, frames=3)
+    advice = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
+
+    def version(self) -> str:
+        """See `Metric.version`."""
+        network("alex")
+        return "stlpips-pytorch alex shift-tolerant on (frame - frame before) / 2 + 128"
+
+    def _values(
+        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+    ) -> NDArray[np.float64]:
+        check_sides(source.frames, SMALLEST_SIDE, "ST-LPIPS")
+        values = np.full((len(tests), len(indices)), np.nan)
+        later = [column for column, index in enumerate(indices) if index > 0]
+        if later:
+            steps = [indices[column] for column in later]
+            changes = [_changes(test, steps) for test in tests]
+            values[:, later] = distances(network("alex"), _changes(source.frames, steps), changes)
+        return values
+
+
+def _changes(frames: Sequence[Picture], steps: Sequence[int]) -> list[Picture]:
+    return [_change(frames[index - 1], frames[index]) for index in steps]
+
+
+def _change(before: Picture, after: Picture) -> Picture:
+    return ((after.astype(np.int16) - before + 256) // 2).astype(np.uint8)

