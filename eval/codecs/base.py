@@ -7,7 +7,8 @@ from typing import Protocol
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import ClipFormat, TestClip
 
-Settings = Mapping[str, int | float | str]
+Value = int | float | str
+Settings = Mapping[str, Value]
 """Names and values that settle what is done; they stand in the cell's key, so defaults stand in too."""
 
 

@@ -1,0 +1,200 @@
+"""What the conventional codecs have in common: RGB to YUV, a size, a quality, an elementary stream, and back.
+
+Bits are those of the elementary stream alone; the pictures are decoded from exactly those bytes. Both ways
+between RGB and YUV use BT.709, limited range. At most four seconds lie between random access points, as for
+gsvc, and every encoder gets two threads.
+"""
+
+import io
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from importlib.metadata import version
+from typing import ClassVar
+
+import av
+from av.codec.context import Flags
+
+from gsvc.codec.color import rgb_from_yuv, yuv_from_rgb
+from gsvc.codec.errors import BitstreamError, ConfigError, InputError
+from gsvc.codec.frames import Color, Picture
+from gsvc.datasets.clips import ClipFormat, TestClip
+from gsvc.encoders.scheduling import ordinary_priority
+from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, Value
+from gsvc.eval.codecs.scaling import coded_size, enlarge, shrink
+
+Points = Mapping[str, Sequence[int]]
+
+BT709 = Color(primaries=1, transfer=1, matrix=1)
+RANDOM_ACCESS_SECONDS = 4
+THREADS = 2
+PROTOCOL = 1
+"""Stands in every version: raise it when a change here, in `scaling` or in a codec alters what comes out."""
+
+
+class ConventionalCodec:
+    """An encoder library of PyAV; a codec is a subclass that fills in what is declared here.
+
+    Settings: `preset` (the library's), `crf` (0 to `max_crf`, higher is smaller; `qp` where `quality` says
+    so), `scale` (coded size relative to the frames as a fraction: "1", "1/2"). The constructor takes the
+    same names, each with one value or several: the rate points to run in place of the usual ones.
+    """
+
+    name: str
+    suffix: str
+    library: ClassVar[str]
+    demuxer: ClassVar[str]
+    """Reads the elementary stream back."""
+    pixel_format: ClassVar[str]
+    preset: ClassVar[Value]
+    quality: ClassVar[str] = "crf"
+    max_crf: ClassVar[int]
+    points: ClassVar[Points]
+    """Scale -> the qualities that a benchmark runs."""
+    headers_once: ClassVar[bool] = False
+    """The library hands its parameter sets over apart instead of repeating them at random access points."""
+
+    def __init__(self, **options: Value | tuple[Value, ...]) -> None:
+        names = {"preset", self.quality, "scale"}
+        if unknown := set(options) - names:
+            raise ConfigError(
+                f"{self.name} has no option {min(unknown)}: there are {', '.join(sorted(names))}"
+            )
+        several = {name: v if isinstance(v, tuple) else (v,) for name, v in options.items()}
+        self._presets = several.get("preset", (self.preset,))
+        self._scales = [str(scale) for scale in several.get("scale", self.points)]
+        self._qualities = several.get(self.quality)
+        for settings in self.rate_points():
+            self._read(settings)
+
+    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+        """The library's options; `interval`: frames between random access points."""
+        raise NotImplementedError
+
+    def version(self) -> str:
+        """See `Codec.version`."""
+        return f"{self.library} of av {version('av')}, protocol {PROTOCOL}"
+
+    def rate_points(self) -> Sequence[Settings]:
+        """See `Codec.rate_points`."""
+        return [
+            {"preset": preset, self.quality: quality, "scale": scale}
+            for preset in self._presets
+            for scale in self._scales
+            for quality in self._qualities or self.points.get(scale, self.points["1"])
+        ]
+
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+        """One: there is nothing to choose."""
+        return [{}]
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        """Code the clip, from RGB frames to bytes.
+
+        Raises ConfigError for settings that are unknown, missing or out of range, InputError without frames.
+        """
+        preset, quality, scale = self._read(settings)
+        if not clip.frames:
+            raise InputError("there are no frames to code: give a clip with at least one")
+        coded = coded_size((clip.format.width, clip.format.height), scale)
+        start = time.perf_counter()
+        pictures = (shrink(frame, coded) for frame in clip.frames)
+        data = self._join(self._packets(pictures, coded, clip.frame_rate, preset, quality))
+        return Encoded(data, time.perf_counter() - start, self._ledger(data))
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        """Decode, from bytes to RGB frames at the clip's size.
+
+        Raises BitstreamError when the bytes do not decode to as many frames as the clip has.
+        """
+        shown = clip.width, clip.height
+        start = time.perf_counter()
+        try:
+            frames = [enlarge(rgb_from_yuv(f, BT709), shown) for f in self._pictures(data)]
+        except av.FFmpegError as error:
+            raise BitstreamError(
+                f"the {self.name} stream does not decode ({error.strerror}): code the clip again"
+            ) from error
+        seconds = time.perf_counter() - start
+        if len(frames) != clip.frames:
+            raise BitstreamError(
+                f"the {self.name} stream holds {len(frames)} of {clip.frames} frames: "
+                "code the clip again"
+            )
+        return Decoded(frames, seconds)
+
+    def compute(
+        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
+    ) -> Compute | None:
+        """None: integer work that no counter sees."""
+        return None
+
+    def _read(self, settings: Settings) -> tuple[Value, int, Fraction]:
+        names = {"preset", self.quality, "scale"}
+        if set(settings) != names:
+            raise ConfigError(
+                f"{self.name} takes the settings {', '.join(sorted(names))}, "
+                f"not {', '.join(sorted(settings)) or 'none'}"
+            )
+        quality = settings[self.quality]
+        if not isinstance(quality, int) or not 0 <= quality <= self.max_crf:
+            raise ConfigError(
+                f"{self.quality} {quality} is out of range for {self.name}: 0 to {self.max_crf}"
+            )
+        try:
+            return settings["preset"], quality, Fraction(settings["scale"])
+        except (ValueError, ZeroDivisionError) as error:
+            raise ConfigError(
+                f"scale {settings['scale']!r} is no number: write 1 or 1/2"
+            ) from error
+
+    def _packets(
+        self,
+        pictures: Iterable[Picture],
+        size: tuple[int, int],
+        frame_rate: Fraction,
+        preset: Value,
+        quality: int,
+    ) -> list[bytes]:
+        """The stream in decoding order, parameter sets first where the library gives them apart."""
+        context = av.CodecContext.create(self.library, "w")
+        assert isinstance(context, av.VideoCodecContext)
+        context.width, context.height = size
+        context.pix_fmt = self.pixel_format
+        context.time_base, context.framerate = 1 / frame_rate, frame_rate
+        context.gop_size = key_interval(frame_rate)
+        context.options = self.options(preset, quality, key_interval(frame_rate))
+        if self.headers_once:
+            context.flags |= Flags.global_header
+        try:
+            with ordinary_priority():
+                context.open()
+        except av.FFmpegError as error:
+            raise ConfigError(
+                f"{self.name} refuses preset {preset}, {self.quality} {quality} at {size[0]}x{size[1]} "
+                f"({error.strerror}): take another preset or size"
+            ) from error
+        packets = []
+        for index, picture in enumerate(pictures):
+            frame = yuv_from_rgb(picture, BT709, self.pixel_format)
+            frame.pts, frame.time_base = index, context.time_base
+            packets += context.encode(frame)
+        packets += context.encode(None)
+        headers = context.extradata if self.headers_once else None
+        return [headers or b"", *(bytes(packet) for packet in packets)]
+
+    def _join(self, packets: Sequence[bytes]) -> bytes:
+        return b"".join(packets)
+
+    def _ledger(self, data: bytes) -> dict[str, int]:
+        return {"video": 8 * len(data)}
+
+    def _pictures(self, data: bytes) -> Iterator[av.VideoFrame]:
+        with av.open(io.BytesIO(data), mode="r", format=self.demuxer) as container:
+            container.streams.video[0].codec_context.thread_count = THREADS
+            yield from container.decode(video=0)
+
+
+def key_interval(frame_rate: Fraction) -> int:
+    """The greatest number of frames from one random access point to the next."""
+    return max(1, round(RANDOM_ACCESS_SECONDS * frame_rate))

@@ -1,0 +1,74 @@
+"""Floors: what key pictures give without anything sent in between. Both code gsvc's key pictures alone.
+
+The third floor, a base scaled up, is what every conventional codec gives at scale 1/2 and 1/3.
+"""
+
+import io
+import time
+from collections.abc import Sequence
+
+from gsvc.codec.container import StreamReader
+from gsvc.codec.decoder import ScaffoldParser
+from gsvc.codec.errors import BitstreamError
+from gsvc.codec.frames import Picture
+from gsvc.codec.packet import PacketType
+from gsvc.codec.scaffold import Geometry
+from gsvc.datasets.clips import ClipFormat
+from gsvc.decoders.pictures import PictureDecoder
+from gsvc.eval.codecs.base import Compute, Decoded, Settings
+from gsvc.eval.codecs.options import Option
+from gsvc.eval.codecs.ours import NO_TOOLS, PRESET, Gsvc, checked
+
+
+class Motion(Gsvc):
+    """Key pictures and the motion that the decoder finds between them: no scaffold, no refiner."""
+
+    name = "motion"
+
+    def __init__(
+        self, level: Option | None = None, bpp: Option | None = None, preset: Option = PRESET
+    ) -> None:
+        super().__init__(level=level, bpp=bpp, preset=preset, tools=NO_TOOLS, steps=0)
+
+
+class Hold(Motion):
+    """Each frame shows the latest key picture; the stream is that of `Motion`."""
+
+    name = "hold"
+
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+        """One: there is nothing to choose."""
+        return [{}]
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        """See `Gsvc.decode`."""
+        start = time.perf_counter()
+        return Decoded(checked(_held(data), clip), time.perf_counter() - start)
+
+    def compute(
+        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
+    ) -> Compute | None:
+        """None: only pictures are decoded."""
+        return None
+
+
+def _held(data: bytes) -> list[Picture]:
+    reader = StreamReader(io.BytesIO(data))
+    video = reader.header.format
+    size = video.width, video.height
+    parser, decoder = ScaffoldParser(reader.header), PictureDecoder(size, video.color)
+    frames: list[Picture] = []
+    for packet in reader:
+        if packet.type not in (PacketType.INTRA, PacketType.INTER):
+            continue
+        parsed, _ = parser.parse(packet)
+        if parsed.is_intra:
+            decoder = PictureDecoder(size, video.color)
+        waiting = len(parsed.interval.ticks) - 1
+        if waiting and not frames:
+            raise BitstreamError(
+                "the stream does not begin with a key picture: code the clip again"
+            )
+        frames += frames[-1:] * waiting
+        frames.append(decoder.decode(parsed.unit, Geometry(*size).coded_size(parsed.eighths)))
+    return frames

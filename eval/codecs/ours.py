@@ -1,0 +1,231 @@
+"""gsvc itself on the protocol: frames to a `.gsv` without audio, and back to frames."""
+
+import hashlib
+import io
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+
+from gsvc.codec.container import StreamReader, StreamWriter
+from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.encoder import Encoder, EncoderSettings
+from gsvc.codec.errors import BitstreamError, ConfigError, InputError
+from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.levels import LEVELS
+from gsvc.codec.packet import PacketType
+from gsvc.codec.scaffold_syntax import Tools
+from gsvc.codec.stream_info import StreamInfo, read_info
+from gsvc.datasets.clips import ClipFormat, TestClip
+from gsvc.decoders.refiner import model_id
+from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings
+from gsvc.eval.codecs.conventional import BT709
+from gsvc.eval.codecs.options import Option, all_of
+from gsvc.eval.codecs.refiner_cost import refiner_cost
+
+PRESET = 4
+NO_TOOLS = "none"
+ALL_TOOLS = "segmentation-pose-flow"
+TOOL_SETS = {
+    NO_TOOLS: Tools(segmentation=False, pose=False, flow=False),
+    "segmentation": Tools(pose=False, flow=False),
+    "segmentation-pose": Tools(flow=False),
+    "segmentation-flow": Tools(pose=False),
+    "pose": Tools(segmentation=False, flow=False),
+    "pose-flow": Tools(segmentation=False),
+    "flow": Tools(segmentation=False, pose=False),
+    ALL_TOOLS: Tools(),
+}
+"""Values of the setting `tools` -> the scaffold layers that are on."""
+
+_PICTURES = (PacketType.INTRA, PacketType.INTER)
+_LIBRARIES = ("av", "numpy", "opencv-python-headless", "torch", "ai-edge-litert")
+
+
+class Gsvc:
+    """Settings: `level` 0-3 or `bpp` (bits a pixel to come near to), `tools` (a key of `TOOL_SETS`), `preset`
+    (of the key pictures' encoder), `seed` (in the stream). Ways: `steps` of the refiner, and `seed` in place
+    of the stream's where several were asked for.
+
+    The constructor takes one value or several of each: `level` or `bpp`, `tools`, `preset`, `steps`; `seed`
+    are those to decode with.
+    """
+
+    name = "gsvc"
+    suffix = ".gsv"
+
+    def __init__(
+        self,
+        level: Option | None = None,
+        bpp: Option | None = None,
+        tools: Option = ALL_TOOLS,
+        preset: Option = PRESET,
+        steps: Option = (0, 1, 4),
+        seed: Option = 0,
+    ) -> None:
+        if level is not None and bpp is not None:
+            raise ConfigError("give levels or bpp as rate points, not both")
+        if bpp is None:
+            levels = range(len(LEVELS)) if level is None else all_of("level", level, int)
+            rates: list[Settings] = [{"level": one} for one in levels]
+        else:
+            rates = [{"bpp": one} for one in all_of("bpp", bpp, float)]
+        sets = product(rates, all_of("preset", preset, int), all_of("tools", tools, str))
+        self._points = [{**rate, "tools": t, "preset": p, "seed": 0} for rate, p, t in sets]
+        self._ways = _ways(all_of("steps", steps, int), all_of("seed", seed, int))
+        for point in self._points:
+            _encoder_settings(point)
+        for way in self._ways:
+            _decoder_settings(way)
+
+    def version(self) -> str:
+        """gsvc's version, a hash of its code and weights, and the libraries that touch the pixels."""
+        libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
+        return f"gsvc {version('gsvc')} {_code_hash()}, {libraries}"
+
+    def rate_points(self) -> Sequence[Settings]:
+        """See `Codec.rate_points`."""
+        return self._points
+
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+        """See `Codec.ways_to_decode`."""
+        return self._ways
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        """Code the clip, loading of extractors included. The ledger is the stream's own.
+
+        Raises InputError without frames, ConfigError for settings out of range, MissingModelError when a
+        scaffold tool's model is not on this machine.
+        """
+        if not clip.frames:
+            raise InputError("there are no frames to code: give a clip with at least one")
+        rate = clip.frame_rate
+        video = VideoFormat(clip.format.width, clip.format.height, 1 / rate, rate, color=BT709)
+        start = time.perf_counter()
+        encoder = Encoder(video, _encoder_settings(settings))
+        file = io.BytesIO()
+        writer = StreamWriter(file, encoder.header)
+        for pts, frame in enumerate(clip.frames):
+            for packet in encoder.push(Frame(frame, pts)):
+                writer.write(packet)
+        for packet in encoder.flush():
+            writer.write(packet)
+        seconds = time.perf_counter() - start
+        data = file.getvalue()
+        return Encoded(data, seconds, read_info(io.BytesIO(data)).bits)
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        """Decode on the CPU. Raises BitstreamError for bytes that are no stream of this many frames."""
+        start = time.perf_counter()
+        reader = StreamReader(io.BytesIO(data))
+        decoder = Decoder(reader.header, _decoder_settings(way))
+        frames = [frame.pixels for packet in reader for frame in decoder.push(packet)]
+        return Decoded(checked(frames, clip), time.perf_counter() - start)
+
+    def compute(
+        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
+    ) -> Compute | None:
+        """The refiner's network, counted for the very windows of this stream; see `refiner_cost`."""
+        return refiner_cost(read_info(io.BytesIO(data)), _decoder_settings(way).steps)
+
+
+class GsvcLayers(Gsvc):
+    """The ablation: key pictures and decoder-side motion, then one scaffold layer after the other, without
+    the refiner; the whole stream also with it. Options as of `Gsvc`, `tools` in the order to add them.
+    """
+
+    name = "gsvc-layers"
+
+    def __init__(
+        self,
+        level: Option = (1, 3),
+        tools: Option = (NO_TOOLS, "segmentation", "segmentation-pose", ALL_TOOLS),
+        preset: Option = PRESET,
+        steps: Option = (0, 1, 2, 4, 8),
+        seed: Option = 0,
+    ) -> None:
+        super().__init__(level=level, tools=tools, preset=preset, steps=steps, seed=seed)
+        self._whole = self._points[-1]["tools"]
+
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+        """All steps for the last set of tools, the first one of them for the others."""
+        ways = super().ways_to_decode(settings)
+        return ways if settings["tools"] == self._whole else ways[:1]
+
+
+def checked(frames: Sequence[Picture], clip: ClipFormat) -> Sequence[Picture]:
+    """The frames, when they are as many as the clip has. Raises BitstreamError."""
+    if len(frames) != clip.frames:
+        raise BitstreamError(
+            f"the stream holds {len(frames)} of {clip.frames} frames: code the clip again"
+        )
+    return frames
+
+
+def key_frames(info: StreamInfo) -> list[int]:
+    """Indices of the frames that were sent as pictures."""
+    return [packet.time - 1 for packet in info.packets if packet.type in _PICTURES]
+
+
+def _ways(steps: Sequence[int], seeds: Sequence[int]) -> list[Settings]:
+    """Seed by seed; without steps nothing is sampled, so one seed is as good as another."""
+    if seeds == [0]:
+        return [{"steps": count} for count in steps]
+    ways: Iterator[Settings] = (
+        {"steps": count, "seed": seed} if count else {"steps": 0}
+        for count, seed in product(steps, seeds)
+    )
+    return list({tuple(way.items()): way for way in ways}.values())
+
+
+def _encoder_settings(settings: Settings) -> EncoderSettings:
+    values = dict(settings)
+    tools = values.pop("tools", None)
+    if tools not in TOOL_SETS:
+        raise ConfigError(f"tools {tools!r}: choose one of {', '.join(TOOL_SETS)}")
+    try:
+        whole = {name: int(values.pop(name)) for name in ("preset", "seed")}
+        level = int(values.pop("level")) if "level" in values else None
+        bpp = float(values.pop("bpp")) if "bpp" in values else None
+    except (KeyError, ValueError) as error:
+        raise ConfigError(f"gsvc needs a whole number as preset and seed: {error}") from error
+    _refuse(values, "setting")
+    return EncoderSettings(
+        level=level, bpp=bpp, tools=TOOL_SETS[str(tools)], model_id=model_id("compact"), **whole
+    )
+
+
+def _decoder_settings(way: Settings) -> DecoderSettings:
+    values = dict(way)
+    steps, seed = values.pop("steps", None), values.pop("seed", None)
+    _refuse(values, "way to decode")
+    if not isinstance(steps, int) or not isinstance(seed, int | None):
+        raise ConfigError(f"gsvc decodes with steps and perhaps a seed, not with {dict(way)}")
+    return DecoderSettings(steps=steps, seed=seed)
+
+
+def _refuse(values: Mapping[str, object], kind: str) -> None:
+    if values:
+        raise ConfigError(f"gsvc has no {kind} {', '.join(values)}: leave it out")
+
+
+@cache
+def _code_hash() -> str:
+    """SHA-256 over the sources and the weights of the codec: what decides a stream and its pictures."""
+    root = Path(__file__).resolve().parent.parent.parent
+    digest = hashlib.sha256()
+    for path in _code_files(root / folder for folder in ("codec", "encoders", "decoders")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _code_files(folders: Iterable[Path]) -> Iterator[Path]:
+    for folder in folders:
+        files = (path for path in folder.rglob("*") if path.name not in _NO_CODEC)
+        yield from sorted(p for p in files if p.suffix in (".py", ".safetensors", ".json"))
+
+
+_NO_CODEC = {"cli.py", "commands.py", "doctor.py", "progress.py", "train.py", "assess.py"}
+"""The command line and training: they change what is asked for, not what comes out."""
