@@ -22,6 +22,8 @@ from gsvc.eval.summary.summarise import Summary
 
 SOURCE = "source"
 _WORST = 3
+DECODE_SECONDS = 60.0
+"""What took longer to decode in the run is not decoded again for the report."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +57,22 @@ def exhibits(
 
     `asked` are the names by which the run's clips were asked for, where they are of no known set.
     """
-    chosen = near_rate(summary, cells)
+    everything = near_rate(summary, cells)
+    chosen = {
+        clip: [one for one in ones if _is_affordable(one)] for clip, ones in everything.items()
+    }
     metric = summary.metrics[0] if summary.metrics else None
     worst = {clip: _worst(choices, metric, summary) for clip, choices in chosen.items()}
     sign = 1 if metric and metric.higher_is_better else -1
-    for clip in sorted(chosen, key=lambda clip: sign * worst[clip][0][1] if worst[clip] else 0.0):
+    shown = [clip for clip, ones in chosen.items() if ones]
+    for clip in sorted(shown, key=lambda clip: sign * worst[clip][0][1] if worst[clip] else 0.0):
         exhibit = _exhibit(folder, clip, chosen[clip], metric, asked)
         exhibit.worst.extend(worst[clip][:_WORST])
+        exhibit.troubles.extend(
+            f"{one.curve} is not shown: decoding it again takes {one.decode.seconds:.0f} s"
+            for one in everything[clip]
+            if not _is_affordable(one)
+        )
         yield exhibit
 
 
@@ -95,6 +106,10 @@ def _exhibit(
         [],
         troubles,
     )
+
+
+def _is_affordable(choice: Choice) -> bool:
+    return choice.decode.seconds <= DECODE_SECONDS
 
 
 def _source(cell: CellRecord, asked: Sequence[str]) -> TestClip:

@@ -29,7 +29,7 @@ _OPEN_TABLES = (
     "What compute buys",
     "What it costs",
 )
-_SHORT_CELL = 44
+_WORDS_FOR_NUMBERS = ("none (0)", "not reached")
 _HERE = Path(__file__).parent
 
 
@@ -96,15 +96,21 @@ def _tables(summary: Summary, first: bool) -> Iterator[str]:
 
 
 def table_html(table: Table) -> str:
-    """The table alone; long cells are broken into lines."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
-    rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    """The table alone: words to the left and broken into lines, numbers to the right."""
+    words = [any(map(_is_text, column)) for column in zip(*table.rows, strict=True)]
+    head, *rows = (
+        "".join(
+            f"<{tag}{' class=text' if text else ''}>{escape(cell)}</{tag}>"
+            for cell, text in zip(row, words, strict=True)
+        )
+        for tag, row in [("th", table.header), *(("td", row) for row in table.rows)]
+    )
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _cell(text: str) -> str:
-    kind = ' class="text"' if len(text) > _SHORT_CELL else ""
-    return f"<td{kind}>{escape(text)}</td>"
+def _is_text(cell: str) -> bool:
+    return cell[:1].isalpha() and cell not in _WORDS_FOR_NUMBERS and " [" not in cell
 
 
 def _plots(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[str]:
@@ -153,7 +159,7 @@ def _viewer(name: str, exhibit: Exhibit, video: str) -> str:
         "frames": len(frames),
         "start": exhibit.worst[0][0] if exhibit.worst else 0,
     }
-    return f"""<div class="viewer" id="{name}">
+    return f"""<div class="viewer" id="{name}" style="max-width:calc(75vh * {width / height:.3f})">
 <script type="application/json">{json.dumps(data)}</script>
 <div class="stage"><canvas width="{width}" height="{height}"></canvas>
 <video muted playsinline loop preload="auto"></video><div class="bar" style="left:50%"></div></div>

@@ -44,8 +44,7 @@ def stacked_video_uri(clips: Sequence[Sequence[Picture]], frame_rate: Fraction) 
     height, width = clips[0][0].shape[:2]
     size = pane_height(width), panes * pane_height(height)
     target = io.BytesIO()
-    options = {"movflags": "faststart"}
-    with av.open(target, mode="w", format="mp4", options=options) as container:
+    with av.open(target, mode="w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=frame_rate)
         stream.width, stream.height = size
         stream.pix_fmt = "yuv420p"

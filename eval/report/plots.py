@@ -14,6 +14,7 @@ from gsvc.eval.report.style import (
     INK,
     colours,
     in_order,
+    label,
     legend,
     log_ticks,
     marker,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DPI = 160
+_TIME = "decoding time, multiples of x265 slow encoding"
 _LAYER_COLOURS = ("#9aa0a8", "#2b7bd6", "#2f8f5b", "#8e5bd0", "#ee7d22", "#dd3c2a", "#17a2b0")
 
 
@@ -102,7 +104,7 @@ def rate_distortion(
             _hull(axis, curve, colour[curve.name])
         axis.set_xscale("log")
         log_ticks(axis.xaxis)
-        axis.set(title=clip, xlabel="bits a pixel", ylabel=metric.name)
+        label(axis, clip, "bits a pixel", metric.name)
         axes.append(axis)
     legend(figure, axes)
     return figure
@@ -138,9 +140,7 @@ def quality_compute(summary: Summary, metric: MetricInfo) -> "Figure":
             )
         axis.set_xscale("log")
         log_ticks(axis.xaxis)
-        axis.set(
-            title=clip, xlabel="decoding time, multiples of x265 slow encoding", ylabel=metric.name
-        )
+        label(axis, clip, _TIME, metric.name)
         axes.append(axis)
     legend(figure, axes)
     return figure
@@ -150,7 +150,7 @@ def frontier(summary: Summary, metric: MetricInfo, unit: str) -> "Figure":
     """B*(Q0, C) of each clip at its qualities; the dotted line falls as the published claim does."""
     rows = [row for row in summary.frontier if row.metric == metric.name and row.unit == unit]
     clips = list(dict.fromkeys(row.clip for row in rows))
-    what = "decoding time, multiples of x265 slow encoding" if unit == "time" else "FLOPs a pixel"
+    what = _TIME if unit == "time" else "FLOPs a pixel"
     figure, places = panels(clips, f"Least rate for a quality and a compute: {metric.title}")
     axes = []
     for clip, axis in places:
@@ -164,7 +164,8 @@ def frontier(summary: Summary, metric: MetricInfo, unit: str) -> "Figure":
             axis.annotate(f"{quality:.3g}", reached[-1], fontsize=6.5, color=INK, va="bottom")
             if index == 0:
                 _claim(axis, reached)
-        axis.set(xscale="log", yscale="log", title=clip, xlabel=what, ylabel="bits a pixel")
+        axis.set(xscale="log", yscale="log")
+        label(axis, clip, what, "bits a pixel")
         log_ticks(axis.xaxis)
         log_ticks(axis.yaxis)
         axes.append(axis)
@@ -191,9 +192,10 @@ def layers(summary: Summary) -> "Figure":
         shade = _LAYER_COLOURS[index % len(_LAYER_COLOURS)]
         axis.barh(range(len(rows)), width, left=start, height=0.72, color=shade, label=name)
         start = [a + b for a, b in zip(start, width, strict=True)]
+    axis.set_axisbelow(True)
     axis.set_yticks(range(len(rows)), labels, fontsize=6.5)
     axis.invert_yaxis()
-    axis.set_xlabel("bits a pixel")
+    label(axis, "", "bits a pixel", "")
     legend(figure, [axis])
     return figure
 
@@ -214,8 +216,10 @@ def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: MetricInfo) 
                     (f, v) for f, v in zip(frames, scores.values, strict=False) if v is not None
                 ]
                 wide = 1.8 if one.cell.codec == OURS else 1.1
+                rate = f"{one.cell.bpp:.4f} bpp"
+                axis.annotate(rate, pairs[-1], fontsize=6, color=INK, ha="right", va="bottom")
                 axis.plot(*_columns(pairs), color=colour[one.curve], lw=wide, label=one.curve)
-        axis.set(title=clip, xlabel="frame", ylabel=metric.name)
+        label(axis, clip, "frame", metric.name)
         axes.append(axis)
     legend(figure, axes)
     return figure

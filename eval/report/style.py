@@ -94,19 +94,25 @@ def plain(axis: "Axes") -> "Axes":
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(INK)
     axis.tick_params(colors=INK, labelsize=7.5, which="both")
-    axis.xaxis.label.set(color=INK, fontsize=8)
-    axis.yaxis.label.set(color=INK, fontsize=8)
-    axis.title.set(color=INK, fontsize=9)
     return axis
 
 
+def label(axis: "Axes", title: str, across: str, up: str) -> None:
+    """Title and axis labels, in the common sizes."""
+    axis.set_title(title, fontsize=9, color=INK)
+    axis.set_xlabel(across, fontsize=8, color=INK)
+    axis.set_ylabel(up, fontsize=8, color=INK)
+
+
 def log_ticks(axis: Any) -> None:
-    """Plain numbers at 1, 2, 5 of each decade of an axis with a log scale, nothing between."""
+    """A log scale with a few plain numbers and nothing between them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+    low, high = axis.get_view_interval()
+    wide = high > 40 * low
+    axis.set_major_locator(LogLocator(base=10, subs=(1, 3) if wide else (1, 1.5, 2, 3, 5, 7)))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.6g}"))
 
 
 def legend(figure: "Figure", axes: Sequence["Axes"]) -> None:
