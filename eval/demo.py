@@ -9,8 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,13 +20,18 @@ from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.output import atomic_output, explain_failure
 from gsvc.codec.stream_info import StreamInfo, stream_info
 from gsvc.codec.video_writer import open_writer
+from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.decoders.refiner import load_refiner
 from gsvc.encoders.models import pull
-from gsvc.eval.baselines import Encoded, encode_svtav1, encode_x265, nearest_rate
+from gsvc.eval.codecs.base import Encoded
+from gsvc.eval.codecs.conventional import ConventionalCodec
+from gsvc.eval.codecs.ours import Gsvc, key_frames
+from gsvc.eval.codecs.search import nearest_rate
+from gsvc.eval.codecs.svtav1 import SvtAv1
+from gsvc.eval.codecs.x265 import X265
 from gsvc.eval.layout import markdown
 from gsvc.eval.metrics import Quality, measure
-from gsvc.eval.streams import decode_stream, encode_stream, key_frames
 
 CLIP = "city"
 LEVEL = 1
@@ -59,68 +62,62 @@ def run(folder: Path, frame_count: int = 97, say: Callable[[str], None] = print)
     load_refiner("compact")  # without its weights nothing else is worth doing
     say("bringing the clip and the models")
     pull(progress=say)
-    source, frame_rate = load_clip(packaged_clip(CLIP, progress=say), frame_count)
+    clip = TestClip(CLIP, *load_clip(packaged_clip(CLIP, progress=say), frame_count))
     with explain_failure(folder):
         folder.mkdir(parents=True, exist_ok=True)
     say(f"gsvc: encoding at level {LEVEL}")
     stream = folder / f"{CLIP}.gsv"
-    encode_seconds = encode_stream(source, frame_rate, LEVEL, stream)
+    ours = Gsvc(level=LEVEL, steps=STEPS)
+    encoded = ours.encode(clip, ours.rate_points()[0])
+    with atomic_output(stream, overwrite=True) as partial_path, explain_failure(stream):
+        partial_path.write_bytes(encoded.data)
     info = stream_info(stream)
-    results = _decoded(stream, info, encode_seconds, say)
+    results = _decoded(ours, clip, encoded, say)
     shown = results[STEPS.index(SHOWN_STEPS)]
     _write_video(folder / f"{CLIP}.mp4", info.header.format, shown.frames)
-    results += _baselines(source, frame_rate, info.bpp, say)
+    results += _baselines(clip, info.bpp, say)
     say(f"measuring one frame in {STRIDE}")
     part = slice(None, None, STRIDE)
-    qualities = measure(source[part], [result.frames[part] for result in results])
-    _write_sheet(folder / f"{CLIP}.png", source, info, results, qualities)
+    qualities = measure(clip.frames[part], [result.frames[part] for result in results])
+    _write_sheet(folder / f"{CLIP}.png", clip.frames, info, results, qualities)
     return _report(info, results, qualities)
 
 
 def _decoded(
-    stream: Path, info: StreamInfo, encode_seconds: float, say: Callable[[str], None]
+    ours: Gsvc, clip: TestClip, encoded: Encoded, say: Callable[[str], None]
 ) -> list[Result]:
     results = []
-    for steps in STEPS:
-        say(f"gsvc: decoding with {steps} steps")
-        decoded = decode_stream(stream, steps)
-        name = f"gsvc level {LEVEL}, steps {steps}"
-        results.append(Result(name, 8 * info.size, decoded.frames, encode_seconds, decoded.seconds))
+    settings = ours.rate_points()[0]
+    for way in ours.ways_to_decode(settings):
+        say(f"gsvc: decoding with {way['steps']} steps")
+        decoded = ours.decode(encoded.data, clip.format, settings, way)
+        name = f"gsvc level {LEVEL}, steps {way['steps']}"
+        bits = 8 * len(encoded.data)
+        results.append(Result(name, bits, decoded.frames, encoded.seconds, decoded.seconds))
     return results
 
 
-def _baselines(
-    frames: Sequence[Picture], frame_rate: Fraction, bpp: float, say: Callable[[str], None]
-) -> list[Result]:
-    """x265 and SVT-AV1, the latter also at half size, each at the rate nearest to `bpp`."""
+def _baselines(clip: TestClip, bpp: float, say: Callable[[str], None]) -> list[Result]:
+    """SVT-AV1, also at half size, and x265, each at the rate nearest to `bpp`."""
     results = []
-    for encode, size, crfs in (
-        (encode_svtav1, "1", (35, 63)),
-        (encode_svtav1, "1/2", (20, 63)),
-        (encode_x265, "1", (28, 51)),
-    ):
-        one = partial(_encode, encode, frames, frame_rate)
-        say(f"{encode.__name__.removeprefix('encode_')}: searching the nearest rate, size {size}")
-        found = nearest_rate(one, bpp, crfs=crfs, scales=[float(Fraction(size))])
-        name = f"{_NAMES[found.codec]} {found.settings['preset']}, crf {found.settings['crf']}"
-        name += "" if size == "1" else f", size {size}"
-        results.append(
-            Result(name, found.bits, found.frames, found.encode_seconds, found.decode_seconds)
-        )
+    baselines: tuple[tuple[ConventionalCodec, str, int], ...] = (
+        (SvtAv1(), "1", 35),
+        (SvtAv1(), "1/2", 20),
+        (X265(), "1", 28),
+    )
+    for codec, scale, lowest in baselines:
+        say(f"{codec.name}: searching the nearest rate, size {scale}")
+        highest = codec.max_crf
+        found = nearest_rate(codec, clip, bpp, lowest=lowest, highest=highest, scale=scale)
+        decoded = codec.decode(found.encoded.data, clip.format, found.settings, {})
+        name = f"{_NAMES[codec.name]} {codec.preset}, crf {found.settings['crf']}"
+        name += "" if scale == "1" else f", size {scale}"
+        bits = 8 * len(found.encoded.data)
+        results.append(Result(name, bits, decoded.frames, found.encoded.seconds, decoded.seconds))
     return results
 
 
 _NAMES = {"x265": "x265", "svtav1": "SVT-AV1 preset"}
-
-
-def _encode(
-    encoder: Callable[..., Encoded],
-    frames: Sequence[Picture],
-    frame_rate: Fraction,
-    crf: int,
-    scale: float,
-) -> Encoded:
-    return encoder(frames, frame_rate, crf, scale=scale)
 
 
 def _report(info: StreamInfo, results: Sequence[Result], qualities: Sequence[Quality]) -> str:

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from functools import partial
 from importlib.metadata import version
 from itertools import pairwise
 from math import log
@@ -21,8 +20,10 @@ from typing import Any
 
 from gsvc.codec.errors import ConfigError, GsvcError, InputError, OutputError
 from gsvc.codec.frames import Picture
+from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import CLIPS, load_clip, packaged_clip
-from gsvc.eval.baselines import MAX_CRF, Encoded, encode_svtav1, nearest_rate
+from gsvc.eval.codecs.search import CodedClip, nearest_rate
+from gsvc.eval.codecs.svtav1 import SvtAv1
 from gsvc.eval.metrics import Quality, measure
 
 SCHEMA = 2
@@ -31,7 +32,7 @@ CRFS = (63, 57, 60, 52, 47, 40)
 """In an order that gives every clip a coarse hull first."""
 SCALES = ("1", "1/2")
 _CRFS_AT_ONCE = 2
-_CRF_RANGE = (10, MAX_CRF["svtav1"])
+_CRF_RANGE = (10, SvtAv1.max_crf)
 
 RatePoint = tuple[float, float]
 """Rate (bits a pixel) and distance (lower is better)."""
@@ -174,15 +175,17 @@ def add_points(
     missing = [(c, s) for s in scales for c in crfs if (c, s) not in present]
     if not missing:
         return
+    codec, clip = SvtAv1(), TestClip(name, frames, frame_rate)
     coded = [
-        encode_svtav1(frames, frame_rate, crf, PRESET, float(Fraction(scale)))
+        nearest_rate(codec, clip, 1.0, lowest=crf, highest=crf, scale=scale, preset=PRESET)
         for crf, scale in missing
     ]
+    decoded = [codec.decode(c.encoded.data, clip.format, c.settings, {}) for c in coded]
     measured = slice(None, None, file.stride)
-    qualities = measure(frames[measured], [encoded.frames[measured] for encoded in coded])
+    qualities = measure(frames[measured], [one.frames[measured] for one in decoded])
     points = [
-        _coded_point(scale, encoded, quality)
-        for (_, scale), encoded, quality in zip(missing, coded, qualities, strict=True)
+        _coded_point(one, seconds.seconds, quality)
+        for one, seconds, quality in zip(coded, decoded, qualities, strict=True)
     ]
     file.add(name, frames_sha256, points)
 
@@ -207,24 +210,27 @@ def add_nearest(
             for e, p in zip(excess, points, strict=True)
         ):
             continue
-        encode = partial(_encode, frames, frame_rate)
-        found = nearest_rate(encode, bpp, crfs=_CRF_RANGE, scales=[float(Fraction(scale))])
+        found = nearest_rate(
+            SvtAv1(),
+            TestClip(name, frames, frame_rate),
+            bpp,
+            lowest=_CRF_RANGE[0],
+            highest=_CRF_RANGE[1],
+            scale=scale,
+            preset=PRESET,
+        )
         add_points(file, name, frames, frame_rate, [int(found.settings["crf"])], [scale])
 
 
-def _encode(frames: Sequence[Picture], frame_rate: Fraction, crf: int, scale: float) -> Encoded:
-    return encode_svtav1(frames, frame_rate, crf, PRESET, scale)
-
-
-def _coded_point(scale: str, encoded: Encoded, quality: Quality) -> CodedPoint:
+def _coded_point(coded: CodedClip, decode_seconds: float, quality: Quality) -> CodedPoint:
     return CodedPoint(
-        crf=int(encoded.settings["crf"]),
-        scale=scale,
-        bits=encoded.bits,
-        bpp=encoded.bpp,
+        crf=int(coded.settings["crf"]),
+        scale=str(coded.settings["scale"]),
+        bits=8 * len(coded.encoded.data),
+        bpp=coded.bpp,
         **asdict(quality),
-        encode_seconds=round(encoded.encode_seconds, 3),
-        decode_seconds=round(encoded.decode_seconds, 3),
+        encode_seconds=round(coded.encoded.seconds, 3),
+        decode_seconds=round(decode_seconds, 3),
     )
 
 

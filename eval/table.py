@@ -7,6 +7,7 @@ another state of the code or the weights.
 
 import argparse
 import hashlib
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -15,7 +16,6 @@ from fractions import Fraction
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from gsvc.codec.decoder import STEPS
@@ -23,9 +23,12 @@ from gsvc.codec.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.frames import Picture
 from gsvc.codec.levels import LEVELS
 from gsvc.codec.output import atomic_output, explain_failure
-from gsvc.codec.stream_info import stream_info
+from gsvc.codec.stream_info import read_info
+from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import CLIPS, load_clip, packaged_clip
-from gsvc.eval.baselines import Encoded, encode_x265, nearest_rate
+from gsvc.eval.codecs.ours import Gsvc
+from gsvc.eval.codecs.search import nearest_rate
+from gsvc.eval.codecs.x265 import X265
 from gsvc.eval.hull import (
     SCALES,
     CodedPoint,
@@ -37,7 +40,6 @@ from gsvc.eval.hull import (
 )
 from gsvc.eval.layout import markdown
 from gsvc.eval.metrics import measure
-from gsvc.eval.streams import decode_stream, encode_stream
 
 SCHEMA = 1
 POINTS = Path(__file__).parent / "results" / "svtav1.json"
@@ -98,14 +100,18 @@ def measure_cell(
 
     Rates are those of the whole `.gsv` (no audio); times are seconds, x265's at the nearest rate beside.
     """
-    with TemporaryDirectory() as folder:
-        stream = Path(folder) / "clip.gsv"
-        encode_seconds = encode_stream(frames, frame_rate, level, stream)
-        info = stream_info(stream)
-        decoded = [decode_stream(stream, count) for count in steps]
+    codec, source = Gsvc(level=level, steps=tuple(steps)), TestClip(clip, frames, frame_rate)
+    settings = codec.rate_points()[0]
+    encoded = codec.encode(source, settings)
+    info = read_info(io.BytesIO(encoded.data))
+    decoded = [
+        codec.decode(encoded.data, source.format, settings, way)
+        for way in codec.ways_to_decode(settings)
+    ]
     part = slice(None, None, stride)
     qualities = measure(frames[part], [one.frames[part] for one in decoded])
-    x265 = nearest_rate(_x265(frames, frame_rate), info.bpp, crfs=_X265_CRFS)
+    lowest, highest = _X265_CRFS
+    x265 = nearest_rate(X265(), source, info.bpp, lowest=lowest, highest=highest)
     return {
         "clip": clip,
         "level": level,
@@ -119,7 +125,7 @@ def measure_cell(
         "bitrate": info.bitrate,
         "ledger": info.bits,
         "scaffold_sha256": info.scaffold_hash,
-        "encode_seconds": round(encode_seconds, 2),
+        "encode_seconds": round(encoded.seconds, 2),
         "steps": {
             str(count): asdict(quality) | {"decode_seconds": round(one.seconds, 2)}
             for count, one, quality in zip(steps, decoded, qualities, strict=True)
@@ -127,17 +133,9 @@ def measure_cell(
         "x265": {
             "crf": x265.settings["crf"],
             "bpp": x265.bpp,
-            "encode_seconds": round(x265.encode_seconds, 2),
+            "encode_seconds": round(x265.encoded.seconds, 2),
         },
     }
-
-
-def _x265(frames: Sequence[Picture], frame_rate: Fraction) -> Any:
-    @cache
-    def encode(crf: int, scale: float) -> Encoded:
-        return encode_x265(frames, frame_rate, crf, scale=scale)
-
-    return encode
 
 
 def report(cells: Sequence[Cell], points: PointFile) -> str:
