@@ -26,7 +26,8 @@ from gsvc.eval.codecs.conventional import (
 class VVenC(ConventionalCodec):
     """VVC in Annex B, 10 bits, random-access structure. FFmpeg's own decoder, that of PyAV, reads it.
 
-    Preset medium takes about five times as long as x265 slow.
+    Preset medium takes about five times as long as x265 slow. VVenC lets the last random access point of a
+    clip go when less than a group of pictures (32 or 16) follows it.
     """
 
     name = "vvenc"

@@ -28,7 +28,7 @@ class X264(ConventionalCodec):
 
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
         """See `ConventionalCodec.options`."""
-        parameters = f"keyint={interval}:threads={THREADS}"
+        parameters = f"keyint={interval}:threads={THREADS}:sliced-threads=0"
         return {"preset": str(preset), "crf": str(quality), "x264-params": parameters}
 
     def _join(self, packets: Sequence[bytes]) -> bytes:

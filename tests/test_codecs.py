@@ -1,0 +1,326 @@
+"""Each codec of the benchmark: what it counts, what comes back, what it refuses."""
+
+import csv
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gsvc.codec.errors import (
+    BitstreamError,
+    ConfigError,
+    InputError,
+    MissingDependencyError,
+    MissingModelError,
+)
+from gsvc.codec.frames import Picture
+from gsvc.datasets.clips import TestClip
+from gsvc.datasets.packaged import load_clip, packaged_clip
+from gsvc.eval.codecs import CODECS, DEFAULT_CODECS, find_codec
+from gsvc.eval.codecs.base import Codec, Settings, Value
+from gsvc.eval.codecs.conventional import ConventionalCodec
+from gsvc.eval.codecs.search import nearest_rate
+from gsvc.eval.codecs.svtav1 import SvtAv1
+from gsvc.eval.codecs.vvenc import VVenC
+from gsvc.eval.codecs.x264 import X264
+from gsvc.eval.codecs.x265 import X265
+from gsvc.eval.metrics.psnr import psnr_y
+
+CONVENTIONAL = ("x264", "x265", "svtav1", "vp9", "vvenc")
+
+
+def moving(count: int = 12, height: int = 192, width: int = 256) -> list[Picture]:
+    """Soft shapes and saturated colours that move by two pixels a frame."""
+    y, x = np.mgrid[0:height, 0:width]
+    frames = []
+    for index in range(count):
+        along = x + 2 * index
+        planes = [
+            128 + 100 * np.sin(along / 17) * np.cos(y / 11),
+            60 + 60 * np.cos((along + y) / 23),
+            200 - 40 * np.sin(y / 9),
+        ]
+        frames.append(np.stack(planes, axis=2).clip(0, 255).astype(np.uint8))
+    return frames
+
+
+def clip(count: int = 12, rate: Fraction = Fraction(25), **size: int) -> TestClip:
+    return TestClip("moving", moving(count, **size), rate)
+
+
+def real_or_moving() -> TestClip:
+    """The start of a packaged clip where it is in the cache."""
+    try:
+        return TestClip("city", *load_clip(packaged_clip("city", download=False), 9, 192))
+    except InputError:
+        return clip(9)
+
+
+def conventional(name: str) -> ConventionalCodec:
+    codec = find_codec(name, **({"preset": "faster"} if name == "vvenc" else {}))
+    assert isinstance(codec, ConventionalCodec)
+    try:
+        codec.version()
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+    return codec
+
+
+def at(codec: ConventionalCodec, quality: int, scale: Value = "1") -> Settings:
+    return {**codec.rate_points()[0], codec.quality: quality, "scale": scale}
+
+
+def round_trip(codec: Codec, source: TestClip, settings: Settings) -> Sequence[Picture]:
+    data = codec.encode(source, settings).data
+    way = codec.ways_to_decode(settings)[0]
+    return codec.decode(data, source.format, settings, way).frames
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_bytes_alone_give_every_frame_and_the_ledger_is_their_size(
+    name: str, tmp_path: Path
+) -> None:
+    source, codec = real_or_moving(), find_codec(name)
+    settings = codec.rate_points()[-1]
+    try:
+        assert codec.version()
+        encoded = codec.encode(source, settings)
+    except (MissingDependencyError, MissingModelError) as error:
+        pytest.skip(str(error))
+    path = tmp_path / f"stream{codec.suffix}"
+    path.write_bytes(encoded.data)
+    assert sum(encoded.ledger.values()) == 8 * path.stat().st_size
+    assert encoded.seconds > 0
+    way = codec.ways_to_decode(settings)[0]
+    decoded = codec.decode(path.read_bytes(), source.format, settings, way)
+    assert [frame.shape for frame in decoded.frames] == [frame.shape for frame in source.frames]
+    assert psnr_y(source.frames, decoded.frames)[0] > 15
+    assert decoded.seconds > 0
+
+
+@pytest.mark.parametrize("name", CONVENTIONAL)
+@pytest.mark.parametrize("scale", ["1", "1/2", "1/3"])
+def test_frames_come_back_in_order_and_at_full_size(name: str, scale: str) -> None:
+    source, codec = clip(), conventional(name)
+    decoded = round_trip(codec, source, at(codec, 20, scale))
+    assert [frame.shape for frame in decoded] == [frame.shape for frame in source.frames]
+    right = psnr_y(source.frames, decoded)
+    assert right.min() > (36 if scale == "1" else 30)
+    # A neighbouring frame is always further away: nothing is mis-paired by B-frames.
+    assert (right[1:] > psnr_y(source.frames[:-1], decoded[1:])).all()
+
+
+@pytest.mark.parametrize("name", CONVENTIONAL)
+def test_colours_survive(name: str) -> None:
+    source, codec = clip(4), conventional(name)
+    decoded = round_trip(codec, source, at(codec, 5))
+    pairs = zip(source.frames, decoded, strict=True)
+    shift = np.mean([b.astype(float) - a for a, b in pairs], axis=(0, 1, 2))
+    assert np.abs(shift).max() < 0.7
+
+
+@pytest.mark.parametrize("name", ["x265", "svtav1"])
+def test_same_frames_give_the_same_bytes(name: str) -> None:
+    codec = conventional(name)
+    settings = at(codec, 45)
+    assert codec.encode(clip(), settings).data == codec.encode(clip(), settings).data
+
+
+@pytest.mark.parametrize("name", CONVENTIONAL)
+@pytest.mark.parametrize("count", [1, 2])
+def test_very_short_clips_and_odd_sizes(name: str, count: int) -> None:
+    source = clip(count, Fraction(30000, 1001), height=75, width=99)
+    codec = conventional(name)
+    assert psnr_y(source.frames, round_trip(codec, source, at(codec, 20))).min() > 36
+
+
+def hevc_types(stream: bytes) -> list[int]:
+    """Types of the NAL units (ITU-T H.265, 7.3.1.2)."""
+    return [part[0] >> 1 & 63 for part in stream.split(b"\0\0\1")[1:]]
+
+
+def h264_types(stream: bytes) -> list[int]:
+    """Types of the NAL units (ITU-T H.264, 7.3.1)."""
+    return [part[0] & 31 for part in stream.split(b"\0\0\1")[1:]]
+
+
+def vvc_types(stream: bytes) -> list[int]:
+    """Types of the NAL units (ITU-T H.266, 7.3.1.2)."""
+    return [part[1] >> 3 for part in stream.split(b"\0\0\1")[1:]]
+
+
+def test_x265_stream_holds_no_info_and_its_parameter_sets_once() -> None:
+    video, sequence, picture, sei = 32, 33, 34, 39
+    codec = X265()
+    types = hevc_types(codec.encode(clip(20, Fraction(4)), at(codec, 40)).data)
+    assert [types.count(kind) for kind in (video, sequence, picture, sei)] == [1, 1, 1, 0]
+    random_access = [kind for kind in types if 16 <= kind <= 21]
+    assert len(random_access) == 2, "one every four seconds, 16 frames at this frame rate"
+
+
+def test_x264_stream_says_nothing_of_x264_and_its_parameter_sets_once() -> None:
+    codec = X264()
+    data = codec.encode(clip(20, Fraction(4)), at(codec, 40)).data
+    types = h264_types(data)
+    assert b"x264" not in data
+    assert [types.count(kind) for kind in (6, 7, 8)] == [0, 1, 1]
+    assert types.count(5) == 2, "one instantaneous refresh every four seconds"
+
+
+def test_svtav1_has_a_random_access_point_every_four_seconds() -> None:
+    sequence_header = bytes([1 << 3 | 2])
+    delimiter = bytes([2 << 3 | 2, 0])
+    codec = SvtAv1()
+    stream = codec.encode(clip(20, Fraction(4)), at(codec, 40)).data
+    assert stream.count(delimiter + sequence_header) == 2
+
+
+def test_vvenc_has_a_random_access_point_every_four_seconds() -> None:
+    codec = conventional("vvenc")
+    types = vvc_types(codec.encode(clip(33, Fraction(4)), at(codec, 40)).data)
+    pictures = [kind for kind in types if kind < 12]
+    assert [n for n, kind in enumerate(pictures) if kind in (7, 8, 9)] == [0, 16]
+
+
+def test_vvenc_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gsvc.eval.codecs import vvenc
+
+    monkeypatch.setitem(__import__("sys").modules, "imageio_ffmpeg", None)
+    vvenc._ffmpeg.cache_clear()
+    vvenc._ffmpeg_version.cache_clear()
+    with pytest.raises(MissingDependencyError, match=r"pip install .*gsvc\[vvenc\]"):
+        VVenC().version()
+
+
+def test_vp9_counts_frames_and_their_lengths_apart() -> None:
+    codec = conventional("vp9")
+    ledger = codec.encode(clip(), at(codec, 30)).ledger
+    assert 8 * 12 <= ledger["framing"] <= 8 * 2 * 13
+    assert ledger["video"] > ledger["framing"]
+
+
+class _Reporting(X265):
+    """x265 that also writes down the PSNR that it computes."""
+
+    report: Path
+
+    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+        options = super().options(preset, quality, interval)
+        # Without a log x265 does not compute it.
+        quiet = options["x265-params"].replace("log-level=none", "log-level=info")
+        options["x265-params"] = f"{quiet}:psnr=1:csv={self.report}:csv-log-level=1"
+        return options
+
+
+def test_x265_reports_the_psnr_that_we_measure(tmp_path: Path) -> None:
+    """x265 compares limited-range YUV; ours is of full-range RGB, where an error is 255/219 as large."""
+    source, codec = real_or_moving(), _Reporting()
+    codec.report = tmp_path / "x265.csv"
+    decoded = round_trip(codec, source, at(codec, 38))
+    rows = list(csv.DictReader(codec.report.read_text().splitlines(), skipinitialspace=True))
+    reported = [float(row["Y PSNR"]) for row in rows if (row["POC"] or "").strip().isdigit()]
+    assert len(reported) == len(source.frames)
+    ours = psnr_y(source.frames, decoded).mean() + 20 * np.log10(255 / 219)
+    assert ours == pytest.approx(np.mean(reported), abs=0.05)
+
+
+@pytest.mark.parametrize("name", [*CONVENTIONAL, "hold", "motion"])
+def test_another_number_of_frames_is_refused(name: str) -> None:
+    codec, source = find_codec(name), clip(4)
+    try:
+        codec.version()
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+    settings = codec.rate_points()[0]
+    data = codec.encode(source, settings).data
+    way = codec.ways_to_decode(settings)[0]
+    with pytest.raises(BitstreamError, match="4 of 5 frames"):
+        codec.decode(data, clip(5).format, settings, way)
+    with pytest.raises(BitstreamError):
+        codec.decode(b"no stream at all", source.format, settings, way)
+
+
+@pytest.mark.parametrize("name", CONVENTIONAL)
+def test_settings_out_of_range_are_refused(name: str) -> None:
+    codec = conventional(name)
+    for settings, words in (
+        (at(codec, 64), f"{codec.quality} 64"),
+        (at(codec, 40, "2"), "scale 2"),
+        (at(codec, 40, "half"), "scale 'half'"),
+        (at(codec, 40, "1/5"), "64 pixels a side"),
+        ({**at(codec, 40), "colour": 1}, "colour"),
+        ({"crf": 40}, "takes the settings"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            codec.encode(clip(1), settings)
+    with pytest.raises(InputError, match="at least one"):
+        codec.encode(TestClip("none", [], Fraction(25)), at(codec, 40))
+
+
+@pytest.mark.parametrize("name", ["x264", "x265", "vvenc"])
+def test_an_unknown_preset_is_refused(name: str) -> None:
+    codec = conventional(name)
+    with pytest.raises(ConfigError, match="preset zealous"):
+        codec.encode(clip(1), {**at(codec, 40), "preset": "zealous"})
+
+
+def test_codecs_are_found_by_name_with_options() -> None:
+    assert set(DEFAULT_CODECS) < set(CODECS)
+    points = find_codec("x265", crf=(30, 40), scale=("1", "1/3")).rate_points()
+    assert points[1] == {"preset": "slow", "crf": 40, "scale": "1"} and len(points) == 4
+    assert find_codec("svtav1", scale=1).rate_points()[0]["scale"] == "1"
+    for name, options, words in (
+        ("h261", {}, "unknown codec 'h261'"),
+        ("x264", {"qp": 3}, "no option qp"),
+        ("x265", {"crf": 99}, "crf 99"),
+        ("gsvc", {"levels": 3}, "levels"),
+        ("gsvc", {"level": 4}, "level 4"),
+        ("gsvc", {"steps": 3}, "steps 3"),
+        ("gsvc", {"level": 1, "bpp": 0.1}, "not both"),
+        ("gsvc", {"tools": "hammer"}, "hammer"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            find_codec(name, **options)
+
+
+class _Mpeg2(ConventionalCodec):
+    """A codec is one small class."""
+
+    name, suffix, library, demuxer = "mpeg2", ".m2v", "mpeg2video", "mpegvideo"
+    pixel_format, preset, max_crf = "yuv420p", "", 31
+    points = {"1": (8,)}  # noqa: RUF012
+
+    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+        return {"qmin": str(quality), "qmax": str(quality), "b": "20000000"}
+
+
+def test_adding_a_codec_takes_one_small_class() -> None:
+    source, codec = clip(), _Mpeg2()
+    decoded = round_trip(codec, source, codec.rate_points()[0])
+    assert psnr_y(source.frames, decoded).min() > 28
+
+
+def test_nearest_rate_finds_what_a_full_search_finds() -> None:
+    source, codec = clip(), X265()
+
+    def one(crf: int) -> float:
+        return nearest_rate(codec, source, 1, lowest=crf, highest=crf, preset="ultrafast").bpp
+
+    rates = {crf: one(crf) for crf in range(24, 52)}
+    target = 1.02 * rates[37]
+    found = nearest_rate(codec, source, target, lowest=24, highest=51, preset="ultrafast")
+    assert abs(np.log(found.bpp / target)) == min(
+        abs(np.log(rate / target)) for rate in rates.values()
+    )
+
+
+def test_nearest_rate_outside_the_range_gives_its_end() -> None:
+    def crf(target: float) -> Value:
+        found = nearest_rate(X265(), clip(3), target, lowest=30, highest=51, preset="ultrafast")
+        return found.settings["crf"]
+
+    assert (crf(1e-6), crf(1e6)) == (51, 30)
+    with pytest.raises(ConfigError, match="positive target"):
+        nearest_rate(X265(), clip(1), 0, lowest=30, highest=51)

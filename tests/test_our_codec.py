@@ -1,0 +1,100 @@
+"""gsvc, its ablation and the floors as codecs of the benchmark."""
+
+import io
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from gsvc.codec.errors import MissingModelError
+from gsvc.codec.stream_info import read_info
+from gsvc.datasets.clips import TestClip
+from gsvc.eval.codecs.floors import Hold, Motion
+from gsvc.eval.codecs.ours import ALL_TOOLS, NO_TOOLS, Gsvc, GsvcLayers, key_frames
+from gsvc.eval.codecs.refiner_cost import window_lengths
+from gsvc.eval.compute import count_flops
+
+
+@pytest.fixture(scope="module")
+def moving() -> TestClip:
+    y, x = np.mgrid[0:64, 0:96]
+    frames = [
+        np.stack([128 + 90 * np.sin((x + 3 * i) / 9), y * 2, (x + y) % 256], 2).astype(np.uint8)
+        for i in range(14)
+    ]
+    return TestClip("moving", frames, Fraction(25))
+
+
+def test_hold_shows_the_latest_key_picture(moving: TestClip) -> None:
+    codec = Hold(level=1)
+    settings = codec.rate_points()[0]
+    data = codec.encode(moving, settings).data
+    assert data == Motion(level=1).encode(moving, settings).data
+    held = codec.decode(data, moving.format, settings, {}).frames
+    moved = Motion(level=1).decode(data, moving.format, settings, {"steps": 0}).frames
+    keys = key_frames(read_info(io.BytesIO(data)))
+    assert keys[0] == 0 and len(keys) > 1
+    for index, frame in enumerate(held):
+        latest = max(key for key in keys if key <= index)
+        assert np.array_equal(frame, moved[latest])
+
+
+def test_floors_carry_no_scaffold(moving: TestClip) -> None:
+    codec = Motion(level=2)
+    ledger = codec.encode(moving, codec.rate_points()[0]).ledger
+    assert not any(ledger[layer] for layer in ("segmentation", "pose", "flow"))
+
+
+def test_layers_are_added_one_by_one_and_only_the_whole_is_refined() -> None:
+    codec = GsvcLayers(level=2, steps=(0, 1, 8))
+    points = codec.rate_points()
+    assert [point["tools"] for point in points] == [
+        NO_TOOLS,
+        "segmentation",
+        "segmentation-pose",
+        ALL_TOOLS,
+    ]
+    ways = [[way["steps"] for way in codec.ways_to_decode(point)] for point in points]
+    assert ways == [[0], [0], [0], [0, 1, 8]]
+
+
+def test_seeds_are_ways_to_decode_what_is_sampled() -> None:
+    assert Gsvc(steps=(0, 1)).ways_to_decode({}) == [{"steps": 0}, {"steps": 1}]
+    ways = Gsvc(steps=(0, 1), seed=(3, 4)).ways_to_decode({})
+    assert ways == [{"steps": 0}, {"steps": 1, "seed": 3}, {"steps": 1, "seed": 4}]
+
+
+def test_a_rate_can_be_asked_for(moving: TestClip) -> None:
+    codec = Gsvc(bpp=(0.01, 0.03), tools=NO_TOOLS)
+    low, high = (len(codec.encode(moving, point).data) for point in codec.rate_points())
+    assert low < high
+
+
+def test_version_names_the_state_of_the_code() -> None:
+    assert Gsvc().version() == Motion().version()
+    assert "opencv" in Gsvc().version()
+
+
+@pytest.mark.parametrize("frames", range(1, 14))
+def test_windows_are_those_of_the_refiner(frames: int) -> None:
+    lengths = list(window_lengths(frames))
+    assert sum(lengths) - (len(lengths) - 1) == frames
+    assert all(2 <= length <= 4 for length in lengths[1:]) and lengths[0] == min(frames, 4)
+
+
+def test_cost_is_what_decoding_really_runs(moving: TestClip) -> None:
+    codec = Gsvc(level=1, steps=(0, 2))
+    settings = codec.rate_points()[0]
+    try:
+        data = codec.encode(moving, settings).data
+    except MissingModelError as error:
+        pytest.skip(str(error))
+    way = {"steps": 2}
+    run = count_flops(lambda: codec.decode(data, moving.format, settings, way))
+    cost = codec.compute(data, moving.format, settings, way)
+    assert cost is not None
+    assert cost.flops_per_pixel * 14 * 64 * 96 == pytest.approx(run.count)
+    assert cost.model_bytes > 1_000_000
+    assert {"AV1 decoding", "silu"} <= set(cost.not_counted)
+    nothing = codec.compute(data, moving.format, settings, {"steps": 0})
+    assert nothing is not None and nothing.flops_per_pixel == 0
