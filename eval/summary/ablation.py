@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gsvc.eval.bench.record import CellRecord
-from gsvc.eval.summary.curves import ABLATION, by_curve, clip_label, mean_score
+from gsvc.eval.summary.curves import ABLATION, by_curve, clip_label, mean_score, settings_label
 
 LAYERS_SETTING = "tools"
 """The setting that says which layers are on; the others tell one series from the next."""
@@ -31,12 +31,14 @@ class AblationRow:
 
 def ablation_rows(cells: Sequence[CellRecord], metrics: Sequence[str]) -> list[AblationRow]:
     """Rows by clip and series in the order of the cells, then the further ways to decode the last."""
+    mine = [cell for cell in cells if cell.codec == ABLATION and not cell.error]
+    seen = [{(key, str(value)) for key, value in cell.settings.items()} for cell in mine]
+    constant = {key for key, _ in set.intersection(*seen)} if seen else set()
     series: dict[tuple[str, str], list[CellRecord]] = defaultdict(list)
-    for cell in cells:
-        if cell.codec == ABLATION and not cell.error:
-            others = {k: v for k, v in cell.settings.items() if k != LAYERS_SETTING}
-            name = ", ".join(f"{key} {value}" for key, value in sorted(others.items()))
-            series[clip_label(cell), name].append(cell)
+    for cell in mine:
+        hidden = constant | {LAYERS_SETTING}
+        name = settings_label({k: v for k, v in cell.settings.items() if k not in hidden})
+        series[clip_label(cell), name].append(cell)
     rows: list[AblationRow] = []
     for (clip, name), group in series.items():
         before: AblationRow | None = None

@@ -71,7 +71,8 @@ def frontier(dials: Sequence[Dial], target: float) -> list[FrontierPoint]:
 def exchange(points: Sequence[FrontierPoint]) -> Exchange | None:
     """What compute buys along one frontier, from its first reached point to its last.
 
-    The exponent is that of B* ~ C^-exponent, by least squares over the logs of all reached points.
+    The exponent is that of B* ~ C^-exponent, by least squares over the logs of all reached points; B*
+    never rises, so less than 0 is rounding.
     None with fewer than two of them.
     """
     reached = [(point.compute, point.bpp) for point in points if point.bpp]
@@ -80,7 +81,7 @@ def exchange(points: Sequence[FrontierPoint]) -> Exchange | None:
     logs = np.log(np.array(reached))
     slope = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
     (first, dear), (last, cheap) = reached[0], reached[-1]
-    return Exchange(last / first, dear / cheap, -slope)
+    return Exchange(last / first, dear / cheap, max(0.0, -slope))
 
 
 def exponent_of(compute: float, compression: float) -> float:
