@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from gsvc.eval.allocator import release_freed_memory
+
 if TYPE_CHECKING:
     import torch
 
@@ -146,6 +148,7 @@ class PeakMemory:
         self._before = 0
 
     def __enter__(self) -> Self:
+        release_freed_memory()
         before = resident_bytes()
         if before is not None:
             self._before, self.peak = before, 0

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +50,24 @@ def test_peak_memory_is_that_of_the_largest_moment() -> None:
             del block
     assert memory.peak is not None
     assert 90_000_000 < memory.peak < 200_000_000
+
+
+def test_memory_that_was_freed_and_kept_is_not_taken_for_memory_in_use() -> None:
+    # In a process of its own: the setting stays for the rest of a process's life.
+    script = """
+import numpy as np
+from gsvc.eval.allocator import keep_freed_memory
+from gsvc.eval.compute import PeakMemory
+keep_freed_memory()
+block = np.ones(150_000_000, np.uint8); del block
+with PeakMemory() as memory:
+    block = np.ones(100_000_000, np.uint8); del block
+print(memory.peak)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert 90_000_000 < int(done.stdout) < 200_000_000
 
 
 def test_energy_is_measured_or_missing_with_a_reason(tmp_path: Path) -> None:

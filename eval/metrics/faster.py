@@ -7,6 +7,7 @@ direct convolution only, and its maximum over a sliding window is not vectorised
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -33,10 +34,62 @@ def accelerate(network: nn.Module) -> None:
     The network then wants float32 tensors, channels last in memory.
     """
     for parent in list(network.modules()):
+        if isinstance(parent, nn.Sequential):
+            _merge_blurs(parent)
         for name, layer in parent.named_children():
             faster = _faster(layer)
             if faster is not None:
                 setattr(parent, name, faster)
+
+
+def _merge_blurs(layers: nn.Sequential) -> None:
+    children = list(layers.named_children())
+    for (name, first), (following, second) in pairwise(children):
+        if isinstance(first, nn.Conv2d) and first.stride == (1, 1) and _is_halving_blur(second):
+            setattr(layers, name, BlurredConvolution(first, second))
+            setattr(layers, following, nn.Identity())
+
+
+def _is_halving_blur(layer: nn.Module) -> bool:
+    """The "BlurPool" of R. Zhang (ICML 2019): 3x3, stride 2, two pixels of reflection on each side."""
+    form = tuple(getattr(layer, name, None) for name in ("filt_size", "stride", "pad_sizes"))
+    return form == (3, 2, [2, 2, 2, 2])
+
+
+class BlurredConvolution(nn.Module):
+    """A convolution and the halving blur after it as one convolution with stride 2.
+
+    The blur reflects the convolution's result at the borders, which no convolution of the input does: the
+    outermost line on each side is computed in the old way, on a strip of the input.
+    """
+
+    def __init__(self, first: nn.Conv2d, blur: nn.Module) -> None:
+        super().__init__()
+        self.first, self.blur = first, blur
+        kernel = blur.filt[:1]  # type: ignore[index]
+        spread = first.weight.detach().flatten(0, 1)[:, None]
+        weight = functional.conv2d(spread, kernel.flip(2, 3), padding=2)
+        weight = weight.reshape(*first.weight.shape[:2], *weight.shape[2:])
+        self.weight = weight.contiguous(memory_format=torch.channels_last)
+        # Three lines of the first result, less what its own padding gives.
+        self.reach = int(first.kernel_size[0]) + 2 - int(first.padding[0])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) → (N, C', about H / 2, about W / 2)."""
+        first = self.first
+        inner = functional.conv2d(x, self.weight, first.bias, stride=2, padding=first.padding)
+        count, channels, height, width = inner.shape
+        shape = (count, channels, height + 2, width + 2)
+        out = torch.empty(shape, dtype=x.dtype, memory_format=torch.channels_last)
+        out[:, :, 1:-1, 1:-1] = inner
+        for dim in (2, 3):
+            length = x.shape[dim]
+            strip = self.reach + (length - self.reach) % 2  # the blur's steps must meet the far end
+            near = self.blur(first(x.narrow(dim, 0, strip)))
+            far = self.blur(first(x.narrow(dim, length - strip, strip)))
+            out.narrow(dim, 0, 1).copy_(near.narrow(dim, 0, 1))
+            out.narrow(dim, -1, 1).copy_(far.narrow(dim, -1, 1))
+        return out
 
 
 def _faster(layer: nn.Module) -> nn.Module | None:
