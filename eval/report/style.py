@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import cycle
-from math import ceil
+from math import ceil, log10
 from typing import TYPE_CHECKING, Any
 
 from gsvc.codec.errors import MissingDependencyError
@@ -66,6 +66,7 @@ def panels(
 
     Raises MissingDependencyError without matplotlib.
     """
+    columns = max(1, min(columns, len(clips)))
     rows = ceil(len(clips) / columns)
     figure = new_figure(title, rows * _PANEL[1], columns)
     places = list(figure.subplots(rows, columns, squeeze=False).flat)
@@ -109,8 +110,9 @@ def log_ticks(axis: Any) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = axis.get_view_interval()
-    wide = high > 40 * low
-    axis.set_major_locator(LogLocator(base=10, subs=(1, 3) if wide else (1, 1.5, 2, 3, 5, 7)))
+    decades = log10(high / low)
+    subs = (1, 3) if decades > 1.6 else (1, 2, 5) if decades > 0.9 else (1, 1.5, 2, 3, 5, 7)
+    axis.set_major_locator(LogLocator(base=10, subs=subs))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.6g}"))
 
