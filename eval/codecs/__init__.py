@@ -10,6 +10,7 @@ from inspect import signature
 from gsvc.codec.errors import ConfigError
 from gsvc.eval.codecs.base import Codec
 from gsvc.eval.codecs.floors import Hold, Motion
+from gsvc.eval.codecs.learned import Cheng2020, Hyperprior, MeanHyperprior, Ssf2020
 from gsvc.eval.codecs.options import Option
 from gsvc.eval.codecs.ours import Gsvc, GsvcLayers
 from gsvc.eval.codecs.svtav1 import SvtAv1
@@ -18,8 +19,14 @@ from gsvc.eval.codecs.vvenc import VVenC
 from gsvc.eval.codecs.x264 import X264
 from gsvc.eval.codecs.x265 import X265
 
+_CONVENTIONAL = (X264, X265, SvtAv1, Vp9, VVenC)
+_OURS = (Hold, Motion, Gsvc, GsvcLayers)
+_LEARNED = (Ssf2020, Hyperprior, MeanHyperprior, Cheng2020)
+
 CODECS: dict[str, Callable[..., Codec]] = {
-    kind.name: kind for kind in (X264, X265, SvtAv1, Vp9, VVenC, Hold, Motion, Gsvc, GsvcLayers)
+    **{kind.name: kind for kind in _CONVENTIONAL},
+    **{kind.name: kind for kind in _OURS},
+    **{kind.name: kind for kind in _LEARNED},
 }
 
 DEFAULT_CODECS = ("x264", "x265", "svtav1", "vp9", "hold", "motion", "gsvc")

@@ -1,0 +1,322 @@
+"""Learned codecs of CompressAI: image models frame by frame, and its video model `ssf2020`.
+
+Optional: the package, and weights that are already on this machine; nothing is downloaded and no network is
+ever random. Streams are those that CompressAI's own entropy coder gives. That coder reads beyond its input
+when the input is damaged, so a stream ends with a checksum and nothing else is decoded: decode only what the
+same run coded.
+
+Ballé et al. (ICLR 2018), Minnen et al. (NeurIPS 2018), Cheng et al. (CVPR 2020), Agustsson et al. (CVPR 2020).
+"""
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import google_crc32c
+import numpy as np
+
+from gsvc.codec.errors import (
+    BitstreamError,
+    ConfigError,
+    InputError,
+    MissingDependencyError,
+    MissingModelError,
+)
+from gsvc.codec.frames import Picture
+from gsvc.codec.varint import Cutter, read_varint, varint
+from gsvc.datasets.clips import ClipFormat, TestClip
+from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings
+from gsvc.eval.codecs.conventional import PROTOCOL, key_interval
+from gsvc.eval.codecs.options import Option, all_of
+from gsvc.eval.codecs.scaling import Size, coded_size, enlarge, shrink
+
+if TYPE_CHECKING:
+    import torch
+
+_CHECKSUM = 4
+_INSTALL = 'pip install "gsvc[research]"'
+
+
+class LearnedCodec:
+    """A model of CompressAI's zoo. Settings: `quality` (the zoo's number) and `scale` as of other codecs.
+
+    The constructor takes several of each, and `weights`: a folder with the zoo's files, or one checkpoint
+    file of your own (its state dict), which then stands for every quality. Without it the zoo's files are
+    looked for where torch.hub keeps them.
+    """
+
+    name: str
+    suffix = ".cai"
+    qualities: ClassVar[range]
+    multiple: ClassVar[int]
+    """Sides are padded to a multiple of it: the stride of the hyperprior's latents."""
+    zoo: ClassVar[str]
+
+    def __init__(
+        self, quality: Option = (1, 2, 3), scale: Option = ("1", "1/2", "1/3"), weights: str = ""
+    ) -> None:
+        scales = [str(one) for one in (scale if isinstance(scale, tuple) else (scale,))]
+        self._points: list[Settings] = [
+            {"quality": one, "scale": s} for s in scales for one in all_of("quality", quality, int)
+        ]
+        self._weights = weights
+        for point in self._points:
+            self._read(point)
+
+    def version(self) -> str:
+        """Package, model and a hash of the weights of every rate point.
+
+        Raises MissingDependencyError without the package, MissingModelError without the weights.
+        """
+        _package(self.zoo)
+        files = dict.fromkeys(self._file(int(point["quality"])) for point in self._points)
+        hashes = " ".join(_sha256(path)[:8] for path in files)
+        return f"{self.name} of compressai {version('compressai')}, {hashes}, protocol {PROTOCOL}"
+
+    def rate_points(self) -> Sequence[Settings]:
+        """See `Codec.rate_points`."""
+        return self._points
+
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+        """One: there is nothing to choose."""
+        return [{}]
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        """Code the clip on the CPU. Raises as `version`, ConfigError for settings, InputError for no frames."""
+        quality, scale = self._read(settings)
+        if not clip.frames:
+            raise InputError("there are no frames to code: give a clip with at least one")
+        size = coded_size((clip.format.width, clip.format.height), scale)
+        network = self._network(quality)
+        start = time.perf_counter()
+        pictures = (_tensor(shrink(frame, size), self.multiple) for frame in clip.frames)
+        parts = list(self._compress(network, pictures, key_interval(clip.frame_rate)))
+        data = b"".join(varint(len(part)) + part for part in parts)
+        data += google_crc32c.value(data).to_bytes(_CHECKSUM, "big")
+        video = 8 * sum(map(len, parts))
+        ledger = {"video": video, "framing": 8 * len(data) - video}
+        return Encoded(data, time.perf_counter() - start, ledger)
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        """Decode what `encode` gave. Raises BitstreamError when the checksum or the frames do not fit."""
+        quality, scale = self._read(settings)
+        network = self._network(quality)
+        shown = clip.width, clip.height
+        size = coded_size(shown, scale)
+        start = time.perf_counter()
+        parts = _checked_parts(data)
+        padded = [side + -side % self.multiple for side in size]
+        shape = padded[1] // self.multiple, padded[0] // self.multiple
+        try:
+            tensors = self._decompress(network, parts, shape, clip)
+            frames = [enlarge(_picture(tensor, size), shown) for tensor in tensors]
+        except StopIteration as error:
+            raise BitstreamError(f"the {self.name} stream is too short for the clip") from error
+        if any(True for _ in parts):
+            raise BitstreamError(f"the {self.name} stream has more than {clip.frames} frames")
+        return Decoded(frames, time.perf_counter() - start)
+
+    def compute(
+        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
+    ) -> Compute | None:
+        """None: entropy decoding and networks take turns; only the clock can say."""
+        return None
+
+    def _compress(
+        self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
+    ) -> Iterator[bytes]:
+        raise NotImplementedError
+
+    def _decompress(
+        self, network: Any, parts: Iterator[bytes], shape: tuple[int, int], clip: ClipFormat
+    ) -> "list[torch.Tensor]":
+        raise NotImplementedError
+
+    def _read(self, settings: Settings) -> tuple[int, Fraction]:
+        if set(settings) != {"quality", "scale"}:
+            raise ConfigError(f"{self.name} takes the settings quality and scale")
+        quality = settings["quality"]
+        if quality not in self.qualities:
+            last = self.qualities[-1]
+            raise ConfigError(f"quality {quality} of {self.name} is out of range: 1 to {last}")
+        try:
+            return int(quality), Fraction(settings["scale"])
+        except (ValueError, ZeroDivisionError) as error:
+            raise ConfigError(
+                f"scale {settings['scale']!r} is no number: write 1 or 1/2"
+            ) from error
+
+    def _network(self, quality: int) -> Any:
+        return _load(self.zoo, self.name, self._file(quality))
+
+    def _file(self, quality: int) -> Path:
+        own = Path(self._weights)
+        if self._weights and own.is_file():
+            return own
+        import torch
+
+        folder = own if self._weights else Path(torch.hub.get_dir()) / "checkpoints"
+        address: str = _package(self.zoo).model_urls[self.name]["mse"][quality]
+        name = address.rpartition("/")[2]
+        path = folder / name
+        if not path.is_file():
+            raise MissingModelError(
+                f"{self.name} has no weights here: put {name} of CompressAI's model zoo into {folder}"
+            )
+        expected = name.partition(".")[0].rpartition("-")[2]
+        if not _sha256(path).startswith(expected):
+            raise MissingModelError(f"{path} is damaged: bring it again")
+        return path
+
+
+class ImageModel(LearnedCodec):
+    """Every frame an image of its own: a floor for learned codecs, not a video codec."""
+
+    zoo = "compressai.zoo.image"
+    multiple = 64
+
+    def _compress(
+        self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
+    ) -> Iterator[bytes]:
+        for picture in pictures:
+            for strings in _quietly(network.compress, picture)["strings"]:
+                yield strings[0]
+
+    def _decompress(
+        self, network: Any, parts: Iterator[bytes], shape: tuple[int, int], clip: ClipFormat
+    ) -> "list[torch.Tensor]":
+        found = []
+        for _ in range(clip.frames):
+            strings = [[next(parts)], [next(parts)]]
+            found.append(_quietly(network.decompress, strings, shape)["x_hat"])
+        return found
+
+
+class Hyperprior(ImageModel):
+    """Scale hyperprior."""
+
+    name = "bmshj2018-hyperprior"
+    qualities = range(1, 9)
+
+
+class MeanHyperprior(ImageModel):
+    """Mean and scale hyperprior."""
+
+    name = "mbt2018-mean"
+    qualities = range(1, 9)
+
+
+class Cheng2020(ImageModel):
+    """Residual blocks and a serial context model: minutes a clip on a CPU."""
+
+    name = "cheng2020-anchor"
+    qualities = range(1, 7)
+
+
+class Ssf2020(LearnedCodec):
+    """Scale-space flow, low delay; a key frame every four seconds."""
+
+    name = "ssf2020"
+    zoo = "compressai.zoo.video"
+    qualities = range(1, 10)
+    multiple = 128
+
+    def _compress(
+        self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
+    ) -> Iterator[bytes]:
+        before: torch.Tensor | None = None
+        for index, picture in enumerate(pictures):
+            if index % interval == 0:
+                before, coded = _quietly(network.encode_keyframe, picture)
+                yield from (strings[0] for strings in coded["strings"])
+            else:
+                before, coded = _quietly(network.encode_inter, picture, before)
+                for part in ("motion", "residual"):
+                    yield from (strings[0] for strings in coded["strings"][part])
+
+    def _decompress(
+        self, network: Any, parts: Iterator[bytes], shape: tuple[int, int], clip: ClipFormat
+    ) -> "list[torch.Tensor]":
+        found: list[torch.Tensor] = []
+        for index in range(clip.frames):
+            first = [[next(parts)], [next(parts)]]
+            if index % key_interval(clip.frame_rate) == 0:
+                found.append(_quietly(network.decode_keyframe, first, shape))
+                continue
+            strings = {"motion": first, "residual": [[next(parts)], [next(parts)]]}
+            shapes = dict.fromkeys(strings, shape)
+            found.append(_quietly(network.decode_inter, found[-1], strings, shapes))
+        return found
+
+
+@cache
+def _package(zoo: str) -> ModuleType:
+    try:
+        return import_module(zoo)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"CompressAI cannot be imported ({error}): {_INSTALL}"
+        ) from error
+
+
+@cache
+def _load(zoo: str, name: str, path: Path) -> Any:
+    """The network with its weights and entropy tables."""
+    import torch
+
+    module = _package(zoo)
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        network = module.model_architectures[name].from_state_dict(
+            _package("compressai.zoo.pretrained").load_pretrained(state)
+        )
+    except Exception as error:
+        raise MissingModelError(f"{path} holds no weights of {name} ({error})") from error
+    network.update()
+    return network.eval()
+
+
+@cache
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _quietly(work: Any, *arguments: Any) -> Any:
+    import torch
+
+    with torch.no_grad():
+        return work(*arguments)
+
+
+def _checked_parts(data: bytes) -> Iterator[bytes]:
+    body, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
+    if len(data) <= _CHECKSUM or google_crc32c.value(body).to_bytes(_CHECKSUM, "big") != checksum:
+        raise BitstreamError("the checksum of a learned codec's stream does not match: code again")
+    cutter, parts, left = Cutter(body), [], len(body)
+    while left:
+        size = read_varint(cutter.take)
+        parts.append(cutter.take(size))
+        left -= len(varint(size)) + size
+    return iter(parts)
+
+
+def _tensor(picture: Picture, multiple: int) -> "torch.Tensor":
+    """Float (1, 3, H, W) in 0-1, padded by repeating its border."""
+    import torch
+
+    height, width = picture.shape[:2]
+    border = ((0, -height % multiple), (0, -width % multiple), (0, 0))
+    padded = np.pad(picture, border, mode="edge")
+    return torch.from_numpy(padded).permute(2, 0, 1)[None].float() / 255
+
+
+def _picture(tensor: "torch.Tensor", size: Size) -> Picture:
+    levels = (tensor[0, :, : size[1], : size[0]].clamp(0, 1) * 255).round().byte()
+    return np.ascontiguousarray(levels.permute(1, 2, 0).numpy())
