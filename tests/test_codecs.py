@@ -190,7 +190,7 @@ def test_vvenc_without_its_package_says_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setitem(__import__("sys").modules, "imageio_ffmpeg", None)
     vvenc._ffmpeg.cache_clear()
     vvenc._ffmpeg_version.cache_clear()
-    with pytest.raises(MissingDependencyError, match=r"pip install .*gsvc\[vvenc\]"):
+    with pytest.raises(MissingDependencyError, match=r"pip install .*gsvc\[bench\]"):
         VVenC().version()
 
 

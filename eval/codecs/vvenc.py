@@ -89,7 +89,7 @@ def _ffmpeg() -> str:
         package = import_module("imageio_ffmpeg")
     except ImportError as error:
         raise MissingDependencyError(
-            'VVenC comes with imageio-ffmpeg: pip install "gsvc[vvenc]"'
+            'VVenC comes with imageio-ffmpeg: pip install "gsvc[bench]"'
         ) from error
     return str(package.get_ffmpeg_exe())
 
