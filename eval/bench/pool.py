@@ -13,6 +13,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol, TypeVar, cast
 
+from gsvc.eval.allocator import keep_freed_memory
+
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -142,9 +144,7 @@ def _serve(connection: Connection, cores: list[int]) -> None:
     os.dup2(sys.stderr.fileno(), 1)  # libraries print; standard output is the results'
     if sys.platform == "linux":
         os.sched_setaffinity(0, cores)
-    import cv2
-
-    cv2.setNumThreads(len(cores))
+    settle(len(cores))
     while True:
         try:
             task = connection.recv()
@@ -162,6 +162,14 @@ def carry_out(task: Task[R]) -> R | Crash:
         return task.run()
     except Exception as error:  # noqa: BLE001 - told to the parent
         return Crash(f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def settle(threads: int) -> None:
+    """Make this process a worker: so many threads, and memory kept from one network to the next."""
+    import cv2
+
+    cv2.setNumThreads(threads)
+    keep_freed_memory()
 
 
 def _end_with_parent() -> None:

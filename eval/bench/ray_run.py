@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gsvc.codec.errors import ConfigError, MissingDependencyError
-from gsvc.eval.bench.pool import THREAD_VARIABLES, Crash, R, Task, carry_out
+from gsvc.eval.bench.pool import THREAD_VARIABLES, Crash, R, Task, carry_out, settle
 
 
 class RayWorkers:
@@ -65,7 +65,5 @@ def ray_workers(address: str, jobs: int = 0) -> Iterator[RayWorkers]:
 
 
 def _on_a_node(task: Task[R]) -> R | Crash:
-    import cv2
-
-    cv2.setNumThreads(1)
+    settle(1)
     return carry_out(task)
