@@ -258,7 +258,7 @@ def _add_bench_run(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=integers, metavar="N,N", help="of gsvc's refiner (0,1,4)")
     add("--seeds", type=integers, metavar="N,N", help="of gsvc's refiner (0)")
     add("--frames", type=int, default=97, metavar="N", help="from the start, 0 for all (97)")
-    add("--stride", type=int, default=5, metavar="N", help="score every N-th frame (5)")
+    add("--stride", type=int, default=7, metavar="N", help="score every N-th frame (7)")
     add("--jobs", "-j", type=int, default=0, metavar="N", help="processes, 0 for one a core (0)")
     add("--ray", metavar="ADDRESS", help="run on a Ray cluster; local starts one here")
     add("--dry-run", "-n", action="store_true", help="only list the cells and what is left")

@@ -38,7 +38,7 @@ class RunSettings:
     metrics: tuple[str, ...]
     sizes: tuple[str, ...] = ("288",)
     frames: int | None = 97
-    stride: int = 5
+    stride: int = 7
 
     def __post_init__(self) -> None:
         if not (self.clips and self.codecs and self.sizes):

@@ -20,7 +20,7 @@ class SvtAv1(ConventionalCodec):
     pixel_format = "yuv420p"
     preset = 4
     max_crf = 63
-    points: ClassVar[Points] = {"1": (63, 60, 56, 50, 44), "1/2": (63, 56, 48), "1/3": (63, 52)}
+    points: ClassVar[Points] = {"1": (63, 60, 56, 50), "1/2": (63, 56, 48), "1/3": (63, 52)}
 
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
         """See `ConventionalCodec.options`."""

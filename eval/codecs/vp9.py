@@ -27,7 +27,7 @@ class Vp9(ConventionalCodec):
     pixel_format = "yuv420p"
     preset = 1
     max_crf = 63
-    points: ClassVar[Points] = {"1": (63, 57, 50, 43), "1/2": (63, 52, 42), "1/3": (58, 44)}
+    points: ClassVar[Points] = {"1": (63, 57, 48), "1/2": (63, 52), "1/3": (58,)}
 
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
         """See `ConventionalCodec.options`."""

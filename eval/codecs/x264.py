@@ -23,7 +23,7 @@ class X264(ConventionalCodec):
     pixel_format = "yuv420p"
     preset = "veryslow"
     max_crf = 51
-    points: ClassVar[Points] = {"1": (50, 45, 40, 34), "1/2": (46, 38, 31), "1/3": (44, 34)}
+    points: ClassVar[Points] = {"1": (50, 45, 38), "1/2": (46, 36), "1/3": (44,)}
     headers_once = True
 
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:

@@ -16,7 +16,7 @@ class X265(ConventionalCodec):
     pixel_format = "yuv420p10le"
     preset = "slow"
     max_crf = 51
-    points: ClassVar[Points] = {"1": (50, 45, 40, 34), "1/2": (46, 38, 31), "1/3": (44, 34)}
+    points: ClassVar[Points] = {"1": (50, 45, 40, 34), "1/2": (46, 38), "1/3": (44,)}
     headers_once = True
 
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
