@@ -214,3 +214,15 @@ def test_the_ablation_says_what_each_layer_adds() -> None:
     assert rows[1].added_bits == 30
     assert rows[1].gained == {"psnr_y": 1.5}
     assert rows[2].added_bits == 0
+
+
+def test_our_points_stand_beside_the_hulls_at_the_same_rate() -> None:
+    cells = [
+        cell("svtav1", 1000, 30.0, settings={"crf": 63}),
+        cell("svtav1", 3000, 34.0, settings={"crf": 40}),
+        cell("gsvc", 2000, 33.0, settings={"level": 1}),
+        cell("gsvc", 500, 29.0, settings={"level": 0}),
+    ]
+    inside, below = sorted(summarise({}, cells).beside, key=lambda row: -row.bpp)
+    assert inside.value == 33.0 and inside.hulls == {"svtav1": pytest.approx(32.0)}
+    assert below.hulls == {"svtav1": None}

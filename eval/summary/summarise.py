@@ -6,6 +6,7 @@ from typing import Any
 
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.summary.ablation import AblationRow, ablation_rows
+from gsvc.eval.summary.beside import BesideRow, beside_rows
 from gsvc.eval.summary.compute_rate import ExchangeRow, FrontierRow, exchange_rows, frontier_rows
 from gsvc.eval.summary.curves import Curve, clip_label, curves
 from gsvc.eval.summary.duels import Duel, PooledDuel, duels, pooled_duels
@@ -32,6 +33,7 @@ class Summary:
     versions: dict[str, str]
     metrics: list[MetricInfo]
     points: list[PointRow]
+    beside: list[BesideRow]
     duels: list[Duel]
     pooled: list[PooledDuel]
     frontier: list[FrontierRow]
@@ -75,6 +77,7 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         versions={cell.codec: cell.codec_version for cell in cells},
         metrics=metrics,
         points=rows,
+        beside=[row for name in names for row in beside_rows(found[name])],
         duels=all_duels,
         pooled=pooled_duels(all_duels),
         frontier=frontiers,

@@ -33,6 +33,7 @@ def tables(summary: Summary) -> list[Table]:
         *(_pooled(summary, metric) for metric in _primary(summary)),
         _pooled_others(summary),
         *(_per_clip(summary, metric) for metric in _primary(summary)),
+        *(_beside(summary, metric) for metric in _primary(summary)),
         _without_bd_rate(summary),
         _exchange(summary),
         *(_frontier(summary, metric) for metric in _primary(summary)),
@@ -144,6 +145,26 @@ def _per_clip(summary: Summary, metric: MetricInfo) -> Table:
     )
     header = ["pair", "PCHIP", "Akima", "shared range", "share", "note"]
     return Table(f"BD-rate per clip, {metric.name}", note, header, rows)
+
+
+def _beside(summary: Summary, metric: MetricInfo) -> Table:
+    mine = [row for row in summary.beside if row.metric == metric.name]
+    anchors = list(dict.fromkeys(name for row in mine for name in row.hulls))
+    rows = [
+        [
+            f"{row.clip}, {row.curve}, level {row.settings.get('level', NONE)}",
+            _bpp(row.bpp),
+            _value(row.value),
+            *(_value(row.hulls.get(anchor)) for anchor in anchors),
+        ]
+        for row in mine
+    ]
+    note = (
+        "What the lower hull of each conventional codec reaches at our rate, linear between its points; "
+        f"{NONE}: it has no point of so few or so many bits. {_measured(summary, metric)}"
+    )
+    header = ["point", "bpp", "ours", *(f"{anchor} there" for anchor in anchors)]
+    return Table(f"At equal bits, {metric.name}", note, header, rows)
 
 
 def _without_bd_rate(summary: Summary) -> Table:

@@ -1,0 +1,43 @@
+"""Our points beside what each conventional codec's hull reaches with the same bits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gsvc.eval.summary.curves import CONVENTIONAL, OURS, Curve, Point, distance
+from gsvc.eval.summary.hull import hull_at
+
+
+@dataclass(frozen=True)
+class BesideRow:
+    """One of our points; `hulls` are the metric's values by codec, None outside the hull's rates."""
+
+    clip: str
+    curve: str
+    metric: str
+    settings: Mapping[str, int | float | str]
+    bpp: float
+    value: float
+    hulls: Mapping[str, float | None]
+
+
+def beside_rows(found: Sequence[Curve]) -> list[BesideRow]:
+    """A row for each of our points among curves of one metric."""
+    anchors = [curve for curve in found if curve.codec in CONVENTIONAL]
+    return [
+        _row(curve, point, [anchor for anchor in anchors if anchor.clip == curve.clip])
+        for curve in found
+        if curve.codec == OURS
+        for point in curve.points
+    ]
+
+
+def _row(curve: Curve, point: Point, anchors: Sequence[Curve]) -> BesideRow:
+    hulls = {anchor.name: _value_at(anchor, point.bpp) for anchor in anchors}
+    return BesideRow(
+        curve.clip, curve.name, curve.metric, point.settings, point.bpp, point.value, hulls
+    )
+
+
+def _value_at(anchor: Curve, bpp: float) -> float | None:
+    found = hull_at(anchor.hull, bpp)
+    return None if found is None else distance(found, anchor.higher_is_better)
