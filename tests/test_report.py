@@ -19,7 +19,7 @@ from gsvc.eval.bench.store import RunFolder
 from gsvc.eval.codecs import find_codec
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.report import compare_runs, write_plots, write_report
-from gsvc.eval.report.readme_chart import draw_chart
+from gsvc.eval.report.readme_chart import draw_chart, keep_results
 from gsvc.eval.summary import write_summary
 
 CLIP = "synthetic/turn"
@@ -116,7 +116,8 @@ def test_plots_are_drawn_twice_the_same(run: Path) -> None:
 
 
 def test_the_readme_chart_needs_only_the_summary(run: Path, tmp_path: Path) -> None:
-    shutil.copy(run / "summary.json", tmp_path)
+    keep_results(run, tmp_path)
+    assert (tmp_path / "summary.md").read_text() == (run / "summary.md").read_text()
     target = tmp_path / "chart.svg"
     draw_chart(tmp_path / "summary.json", "psnr_y", target)
     assert "x265" in target.read_text()

@@ -47,6 +47,8 @@ class ConventionalCodec:
     """Reads the elementary stream back."""
     pixel_format: ClassVar[str]
     preset: ClassVar[Value]
+    tuned: ClassVar[tuple[Value, ...]] = ()
+    """Presets that a benchmark runs beside it, because they are better by other metrics."""
     quality: ClassVar[str] = "crf"
     max_crf: ClassVar[int]
     points: ClassVar[Points]
@@ -61,7 +63,7 @@ class ConventionalCodec:
                 f"{self.name} has no option {min(unknown)}: there are {', '.join(sorted(names))}"
             )
         several = {name: v if isinstance(v, tuple) else (v,) for name, v in options.items()}
-        self._presets = several.get("preset", (self.preset,))
+        self._presets = several.get("preset", (self.preset, *self.tuned))
         self._scales = [str(scale) for scale in several.get("scale", self.points)]
         self._qualities = several.get(self.quality)
         for settings in self.rate_points():

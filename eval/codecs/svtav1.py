@@ -1,8 +1,9 @@
-"""SVT-AV1 at its best: preset 4, random-access structure, long groups."""
+"""SVT-AV1 at its best: preset 4, random-access structure, long groups, tuned for PSNR and for the eye."""
 
 import os
 from typing import ClassVar
 
+from gsvc.codec.errors import ConfigError
 from gsvc.eval.codecs.base import Value
 from gsvc.eval.codecs.conventional import THREADS, ConventionalCodec, Points
 
@@ -10,8 +11,16 @@ from gsvc.eval.codecs.conventional import THREADS, ConventionalCodec, Points
 os.environ.setdefault("SVT_LOG", "1")
 
 
+_VISUAL = "-vq"
+
+
 class SvtAv1(ConventionalCodec):
-    """AV1, 8 bits, the bytes as the encoder gives them: a temporal delimiter of two bytes a frame is in."""
+    """AV1, 8 bits, the bytes as the encoder gives them: a temporal delimiter of two bytes a frame is in.
+
+    Preset "4-vq" is preset 4 with the library's visual tuning and its greatest sharpness. On development
+    clips that takes 10 to 20 % of the bits off at equal ST-LPIPS (more or less sharpness, or no CDEF beside
+    it, did no better), and costs PSNR: so both are run, and the hull has the better one for each metric.
+    """
 
     name = "svtav1"
     suffix = ".obu"
@@ -19,9 +28,14 @@ class SvtAv1(ConventionalCodec):
     demuxer = "obu"
     pixel_format = "yuv420p"
     preset = 4
+    tuned = (f"4{_VISUAL}",)
     max_crf = 63
     points: ClassVar[Points] = {"1": (63, 60, 56, 50), "1/2": (63, 56, 48), "1/3": (63, 52)}
 
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
         """See `ConventionalCodec.options`."""
-        return {"preset": str(preset), "crf": str(quality), "svtav1-params": f"lp={THREADS}"}
+        speed, visual, rest = str(preset).partition(_VISUAL)
+        if rest or not speed.lstrip("-").isdigit():
+            raise ConfigError(f"preset {preset!r} is not known: write 4 or 4{_VISUAL}")
+        tuning = ":tune=0:sharpness=7" if visual else ""
+        return {"preset": speed, "crf": str(quality), "svtav1-params": f"lp={THREADS}{tuning}"}

@@ -1,6 +1,7 @@
-"""`python -m gsvc.eval.report.readme_chart SUMMARY_JSON -o CHART.svg`: the README's chart of a run's summary.
+"""`python -m gsvc.eval.report.readme_chart`: the README's chart, out of the results kept with this version.
 
-It needs no run folder: the summary.json that is kept with each version's results is enough.
+It needs no run folder. `--keep RUN` first replaces what is kept: the tables of that run, and of its
+summary.json what is no list of pairs of curves (those are in summary.md and can be made again).
 """
 
 import argparse
@@ -16,9 +17,12 @@ from gsvc.eval.report.plots import image, rate_distortion
 from gsvc.eval.summary.curves import ABLATION, Curve, Point
 from gsvc.eval.summary.metrics import MetricInfo
 from gsvc.eval.summary.summarise import SCHEMA
+from gsvc.eval.summary.write import write_text
 
 RESULTS = Path(__file__).parents[1] / "results" / "packaged"
 METRIC = "st_lpips_vgg"
+_TABLES = ("summary.csv", "summary.md")
+_PAIRS = ("duels", "beside", "frontier")
 _COLUMNS = 3
 
 
@@ -34,6 +38,17 @@ def draw_chart(summary: Path, metric: str, target: Path) -> None:
     figure = rate_distortion(_curves(values, info), MetricInfo(**info), _COLUMNS)
     with atomic_output(target, overwrite=True) as partial, explain_failure(target):
         partial.write_bytes(image(figure, target.suffix.removeprefix(".")))
+
+
+def keep_results(run: Path, folder: Path) -> None:
+    """Copy a run's tables and the kept part of its summary.json to `folder`.
+
+    Raises InputError when `run` has no summary, OutputError.
+    """
+    values = {key: value for key, value in _read(run / "summary.json").items() if key not in _PAIRS}
+    write_text(folder / "summary.json", json.dumps(values, separators=(",", ":")) + "\n")
+    for name in _TABLES:
+        write_text(folder / name, (run / name).read_text())
 
 
 def _read(summary: Path) -> dict[str, Any]:
@@ -65,12 +80,15 @@ def _main(arguments: Sequence[str] | None = None) -> int:
         description="Draw the RD curves of a run's summary.json.",
     )
     parser.add_argument("summary", nargs="?", type=Path, default=RESULTS / "summary.json")
+    parser.add_argument("--keep", type=Path, metavar="RUN", help="keep this run's results first")
     parser.add_argument("--metric", default=METRIC)
     parser.add_argument(
         "-o", "--out", type=Path, default=RESULTS / "chart.svg", help=".svg or .png"
     )
     chosen = parser.parse_args(arguments)
     try:
+        if chosen.keep:
+            keep_results(chosen.keep, RESULTS)
         draw_chart(chosen.summary, chosen.metric, chosen.out)
     except GsvcError as error:
         print(error, file=sys.stderr)
