@@ -1,5 +1,6 @@
 """What the summary of a run computes, on answers that are known by hand or published."""
 
+from dataclasses import replace
 from math import log
 
 import pytest
@@ -186,11 +187,17 @@ def test_empty_streams_and_failures_are_named_and_in_no_curve() -> None:
 
 def test_a_curve_is_a_codec_and_a_way_and_seeds_are_averaged() -> None:
     ways: tuple[dict[str, int | float | str], ...] = (
+        {"steps": 1},
         {"steps": 1, "seed": 0},
         {"steps": 1, "seed": 1},
     )
     sampled = cell("gsvc", 300, 30.0, ways=ways)
-    sampled.decodes[1].scores["psnr_y"] = Scores(32.0, [32.0, 32.0], "test")
+    other = replace(
+        sampled.decodes[2],
+        scores={"psnr_y": Scores(32.0, [32.0, 32.0], "test")},
+        frames_sha256="other",
+    )
+    sampled.decodes[2] = other
     (curve,) = curves([sampled], "psnr_y", True)
     assert curve.name == "gsvc, steps 1"
     assert [point.value for point in curve.points] == [31.0]

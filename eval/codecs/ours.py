@@ -170,11 +170,9 @@ def key_frames(info: StreamInfo) -> list[int]:
 
 
 def _ways(steps: Sequence[int], seeds: Sequence[int]) -> list[Settings]:
-    """Seed by seed; without steps nothing is sampled, so one seed is as good as another."""
-    if seeds == [0]:
-        return [{"steps": count} for count in steps]
+    """Seed by seed; 0 is the stream's own, and without steps nothing is sampled."""
     ways: Iterator[Settings] = (
-        {"steps": count, "seed": seed} if count else {"steps": 0}
+        {"steps": count, "seed": seed} if count and seed else {"steps": count}
         for count, seed in product(steps, seeds)
     )
     return list({tuple(way.items()): way for way in ways}.values())

@@ -74,11 +74,14 @@ def settings_label(settings: Mapping[str, int | float | str]) -> str:
 
 
 def by_curve(cell: CellRecord) -> dict[str, list[DecodeRecord]]:
-    """The cell's decodes by the name of their curve; several under one name differ in the seed."""
-    found: dict[str, list[DecodeRecord]] = defaultdict(list)
+    """The cell's decodes by the name of their curve; several under one name differ in the seed.
+
+    The stream's own seed may have been asked for by its number too: the same frames count once.
+    """
+    found: dict[str, dict[str, DecodeRecord]] = defaultdict(dict)
     for decode in cell.decodes:
-        found[curve_name(cell.codec, decode.way)].append(decode)
-    return dict(found)
+        found[curve_name(cell.codec, decode.way)].setdefault(decode.frames_sha256, decode)
+    return {name: list(decodes.values()) for name, decodes in found.items()}
 
 
 def mean_score(decodes: Iterable[DecodeRecord], metric: str) -> float | None:
