@@ -87,7 +87,7 @@ def is_present(file: PackagedFile) -> bool:
 
 def is_intact(file: PackagedFile) -> bool:
     """Whether the cached file has the right size and SHA-256."""
-    return is_present(file) and _sha256(cached_path(file)) == file.sha256
+    return is_present(file) and file_sha256(cached_path(file)) == file.sha256
 
 
 def bring(
@@ -243,9 +243,10 @@ def _store(stream: IO[bytes], file: PackagedFile, error: type[GsvcError]) -> Non
 def _copy(stream: IO[bytes], part: Path, handle: int) -> str:
     with os.fdopen(handle, "wb") as out:
         shutil.copyfileobj(stream, out, _BLOCK)
-    return _sha256(part)
+    return file_sha256(part)
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file, as hexadecimal digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

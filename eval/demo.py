@@ -109,9 +109,8 @@ def _baselines(clip: TestClip, bpp: float, say: Callable[[str], None]) -> list[R
     )
     for codec, preset, scale, lowest in baselines:
         say(f"{codec.name}: searching the nearest rate, size {scale}")
-        highest = codec.max_crf
         found = nearest_rate(
-            codec, clip, bpp, lowest=lowest, highest=highest, scale=scale, preset=preset
+            codec, clip, bpp, lowest=lowest, highest=codec.max_crf, scale=scale, preset=preset
         )
         decoded = codec.decode(found.encoded.data, clip.format, found.settings, {})
         name = f"{_NAMES[codec.name]} {preset}, crf {found.settings['crf']}"

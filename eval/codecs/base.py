@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import ClipFormat, TestClip
 
@@ -73,3 +74,9 @@ class Compute:
     flops_per_pixel: float
     model_bytes: int
     not_counted: tuple[str, ...] = ()
+
+
+def require_frames(clip: TestClip) -> None:
+    """Raise InputError for a clip without frames."""
+    if not clip.frames:
+        raise InputError("there are no frames to code: give a clip with at least one")

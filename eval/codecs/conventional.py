@@ -7,6 +7,7 @@ gsvc, and every encoder gets two threads.
 
 import io
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from importlib.metadata import version
@@ -16,12 +17,13 @@ import av
 from av.codec.context import Flags
 
 from gsvc.codec.color import rgb_from_yuv, yuv_from_rgb
-from gsvc.codec.errors import BitstreamError, ConfigError, InputError
+from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.frames import Color, Picture
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.encoders.scheduling import ordinary_priority
-from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, Value
-from gsvc.eval.codecs.scaling import coded_size, enlarge, shrink
+from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, Value, require_frames
+from gsvc.eval.codecs.options import Option, several
+from gsvc.eval.codecs.scaling import coded_size, enlarge, read_scale, shrink
 
 Points = Mapping[str, Sequence[int]]
 
@@ -32,7 +34,7 @@ PROTOCOL = 1
 """Stands in every version: raise it when a change here, in `scaling` or in a codec alters what comes out."""
 
 
-class ConventionalCodec:
+class ConventionalCodec(ABC):
     """An encoder library of PyAV; a codec is a subclass that fills in what is declared here.
 
     Settings: `preset` (the library's), `crf` (0 to `max_crf`, higher is smaller; `qp` where `quality` says
@@ -56,22 +58,22 @@ class ConventionalCodec:
     headers_once: ClassVar[bool] = False
     """The library hands its parameter sets over apart instead of repeating them at random access points."""
 
-    def __init__(self, **options: Value | tuple[Value, ...]) -> None:
+    def __init__(self, **options: Option) -> None:
         names = {"preset", self.quality, "scale"}
         if unknown := set(options) - names:
             raise ConfigError(
                 f"{self.name} has no option {min(unknown)}: there are {', '.join(sorted(names))}"
             )
-        several = {name: v if isinstance(v, tuple) else (v,) for name, v in options.items()}
-        self._presets = several.get("preset", (self.preset, *self.tuned))
-        self._scales = [str(scale) for scale in several.get("scale", self.points)]
-        self._qualities = several.get(self.quality)
+        chosen = {name: several(value) for name, value in options.items()}
+        self._presets = chosen.get("preset", (self.preset, *self.tuned))
+        self._scales = [str(scale) for scale in chosen.get("scale", self.points)]
+        self._qualities = chosen.get(self.quality)
         for settings in self.rate_points():
             self._read(settings)
 
+    @abstractmethod
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
         """The library's options; `interval`: frames between random access points."""
-        raise NotImplementedError
 
     def version(self) -> str:
         """See `Codec.version`."""
@@ -96,8 +98,7 @@ class ConventionalCodec:
         Raises ConfigError for settings that are unknown, missing or out of range, InputError without frames.
         """
         preset, quality, scale = self._read(settings)
-        if not clip.frames:
-            raise InputError("there are no frames to code: give a clip with at least one")
+        require_frames(clip)
         coded = coded_size((clip.format.width, clip.format.height), scale)
         start = time.perf_counter()
         pictures = (shrink(frame, coded) for frame in clip.frames)
@@ -143,12 +144,7 @@ class ConventionalCodec:
             raise ConfigError(
                 f"{self.quality} {quality} is out of range for {self.name}: 0 to {self.max_crf}"
             )
-        try:
-            return settings["preset"], quality, Fraction(settings["scale"])
-        except (ValueError, ZeroDivisionError) as error:
-            raise ConfigError(
-                f"scale {settings['scale']!r} is no number: write 1 or 1/2"
-            ) from error
+        return settings["preset"], quality, read_scale(settings["scale"])
 
     def _packets(
         self,

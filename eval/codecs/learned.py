@@ -8,8 +8,8 @@ same run coded.
 Ballé et al. (ICLR 2018), Minnen et al. (NeurIPS 2018), Cheng et al. (CVPR 2020), Agustsson et al. (CVPR 2020).
 """
 
-import hashlib
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache
@@ -25,17 +25,17 @@ import numpy as np
 from gsvc.codec.errors import (
     BitstreamError,
     ConfigError,
-    InputError,
     MissingDependencyError,
     MissingModelError,
 )
 from gsvc.codec.frames import Picture
-from gsvc.codec.varint import Cutter, read_varint, varint
 from gsvc.datasets.clips import ClipFormat, TestClip
-from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings
+from gsvc.datasets.packages import file_sha256
+from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, require_frames
 from gsvc.eval.codecs.conventional import PROTOCOL, key_interval
-from gsvc.eval.codecs.options import Option, all_of
-from gsvc.eval.codecs.scaling import Size, coded_size, enlarge, shrink
+from gsvc.eval.codecs.framing import join_parts, split_parts
+from gsvc.eval.codecs.options import Option, all_of, several
+from gsvc.eval.codecs.scaling import Size, coded_size, enlarge, read_scale, shrink
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +44,7 @@ _CHECKSUM = 4
 _INSTALL = 'pip install "gsvc[research]"'
 
 
-class LearnedCodec:
+class LearnedCodec(ABC):
     """A model of CompressAI's zoo. Settings: `quality` (the zoo's number) and `scale` as of other codecs.
 
     The constructor takes several of each, and `weights`: a folder with the zoo's files, or one checkpoint
@@ -62,7 +62,7 @@ class LearnedCodec:
     def __init__(
         self, quality: Option = (1, 2, 3), scale: Option = ("1", "1/2", "1/3"), weights: str = ""
     ) -> None:
-        scales = [str(one) for one in (scale if isinstance(scale, tuple) else (scale,))]
+        scales = [str(one) for one in several(scale)]
         self._points: list[Settings] = [
             {"quality": one, "scale": s} for s in scales for one in all_of("quality", quality, int)
         ]
@@ -91,14 +91,13 @@ class LearnedCodec:
     def encode(self, clip: TestClip, settings: Settings) -> Encoded:
         """Code the clip on the CPU. Raises as `version`, ConfigError for settings, InputError for no frames."""
         quality, scale = self._read(settings)
-        if not clip.frames:
-            raise InputError("there are no frames to code: give a clip with at least one")
+        require_frames(clip)
         size = coded_size((clip.format.width, clip.format.height), scale)
         network = self._network(quality)
         start = time.perf_counter()
         pictures = (_tensor(shrink(frame, size), self.multiple) for frame in clip.frames)
         parts = list(self._compress(network, pictures, key_interval(clip.frame_rate)))
-        data = b"".join(varint(len(part)) + part for part in parts)
+        data = join_parts(parts)
         data += google_crc32c.value(data).to_bytes(_CHECKSUM, "big")
         video = 8 * sum(map(len, parts))
         ledger = {"video": video, "framing": 8 * len(data) - video}
@@ -129,15 +128,17 @@ class LearnedCodec:
         """None: entropy decoding and networks take turns; only the clock can say."""
         return None
 
+    @abstractmethod
     def _compress(
         self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
     ) -> Iterator[bytes]:
-        raise NotImplementedError
+        """Coded parts, picture by picture; `interval`: frames from one intra picture to the next."""
 
+    @abstractmethod
     def _decompress(
         self, network: Any, parts: Iterator[bytes], shape: tuple[int, int], clip: ClipFormat
     ) -> "list[torch.Tensor]":
-        raise NotImplementedError
+        """The pictures again; `shape`: rows and columns of the hyperprior's latents."""
 
     def _read(self, settings: Settings) -> tuple[int, Fraction]:
         if set(settings) != {"quality", "scale"}:
@@ -146,12 +147,7 @@ class LearnedCodec:
         if quality not in self.qualities:
             last = self.qualities[-1]
             raise ConfigError(f"quality {quality} of {self.name} is out of range: 1 to {last}")
-        try:
-            return int(quality), Fraction(settings["scale"])
-        except (ValueError, ZeroDivisionError) as error:
-            raise ConfigError(
-                f"scale {settings['scale']!r} is no number: write 1 or 1/2"
-            ) from error
+        return int(quality), read_scale(settings["scale"])
 
     def _network(self, quality: int) -> Any:
         return _load(self.zoo, self.name, self._file(quality))
@@ -283,9 +279,7 @@ def _load(zoo: str, name: str, path: Path) -> Any:
     return network.eval()
 
 
-@cache
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+_sha256 = cache(file_sha256)
 
 
 def _quietly(work: Any, *arguments: Any) -> Any:
@@ -299,12 +293,7 @@ def _checked_parts(data: bytes) -> Iterator[bytes]:
     body, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
     if len(data) <= _CHECKSUM or google_crc32c.value(body).to_bytes(_CHECKSUM, "big") != checksum:
         raise BitstreamError("the checksum of a learned codec's stream does not match: code again")
-    cutter, parts, left = Cutter(body), [], len(body)
-    while left:
-        size = read_varint(cutter.take)
-        parts.append(cutter.take(size))
-        left -= len(varint(size)) + size
-    return iter(parts)
+    return split_parts(body)
 
 
 def _tensor(picture: Picture, multiple: int) -> "torch.Tensor":

@@ -12,7 +12,7 @@ from pathlib import Path
 from gsvc.codec.container import StreamReader, StreamWriter
 from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
-from gsvc.codec.errors import BitstreamError, ConfigError, InputError
+from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.levels import LEVELS
 from gsvc.codec.packet import PacketType
@@ -20,7 +20,7 @@ from gsvc.codec.scaffold_syntax import Tools
 from gsvc.codec.stream_info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.decoders.refiner import model_id
-from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings
+from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, require_frames
 from gsvc.eval.codecs.conventional import BT709
 from gsvc.eval.codecs.options import Option, all_of
 from gsvc.eval.codecs.refiner_cost import refiner_cost
@@ -99,8 +99,7 @@ class Gsvc:
         Raises InputError without frames, ConfigError for settings out of range, MissingModelError when a
         scaffold tool's model is not on this machine.
         """
-        if not clip.frames:
-            raise InputError("there are no frames to code: give a clip with at least one")
+        require_frames(clip)
         rate = clip.frame_rate
         video = VideoFormat(clip.format.width, clip.format.height, 1 / rate, rate, color=BT709)
         start = time.perf_counter()

@@ -8,12 +8,21 @@ import numpy as np
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
+from gsvc.eval.codecs.base import Value
 
 SMALLEST_SIDE = 64
 """Pixels, as coded: x265 writes outside its buffers on some narrower pictures (34, 42, 48 wide)."""
 
 Size = tuple[int, int]
 """Width and height in pixels."""
+
+
+def read_scale(value: Value) -> Fraction:
+    """The setting `scale`, such as "1/2". Raises ConfigError when it is no number."""
+    try:
+        return Fraction(value)
+    except (ValueError, ZeroDivisionError) as error:
+        raise ConfigError(f"scale {value!r} is no number: write 1 or 1/2") from error
 
 
 def coded_size(shown: Size, scale: Fraction) -> Size:

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import av
 
-from gsvc.codec.varint import Cutter, read_varint, varint
 from gsvc.eval.codecs.base import Value
 from gsvc.eval.codecs.conventional import THREADS, ConventionalCodec, Points
+from gsvc.eval.codecs.framing import join_parts, split_parts
 
 
 class Vp9(ConventionalCodec):
@@ -43,24 +43,16 @@ class Vp9(ConventionalCodec):
         }
 
     def _join(self, packets: Sequence[bytes]) -> bytes:
-        return b"".join(varint(len(packet)) + packet for packet in packets if packet)
+        return join_parts(packet for packet in packets if packet)
 
     def _ledger(self, data: bytes) -> dict[str, int]:
-        video = sum(8 * len(packet) for packet in _split(data))
+        video = sum(8 * len(packet) for packet in split_parts(data))
         return {"video": video, "framing": 8 * len(data) - video}
 
     def _pictures(self, data: bytes) -> Iterator[av.VideoFrame]:
         decoder = av.CodecContext.create("vp9", "r")
         assert isinstance(decoder, av.VideoCodecContext)
         decoder.thread_count = THREADS
-        for packet in _split(data):
+        for packet in split_parts(data):
             yield from decoder.decode(av.Packet(packet))
         yield from decoder.decode(None)
-
-
-def _split(data: bytes) -> Iterator[bytes]:
-    cutter, left = Cutter(data), len(data)
-    while left:
-        size = read_varint(cutter.take)
-        yield cutter.take(size)
-        left -= len(varint(size)) + size

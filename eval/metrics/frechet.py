@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from gsvc.codec.errors import InputError, MissingDependencyError, MissingModelError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
+from gsvc.datasets.packages import file_sha256
 from gsvc.eval.metrics.pairing import chosen
 from gsvc.eval.metrics.proved import Golden, ProvedMetric
 
@@ -85,12 +86,9 @@ class Fvd(ProvedMetric):
 
     def version(self) -> str:
         """See `Metric.version`."""
-        import hashlib
-
         path = _i3d_path()
         _i3d(path)
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-        return f"I3D {digest}, 16 frames, 224x224, one clip's windows: few samples, biased"
+        return f"I3D {file_sha256(path)[:16]}, 16 frames, 224x224, one clip's windows: few samples, biased"
 
     def _values(
         self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
@@ -118,15 +116,13 @@ def _frame_features(frames: Sequence[Picture]) -> Features:
 def _video_features(frames: Sequence[Picture]) -> Features:
     import torch
 
-    starts = range(0, len(frames) - CLIP_FRAMES + 1, CLIP_FRAMES)
+    network = _i3d(_i3d_path())
     features = []
     with torch.inference_mode():
-        for start in starts:
+        for start in range(0, len(frames) - CLIP_FRAMES + 1, CLIP_FRAMES):
             values = torch.from_numpy(_small(frames[start : start + CLIP_FRAMES]) * 2 - 1)
             video = values.permute(3, 0, 1, 2)[None]
-            features.append(
-                _i3d(_i3d_path())(video, rescale=False, resize=False, return_features=True)[0]
-            )
+            features.append(network(video, rescale=False, resize=False, return_features=True)[0])
     return np.array([np.asarray(one.double()) for one in features])
 
 

@@ -1,10 +1,10 @@
 """torchvision's ImageNet networks under LPIPS and DISTS: taken from disk and checked, never fetched."""
 
-import hashlib
 from functools import cache
 from pathlib import Path
 
 from gsvc.codec.errors import MissingModelError
+from gsvc.datasets.packages import file_sha256
 
 FILES = {"alex": "alexnet-owt-7be5be79.pth", "vgg": "vgg16-397923af.pth"}
 """As torchvision publishes them; what stands after the last dash begins the file's SHA-256."""
@@ -29,7 +29,4 @@ def _tilde(folder: Path) -> str:
     return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
 
 
-@cache
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+_sha256 = cache(file_sha256)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
+from gsvc.decoders.motion import Flow, gray, pixel_grid, warp
 from gsvc.eval.metrics.pairing import check_sides
 from gsvc.eval.metrics.proved import Golden, ProvedMetric
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, distances, network
 
-_Flow = NDArray[np.float32]
 _MOST_DISAGREEMENT = 1.0
 """Pixels between a position and where the flow there and back leads; beyond it, it is hidden in one."""
 
@@ -51,23 +51,21 @@ class WarpError(ProvedMetric):
         return values
 
 
-def _correspondence(before: Picture, after: Picture) -> tuple[_Flow, NDArray[np.bool_]]:
+def _correspondence(before: Picture, after: Picture) -> tuple[Flow, NDArray[np.bool_]]:
     """Where each pixel of `after` was in `before`: (H, W, 2) positions, and where that can be trusted."""
-    one, two = (cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) for frame in (before, after))
+    one, two = gray(before), gray(after)
     estimator = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
     back = estimator.calc(two, one, None)
     forth = estimator.calc(one, two, None)
     height, width = one.shape
-    grid = np.stack(np.meshgrid(np.arange(width), np.arange(height)), axis=2).astype(np.float32)
-    maps = grid + back
-    there = cv2.remap(forth, maps, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-    disagreement = np.linalg.norm(back + there, axis=2)
+    maps = pixel_grid(height, width) + back
+    disagreement = np.linalg.norm(back + warp(forth, maps), axis=2)
     inside = np.all((maps >= 0) & (maps <= (width - 1, height - 1)), axis=2)
     return maps, inside & (disagreement < _MOST_DISAGREEMENT)
 
 
 def _difference(
-    frames: Sequence[Picture], index: int, maps: _Flow, visible: NDArray[np.bool_]
+    frames: Sequence[Picture], index: int, maps: Flow, visible: NDArray[np.bool_]
 ) -> float:
     moved = cv2.remap(
         frames[index - 1].astype(np.float32), maps, None, cv2.INTER_LINEAR
