@@ -74,10 +74,12 @@ class IntervalRenderer:
         to_left, to_right = self.motion_at(offset)
         _, side = self._correction_at(offset)
         from_left, from_right = self._grid + to_left, self._grid + to_right
-        left, right = warp(self._left, from_left), warp(self._right, from_right)
+        left = warp(self._left, from_left, cv2.INTER_CUBIC)
+        right = warp(self._right, from_right, cv2.INTER_CUBIC)
         trust_left = (warp(self._motion.trust_a, from_left) + _FLOOR) * (1 - time)
         trust_right = (warp(self._motion.trust_b, from_right) + _FLOOR) * time
-        weight = np.asarray(trust_left / (trust_left + trust_right), np.float32)
+        # Two pictures laid over each other blur, and so does a bilinear look-up: the nearer one alone is better.
+        weight = np.full(trust_left.shape, self.is_left_nearer(offset), np.float32)
         if side is not None:
             weight = np.clip(weight + side, 0, 1)
         return Rendering(
@@ -90,6 +92,10 @@ class IntervalRenderer:
             distance=min(1.0, min(offset, self._length - offset) / 16),
             quantizer=self._quantizer,
         )
+
+    def is_left_nearer(self, offset: int) -> bool:
+        """Whether a frame is drawn from the left key picture, where the scaffold does not say otherwise."""
+        return 2 * offset <= self._length
 
     def motion_at(self, offset: int) -> tuple[Flow, Flow]:
         """Motion assumed at a frame towards the left and the right key picture, in pixels."""

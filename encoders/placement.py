@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.decoders.motion import dense_flow, gray, pixel_grid, warp
+from gsvc.encoders.distortion import Texture
 
 _THUMBNAIL = (32, 18)
 _CUT = 30.0
@@ -46,8 +47,7 @@ def place_key_pictures(
     """Choose key pictures among `frames`, the first and the last included; returns their indices.
 
     Intervals are at most `longest` frames; one is halved while it is at least 2 * `shortest` long and the
-    middle frame, rendered from its ends by their motion, is off by more than `tolerance` (mean absolute
-    error of smoothed luma, 0-255).
+    middle frame, rendered from the left end by its motion, is off by more than `tolerance` (mean distortion).
     """
     last = len(frames) - 1
     pieces = max(1, -(-last // longest))
@@ -92,8 +92,5 @@ def _split(frames: _Shrunk, start: int, end: int, shortest: int, tolerance: floa
 def _midpoint_error(frames: _Shrunk, start: int, end: int) -> float:
     a, b, middle = frames[start], frames[end], (start + end) // 2
     time = (middle - start) / (end - start)
-    grid = pixel_grid(*a.shape)
-    left = warp(a, grid + np.float32(time) * dense_flow(b, a)).astype(np.float32)
-    right = warp(b, grid + np.float32(1 - time) * dense_flow(a, b)).astype(np.float32)
-    error = (1 - time) * left + time * right - frames[middle]
-    return float(np.abs(cv2.GaussianBlur(error.astype(np.float32), (0, 0), 1.0)).mean())
+    positions = pixel_grid(*a.shape) + np.float32(time) * dense_flow(b, a)
+    return float(Texture(frames[middle]).distortion(warp(a, positions, cv2.INTER_CUBIC)).mean())

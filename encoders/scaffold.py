@@ -12,10 +12,13 @@ from gsvc.codec.scaffold import MAX_LABEL, PERSON, Geometry, Interval, Person, S
 from gsvc.codec.scaffold_syntax import Tools
 from gsvc.decoders.motion import Flow
 from gsvc.decoders.rendering import IntervalRenderer
-from gsvc.encoders.flow import distortion, layer_vectors, propose_correction, true_motion
+from gsvc.encoders.distortion import Texture
+from gsvc.encoders.flow import layer_vectors, propose_correction, true_motion
 from gsvc.encoders.pose import PoseTracker
 from gsvc.encoders.segmentation import Segmenter
 
+_PRICE = 200.0
+"""Distortion that a bit must save at crf 63."""
 _SHORTEST = 3
 """Frames of an interval below which nothing between the key pictures is sampled."""
 _LONG = 8
@@ -27,12 +30,11 @@ _EDGE_BITS = 1.5
 
 
 def bit_price(crf: int) -> float:
-    """Lambda: squared error of smoothed luma that one bit must save, at a key-picture quality.
+    """Lambda: distortion, summed over pixels and frames, that one bit must save, at a key-picture quality.
 
-    Grows as the square of the quantiser step, which doubles about every 12 crf. The factor is from development
-    clips: ten times less spends 10 % more on flow for no ST-LPIPS, ten times more loses its gain.
+    The slope of the rate-distortion curve of key pictures on development clips.
     """
-    return float(3000 * 2 ** ((crf - 50) / 6))
+    return float(_PRICE * 2 ** ((crf - 63) / 6))
 
 
 class ScaffoldExtractor:
@@ -188,7 +190,7 @@ class _Trial:
         self._renderer, self._before = renderer, before
         self._others = tuple(s for s in samples if s is not anchor)
         self._truth = true_motion(sources[anchor.offset], sources[0], sources[-1])
-        self.source = sources[anchor.offset]
+        self.source = Texture(sources[anchor.offset])
         self.price = price
 
     def show(self, sample: Sample) -> IntervalRenderer:
@@ -214,7 +216,7 @@ class _Trial:
 
     def _error(self, sample: Sample) -> float:
         rendered = self.show(sample).render(sample.offset).picture
-        return float(distortion(rendered, self.source).sum())
+        return float(self.source.distortion(rendered).sum())
 
 
 def _edges(labels: NDArray[np.uint8]) -> int:
