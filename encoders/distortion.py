@@ -34,10 +34,12 @@ def _log_energies(picture: Picture) -> tuple[NDArray[np.float32], NDArray[np.flo
     luma = gray(picture) if picture.ndim == 3 else picture
     # About two cells of the segmentation's grid: 17 pixels at 288 lines.
     window = 2 * max(4, round(min(luma.shape) / 36)) + 1
-    x, y = (cv2.Sobel(luma, cv2.CV_32F, *axis) for axis in ((1, 0), (0, 1)))
-    return _log_energy(x, window), _log_energy(y, window)
+    x, y = cv2.Sobel(luma, cv2.CV_32F, 1, 0), cv2.Sobel(luma, cv2.CV_32F, 0, 1)
+    return _log_energy(np.asarray(x, np.float32), window), _log_energy(
+        np.asarray(y, np.float32), window
+    )
 
 
-def _log_energy(gradient: NDArray[np.generic], window: int) -> NDArray[np.float32]:
+def _log_energy(gradient: NDArray[np.float32], window: int) -> NDArray[np.float32]:
     energy = cv2.boxFilter(gradient * gradient, cv2.CV_32F, (window, window))
     return np.asarray(np.log(np.sqrt(np.maximum(energy, 0)) + np.float32(_FLAT)), np.float32)
