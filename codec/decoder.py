@@ -17,6 +17,7 @@ from gsvc.codec.timing import nominal_time
 from gsvc.decoders.motion import ESTIMATORS
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.rendering import IntervalRenderer, Rendering, still_rendering
+from gsvc.decoders.texture import raise_texture
 
 STEPS = (0, 1, 2, 4, 8)
 
@@ -150,7 +151,8 @@ class Decoder:
             self._pictures = PictureDecoder(self._size, self._header.format.color)
         assert self._pictures is not None  # the parser refuses a stream that begins otherwise
         coded_size = Geometry(*self._size).coded_size(parsed.eighths)
-        picture = self._pictures.decode(parsed.unit, coded_size)
+        decoded = self._pictures.decode(parsed.unit, coded_size)
+        picture = raise_texture(decoded, parsed.interval.texture)
         times = [self._clock + t for t in accumulate(parsed.interval.ticks)]
         self._clock = times[-1]
         if self._last_key is None and len(times) > 1:
@@ -163,7 +165,7 @@ class Decoder:
         self._last_key, self._closing = picture, parsed.interval.closing_sample
 
     def _render(self, parsed: ScaffoldPacket, picture: Picture) -> Iterator[Rendering]:
-        interval, quantizer = parsed.interval, parsed.crf / 63
+        interval, quantizer = parsed.interval, min(1.0, parsed.crf / 63)
         if interval.length > 1 and self._last_key is not None:
             renderer = IntervalRenderer(
                 self._last_key,

@@ -1,26 +1,26 @@
 """`Encoder`: push frames, get packets. One group of pictures is held back, at most `GROUP_SECONDS` long."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 
 from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.header import Header, storable_format
-from gsvc.codec.levels import GROUP_SECONDS, LEVELS
+from gsvc.codec.frames import Frame, VideoFormat
+from gsvc.codec.header import HEADER_BYTES, Header, storable_format
+from gsvc.codec.levels import GROUP_SECONDS, LEVELS, USUAL_FRAME_RATE
 from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.payload import join_payload
-from gsvc.codec.scaffold import Geometry, Interval, Sample
+from gsvc.codec.scaffold import Geometry
 from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
 from gsvc.codec.syntax import Writer
 from gsvc.codec.timing import nominal_time
 from gsvc.codec.varint import varint
-from gsvc.decoders.pictures import PictureDecoder
-from gsvc.encoders.pictures import can_code, encode_pictures
-from gsvc.encoders.placement import CutDetector, place_key_pictures
+from gsvc.encoders.cuts import CutDetector
+from gsvc.encoders.effort import DEFAULT_PRESET, PRESETS
+from gsvc.encoders.group import CodedGroup, GroupEncoder, Scene
+from gsvc.encoders.pictures import can_code
 from gsvc.encoders.rate import RateControl
-from gsvc.encoders.scaffold import ScaffoldExtractor
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,18 @@ class EncoderSettings:
     """How to encode.
 
     `level` 0-3, or None to let the rate choose (1 without a rate); `bpp` (bits per pixel of a frame) or
-    `bitrate` (bit/s): a rate to come near to, audio not counted, at most one of them; `tools`: scaffold layers;
-    `preset` 0-13 of SVT-AV1, lower is slower; `seed` 0-65535 and `model_id` (4 bytes) for the decoder's refiner.
+    `bitrate` (bit/s): the rate to meet, headers included, audio not, at most one of them; `preset`: "fast",
+    "medium" or "slow"; `semantics`: send segmentation and pose even where they do not pay; `tools`: scaffold
+    layers, None for texture and flow, and at preset slow or with `semantics` segmentation and pose too;
+    `seed` 0-65535 and `model_id` (4 bytes) for the decoder's refiner.
     """
 
     level: int | None = None
     bpp: float | None = None
     bitrate: float | None = None
-    tools: Tools = field(default_factory=Tools)
-    preset: int = 4
+    tools: Tools | None = None
+    preset: str = DEFAULT_PRESET
+    semantics: bool = False
     seed: int = 0
     model_id: bytes = bytes(4)
 
@@ -47,8 +50,15 @@ class EncoderSettings:
             raise ConfigError("give a rate in bits per pixel or in bits per second, not both")
         if any(rate is not None and not 0 < rate < inf for rate in (self.bpp, self.bitrate)):
             raise ConfigError("the rate must be a positive number")
-        if not 0 <= self.preset <= 13:
-            raise ConfigError(f"preset {self.preset} is out of range: 0 (slowest) to 13")
+        if self.preset not in PRESETS:
+            raise ConfigError(f"preset {self.preset!r}: choose one of {', '.join(PRESETS)}")
+
+    def chosen_tools(self) -> Tools:
+        """The layers: as set, or those that are worth their time at the preset."""
+        if self.tools is not None:
+            return self.tools
+        seen = self.semantics or self.preset == "slow"
+        return Tools(segmentation=seen, pose=seen)
 
     def target_bpp(self, video: VideoFormat) -> float | None:
         """The rate asked for, in bits per pixel."""
@@ -63,7 +73,11 @@ class EncoderSettings:
             return self.level
         if target is None:
             return 1
-        return sum(target > most for most in (0.0012, 0.004, 0.010))
+        return sum(target > most for most in (0.0015, 0.0045, 0.012))
+
+
+_END_BYTES = 7
+_FRAMING_BYTES = 7
 
 
 class Encoder:
@@ -79,25 +93,29 @@ class Encoder:
         settings = settings or EncoderSettings()
         video = storable_format(video)
         _check_size(video)
-        level = settings.chosen_level(video)
+        level, tools = settings.chosen_level(video), settings.chosen_tools()
         self.header = Header(
             format=video,
             level=level,
-            tools=settings.tools,
+            tools=tools,
             audio=audio,
             seed=settings.seed,
             model_id=settings.model_id,
         )
-        self._level = LEVELS[level]
         self._geometry = Geometry(video.width, video.height)
-        self._preset = settings.preset
-        self._rate = RateControl(self._level, settings.target_bpp(video), self._geometry)
-        self._extractor = ScaffoldExtractor(self._level, settings.tools, self._geometry)
+        self._rate = _rate_control(settings, video, level)
+        self._groups = GroupEncoder(
+            LEVELS[level],
+            tools,
+            video,
+            self.header.frame_ticks,
+            PRESETS[settings.preset],
+            semantics=settings.semantics,
+        )
         self._is_cut = CutDetector()
         self._group: list[Frame] = []
-        self._leading: list[Frame] = []
-        self._last_key: tuple[Picture, Picture] | None = None  # as it was, as decoded
-        self._closing: Sample | None = None
+        self._leading: list[Frame] = []  # frames after the last key picture that no packet has completed yet
+        self._scene: Scene | None = None
         self._frames = 0
         self._clock = -nominal_time(1, self.header.frame_ticks)
         self._packets = 0
@@ -110,7 +128,7 @@ class Encoder:
         packets = []
         if self._is_cut(frame.pixels) and self._group:
             packets = self._encode_group(self._group, open_ended=False)
-            self._group, self._last_key, self._closing = [], None, None
+            self._group, self._scene = [], None
         self._group.append(frame)
         if len(self._group) > self._frames_of(GROUP_SECONDS):
             packets += self._encode_group(self._group, open_ended=True)
@@ -130,90 +148,56 @@ class Encoder:
 
     def _encode_group(self, frames: Sequence[Frame], *, open_ended: bool) -> list[Packet]:
         """Encode a group. Open-ended: the last frame is the next group's intra picture, not ours."""
-        pictures = [frame.pixels for frame in frames]
-        keys = place_key_pictures(
-            pictures,
-            longest=self._frames_of(self._level.spacing),
-            shortest=self._frames_of(self._level.closest),
-            tolerance=self._level.tolerance,
+        unsent = [*self._leading, *(frames[:-1] if open_ended else frames)]
+        group = self._groups.encode(
+            [frame.pixels for frame in frames],
+            self._ticks(unsent),
+            self._scene,
+            self._rate.budget(len(unsent)),
+            open_ended=open_ended,
+            longest=DEFAULT_LIMITS.interval,
         )
-        if open_ended:
-            keys.pop()
-        covered = len(self._leading) + (len(frames) - 1 if open_ended else len(frames))
-        crf, eighths, units = self._rate.encode(
-            covered,
-            lambda crf, eighths: encode_pictures(
-                [pictures[k] for k in keys],
-                size=self._geometry.coded_size(eighths),
-                crf=crf,
-                color=self.header.format.color,
-                preset=self._preset,
-            ),
-        )
-        packets = self._write_group(frames, keys, units, crf, eighths)
-        self._leading = list(frames[keys[-1] + 1 : -1]) if open_ended else []
-        self._rate.spent(sum(len(packet.payload) + 8 for packet in packets))
+        packets = self._write_group(group)
+        sent = sum(interval.length for interval in group.intervals)
+        self._scene, self._leading, self._clock = group.scene, unsent[sent:], unsent[sent - 1].pts
+        bits = 8 * sum(len(packet.payload) + _FRAMING_BYTES for packet in packets)
+        self._rate.spent(bits, len(unsent))
         self._packets += len(packets)
         return packets
 
-    def _write_group(
-        self,
-        frames: Sequence[Frame],
-        keys: Sequence[int],
-        units: Sequence[bytes],
-        crf: int,
-        eighths: int,
-    ) -> list[Packet]:
-        geometry, size = self._geometry, self._geometry.coded_size(eighths)
-        decoder = PictureDecoder((geometry.width, geometry.height), self.header.format.color)
+    def _write_group(self, group: CodedGroup) -> list[Packet]:
         writer, prediction = Writer(), Prediction(self.header.frame_ticks)
-        code_picture(writer, crf, eighths)
+        code_picture(writer, round(group.plan.crf), group.plan.eighths)
         packets: list[Packet] = []
-        start = 0
-        for key, unit in zip(keys, units, strict=True):
-            covered = (
-                [*self._leading, *frames[start : key + 1]]
-                if start == 0
-                else frames[start : key + 1]
+        for interval, unit in zip(group.intervals, group.units, strict=True):
+            code_interval(
+                writer, prediction, self._geometry, self.header.tools, interval.length, interval
             )
-            start = key + 1
-            decoded = decoder.decode(unit, size)
-            sources = [frame.pixels for frame in covered]
-            if self._last_key is None:
-                samples: tuple[Sample, ...] = (self._extractor.begin_scene(sources[0]),)
-            else:
-                before, left = self._last_key
-                samples = self._extractor.extract(
-                    [before, *sources], left, decoded, self._closing, crf
-                )
-            interval = code_interval(
-                writer,
-                prediction,
-                geometry,
-                self.header.tools,
-                len(covered),
-                Interval(self._ticks(covered), samples),
-            )
-            self._last_key, self._closing = (sources[-1], decoded), interval.closing_sample
-            self._frames += len(covered)
-            scaffold = writer.finish()
-            packets.append(
-                Packet(
-                    PacketType.INTER if packets else PacketType.INTRA,
-                    self._frames,
-                    join_payload(scaffold, unit),
-                )
-            )
+            self._frames += interval.length
+            kind = PacketType.INTER if packets else PacketType.INTRA
+            packets.append(Packet(kind, self._frames, join_payload(writer.finish(), unit)))
         return packets
 
     def _ticks(self, frames: Sequence[Frame]) -> tuple[int, ...]:
-        ticks = []
+        """Time from each frame to the next in units of the time base, from the last frame sent on."""
+        ticks, clock = [], self._clock
         for frame in frames:
-            if frame.pts <= self._clock:
-                raise ConfigError(f"frame times must rise: {frame.pts} follows {self._clock}")
-            ticks.append(frame.pts - self._clock)
-            self._clock = frame.pts
+            if frame.pts <= clock:
+                raise ConfigError(f"frame times must rise: {frame.pts} follows {clock}")
+            ticks.append(frame.pts - clock)
+            clock = frame.pts
         return tuple(ticks)
+
+
+def _rate_control(settings: EncoderSettings, video: VideoFormat, level: int) -> RateControl:
+    target, pixels = settings.target_bpp(video), video.width * video.height
+    slow = min(2.0, max(1.0, USUAL_FRAME_RATE / float(video.frame_rate)))
+    return RateControl(
+        LEVELS[level].most_bpp * slow if target is None else target,
+        pixels,
+        exact=target is not None,
+        header_bits=8 * (HEADER_BYTES + _END_BYTES),
+    )
 
 
 def _check_size(video: VideoFormat) -> None:

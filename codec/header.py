@@ -40,7 +40,8 @@ FIELDS: tuple[tuple[str, int], ...] = (
     ("pose", 1),
     ("flow", 1),
     ("audio", 1),
-    ("motion_estimator", 8),
+    ("texture", 1),
+    ("motion_estimator", 7),
     ("seed", 16),
     ("model_id", 32),
 )
@@ -62,7 +63,7 @@ class Header:
     level: int
     tools: Tools = field(default_factory=Tools)
     audio: bool = False
-    motion_estimator: int = 1
+    motion_estimator: int = 2
     seed: int = 0
     model_id: bytes = bytes(4)
 
@@ -92,6 +93,7 @@ class Header:
             "pose": int(self.tools.pose),
             "flow": int(self.tools.flow),
             "audio": int(self.audio),
+            "texture": int(self.tools.texture),
             "motion_estimator": self.motion_estimator,
             "seed": self.seed,
             "model_id": int.from_bytes(self.model_id, "big"),
@@ -160,7 +162,7 @@ class Header:
                 ),
             ),
             level=values["level"],
-            tools=Tools(*(bool(values[name]) for name in ("segmentation", "pose", "flow"))),
+            tools=Tools(*(bool(values[name]) for name in ("segmentation", "pose", "flow", "texture"))),
             audio=bool(values["audio"]),
             motion_estimator=values["motion_estimator"],
             seed=values["seed"],

@@ -1,4 +1,4 @@
-"""The four levels: how key pictures are chosen and coded, and what the scaffold may hold."""
+"""The four levels: how much a bit must be worth, and what the scaffold may hold."""
 
 from dataclasses import dataclass
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass
 class Level:
     """Settings of one level.
 
-    `spacing`: longest time between key pictures, seconds; `closest`: shortest, seconds. Between the two a key
-    picture is added where motion alone would leave more than `tolerance` (mean absolute error of smoothed
-    luma, 0-255). `eighths`: size of key pictures in eighths of the display size; `crf`: their quality.
-    `block_log2`: corrections of motion on blocks of 2^n cells, or None; `anchors`: at most so many an interval.
+    `price`: lambda, the distortion (see `gsvc.encoders.distortion`), summed over pixels and frames, that a bit
+    must save: it decides everything the encoder chooses. `most_bpp`: bits per pixel that a stream is kept
+    under where that price would buy more. `block_log2`: corrections of motion on blocks of 2^n cells;
+    `texture_log2`: texture gains on blocks of 2^n cells; `anchors`: at most so many an interval.
     """
 
-    spacing: float
-    closest: float
-    tolerance: float
-    eighths: int
-    crf: int
-    block_log2: int | None
+    price: float
+    most_bpp: float
+    block_log2: int
+    texture_log2: int
     anchors: int
 
 
 LEVELS = (
-    Level(spacing=1.2, closest=0.5, tolerance=10.0, eighths=4, crf=58, block_log2=None, anchors=1),
-    Level(spacing=0.6, closest=0.13, tolerance=8.0, eighths=8, crf=60, block_log2=3, anchors=1),
-    Level(spacing=0.5, closest=0.10, tolerance=5.0, eighths=8, crf=54, block_log2=2, anchors=3),
-    Level(spacing=0.3, closest=0.10, tolerance=3.0, eighths=8, crf=45, block_log2=1, anchors=3),
+    Level(price=200.0, most_bpp=0.001, block_log2=3, texture_log2=2, anchors=3),
+    Level(price=60.0, most_bpp=0.003, block_log2=2, texture_log2=2, anchors=3),
+    Level(price=20.0, most_bpp=0.007, block_log2=2, texture_log2=2, anchors=3),
+    Level(price=6.0, most_bpp=0.02, block_log2=1, texture_log2=1, anchors=3),
 )
 """Index = level."""
 
 GROUP_SECONDS = 4.0
 """Longest time between intra pictures: how long a receiver waits to join."""
+USUAL_FRAME_RATE = 25.0
+"""Frames per second from which `most_bpp` holds; at fewer a frame may take more, at most twice as much."""

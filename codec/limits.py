@@ -24,6 +24,8 @@ MAX_PEOPLE = 16
 """People in one sample."""
 MAX_SAMPLES = 15
 """Scaffold samples of an interval."""
+MAX_GAIN = 7
+"""Largest texture gain."""
 MAX_VECTOR = 1023
 """Magnitude of a motion vector's component, in motion units."""
 MAX_POINT = 1 << 13

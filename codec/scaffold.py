@@ -105,16 +105,29 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Texture:
+    """How much of a key picture's detail is raised.
+
+    `gains`: uint8 `Geometry.block_shape(block_log2)`, 0-7, in units of a quarter of the detail.
+    """
+
+    block_log2: int
+    gains: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
 class Interval:
     """The frames after one key picture up to and including the next, which its packet carries.
 
     `ticks`: for each frame, in order, its distance in time from the frame before in units of the time base.
     `samples` are in order of `offset`; the last may lie on the key picture itself. The interval that opens
     a stream or follows a scene cut has one frame, the key picture.
+    `texture` is that of the key picture that ends it, None when texture is off or nothing is raised.
     """
 
     ticks: tuple[int, ...]
     samples: tuple[Sample, ...] = ()
+    texture: Texture | None = None
 
     @property
     def length(self) -> int:

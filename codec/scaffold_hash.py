@@ -21,6 +21,8 @@ def scaffold_bytes(interval: Interval) -> bytes:
     """All integers of an interval, each array led by its shape, absent parts marked; 8 bytes little-endian each."""
     parts = [_numbers(np.asarray(interval.ticks, np.int64)), _count(len(interval.samples))]
     parts += [_sample(sample) for sample in interval.samples]
+    if interval.texture is not None:
+        parts += [_count(interval.texture.block_log2), _numbers(interval.texture.gains)]
     return b"".join(parts)
 
 

@@ -25,6 +25,7 @@ from gsvc.codec.scaffold import (
     Interval,
     Person,
     Sample,
+    Texture,
 )
 from gsvc.codec.syntax import Coder
 from gsvc.codec.timing import FrameClock
@@ -37,6 +38,7 @@ class Tools:
     segmentation: bool = True
     pose: bool = True
     flow: bool = True
+    texture: bool = True
 
 
 class Prediction:
@@ -47,10 +49,11 @@ class Prediction:
         self.labels: NDArray[np.uint8] | None = None
         self.people: tuple[Person, ...] = ()
         self.correction: Correction | None = None
+        self.texture: Texture | None = None
 
 
 def code_picture(coder: Coder, crf: int | None, eighths: int | None) -> tuple[int, int]:
-    """Quantiser (1-63) and size (1-8 eighths of the display size) of a group's key pictures."""
+    """Quantiser (1-70) and size (1-8 eighths of the display size) of a group's key pictures."""
     crf, eighths = coder.code("picture.crf", crf), coder.code("picture.eighths", eighths)
     if not (1 <= crf and 1 <= eighths):
         raise BitstreamError("a group's picture size or quantiser is zero: the stream is damaged")
@@ -67,6 +70,7 @@ def code_interval(
 ) -> Interval:
     """Code the frame times and the scaffold of an interval of `length` frames."""
     ticks = _code_ticks(coder, prediction.clock, length, interval)
+    texture = _code_texture(coder, prediction, geometry, interval) if tools.texture else None
     samples: list[Sample] = []
     while True:
         index = len(samples)
@@ -81,7 +85,7 @@ def code_interval(
         if not last < length - gap:
             raise LimitError("scaffold samples lie outside their interval or out of order")
         samples.append(_code_sample(coder, prediction, geometry, tools, length - gap, sample))
-    return Interval(ticks, tuple(samples))
+    return Interval(ticks, tuple(samples), texture)
 
 
 def _code_ticks(
@@ -109,6 +113,39 @@ def _steady_ticks(clock: FrameClock, length: int) -> tuple[int, ...]:
         ticks.append(clock.predict())
         clock.advance(ticks[-1])
     return tuple(ticks)
+
+
+def _code_texture(
+    coder: Coder, prediction: Prediction, geometry: Geometry, interval: Interval | None
+) -> Texture | None:
+    """Gains of a key picture; context: the gains left, above, and of the key picture before."""
+    value = None if interval is None else interval.texture
+    if not coder.code("texture.present", None if interval is None else int(value is not None)):
+        prediction.texture = None
+        return None
+    block_log2 = coder.code("texture.block", None if value is None else value.block_log2)
+    rows, columns = geometry.block_shape(block_log2)
+    if value is not None and value.gains.shape != (rows, columns):
+        raise ConfigError(f"texture gains of {value.gains.shape}: {(rows, columns)} are needed")
+    past = prediction.texture
+    if past is None or past.block_log2 != block_log2:
+        before = np.zeros((rows, columns), int).tolist()
+    else:
+        before = past.gains.tolist()
+    wanted = None if value is None else value.gains.tolist()
+    gains = np.zeros((rows + 1, columns + 1), int).tolist()
+    for row in range(rows):
+        for column in range(columns):
+            around = gains[row][column + 1] + gains[row + 1][column] + 2 * before[row][column]
+            target = None if wanted is None else wanted[row][column]
+            context = _GAIN_CONTEXTS[min(around, len(_GAIN_CONTEXTS) - 1)]
+            gains[row + 1][column + 1] = coder.code("texture.gain", target, context)
+    prediction.texture = Texture(block_log2, np.asarray(gains, np.uint8)[1:, 1:])
+    return prediction.texture
+
+
+_GAIN_CONTEXTS = (0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 5)
+"""Context of a gain by the sum of its neighbours, the one before counted twice."""
 
 
 def _code_sample(

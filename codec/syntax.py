@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gsvc.codec.entropy import EVEN, BitModel, RangeReader, RangeWriter, bit_cost
 from gsvc.codec.errors import ConfigError, LimitError
-from gsvc.codec.limits import MAX_PEOPLE, MAX_POINT, MAX_VECTOR
+from gsvc.codec.limits import MAX_GAIN, MAX_PEOPLE, MAX_POINT, MAX_VECTOR
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,13 @@ class Element:
 FLAG, UNSIGNED, SIGNED = "flag", "unsigned", "signed"
 
 ELEMENTS: dict[str, Element] = {
-    "picture.crf": Element("key pictures", UNSIGNED, 63),
+    "picture.crf": Element("key pictures", UNSIGNED, 70),
     "picture.eighths": Element("key pictures", UNSIGNED, 8),
     "timing.irregular": Element("timing", FLAG, 1),
     "timing.deviation": Element("timing", SIGNED, 1 << 30),
+    "texture.present": Element("texture", FLAG, 1),
+    "texture.block": Element("texture", UNSIGNED, 3),
+    "texture.gain": Element("texture", UNSIGNED, MAX_GAIN, contexts=6),
     "sample.more": Element("timing", FLAG, 1),
     "sample.gap": Element("timing", UNSIGNED, 2048),
     "labels.same": Element("segmentation", FLAG, 1),
@@ -57,7 +60,7 @@ ELEMENTS: dict[str, Element] = {
 }
 
 LAYERS = (
-    "header", "key pictures", "segmentation", "pose", "flow", "timing", "audio", "overhead",
+    "header", "key pictures", "segmentation", "pose", "flow", "texture", "timing", "audio", "overhead",
 )  # fmt: skip
 """Layers of the ledger; "overhead" is packet framing and the rounding of the entropy coder to bytes."""
 

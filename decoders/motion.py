@@ -4,7 +4,6 @@ The estimator is Dense Inverse Search (Kroeger et al., ECCV 2016) as OpenCV has 
 stream header, so that the encoder's corrections meet the estimate they were made for.
 """
 
-from dataclasses import dataclass
 from typing import TypeVar
 
 import cv2
@@ -17,33 +16,18 @@ _T = TypeVar("_T", bound=np.generic)
 Flow = NDArray[np.float32]
 """Optical flow, float32 (height, width, 2): x and y displacement in pixels."""
 
-DIS_MEDIUM = 1
-ESTIMATORS = {DIS_MEDIUM: cv2.DISOPTICAL_FLOW_PRESET_MEDIUM}
-"""Estimator id of the stream header -> preset."""
+DIS_BLENDED, DIS_NEARER = 1, 2
+ESTIMATORS = {
+    DIS_BLENDED: cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
+    DIS_NEARER: cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
+}
+"""Estimator id of the stream header -> preset; the id also says how both sides make a frame (see `rendering`)."""
 
 _CONSISTENT = 2.0
 """Forward-backward error, in pixels, at which trust has fallen to 1/e."""
 
 
-@dataclass(frozen=True)
-class KeyMotion:
-    """Motion both ways between key pictures A and B, with trust maps float32 (H, W) in (0, 1]."""
-
-    forward: Flow
-    backward: Flow
-    trust_a: NDArray[np.float32]
-    trust_b: NDArray[np.float32]
-
-
-def estimate_motion(a: Picture, b: Picture, estimator: int = DIS_MEDIUM) -> KeyMotion:
-    """Estimate motion from A to B and back, and where the two agree."""
-    gray_a, gray_b = gray(a), gray(b)
-    forward = dense_flow(gray_a, gray_b, estimator)
-    backward = dense_flow(gray_b, gray_a, estimator)
-    return KeyMotion(forward, backward, _trust(forward, backward), _trust(backward, forward))
-
-
-def dense_flow(a: Picture, b: Picture, estimator: int = DIS_MEDIUM) -> Flow:
+def dense_flow(a: Picture, b: Picture, estimator: int = DIS_NEARER) -> Flow:
     """Optical flow from gray picture `a` to `b` (uint8, equal shapes)."""
     height, width = a.shape
     # DIS needs a coarsest level of at least one patch; smaller pictures are padded by repetition.
@@ -71,7 +55,8 @@ def warp(image: NDArray[_T], positions: Flow, interpolation: int = cv2.INTER_LIN
     return np.asarray(moved, image.dtype)
 
 
-def _trust(there: Flow, back: Flow) -> NDArray[np.float32]:
+def trust(there: Flow, back: Flow) -> NDArray[np.float32]:
+    """Where motion there and back agree, float32 (H, W) in (0, 1]."""
     positions = pixel_grid(*there.shape[:2]) + there
     error = there + warp(back, positions)
     return np.asarray(np.exp(-np.sqrt((error * error).sum(-1)) / _CONSISTENT), np.float32)

@@ -41,7 +41,7 @@ CROP = 144
 CHANNELS = 16
 """uint8: blend, left, right, frame (RGB each), trust of left and right * 255, label, pose * 255."""
 
-SPACINGS = (4, 6, 8, 12, 16, 24)
+SPACINGS = (6, 8, 12, 16, 24, 32, 40)
 _COLOR = Color(matrix=1)
 _REPEATED = 0.35  # mean difference of gray levels under which a frame repeats the one before
 _CUT = 32.0  # ... over which the scene was cut
@@ -66,7 +66,7 @@ class Plan:
 def random_plan(rng: Generator) -> Plan:
     spacing = int(rng.choice(SPACINGS))
     keys = {4: 5, 6: 4, 8: 4}.get(spacing, 3)
-    return Plan(spacing, keys, int(rng.integers(36, 64)), bool(rng.random() < 0.35))
+    return Plan(spacing, keys, int(rng.integers(44, 64)), bool(rng.random() < 0.35))
 
 
 class Extractors:

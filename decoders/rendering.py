@@ -6,6 +6,7 @@ the encoder renders with the same code to see what its bits are worth.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import cv2
 import numpy as np
@@ -14,7 +15,16 @@ from numpy.typing import NDArray
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold import LEFT, RIGHT, Correction, Geometry, Interval, Sample
 from gsvc.decoders.limbs import limb_motion, pose_heat
-from gsvc.decoders.motion import DIS_MEDIUM, Flow, estimate_motion, pixel_grid, warp
+from gsvc.decoders.motion import (
+    DIS_BLENDED,
+    DIS_NEARER,
+    Flow,
+    dense_flow,
+    gray,
+    pixel_grid,
+    trust,
+    warp,
+)
 
 FloatImage = NDArray[np.float32]
 
@@ -51,7 +61,7 @@ class IntervalRenderer:
         interval: Interval,
         before: Sample | None,
         quantizer: float,
-        estimator: int = DIS_MEDIUM,
+        estimator: int = DIS_NEARER,
     ) -> None:
         """`before` is the last sample of the interval before (pose and segmentation at the left key picture)."""
         self._left, self._right = left, right
@@ -59,7 +69,8 @@ class IntervalRenderer:
         self._length = interval.length
         self._geometry = Geometry(left.shape[1], left.shape[0])
         self._grid = pixel_grid(*left.shape[:2])
-        self._motion = estimate_motion(left, right, estimator)
+        self._estimator = estimator
+        self._blends = estimator == DIS_BLENDED
         self.set_samples(before, interval.samples)
 
     def set_samples(self, before: Sample | None, samples: tuple[Sample, ...]) -> None:
@@ -68,16 +79,47 @@ class IntervalRenderer:
         self._samples = samples
         self._fields: dict[int, tuple[Flow, FloatImage]] = {}
 
+    @cached_property
+    def _backward(self) -> Flow:
+        """Motion from the right key picture to the left one; estimated when a frame first needs it."""
+        return dense_flow(gray(self._right), gray(self._left), self._estimator)
+
+    @cached_property
+    def _forward(self) -> Flow:
+        """Motion from the left key picture to the right one."""
+        return dense_flow(gray(self._left), gray(self._right), self._estimator)
+
+    @cached_property
+    def _trust(self) -> tuple[FloatImage, FloatImage]:
+        """Where the two estimates agree, seen from the left and from the right key picture."""
+        return trust(self._forward, self._backward), trust(self._backward, self._forward)
+
+    def picture(self, offset: int) -> Picture:
+        """`render(offset).picture` alone: half of the work, since most frames are drawn from one side."""
+        vectors, side = self._correction_at(offset)
+        if self._blends or (side is not None and side.any()):
+            return self.render(offset).picture
+        positions = self._grid + self._towards(offset, left=self.is_left_nearer(offset))
+        if vectors is not None:
+            positions += vectors
+        picture = self._left if self.is_left_nearer(offset) else self._right
+        return warp(picture, positions, cv2.INTER_CUBIC)
+
     def render(self, offset: int) -> Rendering:
         """Render the frame `offset` frames after the left key picture, 0 < offset < length."""
         time = offset / self._length
         to_left, to_right = self.motion_at(offset)
         _, side = self._correction_at(offset)
         from_left, from_right = self._grid + to_left, self._grid + to_right
-        left, right = warp(self._left, from_left), warp(self._right, from_right)
-        trust_left = (warp(self._motion.trust_a, from_left) + _FLOOR) * (1 - time)
-        trust_right = (warp(self._motion.trust_b, from_right) + _FLOOR) * time
-        weight = np.asarray(trust_left / (trust_left + trust_right), np.float32)
+        lookup = cv2.INTER_LINEAR if self._blends else cv2.INTER_CUBIC
+        left, right = warp(self._left, from_left, lookup), warp(self._right, from_right, lookup)
+        trust_left = (warp(self._trust[0], from_left) + _FLOOR) * (1 - time)
+        trust_right = (warp(self._trust[1], from_right) + _FLOOR) * time
+        if self._blends:
+            weight = np.asarray(trust_left / (trust_left + trust_right), np.float32)
+        else:
+            # Two pictures laid over each other blur: the nearer one alone is closer to the eye.
+            weight = np.full(trust_left.shape, self.is_left_nearer(offset), np.float32)
         if side is not None:
             weight = np.clip(weight + side, 0, 1)
         return Rendering(
@@ -91,24 +133,33 @@ class IntervalRenderer:
             quantizer=self._quantizer,
         )
 
+    def is_left_nearer(self, offset: int) -> bool:
+        """Whether a frame is drawn from the left key picture, where the scaffold does not say otherwise."""
+        return 2 * offset <= self._length
+
     def motion_at(self, offset: int) -> tuple[Flow, Flow]:
         """Motion assumed at a frame towards the left and the right key picture, in pixels."""
-        time = offset / self._length
-        to_left, to_right = time * self._motion.backward, (1 - time) * self._motion.forward
+        to_left, to_right = self._towards(offset, left=True), self._towards(offset, left=False)
         vectors, _ = self._correction_at(offset)
         if vectors is None:
             return to_left, to_right
         return to_left + vectors, to_right + vectors
 
-    def render_with(self, sample: Sample, correction: Correction) -> Rendering:
-        """Render the frame of `sample` as if it had `correction`; for the encoder's trials."""
+    def _towards(self, offset: int, *, left: bool) -> Flow:
+        """The decoder's own estimate at a frame towards one key picture: linear in time."""
+        if left:
+            return np.float32(offset / self._length) * self._backward
+        return np.float32(1 - offset / self._length) * self._forward
+
+    def picture_with(self, sample: Sample, correction: Correction) -> Picture:
+        """The frame of `sample` as if it had `correction`; for the encoder's trials."""
         kept = self._before, self._samples
         trial = replace(sample, correction=correction)
         others = [s for s in self._samples if s.offset != sample.offset]
         self.set_samples(self._before, tuple(sorted([*others, trial], key=lambda s: s.offset)))
-        rendering = self.render(sample.offset)
+        picture = self.picture(sample.offset)
         self.set_samples(*kept)
-        return rendering
+        return picture
 
     def _correction_at(self, offset: int) -> tuple[Flow | None, FloatImage | None]:
         """Interpolate the anchors' dense fields at `offset`: vectors in pixels, side -1 (right) to 1 (left)."""

@@ -1,9 +1,9 @@
 """Flow: corrections to the decoder's own motion estimate, kept only where they pay for their bits.
 
 At an anchor the encoder knows the true motion towards both key pictures (from the source frames) and the
-motion the decoder will assume. A block of the difference is a candidate in three forms: bend both motions,
-or draw from the left or the right key picture alone. Each is rendered and the form with the least D + lambda R
-wins; D is the squared error of smoothed luma, since fine texture is the refiner's business.
+motion the decoder will assume. A block of the difference is a candidate in two forms: move what is drawn from
+the nearer key picture, or draw from the farther one. Each is rendered and the form with the least D + lambda R
+wins; see `distortion.py` for D.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold import BOTH, LEFT, MAX_LABEL, RIGHT, Correction, Geometry, Sample
 from gsvc.decoders.motion import Flow, dense_flow, gray
 from gsvc.decoders.rendering import IntervalRenderer
+from gsvc.encoders.distortion import Texture
 
-_FORMS = (BOTH, LEFT, RIGHT)
 _LONGEST = 127
 
 
@@ -25,13 +25,6 @@ def true_motion(frame: Picture, left: Picture, right: Picture) -> tuple[Flow, Fl
     """Flow from a source frame to the source frames at both key pictures."""
     luma = gray(frame)
     return dense_flow(luma, gray(left)), dense_flow(luma, gray(right))
-
-
-def distortion(rendered: Picture, source: Picture) -> NDArray[np.float32]:
-    """Squared error of smoothed luma at every pixel, float32 (H, W)."""
-    error = gray(rendered).astype(np.float32) - gray(source)
-    smooth = cv2.GaussianBlur(error, (0, 0), 1.0)
-    return np.asarray(smooth * smooth, np.float32)
 
 
 def layer_vectors(
@@ -49,7 +42,7 @@ def layer_vectors(
 def propose_correction(
     renderer: IntervalRenderer,
     sample: Sample,
-    source: Picture,
+    source: Texture,
     missing: tuple[Flow, Flow],
     geometry: Geometry,
     block_log2: int,
@@ -58,23 +51,24 @@ def propose_correction(
     """The correction of `sample` that pays best, or None.
 
     `missing` is true minus assumed motion towards the left and the right key picture, in pixels;
-    `price` is what one bit must save of the summed squared error at this frame.
+    `price` is what one bit must save of the summed distortion at this frame.
     """
     shape = geometry.block_shape(block_log2)
-    forms = [
-        _median_blocks(field, block_log2, geometry)
-        for field in ((missing[0] + missing[1]) / np.float32(2), *missing)
-    ]
+    near, far = (0, 1) if renderer.is_left_nearer(sample.offset) else (1, 0)
+    forms = (
+        (BOTH, _median_blocks(missing[near], block_log2, geometry)),
+        ((LEFT, RIGHT)[far], _median_blocks(missing[far], block_log2, geometry)),
+    )
     zero = Correction(block_log2, np.zeros(shape, np.uint8), np.zeros((*shape, 2), np.int16))
 
     def errors(correction: Correction) -> NDArray[np.float32]:
-        rendered = renderer.render_with(sample, correction).picture
-        return _block_sum(distortion(rendered, source), block_log2, geometry)
+        rendered = renderer.picture_with(sample, correction)
+        return _block_sum(source.distortion(rendered), block_log2, geometry)
 
     unchanged = errors(zero)
     best = unchanged.copy()
     sides, vectors = zero.sides.copy(), zero.vectors.copy()
-    for side, field in zip(_FORMS, forms, strict=True):
+    for side, field in forms:
         candidate = Correction(block_log2, np.full(shape, side, np.uint8), field)
         cost = errors(candidate) + price * _bits(candidate)
         wins = cost < best

@@ -1,65 +1,95 @@
-"""Rate: the quality and size of each group's key pictures that bring the stream near a target."""
+"""Rate: what a group may spend, and the quality and size of key pictures that come to it."""
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from gsvc.codec.levels import Level
 from gsvc.codec.scaffold import Geometry
-from gsvc.encoders.pictures import can_code
+from gsvc.encoders.pictures import MAX_CRF, can_code
+from gsvc.encoders.search import Plan
 
-_MOST_CRF = 63
-_LEAST_CRF = 20
-_HALF = 4  # eighths
-_SCAFFOLD_SHARE = 0.15  # of the rate, until the first group has told
+_LEAST_CRF = 10.0
+_SMALLEST = 4  # eighths
+_SLOPE = 0.055  # by how much the logarithm of the bits falls with one crf
+_CLOSE = 0.01
+_ROUNDS = 6
 
-Encode = Callable[[int, int], Sequence[bytes]]
+Code = Callable[[Plan], Sequence[bytes]]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """`bits` that a group may take, framing included; `exact`: it should take them all, not only at most."""
+
+    bits: float
+    exact: bool
 
 
 class RateControl:
-    """Chooses crf and size group by group; what a group over- or underspends, later ones make up for."""
+    """Hands out budgets; what a group over- or underspends, later ones make up for."""
 
-    def __init__(self, level: Level, target_bpp: float | None, geometry: Geometry) -> None:
-        self._level = level
-        self._pixels = geometry.width * geometry.height
-        self._smallest = _HALF if can_code(geometry.coded_size(_HALF)) else 8
-        self._target = target_bpp
-        self._debt = 0.0
-        self._budget = 0.0
-        self._pictures = 0
-        self._share = _SCAFFOLD_SHARE
+    def __init__(self, bpp: float, pixels: int, *, exact: bool, header_bits: int) -> None:
+        """`bpp`: bits per pixel over the stream; `pixels` of a frame; `header_bits` are spent already."""
+        self._rate = bpp * pixels
+        self._exact = exact
+        self._debt = float(header_bits)
 
-    def encode(self, frames: int, encode: Encode) -> tuple[int, int, Sequence[bytes]]:
-        """Code a group of `frames` frames; `encode(crf, eighths)` gives its temporal units.
+    def budget(self, frames: int) -> Budget:
+        """What `frames` frames may take."""
+        share = self._rate * frames
+        # A level's limit is no target: what an easy group leaves is not for later ones to waste.
+        debt = self._debt if self._exact else max(self._debt, -0.5 * share)
+        return Budget(max(0.3 * share, share - debt), self._exact)
 
-        Returns crf, eighths and the units. Without a target these are the level's.
-        """
-        crf, eighths = self._level.crf, max(self._level.eighths, self._smallest)
-        if self._target is None:
-            return crf, eighths, encode(crf, eighths)
-        self._budget = self._target * self._pixels * frames / 8
-        goal = max(0.3 * self._budget, self._budget - self._debt) * (1 - self._share)
-        units = encode(_MOST_CRF, eighths)
-        if _size(units) > goal and eighths > self._smallest:
-            eighths = self._smallest
-            units = encode(_MOST_CRF, eighths)
-        crf = _MOST_CRF
-        # Size falls with crf: bisect, and keep the trial nearest to the goal.
-        low, high = _LEAST_CRF, _MOST_CRF
-        too_large = _size(units) > goal
-        while high - low > 1 and not too_large:
-            middle = (low + high) // 2
-            trial = encode(middle, eighths)
-            if abs(_size(trial) - goal) < abs(_size(units) - goal):
-                crf, units = middle, trial
-            low, high = (middle, high) if _size(trial) > goal else (low, middle)
-        self._pictures = _size(units)
-        return crf, eighths, units
-
-    def spent(self, size: int) -> None:
-        """Tell what the group took in all, in bytes."""
-        if self._target is not None:
-            self._debt += size - self._budget
-            self._share = 0.5 * self._share + 0.5 * (1 - self._pictures / max(1, size))
+    def spent(self, bits: int, frames: int) -> None:
+        """Tell what a group took in all."""
+        self._debt += bits - self._rate * frames
 
 
-def _size(units: Sequence[bytes]) -> int:
-    return sum(map(len, units))
+def fit_pictures(
+    plan: Plan, goal: float, code: Code, *, exact: bool, geometry: Geometry
+) -> tuple[Plan, Sequence[bytes]]:
+    """Code the key pictures of `plan` so that they take `goal` bits, or at most so many.
+
+    The quantiser is moved first, then the size. If even the smallest are too large, those are returned.
+    """
+    units = code(plan)
+    if not exact and _bits(units) <= goal:
+        return plan, units
+    low, high = _LEAST_CRF, float(MAX_CRF)  # too many bits at and below, few enough at and above
+    best = plan, units
+    for _ in range(_ROUNDS):
+        miss = math.log(_bits(units) / max(goal, 1.0))
+        if abs(miss) < _CLOSE or (not exact and -4 * _CLOSE < miss <= 0):
+            break
+        if miss > 0 and plan.crf >= MAX_CRF:
+            smaller = plan.eighths - 2
+            if smaller < _SMALLEST or not can_code(geometry.coded_size(smaller)):
+                break
+            plan, low, high = replace(plan, eighths=smaller, crf=64.0), _LEAST_CRF, float(MAX_CRF)
+        else:
+            low, high = (plan.crf, high) if miss > 0 else (low, plan.crf)
+            crf = min(max(plan.crf + miss / _SLOPE, low), high)
+            if not low < crf < high and high < MAX_CRF:
+                crf = (low + high) / 2
+            crf = round(4 * crf) / 4
+            if crf == plan.crf or (crf in (low, high) and high - low <= 0.25):
+                break
+            plan = replace(plan, crf=crf)
+        units = code(plan)
+        if _better(_bits(units), _bits(best[1]), goal, exact):
+            best = plan, units
+    return best
+
+
+def _better(bits: int, than: int, goal: float, exact: bool) -> bool:
+    if exact:
+        return abs(math.log(bits / goal)) < abs(math.log(than / goal)) if goal > 0 else bits < than
+    return (bits <= goal, bits if bits <= goal else -bits) > (
+        than <= goal,
+        than if than <= goal else -than,
+    )
+
+
+def _bits(units: Sequence[bytes]) -> int:
+    return 8 * sum(map(len, units))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,8 @@ from gsvc.codec.scaffold import MAX_LABEL, PERSON, Geometry, Interval, Person, S
 from gsvc.codec.scaffold_syntax import Tools
 from gsvc.decoders.motion import Flow
 from gsvc.decoders.rendering import IntervalRenderer
-from gsvc.encoders.flow import distortion, layer_vectors, propose_correction, true_motion
+from gsvc.encoders.distortion import Texture
+from gsvc.encoders.flow import layer_vectors, propose_correction, true_motion
 from gsvc.encoders.pose import PoseTracker
 from gsvc.encoders.segmentation import Segmenter
 
@@ -20,34 +22,34 @@ _SHORTEST = 3
 """Frames of an interval below which nothing between the key pictures is sampled."""
 _LONG = 8
 """Frames of an interval from which three anchors are tried."""
+_FADE = 2.0
+"""A correction fades towards its neighbours: half of what it gains at the anchor is gained on average."""
+_LEAST_BITS = 12.0
+"""What the cheapest correction costs."""
 _LAYER_BITS = 10.0
 _LIMB_BITS = 2.0
 _EDGE_BITS = 1.5
 """Rough price of a cell whose left or upper neighbour has another label."""
 
 
-def bit_price(crf: int) -> float:
-    """Lambda: squared error of smoothed luma that one bit must save, at a key-picture quality.
-
-    Grows as the square of the quantiser step, which doubles about every 12 crf. The factor is from development
-    clips: ten times less spends 10 % more on flow for no ST-LPIPS, ten times more loses its gain.
-    """
-    return float(3000 * 2 ** ((crf - 50) / 6))
-
-
 class ScaffoldExtractor:
     """Turns source frames into samples. Raises MissingModelError at once when a tool's model is not here."""
 
-    def __init__(self, level: Level, tools: Tools, geometry: Geometry) -> None:
+    def __init__(
+        self, level: Level, tools: Tools, geometry: Geometry, anchors: int, semantics: bool
+    ) -> None:
+        """`anchors`: at most so many an interval; `semantics`: send people whether they pay or not."""
         self._level = level
+        self._anchors = anchors
+        self._semantics = semantics
         self._geometry = geometry
         self._tools = tools
         self._pose = PoseTracker() if tools.pose else None
         self._segmenter = Segmenter() if tools.segmentation else None
         self._labels: NDArray[np.uint8] | None = None
 
-    def begin_scene(self, picture: Picture) -> Sample:
-        """The sample of the first key picture of a scene."""
+    def begin_scene(self, picture: Picture) -> tuple[Sample, ...]:
+        """The sample of the first key picture of a scene, if it says something."""
         self._labels = None
         if self._pose:
             self._pose.forget()
@@ -55,7 +57,8 @@ class ScaffoldExtractor:
             self._segmenter.forget()
         people = self._people(picture)
         labels = self._segment(picture, people, None)
-        return Sample(offset=1, labels=labels, layers=self._no_layers(), people=people)
+        sample = Sample(offset=1, labels=labels, layers=self._no_layers(), people=people)
+        return (sample,) if _says_something(sample) else ()
 
     def extract(
         self,
@@ -63,9 +66,10 @@ class ScaffoldExtractor:
         left: Picture,
         right: Picture,
         before: Sample | None,
-        crf: int,
+        crf: float,
+        price: float,
     ) -> tuple[Sample, ...]:
-        """Samples of one interval.
+        """Samples of one interval; `price`: the distortion, summed over pixels and frames, a bit must save.
 
         `sources`: the source frames from the left key picture to the right one, both included; `left` and
         `right`: the key pictures as decoded; `before`: the sample at the left key picture, if there is one.
@@ -76,16 +80,18 @@ class ScaffoldExtractor:
             (s for s in samples if s.offset < length), key=lambda s: abs(s.offset - length // 2)
         )
         if anchors:
-            renderer = IntervalRenderer(left, right, Interval((1,) * length), before, crf / 63)
-            # An anchor's correction fades towards its neighbours: it improves this many frames' worth.
+            renderer = IntervalRenderer(left, right, Interval((1,) * length), before, min(1.0, crf / 63))
+            floor = _floor(sources, left, right)
             reach = length / (len(anchors) + 1)
-            price = bit_price(crf) / reach
-            samples = self._settle_labels(
-                _Trial(renderer, before, samples, anchors[0], sources, price), anchors[0], samples
-            )
+            price = _FADE * price / reach
+            if self._segmenter is not None:
+                trial = _Trial(renderer, before, samples, anchors[0], sources, price)
+                samples = self._settle_labels(trial, anchors[0], samples)
             for offset in [anchor.offset for anchor in anchors]:
                 anchor = next(s for s in samples if s.offset == offset)
                 trial = _Trial(renderer, before, samples, anchor, sources, price)
+                if trial.error(anchor) - floor < price * _LEAST_BITS:
+                    continue  # Nothing to be won here that would pay for even one block.
                 better = self._correct(trial, anchor)
                 samples = tuple(better if s is anchor else s for s in samples)
         return tuple(s for s in samples if _says_something(s))
@@ -121,7 +127,7 @@ class ScaffoldExtractor:
         people = self._people(sources[middle])
         labels = self._labels_amid(sources, middle, people)
         offsets = [middle]
-        if self._level.anchors >= 3 and length >= _LONG:
+        if self._anchors >= 3 and length >= _LONG:
             offsets = [middle // 2, middle, (middle + length) // 2]
         # The outer anchors repeat the middle's people and labels: the coder then has nothing to say of them.
         anchors = [Sample(k, labels, self._no_layers(), people) for k in offsets]
@@ -139,7 +145,7 @@ class ScaffoldExtractor:
                 chosen = anchor.layers.copy()
                 chosen[label] = layers[label]
                 anchor = trial.better(anchor, replace(anchor, layers=chosen), _LAYER_BITS)
-        if self._tools.flow and self._level.block_log2 is not None:
+        if self._tools.flow:
             correction = propose_correction(
                 trial.show(anchor),
                 anchor,
@@ -187,9 +193,13 @@ class _Trial:
     ) -> None:
         self._renderer, self._before = renderer, before
         self._others = tuple(s for s in samples if s is not anchor)
-        self._truth = true_motion(sources[anchor.offset], sources[0], sources[-1])
-        self.source = sources[anchor.offset]
+        self._pictures = sources[anchor.offset], sources[0], sources[-1]
+        self.source = Texture(sources[anchor.offset])
         self.price = price
+
+    @cached_property
+    def _truth(self) -> tuple[Flow, Flow]:
+        return true_motion(*self._pictures)
 
     def show(self, sample: Sample) -> IntervalRenderer:
         """The renderer, with `sample` among the others."""
@@ -209,12 +219,19 @@ class _Trial:
 
     def better(self, sample: Sample, other: Sample, bits: float) -> Sample:
         """`other` if it saves more than `bits` are worth, else `sample`."""
-        gain = self._error(sample) - self._error(other)
+        gain = self.error(sample) - self.error(other)
         return other if gain > self.price * bits else sample
 
-    def _error(self, sample: Sample) -> float:
-        rendered = self.show(sample).render(sample.offset).picture
-        return float(distortion(rendered, self.source).sum())
+    def error(self, sample: Sample) -> float:
+        """Distortion of the anchor's frame under `sample`, summed over pixels."""
+        rendered = self.show(sample).picture(sample.offset)
+        return float(self.source.distortion(rendered).sum())
+
+
+def _floor(sources: Sequence[Picture], left: Picture, right: Picture) -> float:
+    """The least distortion a frame between can have, about: the better key picture's own."""
+    ends = (sources[0], left), (sources[-1], right)
+    return min(float(Texture(source).distortion(shown).sum()) for source, shown in ends)
 
 
 def _edges(labels: NDArray[np.uint8]) -> int:

@@ -20,33 +20,28 @@ from gsvc.codec.scaffold_syntax import Tools
 from gsvc.codec.stream_info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.decoders.refiner import model_id
+from gsvc.encoders.effort import DEFAULT_PRESET
 from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, require_frames
 from gsvc.eval.codecs.conventional import BT709
 from gsvc.eval.codecs.options import Option, all_of
 from gsvc.eval.codecs.refiner_cost import refiner_cost
 
-PRESET = 4
-NO_TOOLS = "none"
-ALL_TOOLS = "segmentation-pose-flow"
-TOOL_SETS = {
-    NO_TOOLS: Tools(segmentation=False, pose=False, flow=False),
-    "segmentation": Tools(pose=False, flow=False),
-    "segmentation-pose": Tools(flow=False),
-    "segmentation-flow": Tools(pose=False),
-    "pose": Tools(segmentation=False, flow=False),
-    "pose-flow": Tools(segmentation=False),
-    "flow": Tools(segmentation=False, pose=False),
-    ALL_TOOLS: Tools(),
+NO_TOOLS, DEFAULT_TOOLS = "none", "default"
+_LAYERS = ("segmentation", "pose", "flow", "texture")
+ALL_TOOLS = "-".join(_LAYERS)
+TOOL_SETS = {DEFAULT_TOOLS: None} | {
+    "-".join(name for name, is_on in zip(_LAYERS, on, strict=True) if is_on) or NO_TOOLS: Tools(*on)
+    for on in product((False, True), repeat=len(_LAYERS))
 }
-"""Values of the setting `tools` -> the scaffold layers that are on."""
+"""Values of the setting `tools` -> the scaffold layers that are on; None leaves them to the preset."""
 
 _PICTURES = (PacketType.INTRA, PacketType.INTER)
 _LIBRARIES = ("av", "numpy", "opencv-python-headless", "torch", "ai-edge-litert")
 
 
 class Gsvc:
-    """Settings: `level` 0-3 or `bpp` (bits a pixel to come near to), `tools` (a key of `TOOL_SETS`), `preset`
-    (of the key pictures' encoder), `seed` (in the stream). Ways: `steps` of the refiner, and `seed` in place
+    """Settings: `level` 0-3 or `bpp` (bits a pixel to come near to), `tools` (a key of `TOOL_SETS`), `preset`,
+    `seed` (in the stream). Ways: `steps` of the refiner, and `seed` in place
     of the stream's where several were asked for.
 
     The constructor takes one value or several of each: `level` or `bpp`, `tools`, `preset`, `steps`; `seed`
@@ -60,8 +55,8 @@ class Gsvc:
         self,
         level: Option | None = None,
         bpp: Option | None = None,
-        tools: Option = ALL_TOOLS,
-        preset: Option = PRESET,
+        tools: Option = DEFAULT_TOOLS,
+        preset: Option = DEFAULT_PRESET,
         steps: Option = (0, 1, 4),
         seed: Option = 0,
     ) -> None:
@@ -72,7 +67,7 @@ class Gsvc:
             rates: list[Settings] = [{"level": one} for one in levels]
         else:
             rates = [{"bpp": one} for one in all_of("bpp", bpp, float)]
-        sets = product(rates, all_of("preset", preset, int), all_of("tools", tools, str))
+        sets = product(rates, all_of("preset", preset, str), all_of("tools", tools, str))
         self._points = [{**rate, "tools": t, "preset": p, "seed": 0} for rate, p, t in sets]
         self._ways = _ways(all_of("steps", steps, int), all_of("seed", seed, int))
         for point in self._points:
@@ -141,7 +136,7 @@ class GsvcLayers(Gsvc):
         self,
         level: Option = (1, 3),
         tools: Option = (NO_TOOLS, "segmentation", "segmentation-pose", ALL_TOOLS),
-        preset: Option = PRESET,
+        preset: Option = DEFAULT_PRESET,
         steps: Option = (0, 1, 2, 4, 8),
         seed: Option = 0,
     ) -> None:
@@ -183,14 +178,19 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
     if tools not in TOOL_SETS:
         raise ConfigError(f"tools {tools!r}: choose one of {', '.join(TOOL_SETS)}")
     try:
-        whole = {name: int(values.pop(name)) for name in ("preset", "seed")}
+        preset, seed = str(values.pop("preset")), int(values.pop("seed"))
         level = int(values.pop("level")) if "level" in values else None
         bpp = float(values.pop("bpp")) if "bpp" in values else None
     except (KeyError, ValueError) as error:
-        raise ConfigError(f"gsvc needs a whole number as preset and seed: {error}") from error
+        raise ConfigError(f"gsvc needs a preset and a whole number as seed: {error}") from error
     _refuse(values, "setting")
     return EncoderSettings(
-        level=level, bpp=bpp, tools=TOOL_SETS[str(tools)], model_id=model_id("compact"), **whole
+        level=level,
+        bpp=bpp,
+        tools=TOOL_SETS[str(tools)],
+        preset=preset,
+        seed=seed,
+        model_id=model_id("compact"),
     )
 
 
