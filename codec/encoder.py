@@ -1,4 +1,7 @@
-"""`Encoder`: push frames, get packets. One group of pictures is held back, at most `GROUP_SECONDS` long."""
+"""`Encoder`: push frames, get packets.
+
+One group of pictures is held back, at most `GROUP_SECONDS` long; with low delay only what lies between key pictures.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,17 +13,16 @@ from gsvc.codec.header import HEADER_BYTES, Header, storable_format
 from gsvc.codec.levels import GROUP_SECONDS, LEVELS, USUAL_FRAME_RATE
 from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.packet import Packet, PacketType
-from gsvc.codec.payload import join_payload
 from gsvc.codec.scaffold import Geometry
-from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
-from gsvc.codec.syntax import Writer
+from gsvc.codec.scaffold_syntax import Tools
 from gsvc.codec.timing import nominal_time
 from gsvc.codec.varint import varint
 from gsvc.encoders.cuts import CutDetector
 from gsvc.encoders.effort import DEFAULT_PRESET, PRESETS
-from gsvc.encoders.group import CodedGroup, GroupEncoder, Scene
+from gsvc.encoders.group import CodedPicture, GroupEncoder, Scene
+from gsvc.encoders.low_delay import LowDelayEncoder
 from gsvc.encoders.pictures import can_code
-from gsvc.encoders.rate import RateControl
+from gsvc.encoders.rate import RateControl, WindowCap
 
 
 @dataclass(frozen=True)
@@ -28,28 +30,40 @@ class EncoderSettings:
     """How to encode.
 
     `level` 0-3, or None to let the rate choose (1 without a rate); `bpp` (bits per pixel of a frame) or
-    `bitrate` (bit/s): the rate to meet, headers included, audio not, at most one of them; `preset`: "fast",
-    "medium" or "slow"; `semantics`: send segmentation and pose even where they do not pay; `tools`: scaffold
+    `bitrate` (bit/s): the rate to meet, headers included, audio not; `quality`: the ST-LPIPS AlexNet of the
+    rendering to come near to; at most one of the three. `max_bitrate`: bits that no second may exceed, headers
+    included. `preset`: "fast", "medium" or "slow"; `semantics`: send segmentation and pose even where they do not pay; `tools`: scaffold
     layers, None for texture and flow, and at preset slow or with `semantics` segmentation and pose too;
+    `low_delay`: no look-ahead, a frame waits for the next key picture only, at the price of more bits;
     `seed` 0-65535 and `model_id` (4 bytes) for the decoder's refiner.
     """
 
     level: int | None = None
     bpp: float | None = None
     bitrate: float | None = None
+    quality: float | None = None
+    max_bitrate: float | None = None
     tools: Tools | None = None
     preset: str = DEFAULT_PRESET
     semantics: bool = False
+    low_delay: bool = False
     seed: int = 0
     model_id: bytes = bytes(4)
 
     def __post_init__(self) -> None:
         if self.level is not None and not 0 <= self.level < len(LEVELS):
             raise ConfigError(f"level {self.level}: choose 0, 1, 2 or 3")
-        if self.bpp is not None and self.bitrate is not None:
-            raise ConfigError("give a rate in bits per pixel or in bits per second, not both")
-        if any(rate is not None and not 0 < rate < inf for rate in (self.bpp, self.bitrate)):
+        if sum(goal is not None for goal in (self.bpp, self.bitrate, self.quality)) > 1:
+            raise ConfigError("give bits per pixel, bits per second or a quality, only one of them")
+        rates = self.bpp, self.bitrate, self.max_bitrate
+        if any(rate is not None and not 0 < rate < inf for rate in rates):
             raise ConfigError("the rate must be a positive number")
+        if self.quality is not None and not 0 < self.quality < 1:
+            raise ConfigError("quality is a distance: choose one between 0.02 (good) and 0.4 (bad)")
+        if self.low_delay and (self.quality is not None or self.max_bitrate is not None):
+            raise ConfigError(
+                "a quality or a cap needs look-ahead: leave low delay out, or give a bitrate"
+            )
         if self.preset not in PRESETS:
             raise ConfigError(f"preset {self.preset!r}: choose one of {', '.join(PRESETS)}")
 
@@ -76,8 +90,8 @@ class EncoderSettings:
         return sum(target > most for most in (0.0015, 0.0045, 0.012))
 
 
-_END_BYTES = 7
-_FRAMING_BYTES = 7
+_FIXED_BITS = 8 * (HEADER_BYTES + 7)
+"""Header and END packet."""
 
 
 class Encoder:
@@ -111,10 +125,27 @@ class Encoder:
             self.header.frame_ticks,
             PRESETS[settings.preset],
             semantics=settings.semantics,
+            quality=settings.quality,
+            cap=None
+            if settings.max_bitrate is None
+            else WindowCap(settings.max_bitrate, _FIXED_BITS),
         )
+        self._low_delay = None
+        if settings.low_delay:
+            self._low_delay = LowDelayEncoder(
+                LEVELS[level],
+                tools,
+                video,
+                self.header.frame_ticks,
+                PRESETS[settings.preset],
+                self._rate,
+                semantics=settings.semantics,
+            )
         self._is_cut = CutDetector()
         self._group: list[Frame] = []
-        self._leading: list[Frame] = []  # frames after the last key picture that no packet has completed yet
+        self._leading: list[
+            Frame
+        ] = []  # frames after the last key picture that no packet has completed yet
         self._scene: Scene | None = None
         self._frames = 0
         self._clock = -nominal_time(1, self.header.frame_ticks)
@@ -125,8 +156,13 @@ class Encoder:
         expected = (self._geometry.height, self._geometry.width, 3)
         if frame.pixels.shape != expected or frame.pixels.dtype != "uint8":
             raise ConfigError(f"a frame of {frame.pixels.shape}: uint8 {expected} is needed")
+        is_cut = self._is_cut(frame.pixels)
+        if self._low_delay:
+            ticks = self._ticks([frame])[0]
+            self._clock = frame.pts
+            return self._packets_of(self._low_delay.push(frame.pixels, ticks, is_cut=is_cut))
         packets = []
-        if self._is_cut(frame.pixels) and self._group:
+        if is_cut and self._group:
             packets = self._encode_group(self._group, open_ended=False)
             self._group, self._scene = [], None
         self._group.append(frame)
@@ -137,7 +173,10 @@ class Encoder:
 
     def flush(self) -> list[Packet]:
         """Encode what is held back and end the stream."""
-        packets = self._encode_group(self._group, open_ended=False) if self._group else []
+        if self._low_delay:
+            packets = self._packets_of(self._low_delay.flush())
+        else:
+            packets = self._encode_group(self._group, open_ended=False) if self._group else []
         self._group = []
         end = Packet(PacketType.END, self._frames, varint(self._packets))
         return [*packets, end]
@@ -157,25 +196,18 @@ class Encoder:
             open_ended=open_ended,
             longest=DEFAULT_LIMITS.interval,
         )
-        packets = self._write_group(group)
-        sent = sum(interval.length for interval in group.intervals)
+        sent = sum(picture.frames for picture in group.pictures)
         self._scene, self._leading, self._clock = group.scene, unsent[sent:], unsent[sent - 1].pts
-        bits = 8 * sum(len(packet.payload) + _FRAMING_BYTES for packet in packets)
-        self._rate.spent(bits, len(unsent))
-        self._packets += len(packets)
-        return packets
+        self._rate.spent(sum(picture.bits for picture in group.pictures), len(unsent))
+        return self._packets_of(group.pictures)
 
-    def _write_group(self, group: CodedGroup) -> list[Packet]:
-        writer, prediction = Writer(), Prediction(self.header.frame_ticks)
-        code_picture(writer, round(group.plan.crf), group.plan.eighths)
+    def _packets_of(self, pictures: Sequence[CodedPicture]) -> list[Packet]:
         packets: list[Packet] = []
-        for interval, unit in zip(group.intervals, group.units, strict=True):
-            code_interval(
-                writer, prediction, self._geometry, self.header.tools, interval.length, interval
-            )
-            self._frames += interval.length
-            kind = PacketType.INTER if packets else PacketType.INTRA
-            packets.append(Packet(kind, self._frames, join_payload(writer.finish(), unit)))
+        for picture in pictures:
+            self._frames += picture.frames
+            kind = PacketType.INTRA if picture.is_intra else PacketType.INTER
+            packets.append(Packet(kind, self._frames, picture.payload))
+        self._packets += len(packets)
         return packets
 
     def _ticks(self, frames: Sequence[Frame]) -> tuple[int, ...]:
@@ -190,13 +222,15 @@ class Encoder:
 
 
 def _rate_control(settings: EncoderSettings, video: VideoFormat, level: int) -> RateControl:
+    if settings.quality is not None:
+        return RateControl(inf, 1, exact=False, header_bits=0)
     target, pixels = settings.target_bpp(video), video.width * video.height
     slow = min(2.0, max(1.0, USUAL_FRAME_RATE / float(video.frame_rate)))
     return RateControl(
         LEVELS[level].most_bpp * slow if target is None else target,
         pixels,
         exact=target is not None,
-        header_bits=8 * (HEADER_BYTES + _END_BYTES),
+        header_bits=_FIXED_BITS,
     )
 
 

@@ -162,7 +162,9 @@ class Header:
                 ),
             ),
             level=values["level"],
-            tools=Tools(*(bool(values[name]) for name in ("segmentation", "pose", "flow", "texture"))),
+            tools=Tools(
+                *(bool(values[name]) for name in ("segmentation", "pose", "flow", "texture"))
+            ),
             audio=bool(values["audio"]),
             motion_estimator=values["motion_estimator"],
             seed=values["seed"],

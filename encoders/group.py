@@ -3,25 +3,31 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 
+from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture, VideoFormat
 from gsvc.codec.levels import Level
+from gsvc.codec.payload import join_payload
 from gsvc.codec.scaffold import Geometry, Interval, Sample, Texture
 from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
-from gsvc.codec.syntax import Coder
+from gsvc.codec.syntax import Writer
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.texture import raise_texture
+from gsvc.encoders.distortion import distortion_of
 from gsvc.encoders.effort import Effort
 from gsvc.encoders.pictures import encode_pictures
-from gsvc.encoders.rate import Budget, fit_pictures
+from gsvc.encoders.rate import Budget, WindowCap, fit_pictures
 from gsvc.encoders.scaffold import ScaffoldExtractor
 from gsvc.encoders.search import GroupSearch, Plan
 from gsvc.encoders.texture import choose_gains
 
-_PACKET_BITS = 72
-"""What a packet's framing and the rounding of its entropy coder take, about."""
+FRAMING_BYTES = 8
+"""What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
+_FRAMING_BITS = 8 * (FRAMING_BYTES + 1)
 _PRICE_ROUNDS = 4
-_TEXTURE_PRICE = 3.0
+_QUALITY_ROUNDS = 6
+TEXTURE_PRICE = 3.0
 """A key picture's gain in texture reaches the frames drawn from it only in part."""
 
 
@@ -37,13 +43,25 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class CodedGroup:
-    """`plan`: what was chosen; `units`: an AV1 temporal unit a key picture; `intervals`: the scaffold up to each
-    of them; `scene`: for the next group."""
+class CodedPicture:
+    """What goes into a picture packet: the number of frames that it completes, its payload, and whether it
+    opens a group."""
 
-    plan: Plan
-    units: Sequence[bytes]
-    intervals: Sequence[Interval]
+    frames: int
+    payload: bytes
+    is_intra: bool
+
+    @property
+    def bits(self) -> int:
+        """Size of the packet, framing included."""
+        return 8 * (len(self.payload) + FRAMING_BYTES)
+
+
+@dataclass(frozen=True)
+class CodedGroup:
+    """The pictures of a group, the first one intra, and what the next group goes on from."""
+
+    pictures: Sequence[CodedPicture]
     scene: Scene
 
 
@@ -54,21 +72,28 @@ class GroupEncoder:
         self,
         level: Level,
         tools: Tools,
-        format: VideoFormat,
+        video: VideoFormat,
         frame_ticks: Fraction,
         effort: Effort,
         *,
-        semantics: bool,
+        semantics: bool = False,
+        quality: float | None = None,
+        cap: WindowCap | None = None,
     ) -> None:
-        """`frame_ticks`: as in the header; `semantics`: send people and regions whether they pay or not."""
-        self._level, self._tools, self._color = level, tools, format.color
-        self._geometry = geometry = Geometry(format.width, format.height)
-        self._frame_ticks = frame_ticks
+        """`frame_ticks`: as in the header; `semantics`: send people and regions whether they pay or not;
+        `quality`: ST-LPIPS to come to, in place of the level's price; `cap`: bits that any second may take."""
+        self._level, self._tools, self._color = level, tools, video.color
+        self._geometry = Geometry(video.width, video.height)
+        self._frame_ticks, self._tick = frame_ticks, float(video.time_base)
         self._effort = effort
-        self._extractor = ScaffoldExtractor(level, tools, geometry, effort.anchors, semantics)
+        self._extractor = ScaffoldExtractor(
+            level, tools, self._geometry, effort.anchors, semantics=semantics
+        )
+        self._quality, self._cap = quality, cap
         self._plan: Plan | None = None
         self._price = level.price
         self._scaffold_share = 0.1
+        self._clock = 0
 
     def encode(
         self,
@@ -84,6 +109,7 @@ class GroupEncoder:
 
         `ticks`: of every frame that is not sent yet, those of `scene.after` first; `open_ended`: the last
         picture opens the next group and is not sent; `longest`: most frames from one key picture to the next.
+        Raises ConfigError when the cap cannot be kept.
         """
         search = GroupSearch(
             pictures,
@@ -95,34 +121,58 @@ class GroupEncoder:
         self._plan = self._searched(search, budget)
         keys = self._plan.keys[:-1] if open_ended else self._plan.keys
         chosen = [pictures[k] for k in keys]
-        goal = (1 - self._scaffold_share) * budget.bits - _PACKET_BITS * len(keys)
+        goal = (1 - self._scaffold_share) * budget.bits - _FRAMING_BITS * len(keys)
         plan, units = self._fit(replace(self._plan, keys=keys), chosen, goal, budget)
-        shown, textures = self._raised(plan, units, chosen)
+        decoded = self._decode(plan, units)
+        textures = self._textures(plan, chosen, decoded)
+        shown = [raise_texture(p, t) for p, t in zip(decoded, textures, strict=True)]
         intervals = self._intervals(plan, pictures, ticks, scene, shown, textures)
-        rest = self._scaffold_bits(plan, intervals) + _PACKET_BITS * len(keys)
+        first = plan
+        rest = sum(c.bits for c in self._written(plan, [b""] * len(keys), intervals))
         self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget.bits))
-        coded = plan
-        plan, units = self._fit(plan, chosen, budget.bits - rest, budget)
-        if plan != coded:
-            decoded = self._decode(plan, units)
-            shown = [raise_texture(p, t) for p, t in zip(decoded, textures, strict=True)]
-        after = pictures[keys[-1] + 1 : -1] if open_ended else ()
-        closing = intervals[-1].closing_sample
-        return CodedGroup(
-            plan, units, intervals, Scene(chosen[-1], shown[-1], tuple(after), closing)
-        )
+        goal = budget.bits - rest
+        plan, units = self._fit(plan, chosen, goal, budget)
+        coded = self._written(plan, units, intervals)
+        while self._cap and not self._cap.fits(self._timed(coded, intervals)):
+            if goal < rest / 100:
+                raise ConfigError(self._cap.advice)
+            goal = 0.85 * min(goal, 8 * sum(map(len, units)))
+            plan, units = self._fit(plan, chosen, goal, Budget(goal, exact=False))
+            coded = self._written(plan, units, intervals)
+        if self._cap:
+            self._cap.add(self._timed(coded, intervals))
+        self._clock += sum(sum(interval.ticks) for interval in intervals)
+        if plan != first:
+            shown[-1] = raise_texture(self._decode(plan, units)[-1], textures[-1])
+        after = tuple(pictures[keys[-1] + 1 : -1]) if open_ended else ()
+        return CodedGroup(coded, Scene(chosen[-1], shown[-1], after, intervals[-1].closing_sample))
 
     def _searched(self, search: GroupSearch, budget: Budget) -> Plan:
         """The best plan at the price that brings its pictures near the budget."""
+        if self._quality is not None:
+            return self._good_enough(search, self._quality)
         goal = budget.bits * (1 - self._scaffold_share)
         price = self._price if budget.exact else self._level.price
         plan = search.best(price, self._plan, self._effort.trials)
         for _ in range(_PRICE_ROUNDS):
-            excess = (search.trial(plan).bits + _PACKET_BITS * len(plan.keys)) / goal
+            excess = (search.trial(plan).bits + _FRAMING_BITS * len(plan.keys)) / goal
             if excess < 1.15 and (excess > 0.85 or not budget.exact):
                 break
             price *= min(4.0, max(0.25, excess))
             price = price if budget.exact else max(price, self._level.price)
+            plan = search.best(price, plan, self._effort.trials)
+        self._price = price
+        return plan
+
+    def _good_enough(self, search: GroupSearch, quality: float) -> Plan:
+        """The best plan at the price that brings the rendering near `quality`."""
+        goal = distortion_of(quality)
+        price, plan = self._price, search.best(self._price, self._plan, self._effort.trials)
+        for _ in range(_QUALITY_ROUNDS):
+            excess = search.mean_distortion(plan) / goal
+            if 0.97 < excess < 1.03:
+                break
+            price /= min(8.0, max(0.125, excess**4))
             plan = search.best(price, plan, self._effort.trials)
         self._price = price
         return plan
@@ -146,20 +196,18 @@ class GroupEncoder:
         decoder = PictureDecoder((self._geometry.width, self._geometry.height), self._color)
         return [decoder.decode(unit, size) for unit in units]
 
-    def _raised(
-        self, plan: Plan, units: Sequence[bytes], chosen: Sequence[Picture]
-    ) -> tuple[list[Picture], list[Texture | None]]:
-        """The key pictures as shown, and the texture gains that make them so."""
-        decoded = self._decode(plan, units)
+    def _textures(
+        self, plan: Plan, chosen: Sequence[Picture], decoded: Sequence[Picture]
+    ) -> list[Texture | None]:
         if not self._tools.texture:
-            return decoded, [None] * len(decoded)
+            return [None] * len(decoded)
         frames = max(1.0, plan.keys[-1] / max(1, len(plan.keys) - 1))
-        block = self._level.texture_log2
-        textures: list[Texture | None] = []
-        for source, picture in zip(chosen, decoded, strict=True):
-            gains = choose_gains(source, picture, block, frames, _TEXTURE_PRICE * self._price)
-            textures.append(None if gains is None else Texture(block, gains))
-        return [raise_texture(p, t) for p, t in zip(decoded, textures, strict=True)], textures
+        block, price = self._level.texture_log2, TEXTURE_PRICE * self._price
+        gains = [
+            choose_gains(source, picture, block, frames, price)
+            for source, picture in zip(chosen, decoded, strict=True)
+        ]
+        return [None if g is None else Texture(block, g) for g in gains]
 
     def _intervals(
         self,
@@ -191,11 +239,26 @@ class GroupEncoder:
             scene = Scene(sources[-1], picture, (), intervals[-1].closing_sample)
         return intervals
 
-    def _scaffold_bits(self, plan: Plan, intervals: Sequence[Interval]) -> float:
-        coder, prediction = Coder(), Prediction(self._frame_ticks)
-        code_picture(coder, round(plan.crf), plan.eighths)
-        for interval in intervals:
+    def _written(
+        self, plan: Plan, units: Sequence[bytes], intervals: Sequence[Interval]
+    ) -> list[CodedPicture]:
+        writer, prediction = Writer(), Prediction(self._frame_ticks)
+        code_picture(writer, round(plan.crf), plan.eighths)
+        coded: list[CodedPicture] = []
+        for interval, unit in zip(intervals, units, strict=True):
             code_interval(
-                coder, prediction, self._geometry, self._tools, interval.length, interval
+                writer, prediction, self._geometry, self._tools, interval.length, interval
             )
-        return sum(coder.bits.values())
+            payload = join_payload(writer.finish(), unit)
+            coded.append(CodedPicture(interval.length, payload, is_intra=not coded))
+        return coded
+
+    def _timed(
+        self, coded: Sequence[CodedPicture], intervals: Sequence[Interval]
+    ) -> list[tuple[float, int]]:
+        """The time of each packet, when its last frame is shown, in seconds, and its bits."""
+        ends = accumulate(sum(interval.ticks) for interval in intervals)
+        return [
+            ((self._clock + end) * self._tick, picture.bits)
+            for end, picture in zip(ends, coded, strict=True)
+        ]

@@ -50,14 +50,10 @@ def encode_pictures(
         raise ConfigError(
             f"pictures of {size[0]}x{size[1]} are too small or thin: enlarge the video"
         )
-    coder = _coder(size, crf, preset, color)
-    with ordinary_priority():
-        coder.open()
+    coder = _open(size, crf, preset, color, "")
     packets = []
     for index, picture in enumerate(pictures):
-        frame = yuv_from_rgb(_resize(picture, size), color, pixel_format="yuv420p")
-        frame.pts, frame.time_base = index, coder.time_base
-        packets += coder.encode(frame)
+        packets += coder.encode(_frame(picture, index, size, color, coder))
     packets += coder.encode(None)
     packets.sort(key=lambda packet: packet.pts or 0)
     if len(packets) != len(pictures):
@@ -65,7 +61,35 @@ def encode_pictures(
     return [strip_temporal_unit(bytes(packet)) for packet in packets]
 
 
-def _coder(size: tuple[int, int], crf: float, preset: int, color: Color) -> av.VideoCodecContext:
+class PictureStream:
+    """One AV1 sequence coded picture by picture, each predicted from earlier ones only; no delay."""
+
+    def __init__(self, *, size: tuple[int, int], crf: float, color: Color, preset: int = 4) -> None:
+        """Arguments as of `encode_pictures`."""
+        self._size, self._color, self._count = size, color, 0
+        self._coder = _open(size, crf, preset, color, ":pred-struct=1:lookahead=0")
+
+    def encode(self, picture: Picture) -> bytes:
+        """The picture's temporal unit."""
+        frame = _frame(picture, self._count, self._size, self._color, self._coder)
+        self._count += 1
+        packets = self._coder.encode(frame)
+        if len(packets) != 1:
+            raise RuntimeError(f"SVT-AV1 gave {len(packets)} units for one picture")
+        return strip_temporal_unit(bytes(packets[0]))
+
+
+def _frame(
+    picture: Picture, index: int, size: tuple[int, int], color: Color, coder: av.VideoCodecContext
+) -> av.VideoFrame:
+    frame = yuv_from_rgb(_resize(picture, size), color, pixel_format="yuv420p")
+    frame.pts, frame.time_base = index, coder.time_base
+    return frame
+
+
+def _open(
+    size: tuple[int, int], crf: float, preset: int, color: Color, more: str
+) -> av.VideoCodecContext:
     coder = av.CodecContext.create("libsvtav1", "w")
     assert isinstance(coder, av.VideoCodecContext)
     coder.width, coder.height = size
@@ -76,8 +100,10 @@ def _coder(size: tuple[int, int], crf: float, preset: int, color: Color) -> av.V
     # sharpness take 14 (VGG) to 31 % (AlexNet) of the bits off at equal ST-LPIPS; see SEARCH_LOG.md.
     coder.options = {
         "preset": str(preset),
-        "svtav1-params": f"crf={round(4 * crf) / 4}:keyint=-1:scd=0:lp=2:tune=0:sharpness=7",
+        "svtav1-params": f"crf={round(4 * crf) / 4}:keyint=-1:scd=0:lp=2:tune=0:sharpness=7{more}",
     }
+    with ordinary_priority():
+        coder.open()
     return coder
 
 

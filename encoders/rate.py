@@ -10,7 +10,7 @@ from gsvc.encoders.search import Plan
 
 _LEAST_CRF = 10.0
 _SMALLEST = 4  # eighths
-_SLOPE = 0.055  # by how much the logarithm of the bits falls with one crf
+CRF_SLOPE = 0.055  # by how much the logarithm of the bits falls with one crf
 _CLOSE = 0.01
 _ROUNDS = 6
 
@@ -33,6 +33,7 @@ class RateControl:
         self._rate = bpp * pixels
         self._exact = exact
         self._debt = float(header_bits)
+        self._frames = 0
 
     def budget(self, frames: int) -> Budget:
         """What `frames` frames may take."""
@@ -44,6 +45,49 @@ class RateControl:
     def spent(self, bits: int, frames: int) -> None:
         """Tell what a group took in all."""
         self._debt += bits - self._rate * frames
+        self._frames += frames
+
+    def excess(self) -> float | None:
+        """What was spent in proportion to what was to be spent; None where that is not known or not aimed at."""
+        share = self._rate * self._frames
+        if not self._frames or math.isinf(share) or (self._debt <= 0 and not self._exact):
+            return None
+        return max(0.1, 1 + self._debt / share)
+
+
+class WindowCap:
+    """A hard limit over any second of the stream: packets count at the time when their last frame is shown."""
+
+    def __init__(self, bitrate: float, header_bits: int) -> None:
+        """`bitrate`: bits that any second may take; `header_bits` are sent at time 0."""
+        self._most = bitrate
+        self._sent: list[tuple[float, int]] = [(0.0, header_bits)]
+
+    @property
+    def advice(self) -> str:
+        """What to tell a user whose cap cannot be kept."""
+        return (
+            f"no second of this video can be kept under {self._most:.0f} bits: raise the cap, shrink the video "
+            "or lower its frame rate"
+        )
+
+    def fits(self, packets: Sequence[tuple[float, int]]) -> bool:
+        """Whether these packets, (seconds, bits) in order, may follow those added before."""
+        every = [*self._sent, *packets]
+        window = start = 0
+        for time, bits in every:
+            window += bits
+            while every[start][0] <= time - 1:
+                window -= every[start][1]
+                start += 1
+            if window > self._most:
+                return False
+        return True
+
+    def add(self, packets: Sequence[tuple[float, int]]) -> None:
+        """Send them."""
+        last = packets[-1][0]
+        self._sent = [p for p in (*self._sent, *packets) if p[0] > last - 1]
 
 
 def fit_pictures(
@@ -69,7 +113,7 @@ def fit_pictures(
             plan, low, high = replace(plan, eighths=smaller, crf=64.0), _LEAST_CRF, float(MAX_CRF)
         else:
             low, high = (plan.crf, high) if miss > 0 else (low, plan.crf)
-            crf = min(max(plan.crf + miss / _SLOPE, low), high)
+            crf = min(max(plan.crf + miss / CRF_SLOPE, low), high)
             if not low < crf < high and high < MAX_CRF:
                 crf = (low + high) / 2
             crf = round(4 * crf) / 4

@@ -36,7 +36,7 @@ class ScaffoldExtractor:
     """Turns source frames into samples. Raises MissingModelError at once when a tool's model is not here."""
 
     def __init__(
-        self, level: Level, tools: Tools, geometry: Geometry, anchors: int, semantics: bool
+        self, level: Level, tools: Tools, geometry: Geometry, anchors: int, *, semantics: bool
     ) -> None:
         """`anchors`: at most so many an interval; `semantics`: send people whether they pay or not."""
         self._level = level
@@ -80,7 +80,9 @@ class ScaffoldExtractor:
             (s for s in samples if s.offset < length), key=lambda s: abs(s.offset - length // 2)
         )
         if anchors:
-            renderer = IntervalRenderer(left, right, Interval((1,) * length), before, min(1.0, crf / 63))
+            renderer = IntervalRenderer(
+                left, right, Interval((1,) * length), before, min(1.0, crf / 63)
+            )
             floor = _floor(sources, left, right)
             reach = length / (len(anchors) + 1)
             price = _FADE * price / reach

@@ -101,8 +101,7 @@ class GroupSearch:
 
     def _spacings(self, price: float) -> list[Plan]:
         """Even spacings at the quantiser usual for the price."""
-        crf = min(68.0, max(_LEAST_CRF, round(54 + 3.2 * math.log2(price / 6))))
-        return [Plan(keys, crf, 8) for keys in dict.fromkeys(map(self.even, _SEEDS))]
+        return [Plan(keys, usual_crf(price), 8) for keys in dict.fromkeys(map(self.even, _SEEDS))]
 
     def trial(self, plan: Plan) -> Trial:
         """Code, decode and draw as `plan` says."""
@@ -114,6 +113,11 @@ class GroupSearch:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             self._made.update(zip(new, pool.map(self._try, new), strict=True))
         return [self._made[plan] for plan in plans]
+
+    def mean_distortion(self, plan: Plan) -> float:
+        """D of a plan per pixel and frame."""
+        height, width = self._pictures[0].shape[:2]
+        return self.trial(plan).distortion / float(height * width * len(self._pictures))
 
     def even(self, pieces: int) -> tuple[int, ...]:
         """Indices of key pictures that cut the group into equal intervals."""
@@ -159,9 +163,7 @@ class GroupSearch:
         frames = len(self._pictures) / len(self._samples)
         return Trial(plan, 8 * sum(map(len, paid)), total * frames)
 
-    def _drawn(
-        self, plan: Plan, decoded: dict[int, Picture]
-    ) -> Iterator[tuple[Texture, Picture]]:
+    def _drawn(self, plan: Plan, decoded: dict[int, Picture]) -> Iterator[tuple[Texture, Picture]]:
         """Each sampled frame's texture in the source, and its luma about as the decoder draws it."""
         for index, texture in self._samples.items():
             if index in decoded:
@@ -179,8 +181,13 @@ def _drawn_from(near: Picture, far: Picture, share: float) -> Picture:
     half = max(1, width // 2), max(1, height // 2)
     small = [cv2.resize(x, half, interpolation=cv2.INTER_AREA) for x in (far, near)]
     motion = cv2.resize(dense_flow(*small), (width, height), interpolation=cv2.INTER_LINEAR)
-    scale = np.float32([width / half[0] * share, height / half[1] * share])
+    scale = np.array([width / half[0] * share, height / half[1] * share], np.float32)
     return warp(near, pixel_grid(height, width) + motion * scale, cv2.INTER_CUBIC)
+
+
+def usual_crf(price: float) -> float:
+    """The quantiser that searches on development clips end at, about."""
+    return min(68.0, max(_LEAST_CRF, round(54 + 3.2 * math.log2(price / 6))))
 
 
 def spacing_of(plan: Plan) -> float:

@@ -32,7 +32,9 @@ def choose_gains(
     spent = 0.0
     for row, column in np.ndindex(*gains.shape):
         guess = _guess(gains, row, column)
-        bits = np.where(np.arange(MAX_GAIN + 1) == guess, 0.7, 2 + np.abs(np.arange(MAX_GAIN + 1) - guess))
+        bits = np.where(
+            np.arange(MAX_GAIN + 1) == guess, 0.7, 2 + np.abs(np.arange(MAX_GAIN + 1) - guess)
+        )
         chosen = int(np.argmin(costs[:, row, column] + price * bits))
         gains[row, column] = chosen
         spent += bits[chosen]
@@ -92,4 +94,4 @@ def _block_sums(
     x = np.arange(values.shape[2]) * _STRIDE // side
     block = (y[:, None] * columns + x[None, :]).ravel()
     sums = [np.bincount(block, plane.ravel(), rows * columns) for plane in values]
-    return np.stack(sums).reshape(-1, rows, columns) * _STRIDE**2
+    return np.asarray(np.stack(sums) * _STRIDE**2, np.float64).reshape(-1, rows, columns)
