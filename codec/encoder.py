@@ -19,10 +19,11 @@ from gsvc.codec.timing import nominal_time
 from gsvc.codec.varint import varint
 from gsvc.encoders.cuts import CutDetector
 from gsvc.encoders.effort import DEFAULT_PRESET, PRESETS
-from gsvc.encoders.group import CodedPicture, GroupEncoder, Scene
+from gsvc.encoders.group import CodedPicture, GroupEncoder
 from gsvc.encoders.low_delay import LowDelayEncoder
 from gsvc.encoders.pictures import can_code
 from gsvc.encoders.rate import RateControl, WindowCap
+from gsvc.encoders.scaffold import Scene
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,9 @@ def dense_flow(a: Picture, b: Picture, estimator: int = DIS_NEARER) -> Flow:
 
 
 def gray(picture: Picture) -> Picture:
-    """Luma of an RGB picture, uint8 (H, W)."""
+    """Luma of an RGB picture, uint8 (H, W); luma stays as it is."""
+    if picture.ndim == 2:
+        return picture
     return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
 
 

@@ -96,14 +96,20 @@ class IntervalRenderer:
 
     def picture(self, offset: int) -> Picture:
         """`render(offset).picture` alone: half of the work, since most frames are drawn from one side."""
-        vectors, side = self._correction_at(offset)
-        if self._blends or (side is not None and side.any()):
+        if self._blends:
             return self.render(offset).picture
-        positions = self._grid + self._towards(offset, left=self.is_left_nearer(offset))
+        vectors, side = self._correction_at(offset)
+        is_left = self.is_left_nearer(offset)
+        if side is None or not side.any():
+            return self._moved(offset, vectors, left=is_left)
+        left, right = (self._moved(offset, vectors, left=one) for one in (True, False))
+        return _blend(left, right, np.clip(np.float32(is_left) + side, 0, 1))
+
+    def _moved(self, offset: int, vectors: Flow | None, *, left: bool) -> Picture:
+        positions = self._grid + self._towards(offset, left=left)
         if vectors is not None:
             positions += vectors
-        picture = self._left if self.is_left_nearer(offset) else self._right
-        return warp(picture, positions, cv2.INTER_CUBIC)
+        return warp(self._left if left else self._right, positions, cv2.INTER_CUBIC)
 
     def render(self, offset: int) -> Rendering:
         """Render the frame `offset` frames after the left key picture, 0 < offset < length."""

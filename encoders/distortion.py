@@ -11,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
+from gsvc.codec.scaffold import Geometry
 from gsvc.decoders.motion import gray
 
+STRIDE = 4
+"""Energies are smooth: every fourth pixel of every fourth line is enough to compare them."""
 FLAT = 10.0
 """Gradient (Sobel 3x3 of 0-255 luma) below which texture counts for little."""
-
-
 _SLOPE, _OFFSET = 0.73, 0.04
+
+FloatMap = NDArray[np.float32]
 
 
 def distortion_of(st_lpips: float) -> float:
@@ -34,28 +37,40 @@ class Texture:
 
     def __init__(self, picture: Picture) -> None:
         """`picture`: RGB (H, W, 3) or luma (H, W), uint8."""
-        self._energies = _log_energies(picture)
+        self.energies = _energies(picture)
 
-    def distortion(self, other: Picture) -> NDArray[np.float32]:
-        """Mean over both directions of |log of the ratio of gradient energies|, float32 (H, W)."""
-        (x, y), (ox, oy) = self._energies, _log_energies(other)
+    def distortion(self, other: Picture) -> FloatMap:
+        """Mean over both directions of |log of the ratio of gradient energies|, at every fourth pixel of every
+        fourth line: float32 (ceil(H / 4), ceil(W / 4))."""
+        (x, y), (ox, oy) = self.energies, _energies(other)
         return np.asarray((np.abs(x - ox) + np.abs(y - oy)) / np.float32(2), np.float32)
 
-
-def window_of(shape: tuple[int, ...]) -> int:
-    """Side of the window in pixels: about two cells of the segmentation's grid, 17 at 288 lines."""
-    return 2 * max(4, round(min(shape) / 36)) + 1
-
-
-def _log_energies(picture: Picture) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    luma = gray(picture) if picture.ndim == 3 else picture
-    window = window_of(luma.shape)
-    x, y = cv2.Sobel(luma, cv2.CV_32F, 1, 0), cv2.Sobel(luma, cv2.CV_32F, 0, 1)
-    return _log_energy(np.asarray(x, np.float32), window), _log_energy(
-        np.asarray(y, np.float32), window
-    )
+    def total(self, other: Picture) -> float:
+        """The distortion summed over all pixels."""
+        return float(self.distortion(other).sum()) * STRIDE**2
 
 
-def _log_energy(gradient: NDArray[np.float32], window: int) -> NDArray[np.float32]:
-    energy = cv2.boxFilter(gradient * gradient, cv2.CV_32F, (window, window))
+def block_sums(values: NDArray[np.float32], geometry: Geometry, block_log2: int) -> FloatMap:
+    """Sums of a distortion map over blocks of 2^n cells, in pixels: float32 `Geometry.block_shape(n)`."""
+    rows, columns = geometry.block_shape(block_log2)
+    side = geometry.cell << block_log2
+    y, x = (np.arange(size) * STRIDE // side for size in values.shape)
+    block = (y[:, None] * columns + x[None, :]).ravel()
+    sums = np.bincount(block, values.ravel(), rows * columns) * STRIDE**2
+    return np.asarray(sums, np.float32).reshape(rows, columns)
+
+
+def log_energy(squares: NDArray[np.floating]) -> FloatMap:
+    """Logarithm of the root of the mean of squared gradients in a window, at every fourth pixel.
+
+    The window is about two cells of the segmentation's grid wide: 17 pixels at 288 lines.
+    """
+    window = 2 * max(4, round(min(squares.shape) / 36)) + 1
+    energy = cv2.boxFilter(squares, cv2.CV_32F, (window, window))[::STRIDE, ::STRIDE]
     return np.asarray(np.log(np.sqrt(np.maximum(energy, 0)) + np.float32(FLAT)), np.float32)
+
+
+def _energies(picture: Picture) -> tuple[FloatMap, FloatMap]:
+    luma = gray(picture)
+    x, y = cv2.Sobel(luma, cv2.CV_32F, 1, 0), cv2.Sobel(luma, cv2.CV_32F, 0, 1)
+    return log_energy(x * x), log_energy(y * y)

@@ -16,15 +16,26 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold import BOTH, LEFT, MAX_LABEL, RIGHT, Correction, Geometry, Sample
 from gsvc.decoders.motion import Flow, dense_flow, gray
 from gsvc.decoders.rendering import IntervalRenderer
-from gsvc.encoders.distortion import Texture
+from gsvc.encoders.distortion import Texture, block_sums
 
 _LONGEST = 127
 
 
 def true_motion(frame: Picture, left: Picture, right: Picture) -> tuple[Flow, Flow]:
-    """Flow from a source frame to the source frames at both key pictures."""
-    luma = gray(frame)
-    return dense_flow(luma, gray(left)), dense_flow(luma, gray(right))
+    """Motion from a source frame to the source frames at both key pictures, in pixels (H, W, 2).
+
+    Found at half size: it is only looked at through medians of blocks.
+    """
+    height, width = frame.shape[:2]
+    half = max(1, width // 2), max(1, height // 2)
+    scale = np.array([width / half[0], height / half[1]], np.float32)
+    luma, *ends = (
+        np.asarray(cv2.resize(gray(p), half, interpolation=cv2.INTER_AREA), np.uint8)
+        for p in (frame, left, right)
+    )
+    found = (cv2.resize(dense_flow(luma, end), (width, height)) * scale for end in ends)
+    to_left, to_right = (np.asarray(motion, np.float32) for motion in found)
+    return to_left, to_right
 
 
 def layer_vectors(
@@ -63,7 +74,7 @@ def propose_correction(
 
     def errors(correction: Correction) -> NDArray[np.float32]:
         rendered = renderer.picture_with(sample, correction)
-        return _block_sum(source.distortion(rendered), block_log2, geometry)
+        return block_sums(source.distortion(rendered), geometry, block_log2)
 
     unchanged = errors(zero)
     best = unchanged.copy()
@@ -83,16 +94,17 @@ def _prune(
     price: float,
 ) -> Correction | None:
     """Drop blocks that do not pay beside their real neighbours; give up when nothing is left."""
-    for _ in range(2):
-        gain = unchanged - errors(correction)
-        # A block's motion reaches half-way into its neighbours: it is judged with them.
-        reach = cv2.blur(gain, (3, 3), borderType=cv2.BORDER_REPLICATE) * 9 * 0.25 + gain * 0.75
-        keep = (reach > price * _bits(correction)) & _coded(correction)
-        correction = Correction(
-            correction.block_log2,
-            np.where(keep, correction.sides, 0).astype(np.uint8),
-            np.where(keep[..., None], correction.vectors, 0).astype(np.int16),
-        )
+    if not _coded(correction).any():
+        return None
+    gain = unchanged - errors(correction)
+    # A block's motion reaches half-way into its neighbours: it is judged with them.
+    reach = cv2.blur(gain, (3, 3), borderType=cv2.BORDER_REPLICATE) * 9 * 0.25 + gain * 0.75
+    keep = (reach > price * _bits(correction)) & _coded(correction)
+    correction = Correction(
+        correction.block_log2,
+        np.where(keep, correction.sides, 0).astype(np.uint8),
+        np.where(keep[..., None], correction.vectors, 0).astype(np.int16),
+    )
     saved = float((unchanged - errors(correction)).sum())
     if saved <= price * float((_bits(correction) * _coded(correction)).sum() + 4):
         return None
@@ -110,25 +122,12 @@ def _bits(correction: Correction) -> NDArray[np.float32]:
 
 
 def _median_blocks(field: Flow, block_log2: int, geometry: Geometry) -> NDArray[np.int16]:
-    blocks = _blocks(field, block_log2, geometry)
-    return _to_units(np.nanmedian(blocks, axis=(1, 3)), geometry)
-
-
-def _block_sum(
-    values: NDArray[np.float32], block_log2: int, geometry: Geometry
-) -> NDArray[np.float32]:
-    return np.asarray(np.nansum(_blocks(values, block_log2, geometry), axis=(1, 3)), np.float32)
-
-
-def _blocks(
-    values: NDArray[np.float32], block_log2: int, geometry: Geometry
-) -> NDArray[np.float32]:
-    """Reshape (H, W, ...) to (rows, side, columns, side, ...); blocks over the edge are filled with NaN."""
     rows, columns = geometry.block_shape(block_log2)
     side = geometry.cell << block_log2
-    padded = np.full((rows * side, columns * side, *values.shape[2:]), np.nan, np.float32)
-    padded[: values.shape[0], : values.shape[1]] = values
-    return padded.reshape(rows, side, columns, side, *values.shape[2:])
+    below, right = rows * side - field.shape[0], columns * side - field.shape[1]
+    padded = np.pad(field, ((0, below), (0, right), (0, 0)), mode="edge")
+    blocks = padded.reshape(rows, side, columns, side, 2).transpose(0, 2, 4, 1, 3)
+    return _to_units(np.median(blocks.reshape(rows, columns, 2, -1), axis=-1), geometry)
 
 
 def _to_units(pixels: NDArray[np.floating], geometry: Geometry) -> NDArray[np.int16]:

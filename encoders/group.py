@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture, VideoFormat
 from gsvc.codec.levels import Level
 from gsvc.codec.payload import join_payload
-from gsvc.codec.scaffold import Geometry, Interval, Sample, Texture
+from gsvc.codec.scaffold import Geometry, Interval, Texture
 from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
 from gsvc.codec.syntax import Writer
 from gsvc.decoders.pictures import PictureDecoder
@@ -18,7 +18,7 @@ from gsvc.encoders.distortion import distortion_of
 from gsvc.encoders.effort import Effort
 from gsvc.encoders.pictures import encode_pictures
 from gsvc.encoders.rate import Budget, WindowCap, fit_pictures
-from gsvc.encoders.scaffold import ScaffoldExtractor
+from gsvc.encoders.scaffold import ScaffoldExtractor, Scene, Span
 from gsvc.encoders.search import GroupSearch, Plan
 from gsvc.encoders.texture import choose_gains
 
@@ -26,20 +26,11 @@ FRAMING_BYTES = 8
 """What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
 _FRAMING_BITS = 8 * (FRAMING_BYTES + 1)
 _PRICE_ROUNDS = 4
+_USUAL_FRAMES = 100
+_LEAST_TRIALS, _LEAST_SAMPLES = 5, 4
 _QUALITY_ROUNDS = 6
 TEXTURE_PRICE = 3.0
 """A key picture's gain in texture reaches the frames drawn from it only in part."""
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What goes on from one group to the next: the last key picture as it was and as shown, the frames after
-    it that are not sent yet, and the sample on it."""
-
-    source: Picture
-    shown: Picture
-    after: tuple[Picture, ...]
-    closing: Sample | None
 
 
 @dataclass(frozen=True)
@@ -86,14 +77,14 @@ class GroupEncoder:
         self._geometry = Geometry(video.width, video.height)
         self._frame_ticks, self._tick = frame_ticks, float(video.time_base)
         self._effort = effort
-        self._extractor = ScaffoldExtractor(
-            level, tools, self._geometry, effort.anchors, semantics=semantics
-        )
+        self._extractor = ScaffoldExtractor(level, tools, self._geometry, effort.anchors)
+        self._semantics = semantics
         self._quality, self._cap = quality, cap
         self._plan: Plan | None = None
         self._price = level.price
         self._scaffold_share = 0.1
         self._clock = 0
+        self._trials = effort.trials
 
     def encode(
         self,
@@ -111,18 +102,25 @@ class GroupEncoder:
         picture opens the next group and is not sent; `longest`: most frames from one key picture to the next.
         Raises ConfigError when the cap cannot be kept.
         """
+        self._trials = max(
+            _LEAST_TRIALS, round(self._effort.trials * len(pictures) / _USUAL_FRAMES)
+        )
         search = GroupSearch(
             pictures,
             self._color,
             open_ended=open_ended,
-            samples=self._effort.samples,
+            samples=max(
+                _LEAST_SAMPLES, round(self._effort.samples * len(pictures) / _USUAL_FRAMES)
+            ),
             longest=longest,
         )
         self._plan = self._searched(search, budget)
         keys = self._plan.keys[:-1] if open_ended else self._plan.keys
         chosen = [pictures[k] for k in keys]
         goal = (1 - self._scaffold_share) * budget.bits - _FRAMING_BITS * len(keys)
-        plan, units = self._fit(replace(self._plan, keys=keys), chosen, goal, budget)
+        plan = replace(self._plan, keys=keys)
+        units: Sequence[bytes] = self._coded(plan, chosen)
+        plan, units = self._fit(plan, units, chosen, goal, budget)
         decoded = self._decode(plan, units)
         textures = self._textures(plan, chosen, decoded)
         shown = [raise_texture(p, t) for p, t in zip(decoded, textures, strict=True)]
@@ -131,13 +129,13 @@ class GroupEncoder:
         rest = sum(c.bits for c in self._written(plan, [b""] * len(keys), intervals))
         self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget.bits))
         goal = budget.bits - rest
-        plan, units = self._fit(plan, chosen, goal, budget)
+        plan, units = self._fit(plan, units, chosen, goal, budget)
         coded = self._written(plan, units, intervals)
         while self._cap and not self._cap.fits(self._timed(coded, intervals)):
             if goal < rest / 100:
                 raise ConfigError(self._cap.advice)
             goal = 0.85 * min(goal, 8 * sum(map(len, units)))
-            plan, units = self._fit(plan, chosen, goal, Budget(goal, exact=False))
+            plan, units = self._fit(plan, units, chosen, goal, Budget(goal, exact=False))
             coded = self._written(plan, units, intervals)
         if self._cap:
             self._cap.add(self._timed(coded, intervals))
@@ -153,43 +151,55 @@ class GroupEncoder:
             return self._good_enough(search, self._quality)
         goal = budget.bits * (1 - self._scaffold_share)
         price = self._price if budget.exact else self._level.price
-        plan = search.best(price, self._plan, self._effort.trials)
+        plan = search.best(price, self._plan, self._trials)
         for _ in range(_PRICE_ROUNDS):
             excess = (search.trial(plan).bits + _FRAMING_BITS * len(plan.keys)) / goal
             if excess < 1.15 and (excess > 0.85 or not budget.exact):
                 break
             price *= min(4.0, max(0.25, excess))
             price = price if budget.exact else max(price, self._level.price)
-            plan = search.best(price, plan, self._effort.trials)
+            plan = search.best(price, plan, self._trials // 2)
         self._price = price
         return plan
 
     def _good_enough(self, search: GroupSearch, quality: float) -> Plan:
         """The best plan at the price that brings the rendering near `quality`."""
         goal = distortion_of(quality)
-        price, plan = self._price, search.best(self._price, self._plan, self._effort.trials)
+        price, plan = self._price, search.best(self._price, self._plan, self._trials)
         for _ in range(_QUALITY_ROUNDS):
             excess = search.mean_distortion(plan) / goal
             if 0.97 < excess < 1.03:
                 break
             price /= min(8.0, max(0.125, excess**4))
-            plan = search.best(price, plan, self._effort.trials)
+            plan = search.best(price, plan, self._trials // 2)
         self._price = price
         return plan
 
     def _fit(
-        self, plan: Plan, chosen: Sequence[Picture], goal: float, budget: Budget
+        self,
+        plan: Plan,
+        units: Sequence[bytes],
+        chosen: Sequence[Picture],
+        goal: float,
+        budget: Budget,
     ) -> tuple[Plan, Sequence[bytes]]:
-        def code(trial: Plan) -> list[bytes]:
-            return encode_pictures(
-                chosen,
-                size=self._geometry.coded_size(trial.eighths),
-                crf=trial.crf,
-                color=self._color,
-                preset=self._effort.svt,
-            )
+        return fit_pictures(
+            plan,
+            units,
+            goal,
+            lambda trial: self._coded(trial, chosen),
+            exact=budget.exact,
+            geometry=self._geometry,
+        )
 
-        return fit_pictures(plan, goal, code, exact=budget.exact, geometry=self._geometry)
+    def _coded(self, plan: Plan, chosen: Sequence[Picture]) -> list[bytes]:
+        return encode_pictures(
+            chosen,
+            size=self._geometry.coded_size(plan.eighths),
+            crf=plan.crf,
+            color=self._color,
+            preset=self._effort.svt,
+        )
 
     def _decode(self, plan: Plan, units: Sequence[bytes]) -> list[Picture]:
         size = self._geometry.coded_size(plan.eighths)
@@ -218,26 +228,31 @@ class GroupEncoder:
         shown: Sequence[Picture],
         textures: Sequence[Texture | None],
     ) -> list[Interval]:
-        intervals: list[Interval] = []
-        start = first = 0
-        for key, picture, texture in zip(plan.keys, shown, textures, strict=True):
-            sources = list(pictures[start : key + 1])
-            if scene is None:
-                samples = self._extractor.begin_scene(sources[0])
-            else:
-                sources = [*scene.after, *sources]
-                samples = self._extractor.extract(
-                    [scene.source, *sources],
-                    scene.shown,
-                    picture,
-                    scene.closing,
-                    plan.crf,
-                    self._price,
-                )
-            intervals.append(Interval(tuple(ticks[first : first + len(sources)]), samples, texture))
-            start, first = key + 1, first + len(sources)
-            scene = Scene(sources[-1], picture, (), intervals[-1].closing_sample)
-        return intervals
+        waiting = [] if scene is None else list(scene.after)
+        spans, start = [], 0
+        for key, picture in zip(plan.keys, shown, strict=True):
+            spans.append(Span((*waiting, *pictures[start : key + 1]), picture))
+            waiting, start = [], key + 1
+
+        def scaffold(*, watching: bool) -> list[Interval]:
+            found = self._extractor.extract_group(spans, scene, self._price, watching=watching)
+            times = iter(ticks)
+            return [
+                Interval(tuple(islice(times, len(span.sources))), samples, texture)
+                for span, samples, texture in zip(spans, found, textures, strict=True)
+            ]
+
+        watched = scaffold(watching=True)
+        if self._semantics or not (self._tools.segmentation or self._tools.pose):
+            return watched
+        plain = scaffold(watching=False)
+
+        def cost(intervals: Sequence[Interval]) -> float:
+            coded = self._written(plan, [b""] * len(spans), intervals)
+            drawn = self._extractor.distortion(spans, scene, intervals)
+            return drawn + self._price * sum(picture.bits for picture in coded)
+
+        return min(plain, watched, key=cost)
 
     def _written(
         self, plan: Plan, units: Sequence[bytes], intervals: Sequence[Interval]

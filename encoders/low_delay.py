@@ -5,14 +5,13 @@ predicted from earlier ones only, which takes about half as many bits again as a
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from gsvc.codec.frames import Picture, VideoFormat
 from gsvc.codec.levels import GROUP_SECONDS, Level
 from gsvc.codec.payload import join_payload
-from gsvc.codec.scaffold import Geometry, Interval, Sample, Texture
+from gsvc.codec.scaffold import Geometry, Interval, Texture
 from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
 from gsvc.codec.syntax import Writer
 from gsvc.decoders.pictures import PictureDecoder
@@ -21,7 +20,7 @@ from gsvc.encoders.effort import Effort
 from gsvc.encoders.group import TEXTURE_PRICE, CodedPicture
 from gsvc.encoders.pictures import MAX_CRF, PictureStream
 from gsvc.encoders.rate import CRF_SLOPE, RateControl
-from gsvc.encoders.scaffold import ScaffoldExtractor
+from gsvc.encoders.scaffold import ScaffoldExtractor, Scene, Span
 from gsvc.encoders.search import usual_crf
 from gsvc.encoders.texture import choose_gains
 
@@ -59,23 +58,20 @@ class LowDelayEncoder:
         self._frame_ticks, self._effort, self._rate = frame_ticks, effort, rate
         self._spacing = max(1, round(level.spacing * video.frame_rate))
         self._longest = max(self._spacing, round(GROUP_SECONDS * video.frame_rate))
-        self._extractor = ScaffoldExtractor(
-            level, tools, self._geometry, effort.anchors, semantics=semantics
-        )
+        self._extractor = ScaffoldExtractor(level, tools, self._geometry, effort.anchors)
         self._crf = usual_crf(level.price)
         self._group: _Group | None = None
         self._spent = 0
         self._waiting: list[tuple[Picture, int]] = []
-        self._last: tuple[Picture, Picture] | None = (
-            None  # the last key picture as it was, and as shown
-        )
-        self._closing: Sample | None = None
+        self._scene: Scene | None = None
+        # Whether people and regions pay shows only when both were tried, and there is no time for that here.
+        self._watching = semantics
 
     def push(self, picture: Picture, ticks: int, *, is_cut: bool) -> list[CodedPicture]:
         """Take a frame, `ticks` after the one before; `is_cut`: it begins a scene."""
         coded = self.flush() if is_cut else []
         if is_cut:
-            self._group = self._last = self._closing = None
+            self._group = self._scene = None
         self._waiting.append((picture, ticks))
         is_full = (
             self._group is not None and self._group.frames + len(self._waiting) > self._longest
@@ -100,12 +96,15 @@ class LowDelayEncoder:
         decoded = group.decoder.decode(unit, size)
         texture = self._texture(pictures[-1], decoded)
         shown = raise_texture(decoded, texture)
-        samples = self._samples(pictures, shown)
+        span = Span(pictures, shown)
+        (samples,) = self._extractor.extract_group(
+            [span], self._scene, self._level.price, watching=self._watching
+        )
         interval = Interval(ticks, samples, texture)
         code_interval(
             group.writer, group.prediction, self._geometry, self._tools, len(ticks), interval
         )
-        self._last, self._closing = (pictures[-1], shown), interval.closing_sample
+        self._scene = Scene(pictures[-1], shown, (), interval.closing_sample)
         group.frames += len(ticks)
         payload = join_payload(group.writer.finish(), unit)
         coded = CodedPicture(len(ticks), payload, is_intra)
@@ -134,11 +133,3 @@ class LowDelayEncoder:
         block, price = self._level.texture_log2, TEXTURE_PRICE * self._level.price
         gains = choose_gains(source, decoded, block, self._spacing, price)
         return None if gains is None else Texture(block, gains)
-
-    def _samples(self, pictures: Sequence[Picture], shown: Picture) -> tuple[Sample, ...]:
-        if self._last is None:
-            return self._extractor.begin_scene(pictures[0])
-        before, left = self._last
-        return self._extractor.extract(
-            [before, *pictures], left, shown, self._closing, self._crf, self._level.price
-        )

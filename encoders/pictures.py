@@ -37,10 +37,12 @@ def encode_pictures(
     crf: float,
     color: Color,
     preset: int = 4,
+    threads: int = 2,
 ) -> list[bytes]:
     """Code `pictures` (RGB uint8, equal shapes) as one AV1 sequence, the first one intra.
 
-    `size` is the (width, height) to code at, `crf` 1-70 in quarters (higher is smaller), `preset` 0-13 of SVT-AV1.
+    `size` is the (width, height) to code at, `crf` 1-70 in quarters (higher is smaller), `preset` 0-13 of SVT-AV1,
+    on `threads` threads.
     Returns one temporal unit a picture, in display order, without temporal delimiters.
     Same input, same bytes: SVT-AV1 is deterministic for any thread count.
     """
@@ -50,7 +52,7 @@ def encode_pictures(
         raise ConfigError(
             f"pictures of {size[0]}x{size[1]} are too small or thin: enlarge the video"
         )
-    coder = _open(size, crf, preset, color, "")
+    coder = _open(size, crf, preset, color, f":lp={threads}")
     packets = []
     for index, picture in enumerate(pictures):
         packets += coder.encode(_frame(picture, index, size, color, coder))
@@ -67,7 +69,7 @@ class PictureStream:
     def __init__(self, *, size: tuple[int, int], crf: float, color: Color, preset: int = 4) -> None:
         """Arguments as of `encode_pictures`."""
         self._size, self._color, self._count = size, color, 0
-        self._coder = _open(size, crf, preset, color, ":pred-struct=1:lookahead=0")
+        self._coder = _open(size, crf, preset, color, ":lp=2:pred-struct=1:lookahead=0")
 
     def encode(self, picture: Picture) -> bytes:
         """The picture's temporal unit."""
@@ -100,7 +102,7 @@ def _open(
     # sharpness take 14 (VGG) to 31 % (AlexNet) of the bits off at equal ST-LPIPS; see SEARCH_LOG.md.
     coder.options = {
         "preset": str(preset),
-        "svtav1-params": f"crf={round(4 * crf) / 4}:keyint=-1:scd=0:lp=2:tune=0:sharpness=7{more}",
+        "svtav1-params": f"crf={round(4 * crf) / 4}:keyint=-1:scd=0:tune=0:sharpness=7{more}",
     }
     with ordinary_priority():
         coder.open()

@@ -91,13 +91,18 @@ class WindowCap:
 
 
 def fit_pictures(
-    plan: Plan, goal: float, code: Code, *, exact: bool, geometry: Geometry
+    plan: Plan,
+    units: Sequence[bytes],
+    goal: float,
+    code: Code,
+    *,
+    exact: bool,
+    geometry: Geometry,
 ) -> tuple[Plan, Sequence[bytes]]:
-    """Code the key pictures of `plan` so that they take `goal` bits, or at most so many.
+    """Change `plan`, whose key pictures are `units`, until they take `goal` bits, or at most so many.
 
     The quantiser is moved first, then the size. If even the smallest are too large, those are returned.
     """
-    units = code(plan)
     if not exact and _bits(units) <= goal:
         return plan, units
     low, high = _LEAST_CRF, float(MAX_CRF)  # too many bits at and below, few enough at and above

@@ -1,8 +1,9 @@
 """The scaffold of an interval: all three extractors, then the choice of what is worth sending."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import cached_property
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,14 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.levels import Level
 from gsvc.codec.scaffold import MAX_LABEL, PERSON, Geometry, Interval, Person, Sample
 from gsvc.codec.scaffold_syntax import Tools
-from gsvc.decoders.motion import Flow
+from gsvc.decoders.motion import Flow, gray
 from gsvc.decoders.rendering import IntervalRenderer
 from gsvc.encoders.distortion import Texture
 from gsvc.encoders.flow import layer_vectors, propose_correction, true_motion
 from gsvc.encoders.pose import PoseTracker
 from gsvc.encoders.segmentation import Segmenter
 
+_AT_ONCE = 2
 _SHORTEST = 3
 """Frames of an interval below which nothing between the key pictures is sampled."""
 _LONG = 8
@@ -32,23 +34,85 @@ _EDGE_BITS = 1.5
 """Rough price of a cell whose left or upper neighbour has another label."""
 
 
+@dataclass(frozen=True)
+class Span:
+    """What a key picture completes: the source frames since the one before it, the last being its own, and the
+    key picture as it will be shown."""
+
+    sources: Sequence[Picture]
+    shown: Picture
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What comes before: the last key picture as it was and as shown, the source frames after it that are not
+    sent yet, and the sample on it."""
+
+    source: Picture
+    shown: Picture
+    after: tuple[Picture, ...]
+    closing: Sample | None
+
+
 class ScaffoldExtractor:
     """Turns source frames into samples. Raises MissingModelError at once when a tool's model is not here."""
 
-    def __init__(
-        self, level: Level, tools: Tools, geometry: Geometry, anchors: int, *, semantics: bool
-    ) -> None:
-        """`anchors`: at most so many an interval; `semantics`: send people whether they pay or not."""
+    def __init__(self, level: Level, tools: Tools, geometry: Geometry, anchors: int) -> None:
+        """`anchors`: at most so many an interval."""
         self._level = level
         self._anchors = anchors
-        self._semantics = semantics
         self._geometry = geometry
         self._tools = tools
         self._pose = PoseTracker() if tools.pose else None
         self._segmenter = Segmenter() if tools.segmentation else None
+        self._watching = True
         self._labels: NDArray[np.uint8] | None = None
 
-    def begin_scene(self, picture: Picture) -> tuple[Sample, ...]:
+    def extract_group(
+        self, spans: Sequence[Span], scene: Scene | None, price: float, *, watching: bool
+    ) -> list[tuple[Sample, ...]]:
+        """Samples of each span; `price`: the distortion, summed over pixels and frames, that a bit must save.
+
+        `scene`: what comes before, None when a scene begins; `watching`: look for people and regions.
+        """
+        self._watching = watching
+        if not self._tools.segmentation and not self._tools.pose:
+            # Without memory from one interval to the next they can be worked on side by side.
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                scenes = _scenes(spans, scene)
+                return list(pool.map(partial(self._extract_span, price=price), spans, scenes))
+        found: list[tuple[Sample, ...]] = []
+        for span in spans:
+            found.append(self._extract_span(span, scene, price=price))
+            scene = Scene(span.sources[-1], span.shown, (), closing_sample(found[-1], span))
+        return found
+
+    def distortion(
+        self, spans: Sequence[Span], scene: Scene | None, intervals: Sequence[Interval]
+    ) -> float:
+        """Distortion of what is drawn between the key pictures, summed over pixels and frames; measured in the
+        middle of every interval and half-way to it."""
+        total = 0.0
+        scenes = _scenes(spans, scene)
+        closing = None if scene is None else scene.closing
+        for span, last, interval in zip(spans, scenes, intervals, strict=True):
+            length = interval.length
+            if last is not None and length > 1:
+                ends = gray(last.shown), gray(span.shown)
+                renderer = IntervalRenderer(*ends, interval, closing, 1.0)
+                seen = sorted({max(1, length // 4), length // 2, 3 * length // 4})
+                drawn = (Texture(span.sources[k - 1]).total(renderer.picture(k)) for k in seen)
+                total += sum(drawn) * (length - 1) / len(seen)
+            closing = interval.closing_sample
+        return total
+
+    def _extract_span(self, span: Span, scene: Scene | None, price: float) -> tuple[Sample, ...]:
+        if scene is None:
+            return self._begin_scene(span.sources[0])
+        sources = [scene.source, *span.sources]
+        return self._extract(sources, scene.shown, span.shown, scene.closing, price)
+
+    def _begin_scene(self, picture: Picture) -> tuple[Sample, ...]:
         """The sample of the first key picture of a scene, if it says something."""
         self._labels = None
         if self._pose:
@@ -60,13 +124,12 @@ class ScaffoldExtractor:
         sample = Sample(offset=1, labels=labels, layers=self._no_layers(), people=people)
         return (sample,) if _says_something(sample) else ()
 
-    def extract(
+    def _extract(
         self,
         sources: Sequence[Picture],
         left: Picture,
         right: Picture,
         before: Sample | None,
-        crf: float,
         price: float,
     ) -> tuple[Sample, ...]:
         """Samples of one interval; `price`: the distortion, summed over pixels and frames, a bit must save.
@@ -80,13 +143,13 @@ class ScaffoldExtractor:
             (s for s in samples if s.offset < length), key=lambda s: abs(s.offset - length // 2)
         )
         if anchors:
-            renderer = IntervalRenderer(
-                left, right, Interval((1,) * length), before, min(1.0, crf / 63)
-            )
+            # Luma is enough to judge by, and the motion found in it is the same.
+            ends = gray(left), gray(right)
+            renderer = IntervalRenderer(*ends, Interval((1,) * length), before, 1.0)
             floor = _floor(sources, left, right)
             reach = length / (len(anchors) + 1)
             price = _FADE * price / reach
-            if self._segmenter is not None:
+            if self._segmenter is not None and self._watching:
                 trial = _Trial(renderer, before, samples, anchors[0], sources, price)
                 samples = self._settle_labels(trial, anchors[0], samples)
             for offset in [anchor.offset for anchor in anchors]:
@@ -95,6 +158,8 @@ class ScaffoldExtractor:
                 if trial.error(anchor) - floor < price * _LEAST_BITS:
                     continue  # Nothing to be won here that would pay for even one block.
                 better = self._correct(trial, anchor)
+                if better is anchor:
+                    break  # Where nothing pays in the middle, nothing will nearer to the key pictures.
                 samples = tuple(better if s is anchor else s for s in samples)
         return tuple(s for s in samples if _says_something(s))
 
@@ -157,24 +222,31 @@ class ScaffoldExtractor:
                 self._level.block_log2,
                 trial.price,
             )
-            anchor = replace(anchor, correction=correction)
+            if correction is not None:
+                anchor = replace(anchor, correction=correction)
         return anchor
 
     def _people(self, picture: Picture) -> tuple[Person, ...] | None:
-        return self._pose(picture, self._geometry) if self._pose else None
+        if self._pose is None:
+            return None
+        return self._pose(picture, self._geometry) if self._watching else ()
 
     def _labels_amid(
         self, sources: Sequence[Picture], middle: int, people: tuple[Person, ...] | None
     ) -> NDArray[np.uint8] | None:
         frame = sources[middle]
+        if self._segmenter is None or not self._watching:
+            return self._segment(frame, people, None)
         to_left, to_right = true_motion(frame, sources[0], sources[-1])
         return self._segment(frame, people, to_right - to_left)
 
     def _segment(
         self, picture: Picture, people: tuple[Person, ...] | None, motion: Flow | None
     ) -> NDArray[np.uint8] | None:
-        if self._segmenter:
+        if self._segmenter and self._watching:
             self._labels = self._segmenter(picture, people, motion, self._geometry)
+        elif self._segmenter:
+            self._labels = np.zeros(self._geometry.label_shape, np.uint8)
         return self._labels
 
     def _no_layers(self) -> NDArray[np.int16] | None:
@@ -227,13 +299,23 @@ class _Trial:
     def error(self, sample: Sample) -> float:
         """Distortion of the anchor's frame under `sample`, summed over pixels."""
         rendered = self.show(sample).picture(sample.offset)
-        return float(self.source.distortion(rendered).sum())
+        return self.source.total(rendered)
+
+
+def closing_sample(samples: tuple[Sample, ...], span: Span) -> Sample | None:
+    """The sample on the key picture, seen from the next interval."""
+    return Interval((1,) * len(span.sources), samples).closing_sample
+
+
+def _scenes(spans: Sequence[Span], scene: Scene | None) -> list[Scene | None]:
+    """What comes before each span, as far as it is known before any is looked at."""
+    return [scene, *(Scene(span.sources[-1], span.shown, (), None) for span in spans[:-1])]
 
 
 def _floor(sources: Sequence[Picture], left: Picture, right: Picture) -> float:
     """The least distortion a frame between can have, about: the better key picture's own."""
     ends = (sources[0], left), (sources[-1], right)
-    return min(float(Texture(source).distortion(shown).sum()) for source, shown in ends)
+    return min(Texture(source).total(shown) for source, shown in ends)
 
 
 def _edges(labels: NDArray[np.uint8]) -> int:

@@ -152,14 +152,12 @@ class GroupSearch:
             crf=plan.crf,
             color=self._color,
             preset=_TRIAL_PRESET,
+            threads=1,
         )
         decoder = PictureDecoder((self._geometry.width, self._geometry.height), self._color)
         decoded = {k: gray(decoder.decode(u, size)) for k, u in zip(plan.keys, units, strict=True)}
         paid = units[:-1] if self._open_ended else units
-        total = sum(
-            float(texture.distortion(picture).sum())
-            for texture, picture in self._drawn(plan, decoded)
-        )
+        total = sum(texture.total(picture) for texture, picture in self._drawn(plan, decoded))
         frames = len(self._pictures) / len(self._samples)
         return Trial(plan, 8 * sum(map(len, paid)), total * frames)
 
