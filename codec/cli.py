@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from gsvc import __version__
 from gsvc.codec.errors import ConfigError, GsvcError
+from gsvc.encoders.effort import DEFAULT_PRESET, PRESETS
 
 _FAILED, _USAGE, _INTERRUPTED, _TERMINATED = 1, 2, 130, 143
 _SUFFIXES = {"": 1, "k": 1000, "m": 1_000_000}
@@ -180,12 +181,27 @@ def _add_encode(parser: argparse.ArgumentParser) -> None:
         "--level", type=int, metavar="0..3", help="rate class (default: 1, or by the rate)"
     )
     rate = parser.add_mutually_exclusive_group()
-    rate.add_argument("--bpp", type=float, help="aim at this many bits per pixel")
+    rate.add_argument("--bpp", type=float, help="meet this many bits per pixel")
     rate.add_argument(
-        "--bitrate", type=bitrate, metavar="RATE", help="aim at this many bit/s: 8000, 8k, 0.5M"
+        "--bitrate", type=bitrate, metavar="RATE", help="meet this many bit/s: 8000, 8k, 0.5M"
+    )
+    rate.add_argument(
+        "--quality", type=float, metavar="D", help="come near this ST-LPIPS: 0.05 good, 0.3 bad"
     )
     parser.add_argument(
-        "--preset", type=int, default=4, metavar="0..13", help="of SVT-AV1, lower is slower (4)"
+        "--max-bitrate", type=bitrate, metavar="RATE", help="never more than this in any second"
+    )
+    parser.add_argument(
+        "--preset",
+        default=DEFAULT_PRESET,
+        metavar="|".join(PRESETS),
+        help=f"time for bits ({DEFAULT_PRESET})",
+    )
+    parser.add_argument(
+        "--low-delay", action="store_true", help="no look-ahead: more bits, less waiting"
+    )
+    parser.add_argument(
+        "--semantics", action="store_true", help="send people and regions even if they do not pay"
     )
     parser.add_argument(
         "--start", type=float, default=0.0, metavar="S", help="begin at this time, in seconds"
@@ -194,7 +210,7 @@ def _add_encode(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--audio", choices=("opus", "none"), default="opus", help="carry the sound, or drop it"
     )
-    for layer in ("segmentation", "pose", "flow"):
+    for layer in ("segmentation", "pose", "flow", "texture"):
         parser.add_argument(f"--no-{layer}", action="store_true", help=f"send no {layer}")
     parser.add_argument(
         "--seed", type=int, default=0, metavar="0..65535", help="for the decoder's refiner"

@@ -4,7 +4,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,10 +29,16 @@ def encode(options: Namespace) -> int:
         level=options.level,
         bpp=options.bpp,
         bitrate=options.bitrate,
-        tools=Tools(not options.no_segmentation, not options.no_pose, not options.no_flow),
+        quality=options.quality,
+        max_bitrate=options.max_bitrate,
         preset=options.preset,
+        low_delay=options.low_delay,
+        semantics=options.semantics,
         seed=options.seed,
     )
+    tools = settings.chosen_tools()
+    off = {layer.name: False for layer in fields(Tools) if getattr(options, f"no_{layer.name}")}
+    settings = replace(settings, tools=replace(tools, **off))
     target = _target(options, ".gsv")
     with _progress(options, "encoded") as progress:
         report = encode_file(

@@ -176,6 +176,7 @@ class Encoder:
         """Encode what is held back and end the stream."""
         if self._low_delay:
             packets = self._packets_of(self._low_delay.flush())
+            self._low_delay.close()
         else:
             packets = self._encode_group(self._group, open_ended=False) if self._group else []
         self._group = []
@@ -188,18 +189,19 @@ class Encoder:
 
     def _encode_group(self, frames: Sequence[Frame], *, open_ended: bool) -> list[Packet]:
         """Encode a group. Open-ended: the last frame is the next group's intra picture, not ours."""
+        own = len(frames) - 1 if open_ended else len(frames)
         unsent = [*self._leading, *(frames[:-1] if open_ended else frames)]
         group = self._groups.encode(
             [frame.pixels for frame in frames],
             self._ticks(unsent),
             self._scene,
-            self._rate.budget(len(unsent)),
+            self._rate.budget(own),
             open_ended=open_ended,
             longest=DEFAULT_LIMITS.interval,
         )
         sent = sum(picture.frames for picture in group.pictures)
         self._scene, self._leading, self._clock = group.scene, unsent[sent:], unsent[sent - 1].pts
-        self._rate.spent(sum(picture.bits for picture in group.pictures), len(unsent))
+        self._rate.spent(sum(picture.bits for picture in group.pictures), own)
         return self._packets_of(group.pictures)
 
     def _packets_of(self, pictures: Sequence[CodedPicture]) -> list[Packet]:

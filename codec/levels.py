@@ -8,10 +8,10 @@ class Level:
     """Settings of one level.
 
     `price`: lambda, the distortion (see `gsvc.encoders.distortion`), summed over pixels and frames, that a bit
-    must save: it decides everything the encoder chooses; `spacing`: seconds between key pictures where nothing
-    can be chosen, without look-ahead. `most_bpp`: bits per pixel that a stream is kept
-    under where that price would buy more. `block_log2`: corrections of motion on blocks of 2^n cells;
-    `texture_log2`: texture gains on blocks of 2^n cells; `anchors`: at most so many an interval.
+    must save: it decides everything the encoder chooses. `spacing`: seconds between key pictures where nothing
+    can be chosen, without look-ahead. `most_bpp`: bits per pixel that a stream is kept under where that price
+    would buy more. `block_log2`: corrections of motion on blocks of 2^n cells; `texture_log2`: texture gains
+    on blocks of 2^n cells.
     """
 
     price: float
@@ -19,14 +19,13 @@ class Level:
     most_bpp: float
     block_log2: int
     texture_log2: int
-    anchors: int
 
 
 LEVELS = (
-    Level(price=200.0, spacing=0.8, most_bpp=0.001, block_log2=3, texture_log2=2, anchors=3),
-    Level(price=60.0, spacing=0.5, most_bpp=0.003, block_log2=2, texture_log2=2, anchors=3),
-    Level(price=20.0, spacing=0.33, most_bpp=0.007, block_log2=2, texture_log2=2, anchors=3),
-    Level(price=6.0, spacing=0.2, most_bpp=0.02, block_log2=1, texture_log2=1, anchors=3),
+    Level(price=200.0, spacing=0.8, most_bpp=0.001, block_log2=3, texture_log2=3),
+    Level(price=60.0, spacing=0.5, most_bpp=0.003, block_log2=2, texture_log2=2),
+    Level(price=20.0, spacing=0.33, most_bpp=0.007, block_log2=2, texture_log2=2),
+    Level(price=6.0, spacing=0.2, most_bpp=0.02, block_log2=1, texture_log2=2),
 )
 """Index = level."""
 

@@ -9,8 +9,16 @@ PADDING = 15
 
 
 def strip_temporal_unit(unit: bytes) -> bytes:
-    """Drop temporal delimiters and padding: a packet already marks where a temporal unit begins."""
-    return b"".join(obu for kind, obu in _split(unit) if kind not in (TEMPORAL_DELIMITER, PADDING))
+    """Drop what a packet says already: temporal delimiters, padding, and the size of the last bitstream unit."""
+    kept = [obu for kind, obu in _split(unit) if kind not in (TEMPORAL_DELIMITER, PADDING)]
+    return b"".join((*kept[:-1], *map(_without_size, kept[-1:])))
+
+
+def _without_size(obu: bytes) -> bytes:
+    """A bitstream unit that reaches to the end of its temporal unit (AV1, section 5.3.1: obu_has_size_field)."""
+    head = 1 + (obu[0] >> 2 & 1)
+    _, start = _leb128(obu, head)
+    return bytes([obu[0] & ~0b10]) + obu[1:head] + obu[start:]
 
 
 def restore_temporal_unit(stripped: bytes) -> bytes:

@@ -132,10 +132,11 @@ class GroupEncoder:
         plan, units = self._fit(plan, units, chosen, goal, budget)
         coded = self._written(plan, units, intervals)
         while self._cap and not self._cap.fits(self._timed(coded, intervals)):
-            if goal < rest / 100:
+            size = 8 * sum(map(len, units))
+            smaller = Budget(0.85 * size, exact=False)
+            plan, units = self._fit(plan, units, chosen, smaller.bits, smaller)
+            if 8 * sum(map(len, units)) >= size:
                 raise ConfigError(self._cap.advice)
-            goal = 0.85 * min(goal, 8 * sum(map(len, units)))
-            plan, units = self._fit(plan, units, chosen, goal, Budget(goal, exact=False))
             coded = self._written(plan, units, intervals)
         if self._cap:
             self._cap.add(self._timed(coded, intervals))

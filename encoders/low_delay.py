@@ -61,7 +61,6 @@ class LowDelayEncoder:
         self._extractor = ScaffoldExtractor(level, tools, self._geometry, effort.anchors)
         self._crf = usual_crf(level.price)
         self._group: _Group | None = None
-        self._spent = 0
         self._waiting: list[tuple[Picture, int]] = []
         self._scene: Scene | None = None
         # Whether people and regions pay shows only when both were tried, and there is no time for that here.
@@ -71,20 +70,27 @@ class LowDelayEncoder:
         """Take a frame, `ticks` after the one before; `is_cut`: it begins a scene."""
         coded = self.flush() if is_cut else []
         if is_cut:
-            self._group = self._scene = None
+            self.close()
+            self._scene = None
         self._waiting.append((picture, ticks))
         is_full = (
             self._group is not None and self._group.frames + len(self._waiting) > self._longest
         )
         if self._group is None or is_full or len(self._waiting) >= self._spacing:
             if is_full:
-                self._group = None
+                self.close()
             coded.append(self._key())
         return coded
 
     def flush(self) -> list[CodedPicture]:
         """Code the last frame that waits as a key picture, if one does."""
         return [self._key()] if self._waiting else []
+
+    def close(self) -> None:
+        """End the group; the next frame opens another."""
+        if self._group is not None:
+            self._group.stream.close()
+        self._group = None
 
     def _key(self) -> CodedPicture:
         pictures, ticks = zip(*self._waiting, strict=True)

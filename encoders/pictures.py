@@ -80,6 +80,10 @@ class PictureStream:
             raise RuntimeError(f"SVT-AV1 gave {len(packets)} units for one picture")
         return strip_temporal_unit(bytes(packets[0]))
 
+    def close(self) -> None:
+        """End the sequence; without it SVT-AV1 complains when it goes."""
+        self._coder.encode(None)
+
 
 def _frame(
     picture: Picture, index: int, size: tuple[int, int], color: Color, coder: av.VideoCodecContext

@@ -28,7 +28,6 @@ _SEEDS = (4, 8, 2, 16)
 _SHORTEST = 2
 _CRF_STEP = 4.0
 _LEAST_CRF = 24.0
-_SMALLEST = 4
 _SIZES = (8, 6, 4)
 _TRIAL_PRESET = 8
 _AT_ONCE = 2
@@ -186,8 +185,3 @@ def _drawn_from(near: Picture, far: Picture, share: float) -> Picture:
 def usual_crf(price: float) -> float:
     """The quantiser that searches on development clips end at, about."""
     return min(68.0, max(_LEAST_CRF, round(54 + 3.2 * math.log2(price / 6))))
-
-
-def spacing_of(plan: Plan) -> float:
-    """Mean number of frames from one key picture to the next."""
-    return float(np.mean(np.diff(plan.keys))) if len(plan.keys) > 1 else 1.0

@@ -18,7 +18,7 @@ Gsvc = Callable[..., Result]
 Make = Callable[..., list[gsvc.Picture]]
 Write = Callable[..., Path]
 
-BARE = ("--no-segmentation", "--no-pose", "--preset", "10")
+BARE = ("--preset", "fast")
 FAST = ("--steps", "0")
 FAILED, USAGE = 1, 2
 
@@ -242,7 +242,7 @@ def test_a_gpu_that_is_not_there(stream: Path, folder: Path, run_gsvc: Gsvc) -> 
         ("encode", "{clip}", "{out}", "--bitrate", "0"),
         ("encode", "{clip}", "{out}", "--bpp", "0.01", "--bitrate", "8k"),
         ("encode", "{clip}", "{out}", "--bpp", "nan"),
-        ("encode", "{clip}", "{out}", "--preset", "99"),
+        ("encode", "{clip}", "{out}", "--preset", "quick"),
         ("encode", "{clip}", "{out}", "--seed", "70000"),
         ("encode", "{clip}", "{out}", "--start", "-1"),
         ("encode", "{clip}", "{out}", "--frames", "0"),

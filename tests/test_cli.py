@@ -22,7 +22,7 @@ Result = subprocess.CompletedProcess[bytes]
 Gsvc = Callable[..., Result]
 
 SCRIPT = Path(sys.executable).with_name("gsvc")
-BARE = ("--no-segmentation", "--no-pose", "--preset", "10")
+BARE = ("--preset", "fast")
 
 
 def json_lines(data: bytes) -> list[dict[str, object]]:
@@ -51,7 +51,7 @@ def test_encode_and_decode_in_silence(clip: Path, tmp_path: Path, run_gsvc: Gsvc
 def test_pipes_from_end_to_end(clip: Path, tmp_path: Path) -> None:
     back = tmp_path / "back.y4m"
     gsvc.encode(
-        clip, tmp_path / "it.gsv", settings=gsvc.EncoderSettings(tools=NO_MODELS, preset=10)
+        clip, tmp_path / "it.gsv", settings=gsvc.EncoderSettings(tools=NO_MODELS, preset="fast")
     )
     gsvc.decode(tmp_path / "it.gsv", tmp_path / "in.y4m", settings=gsvc.DecoderSettings(steps=0))
     line = (

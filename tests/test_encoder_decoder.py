@@ -282,7 +282,7 @@ with stream.open("rb") as file:
     reader = StreamReader(file)
     parser = ScaffoldParser(reader.header)
     print(scaffold_hash(parser.parse(p)[0].interval for p in reader if p.type in (1, 2)))
-settings = gsvc.EncoderSettings(level=1, tools=gsvc.Tools(False, False, True), preset=10)
+settings = gsvc.EncoderSettings(level=1, tools=gsvc.Tools(False, False, True), preset="fast")
 gsvc.encode(clip, again, settings=settings)
 print(hashlib.sha256(again.read_bytes()).hexdigest())
 """

@@ -207,7 +207,7 @@ def test_full_hd(
 def test_every_layer_with_the_real_models(clip: Path, tmp_path: Path) -> None:
     if not all(model.present for model in status()):
         pytest.skip("needs the extractors' models: gsvc models pull")
-    gsvc.encode(clip, tmp_path / "all.gsv", settings=gsvc.EncoderSettings(preset=10))
+    gsvc.encode(clip, tmp_path / "all.gsv", settings=gsvc.EncoderSettings(preset="fast"))
     info = gsvc.info(tmp_path / "all.gsv", elements=True)
     assert info.bits["segmentation"] > 0 and info.bits["pose"] > 0
     assert gsvc.decode(tmp_path / "all.gsv", tmp_path / "all.nut", settings=FAST).frames == 20

@@ -94,7 +94,7 @@ def test_encoding_and_plain_decoding_do_without_torch(clip: Path, tmp_path: Path
 import sys
 import gsvc
 tools = gsvc.Tools(segmentation=False, pose=False)
-gsvc.encode({str(clip)!r}, "it.gsv", settings=gsvc.EncoderSettings(tools=tools, preset=10))
+gsvc.encode({str(clip)!r}, "it.gsv", settings=gsvc.EncoderSettings(tools=tools, preset="fast"))
 gsvc.info("it.gsv")
 gsvc.decode("it.gsv", "it.mkv", settings=gsvc.DecoderSettings(steps=0))
 import gsvc.codec.cli, gsvc.codec.commands, gsvc.encoders.pose, gsvc.encoders.segmentation

@@ -15,9 +15,9 @@ from gsvc.codec.packet import PacketType
 from gsvc.codec.scaffold import Geometry
 from gsvc.datasets.clips import ClipFormat
 from gsvc.decoders.pictures import PictureDecoder
+from gsvc.encoders.effort import DEFAULT_PRESET
 from gsvc.eval.codecs.base import Compute, Decoded, Settings
 from gsvc.eval.codecs.options import Option
-from gsvc.encoders.effort import DEFAULT_PRESET
 from gsvc.eval.codecs.ours import NO_TOOLS, Gsvc, checked
 
 
@@ -27,7 +27,10 @@ class Motion(Gsvc):
     name = "motion"
 
     def __init__(
-        self, level: Option | None = None, bpp: Option | None = None, preset: Option = DEFAULT_PRESET
+        self,
+        level: Option | None = None,
+        bpp: Option | None = None,
+        preset: Option = DEFAULT_PRESET,
     ) -> None:
         super().__init__(level=level, bpp=bpp, preset=preset, tools=NO_TOOLS, steps=0)
 

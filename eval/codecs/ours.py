@@ -126,8 +126,8 @@ class Gsvc:
 
 
 class GsvcLayers(Gsvc):
-    """The ablation: key pictures and decoder-side motion, then one scaffold layer after the other, without
-    the refiner; the whole stream also with it. Options as of `Gsvc`, `tools` in the order to add them.
+    """The ablation: each scaffold layer left out in turn, without the refiner; the whole stream also with it.
+    Options as of `Gsvc`, the last of `tools` being the whole.
     """
 
     name = "gsvc-layers"
@@ -135,7 +135,14 @@ class GsvcLayers(Gsvc):
     def __init__(
         self,
         level: Option = (1, 3),
-        tools: Option = (NO_TOOLS, "segmentation", "segmentation-pose", ALL_TOOLS),
+        tools: Option = (
+            NO_TOOLS,
+            "pose-flow-texture",
+            "segmentation-flow-texture",
+            "segmentation-pose-texture",
+            "segmentation-pose-flow",
+            ALL_TOOLS,
+        ),
         preset: Option = DEFAULT_PRESET,
         steps: Option = (0, 1, 2, 4, 8),
         seed: Option = 0,

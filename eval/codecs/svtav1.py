@@ -12,6 +12,8 @@ os.environ.setdefault("SVT_LOG", "1")
 
 
 _VISUAL = "-vq"
+_LIBAV_MOST = 63
+"""FFmpeg's own option ends here; SVT-AV1 goes on to 70 since 3.1, with a coarser rate decision."""
 
 
 class SvtAv1(ConventionalCodec):
@@ -29,8 +31,12 @@ class SvtAv1(ConventionalCodec):
     pixel_format = "yuv420p"
     preset = 4
     tuned = (f"4{_VISUAL}",)
-    max_crf = 63
-    points: ClassVar[Points] = {"1": (63, 60, 56, 50), "1/2": (63, 56, 48), "1/3": (63, 52)}
+    max_crf = 70
+    points: ClassVar[Points] = {
+        "1": (70, 63, 60, 56, 50),
+        "1/2": (70, 63, 56, 48),
+        "1/3": (63, 52),
+    }
 
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
         """See `ConventionalCodec.options`."""
@@ -38,4 +44,7 @@ class SvtAv1(ConventionalCodec):
         if rest or not speed.lstrip("-").isdigit():
             raise ConfigError(f"preset {preset!r} is not known: write 4 or 4{_VISUAL}")
         tuning = ":tune=0:sharpness=7" if visual else ""
-        return {"preset": speed, "crf": str(quality), "svtav1-params": f"lp={THREADS}{tuning}"}
+        params = f"lp={THREADS}{tuning}"
+        if quality > _LIBAV_MOST:
+            return {"preset": speed, "svtav1-params": f"crf={quality}:{params}"}
+        return {"preset": speed, "crf": str(quality), "svtav1-params": params}

@@ -1,4 +1,4 @@
-"""The layer ablation: what each layer of the stream costs in bits and gains in quality."""
+"""The layer ablation: what the stream loses in bits and quality without each of its layers."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ LAYERS_SETTING = "tools"
 
 @dataclass(frozen=True)
 class AblationRow:
-    """One set of layers, decoded one way. `gained` is the score less that of the row before it in its
-    series, `added_bits` likewise; None in the first row.
+    """One set of layers, decoded one way. `gained` is the score less that of the whole stream decoded the first
+    way, `added_bits` likewise; None in that row itself.
     """
 
     clip: str
@@ -41,15 +41,17 @@ def ablation_rows(cells: Sequence[CellRecord], metrics: Sequence[str]) -> list[A
         series[clip_label(cell), name].append(cell)
     rows: list[AblationRow] = []
     for (clip, name), group in series.items():
-        before: AblationRow | None = None
-        for cell, way in _steps(group):
-            before = _row(cell, way, clip, name, metrics, before)
-            rows.append(before)
+        steps = _steps(group)
+        cell, way = next(step for step in steps if step[0] is group[-1])
+        whole = _row(cell, way, clip, name, metrics, None)
+        for step in steps:
+            is_whole = step == (cell, way)
+            rows.append(whole if is_whole else _row(*step, clip, name, metrics, whole))
     return rows
 
 
 def _steps(group: Sequence[CellRecord]) -> list[tuple[CellRecord, str]]:
-    """Layer by layer with the first way to decode, then the whole stream with the other ways."""
+    """Set by set with the first way to decode, then the whole stream, which is last, with the other ways."""
     ways = [list(by_curve(cell)) for cell in group]
     steps = [(cell, names[0]) for cell, names in zip(group, ways, strict=True) if names]
     return [*steps, *((group[-1], name) for name in ways[-1][1:])]
@@ -61,7 +63,7 @@ def _row(
     clip: str,
     series: str,
     metrics: Sequence[str],
-    before: AblationRow | None,
+    whole: AblationRow | None,
 ) -> AblationRow:
     decodes = by_curve(cell)[way]
     scores = {metric: mean_score(decodes, metric) for metric in metrics}
@@ -74,16 +76,16 @@ def _row(
         bpp=cell.bpp,
         ledger=cell.ledger,
         scores=scores,
-        added_bits=cell.bits - before.bits if before else None,
-        gained=_difference(scores, before.scores) if before else dict.fromkeys(metrics),
+        added_bits=cell.bits - whole.bits if whole else None,
+        gained=_difference(scores, whole.scores) if whole else dict.fromkeys(metrics),
     )
 
 
 def _difference(
-    scores: Mapping[str, float | None], before: Mapping[str, float | None]
+    scores: Mapping[str, float | None], whole: Mapping[str, float | None]
 ) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for metric, score in scores.items():
-        earlier = before.get(metric)
-        found[metric] = None if score is None or earlier is None else score - earlier
+        reference = whole.get(metric)
+        found[metric] = None if score is None or reference is None else score - reference
     return found

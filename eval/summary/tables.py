@@ -254,10 +254,10 @@ def _ablation(summary: Summary) -> Table:
         clip = f"{row.clip}, {row.series}" if row.series else row.clip
         rows.append([f"{clip}: {row.layers}", row.way or NONE, str(row.bits), added, *scores])
     note = (
-        "Each row adds a layer to the one above, or decodes the last stream another way; in brackets the "
-        f"change of the score. {protocol(summary)}"
+        "Each row leaves a layer out, or decodes the whole stream another way; differences from the whole "
+        f"stream decoded the first way, those of the score in brackets. {protocol(summary)}"
     )
-    return Table("Layer by layer", note, ["layers", "decoded", "bits", "added", *metrics], rows)
+    return Table("Layer by layer", note, ["layers", "decoded", "bits", "more", *metrics], rows)
 
 
 def _costs(summary: Summary) -> Table:

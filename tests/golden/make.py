@@ -151,7 +151,7 @@ def cut_and_odd_times() -> bytes:
             color=Color(1, 13, 1, full_range=True),
         ),
         1,
-        Tools(segmentation=False, pose=False, flow=True),
+        Tools(segmentation=False, pose=False, flow=True, texture=False),
     )
     shape = Geometry(*size).block_shape(1)
     vectors = np.full((*shape, 2), (4, -3), np.int16)
@@ -181,7 +181,10 @@ def sound_and_the_unknown() -> bytes:
     """Opus packets, and an optional packet that this version does not know; no scaffold, half-size pictures."""
     size = 64, 36
     header = Header(
-        VideoFormat(*size, Fraction(1, 25), Fraction(25)), 0, Tools(False, False, False), audio=True
+        VideoFormat(*size, Fraction(1, 25), Fraction(25)),
+        0,
+        Tools(False, False, False, False),
+        audio=True,
     )
     chunk = AudioChunk(-312, 1, 960, 312, tone(10))
     extra = [Packet(PacketType.AUDIO, 0, pack_audio(chunk)), Packet(13, 1, b"of a later version")]
