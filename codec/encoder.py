@@ -5,12 +5,12 @@ One group of pictures is held back, at most `GROUP_SECONDS` long; with low delay
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, sqrt
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Frame, VideoFormat
 from gsvc.codec.header import HEADER_BYTES, Header, storable_format
-from gsvc.codec.levels import GROUP_SECONDS, LEVELS, USUAL_FRAME_RATE
+from gsvc.codec.levels import GROUP_SECONDS, LEVELS, SMALL_PIXELS, USUAL_FRAME_RATE
 from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.scaffold import Geometry
@@ -225,15 +225,20 @@ class Encoder:
 
 
 def _rate_control(settings: EncoderSettings, video: VideoFormat, level: int) -> RateControl:
-    if settings.quality is not None:
-        return RateControl(inf, 1, exact=False, header_bits=0)
     target, pixels = settings.target_bpp(video), video.width * video.height
-    slow = min(2.0, max(1.0, USUAL_FRAME_RATE / float(video.frame_rate)))
+    if settings.quality is not None:
+        bpp = inf
+    elif target is not None:
+        bpp = target
+    else:
+        slow = min(2.0, max(1.0, USUAL_FRAME_RATE / float(video.frame_rate)))
+        bpp = LEVELS[level].most_bpp * slow * max(1.0, sqrt(SMALL_PIXELS / pixels))
     return RateControl(
-        LEVELS[level].most_bpp * slow if target is None else target,
+        bpp,
         pixels,
         exact=target is not None,
         header_bits=_FIXED_BITS,
+        second=float(video.frame_rate),
     )
 
 

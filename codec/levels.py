@@ -33,3 +33,5 @@ GROUP_SECONDS = 4.0
 """Longest time between intra pictures: how long a receiver waits to join."""
 USUAL_FRAME_RATE = 25.0
 """Frames per second from which `most_bpp` holds; at fewer a frame may take more, at most twice as much."""
+SMALL_PIXELS = 80_000
+"""Pixels of a frame below which `most_bpp` grows, as the root of the ratio: small pictures have no idle parts."""

@@ -28,16 +28,21 @@ class Budget:
 class RateControl:
     """Hands out budgets; what a group over- or underspends, later ones make up for."""
 
-    def __init__(self, bpp: float, pixels: int, *, exact: bool, header_bits: int) -> None:
-        """`bpp`: bits per pixel over the stream; `pixels` of a frame; `header_bits` are spent already."""
+    def __init__(
+        self, bpp: float, pixels: int, *, exact: bool, header_bits: int, second: float
+    ) -> None:
+        """`bpp`: bits per pixel over the stream; `pixels` of a frame; `header_bits` are spent already;
+        `second`: frames a second."""
         self._rate = bpp * pixels
         self._exact = exact
+        self._least = second
         self._debt = float(header_bits)
         self._frames = 0
 
     def budget(self, frames: int) -> Budget:
         """What `frames` frames may take."""
-        share = self._rate * frames
+        # A short group may take as much as a second: its intra picture costs what it costs.
+        share = self._rate * (frames if self._exact else max(frames, self._least))
         # A level's limit is no target: what an easy group leaves is not for later ones to waste.
         debt = self._debt if self._exact else max(self._debt, -0.5 * share)
         return Budget(max(0.3 * share, share - debt), self._exact)
