@@ -220,7 +220,9 @@ def test_outputs_that_cannot_be(clip: Path, stream: Path, folder: Path, run_gsvc
 
 
 def test_models_that_are_missing(clip: Path, folder: Path, run_gsvc: Gsvc, tmp_path: Path) -> None:
-    result = run_gsvc("encode", clip, folder / "it.gsv", env={"GSVC_CACHE": str(tmp_path / "none")})
+    result = run_gsvc(
+        "encode", clip, folder / "it.gsv", "--semantics", env={"GSVC_CACHE": str(tmp_path / "none")}
+    )
     assert_one_line(result, FAILED, "gsvc models pull")
 
 

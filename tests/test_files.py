@@ -96,7 +96,7 @@ def test_info_gives_the_facts_of_the_video(clip: Path, stream: Path) -> None:
     assert (info.frames, info.duration) == (20, 0.8)
     assert (info.header.format.width, info.header.format.height) == SIZE
     assert info.packets[0].name == "intra" and info.packets[-1].name == "end"
-    assert info.packets[0].elements[:2] == (("picture.crf", 60), ("picture.eighths", 8))
+    assert [name for name, _ in info.packets[0].elements[:2]] == ["picture.crf", "picture.eighths"]
     sound = sum(packet.size for packet in info.packets if packet.name == "audio")
     assert info.bpp == pytest.approx(8 * (info.size - sound) / (64 * 48 * 20))
     assert info.bitrate == pytest.approx(8 * (info.size - sound) / 0.8)
@@ -207,7 +207,8 @@ def test_full_hd(
 def test_every_layer_with_the_real_models(clip: Path, tmp_path: Path) -> None:
     if not all(model.present for model in status()):
         pytest.skip("needs the extractors' models: gsvc models pull")
-    gsvc.encode(clip, tmp_path / "all.gsv", settings=gsvc.EncoderSettings(preset="fast"))
+    settings = gsvc.EncoderSettings(preset="fast", semantics=True)
+    gsvc.encode(clip, tmp_path / "all.gsv", settings=settings)
     info = gsvc.info(tmp_path / "all.gsv", elements=True)
     assert info.bits["segmentation"] > 0 and info.bits["pose"] > 0
     assert gsvc.decode(tmp_path / "all.gsv", tmp_path / "all.nut", settings=FAST).frames == 20

@@ -16,7 +16,7 @@ import gsvc.codec
 from gsvc.codec.container import StreamReader
 from gsvc.codec.decoder import ScaffoldParser
 from gsvc.codec.packet import PacketType
-from gsvc.codec.scaffold import Correction, Interval, Person, Sample
+from gsvc.codec.scaffold import Correction, Interval, Person, Sample, Texture
 from gsvc.codec.scaffold_hash import scaffold_bytes
 
 FORMAT = Path(gsvc.codec.__path__[0], "FORMAT.md").read_text()
@@ -170,15 +170,34 @@ class Plain:
             self.labels = np.zeros(self.grid(self.cell), np.uint8)
             self.people: tuple[Person, ...] = ()
             self.correction: Correction | None = None
+            self.texture: Texture | None = None
         irregular = self.code("timing.irregular")
         ticks = []
         for _ in range(frames):
             ticks.append(self.clock.predict() + (self.code("timing.deviation") if irregular else 0))
             self.clock.learn(ticks[-1])
+        texture = self.code_texture() if self.header["texture"] else None
         samples = []
         while self.code("sample.more"):
             samples.append(self.sample(frames - self.code("sample.gap")))
-        return Interval(tuple(ticks), tuple(samples))
+        return Interval(tuple(ticks), tuple(samples), texture)
+
+    def code_texture(self) -> Texture | None:
+        old, self.texture = self.texture, None
+        if not self.code("texture.present"):
+            return None
+        block_log2 = self.code("texture.block")
+        rows, columns = self.grid(self.cell << block_log2)
+        if old is None or old.block_log2 != block_log2:
+            old = Texture(block_log2, np.zeros((rows, columns), np.uint8))
+        gains = np.zeros((rows + 1, columns + 1), int)
+        for r in range(rows):
+            for c in range(columns):
+                around = gains[r, c + 1] + gains[r + 1, c] + 2 * int(old.gains[r, c])
+                steps = (1, 3, 6, 9, 14)
+                gains[r + 1, c + 1] = self.code("texture.gain", sum(around >= s for s in steps))
+        self.texture = Texture(block_log2, gains[1:, 1:].astype(np.uint8))
+        return self.texture
 
     def sample(self, offset: int) -> Sample:
         labels = layers = people = correction = None

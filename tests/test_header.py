@@ -30,7 +30,7 @@ VIDEO = VideoFormat(
     pixel_aspect=Fraction(32, 27),
     color=Color(1, 13, 6, full_range=True),
 )
-HEADER = Header(VIDEO, 3, Tools(True, False, True), True, 1, 54_321, b"\x01\x02\xfe\xff")
+HEADER = Header(VIDEO, 3, Tools(True, False, True, False), True, 1, 54_321, b"\x01\x02\xfe\xff")
 
 
 def with_crc(body: bytes) -> bytes:

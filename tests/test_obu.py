@@ -14,9 +14,9 @@ EXTENDED_FRAME = bytes([0x36, 0x20, 2, 8, 9])
 PADDING = bytes([0x7A, 4, 0, 0, 0, 0x80])
 
 
-def test_delimiters_and_padding_come_off() -> None:
+def test_delimiters_padding_and_the_last_size_come_off() -> None:
     unit = DELIMITER + SEQUENCE + FRAME + PADDING + EXTENDED_FRAME
-    assert strip_temporal_unit(unit) == SEQUENCE + FRAME + EXTENDED_FRAME
+    assert strip_temporal_unit(unit) == SEQUENCE + FRAME + bytes([0x34, 0x20, 8, 9])
     assert restore_temporal_unit(SEQUENCE + FRAME) == DELIMITER + SEQUENCE + FRAME
 
 

@@ -42,20 +42,22 @@ def test_hold_shows_the_latest_key_picture(moving: TestClip) -> None:
 def test_floors_carry_no_scaffold(moving: TestClip) -> None:
     codec = Motion(level=2)
     ledger = codec.encode(moving, codec.rate_points()[0]).ledger
-    assert not any(ledger[layer] for layer in ("segmentation", "pose", "flow"))
+    assert not any(ledger[layer] for layer in ("segmentation", "pose", "flow", "texture"))
 
 
-def test_layers_are_added_one_by_one_and_only_the_whole_is_refined() -> None:
+def test_each_layer_is_left_out_and_only_the_whole_is_refined() -> None:
     codec = GsvcLayers(level=2, steps=(0, 1, 8))
     points = codec.rate_points()
     assert [point["tools"] for point in points] == [
         NO_TOOLS,
-        "segmentation",
-        "segmentation-pose",
+        "pose-flow-texture",
+        "segmentation-flow-texture",
+        "segmentation-pose-texture",
+        "segmentation-pose-flow",
         ALL_TOOLS,
     ]
     ways = [[way["steps"] for way in codec.ways_to_decode(point)] for point in points]
-    assert ways == [[0], [0], [0], [0, 1, 8]]
+    assert ways == [[0]] * 5 + [[0, 1, 8]]
 
 
 def test_seeds_are_ways_to_decode_what_is_sampled() -> None:

@@ -18,6 +18,7 @@ from gsvc.codec.scaffold import (
     Person,
     Sample,
 )
+from gsvc.decoders.motion import DIS_BLENDED, DIS_NEARER
 from gsvc.decoders.rendering import IntervalRenderer, Rendering, still_rendering
 
 SIZE = 96, 64
@@ -68,8 +69,11 @@ def test_one_sided_blocks_show_that_side_alone(side: int, value: int) -> None:
     )
     assert np.abs(picture.astype(int) - value).max() <= 1
     none = Sample(1, correction=Correction(2, 0 * sides + BOTH, np.zeros((*shape, 2), np.int16)))
-    both = IntervalRenderer(left, right, Interval((1, 1), (none,)), None, 0.5).render(1).picture
-    assert np.abs(both.astype(int) - 100).max() <= 1
+    ends = left, right, Interval((1, 1), (none,)), None, 0.5
+    for estimator, between in ((DIS_NEARER, 0), (DIS_BLENDED, 100)):
+        renderer = IntervalRenderer(*ends, estimator)
+        assert np.abs(renderer.render(1).picture.astype(int) - between).max() <= 1
+        assert np.array_equal(renderer.picture(1), renderer.render(1).picture)
 
 
 def test_layers_move_their_label_alone() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gsvc.codec.errors import BitstreamError, ConfigError
-from gsvc.codec.limits import MAX_PEOPLE, MAX_POINT, MAX_SAMPLES, MAX_VECTOR
+from gsvc.codec.limits import MAX_GAIN, MAX_PEOPLE, MAX_POINT, MAX_SAMPLES, MAX_VECTOR
 from gsvc.codec.scaffold import (
     MAX_LABEL,
     POINTS,
@@ -18,6 +18,7 @@ from gsvc.codec.scaffold import (
     Interval,
     Person,
     Sample,
+    Texture,
 )
 from gsvc.codec.scaffold_hash import scaffold_bytes, scaffold_hash
 from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval
@@ -25,7 +26,7 @@ from gsvc.codec.syntax import Coder, Reader, Writer
 
 SIZES = [(16, 16), (17, 31), (64, 48), (176, 144), (333, 95), (96, 400), (512, 288)]
 TICKS = [Fraction(1), Fraction(1001, 30), Fraction(512), Fraction(3, 2), Fraction(1, 3)]
-TOOLS = [Tools(*on) for on in product((False, True), repeat=3)]
+TOOLS = [Tools(*on) for on in product((False, True), repeat=4)]
 Random = np.random.Generator
 
 
@@ -98,6 +99,14 @@ def random_correction(rng: Random, geometry: Geometry) -> Correction | None:
     return Correction(block_log2, sides.astype(np.uint8), vectors.astype(np.int16))
 
 
+def random_texture(rng: Random, geometry: Geometry) -> Texture | None:
+    if rng.random() < 0.3:
+        return None
+    block_log2 = int(rng.integers(4))
+    gains = rng.integers(0, int(rng.choice([0, 2, MAX_GAIN])) + 1, geometry.block_shape(block_log2))
+    return Texture(block_log2, gains.astype(np.uint8))
+
+
 def random_ticks(rng: Random, frame_ticks: Fraction, length: int) -> tuple[int, ...]:
     kind, steady = rng.integers(3), max(1, round(frame_ticks))
     if kind == 0:
@@ -129,7 +138,8 @@ def random_intervals(
                     random_correction(rng, geometry) if tools.flow else None,
                 )
             )
-        intervals.append(Interval(random_ticks(rng, ticks, length), tuple(samples)))
+        texture = random_texture(rng, geometry) if tools.texture else None
+        intervals.append(Interval(random_ticks(rng, ticks, length), tuple(samples), texture))
     return intervals
 
 

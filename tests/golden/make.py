@@ -22,7 +22,17 @@ from gsvc.codec.frames import AudioChunk, Color, Picture, VideoFormat
 from gsvc.codec.header import Header
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.payload import join_payload
-from gsvc.codec.scaffold import BOTH, LEFT, RIGHT, Correction, Geometry, Interval, Person, Sample
+from gsvc.codec.scaffold import (
+    BOTH,
+    LEFT,
+    RIGHT,
+    Correction,
+    Geometry,
+    Interval,
+    Person,
+    Sample,
+    Texture,
+)
 from gsvc.codec.scaffold_hash import scaffold_hash
 from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
 from gsvc.codec.syntax import Writer
@@ -112,11 +122,44 @@ def stream(header: Header, groups: Sequence[Group], extra: Sequence[Packet] = ()
     return file.getvalue()
 
 
+FIRST = Tools(texture=False)
+"""All layers that the first streams could have."""
+
+
+def raised_texture() -> bytes:
+    """Texture gains on two block sizes, kept, changed and absent; frames drawn from the nearer side."""
+    size = 80, 56
+    geometry = Geometry(*size)
+    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 1, Tools(False, False))
+
+    def texture(block_log2: int, step: int) -> Texture:
+        rows, columns = geometry.block_shape(block_log2)
+        y, x = np.mgrid[:rows, :columns]
+        return Texture(block_log2, ((3 * y + 5 * x + step) % 8).astype(np.uint8))
+
+    vectors = np.full((*geometry.block_shape(2), 2), (2, -1), np.int16)
+    anchor = Sample(3, correction=Correction(2, np.zeros(vectors.shape[:2], np.uint8), vectors))
+    textures = texture(1, 0), texture(1, 1), None, texture(2, 3)
+    samples = (), (anchor,), (), ()
+    intervals = [
+        Interval((1,) * (6 if k else 1), s, t)
+        for k, (s, t) in enumerate(zip(samples, textures, strict=True))
+    ]
+    return stream(header, [(66, 6, [(scene(size, 6 * k), i) for k, i in enumerate(intervals)])])
+
+
 def every_tool() -> bytes:
     """All layers at once, every block size, two groups, people who come and go."""
     size = 72, 48
     geometry = Geometry(*size)
-    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 3, seed=77, model_id=b"gold")
+    header = Header(
+        VideoFormat(*size, Fraction(1, 25), Fraction(25)),
+        3,
+        FIRST,
+        seed=77,
+        model_id=b"gold",
+        motion_estimator=1,
+    )
 
     def interval(step: int, length: int) -> Interval:
         samples = [sample(geometry, 2, step, block_log2=step % 4)]
@@ -152,6 +195,7 @@ def cut_and_odd_times() -> bytes:
         ),
         1,
         Tools(segmentation=False, pose=False, flow=True, texture=False),
+        motion_estimator=1,
     )
     shape = Geometry(*size).block_shape(1)
     vectors = np.full((*shape, 2), (4, -3), np.int16)
@@ -184,6 +228,7 @@ def sound_and_the_unknown() -> bytes:
         VideoFormat(*size, Fraction(1, 25), Fraction(25)),
         0,
         Tools(False, False, False, False),
+        motion_estimator=1,
         audio=True,
     )
     chunk = AudioChunk(-312, 1, 960, 312, tone(10))
@@ -194,7 +239,9 @@ def sound_and_the_unknown() -> bytes:
 
 def one_small_frame() -> bytes:
     """16x16, a single frame."""
-    header = Header(VideoFormat(16, 16, Fraction(1, 25), Fraction(25)), 2)
+    header = Header(
+        VideoFormat(16, 16, Fraction(1, 25), Fraction(25)), 2, FIRST, motion_estimator=1
+    )
     only = Sample(1, np.eye(2, dtype=np.uint8), np.zeros((8, 2), np.int16), ())
     return stream(header, [(20, 8, [(scene((16, 16), 0), Interval((1,), (only,)))])])
 
@@ -215,6 +262,7 @@ def tone(packets: int) -> tuple[bytes, ...]:
 
 STREAMS: dict[str, Callable[[], bytes]] = {
     "every_tool": every_tool,
+    "raised_texture": raised_texture,
     "cut_and_odd_times": cut_and_odd_times,
     "sound_and_the_unknown": sound_and_the_unknown,
     "one_small_frame": one_small_frame,
