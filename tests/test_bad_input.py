@@ -18,7 +18,7 @@ Gsvc = Callable[..., Result]
 Make = Callable[..., list[gsvc.Picture]]
 Write = Callable[..., Path]
 
-BARE = ("--preset", "fast")
+BARE = ("--level", "3", "--preset", "fast")
 FAST = ("--steps", "0")
 FAILED, USAGE = 1, 2
 

@@ -22,7 +22,7 @@ Result = subprocess.CompletedProcess[bytes]
 Gsvc = Callable[..., Result]
 
 SCRIPT = Path(sys.executable).with_name("gsvc")
-BARE = ("--preset", "fast")
+BARE = ("--level", "3", "--preset", "fast")
 
 
 def json_lines(data: bytes) -> list[dict[str, object]]:
