@@ -76,11 +76,11 @@ class ScaffoldParser:
         """Parse an INTRA or INTER packet; also gives the bits it spent, by layer."""
         length = packet.time - self._time
         self._time = packet.time
+        group, self._group = self._group, None  # Damage ends the group.
         if not 1 <= length <= self._limits.interval:
             raise LimitError(f"a packet of {length} frames: 1 to {self._limits.interval} can be")
         scaffold, unit = split_payload(packet.payload)
         is_intra = packet.type == PacketType.INTRA
-        group, self._group = self._group, None  # Damage ends the group.
         if is_intra:
             reader = Reader(self._trace)
             reader.start(scaffold)
