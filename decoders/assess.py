@@ -19,8 +19,8 @@ from gsvc.decoders.refiner import CompactBackend
 from gsvc.decoders.rendering import Rendering
 from gsvc.eval.metrics import Quality, measure
 
-PLANS = (Plan(8, 2, 50, False), Plan(12, 2, 56, True))
-"""Two rates: about levels 1 and 0."""
+PLANS = tuple(Plan(16, 2, crf, False) for crf in (50, 58, 62))
+"""Three rates: about levels 2, 1 and 0."""
 _EVERY = 4
 _LINES = 256
 

@@ -2,8 +2,9 @@
 
     python -m gsvc.decoders.train DATA RUN --steps 6000 [--resume]
 
-Loss: Charbonnier distance + weight * ST-LPIPS AlexNet (Ghildyal & Liu, ECCV 2022) of the estimated frame. The
-project is judged by ST-LPIPS VGG, which is never trained on. RUN gets `log.csv`, `checkpoint.pt`, and
+Loss: Charbonnier distance + weight * difference of local gradient energies (as the encoder's D, but at two
+scales and in four directions) + weight * ST-LPIPS AlexNet (Ghildyal & Liu, ECCV 2022) of the estimated frame. The
+project is judged by ST-LPIPS VGG, which is never trained on. `--weights` begins from others' weights. RUN gets `log.csv`, `checkpoint.pt`, and
 `compact.safetensors` + `compact.json`, the averaged weights.
 """
 
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.random import Generator, default_rng
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -200,16 +201,57 @@ def training_state(
     return state, torch.full((count,), sigma)
 
 
+_LUMA = (0.299, 0.587, 0.114)
+_FLAT = 10.0
+"""Gradient of 0-255 luma below which texture counts for little, as in the encoder."""
+_DIRECTIONS = (
+    ((-1, 0, 1), (-2, 0, 2), (-1, 0, 1)),
+    ((-1, -2, -1), (0, 0, 0), (1, 2, 1)),
+    ((0, 1, 2), (-1, 0, 1), (-2, -1, 0)),
+    ((2, 1, 0), (1, 0, -1), (0, -1, -2)),
+)
+
+
+def texture_distance(estimate: Tensor, frames: Tensor) -> Tensor:
+    """Mean |log ratio| of local gradient energies, windows of 9 and 17 pixels, and of 9 at half size.
+
+    Both (B, T, 3, H, W) in [-1, 1]. Unlike a network's distance it can be met by no lattice and no noise of a
+    certain kind: only by as much detail, in the same directions, at the same place.
+    """
+    one, other = (127.5 * _luma(pictures.flatten(0, 1)) for pictures in (estimate, frames))
+    small = [functional.avg_pool2d(x, 2) for x in (one, other)]
+    parts = [
+        (_log_energy(a, window) - _log_energy(b, window)).abs().mean()
+        for a, b, window in ((one, other, 9), (one, other, 17), (*small, 9))
+    ]
+    return torch.stack(parts).mean()
+
+
+def _luma(pictures: Tensor) -> Tensor:
+    return (pictures * pictures.new_tensor(_LUMA).view(1, 3, 1, 1)).sum(1, keepdim=True)
+
+
+def _log_energy(luma: Tensor, window: int) -> Tensor:
+    kernels = luma.new_tensor(_DIRECTIONS)[:, None]
+    gradients = functional.conv2d(functional.pad(luma, (1, 1, 1, 1), mode="reflect"), kernels)
+    energy = functional.avg_pool2d(gradients.square(), window, stride=window // 4)
+    return 0.5 * torch.log(energy + _FLAT**2)
+
+
 class Trainer:
     """Holds everything a step changes; `save` and `resume` carry it over an interruption."""
 
-    def __init__(self, data: Path, run: Path, *, steps: int, rate: float, weight: float) -> None:
+    def __init__(
+        self, data: Path, run: Path, *, steps: int, rate: float, texture: float, perceptual: float
+    ) -> None:
+        """`texture` and `perceptual`: weights of `texture_distance` and of ST-LPIPS AlexNet."""
         torch.manual_seed(0)
-        self._run, self._steps, self._rate, self._weight = run, steps, rate, weight
+        self._run, self._steps, self._rate = run, steps, rate
+        self._texture_weight, self._perceptual_weight = texture, perceptual
         self._model = CompactRefiner().to(memory_format=torch.channels_last)
         self._average = {k: v.clone() for k, v in self._model.state_dict().items()}
         self._optimizer = torch.optim.AdamW(self._model.parameters(), rate, weight_decay=1e-4)
-        self._perceptual = perceptual_network()
+        self._perceptual = perceptual_network() if perceptual else None
         self._data = data
         self._step = 0
 
@@ -218,6 +260,11 @@ class Trainer:
         self._model.load_state_dict(kept["model"])
         self._optimizer.load_state_dict(kept["optimizer"])
         self._average, self._step = kept["average"], kept["step"]
+
+    def begin_from(self, weights: Path) -> None:
+        """Start from the weights of a `.safetensors` file."""
+        self._average = load_file(weights)
+        self._model.load_state_dict(self._average)
 
     def train(self) -> None:
         self._run.mkdir(parents=True, exist_ok=True)
@@ -247,11 +294,14 @@ class Trainer:
             estimate = self._model(state, sigma, batch.pictures, batch.guides, batch.scalars)
         error = estimate.float() - batch.frames
         distance = (error.square() + 1e-5).sqrt().mean()
-        pair = two_scales(estimate.float(), batch.frames, self._step)
-        with torch.autocast("cpu", torch.bfloat16):
-            unlike = self._perceptual(*pair)
-        perceptual = unlike.float().mean()
-        loss = distance + self._weight * perceptual
+        texture = texture_distance(estimate.float(), batch.frames)
+        perceptual = torch.zeros(())
+        if self._perceptual is not None:
+            pair = two_scales(estimate.float(), batch.frames, self._step)
+            with torch.autocast("cpu", torch.bfloat16):
+                unlike = self._perceptual(*pair)
+            perceptual = unlike.float().mean()
+        loss = distance + self._texture_weight * texture + self._perceptual_weight * perceptual
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self._model.parameters(), 0.5)
@@ -261,9 +311,7 @@ class Trainer:
         self._follow()
         before = (batch.pictures[:, :, :3] - batch.frames).square().mean()
         gain = 10 * torch.log10(before / error.square().mean())
-        return [
-            f"{float(v):.5f}" for v in (distance.detach(), perceptual.detach(), gain.detach(), norm)
-        ]
+        return [f"{float(v.detach()):.5f}" for v in (distance, texture, perceptual, gain, norm)]
 
     def _schedule(self) -> float:
         warm = min(1.0, (self._step + 1) / _WARM_UP)
@@ -297,7 +345,9 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--rate", type=float, default=1e-3)
-    parser.add_argument("--perceptual", type=float, default=1.0, help="weight of ST-LPIPS AlexNet")
+    parser.add_argument("--texture", type=float, default=0.3, help="weight of the texture distance")
+    parser.add_argument("--perceptual", type=float, default=0.0, help="weight of ST-LPIPS AlexNet")
+    parser.add_argument("--weights", type=Path, help="begin from this .safetensors file")
     parser.add_argument("--resume", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -306,8 +356,11 @@ def main() -> None:
         options.run,
         steps=options.steps,
         rate=options.rate,
-        weight=options.perceptual,
+        texture=options.texture,
+        perceptual=options.perceptual,
     )
+    if options.weights:
+        trainer.begin_from(options.weights)
     if options.resume:
         trainer.resume()
     trainer.train()
