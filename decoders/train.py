@@ -219,10 +219,10 @@ def texture_distance(estimate: Tensor, frames: Tensor) -> Tensor:
     certain kind: only by as much detail, in the same directions, at the same place.
     """
     one, other = (127.5 * _luma(pictures.flatten(0, 1)) for pictures in (estimate, frames))
-    small = [functional.avg_pool2d(x, 2) for x in (one, other)]
+    small, smaller = (functional.avg_pool2d(x, 2) for x in (one, other))
     parts = [
         (_log_energy(a, window) - _log_energy(b, window)).abs().mean()
-        for a, b, window in ((one, other, 9), (one, other, 17), (*small, 9))
+        for a, b, window in ((one, other, 9), (one, other, 17), (small, smaller, 9))
     ]
     return torch.stack(parts).mean()
 
