@@ -29,6 +29,8 @@ _PRICE_ROUNDS = 4
 _USUAL_FRAMES = 100
 _LEAST_TRIALS, _LEAST_SAMPLES = 5, 4
 _QUALITY_ROUNDS = 6
+_BOTH_WAYS = 6
+"""Trials that see better and worse plans, rarer and closer key pictures."""
 TEXTURE_PRICE = 3.0
 """A key picture's gain in texture reaches the frames drawn from it only in part."""
 
@@ -153,13 +155,15 @@ class GroupEncoder:
         goal = budget.bits * (1 - self._scaffold_share)
         price = self._price if budget.exact else self._level.price
         plan = search.best(price, self._plan, self._trials)
+        # A cap needs a walk to fewer bits only, which is tried first; a target may lie either way.
+        again = max(_BOTH_WAYS, self._trials) if budget.exact else self._trials // 2
         for _ in range(_PRICE_ROUNDS):
             excess = (search.trial(plan).bits + _FRAMING_BITS * len(plan.keys)) / goal
             if excess < 1.15 and (excess > 0.85 or not budget.exact):
                 break
             price *= min(4.0, max(0.25, excess))
             price = price if budget.exact else max(price, self._level.price)
-            plan = search.best(price, plan, self._trials // 2)
+            plan = search.best(price, plan, again)
         self._price = price
         return plan
 
@@ -172,7 +176,7 @@ class GroupEncoder:
             if 0.97 < excess < 1.03:
                 break
             price /= min(8.0, max(0.125, excess**4))
-            plan = search.best(price, plan, self._trials // 2)
+            plan = search.best(price, plan, max(_BOTH_WAYS, self._trials))
         self._price = price
         return plan
 

