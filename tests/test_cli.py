@@ -142,7 +142,7 @@ def test_a_terminal_gets_progress_and_a_summary(clip: Path, tmp_path: Path) -> N
         assert process.wait(60) == 0
     os.close(ours)
     assert b"encoded frame 0/20" in shown
-    assert b"20 frames, level 1" in shown.splitlines()[-1]
+    assert b"20 frames, level 3" in shown.splitlines()[-1]
 
 
 def test_a_reader_that_leaves_early_is_no_noise(stream: Path) -> None:
