@@ -246,7 +246,7 @@ def test_another_number_of_frames_is_refused(name: str) -> None:
 def test_settings_out_of_range_are_refused(name: str) -> None:
     codec = conventional(name)
     for settings, words in (
-        (at(codec, 64), f"{codec.quality} 64"),
+        (at(codec, 71), f"{codec.quality} 71"),
         (at(codec, 40, "2"), "scale 2"),
         (at(codec, 40, "half"), "scale 'half'"),
         (at(codec, 40, "1/5"), "64 pixels a side"),
