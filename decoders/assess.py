@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsvc.codec.frames import Picture
-from gsvc.decoders.pairs import HELD_OUT, CodedSequence, Plan, read_run
+from gsvc.decoders.footage import HELD_OUT, read_run
+from gsvc.decoders.pairs import CodedSequence, Plan
 from gsvc.decoders.refiner import CompactBackend
 from gsvc.decoders.rendering import Rendering
 from gsvc.eval.metrics import Quality, measure

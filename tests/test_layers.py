@@ -33,7 +33,7 @@ PERMITTED = {
     "eval": {"data", "datasets", "decoders", "encoders", "façade", "eval"},
 }
 
-OFFLINE = {"gsvc.decoders.assess", "gsvc.decoders.pairs", "gsvc.decoders.train"}
+OFFLINE = {f"gsvc.decoders.{name}" for name in ("assess", "footage", "pairs", "train")}
 """Training makes its pairs with the real encoder; nothing that decodes may import these."""
 
 

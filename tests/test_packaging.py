@@ -51,7 +51,7 @@ FORBIDDEN = {
     "decoders": {"encoders"},
     "encoders": {"eval"},
 }
-TRAINING = {"assess", "pairs", "train"}
+TRAINING = {"assess", "footage", "pairs", "train"}
 """Modules of decoders that make the weights, with the encoder's help; nothing at run time imports them."""
 FACADE = {"encoder", "decoder", "files", "cli", "commands", "doctor"}
 

@@ -231,5 +231,7 @@ def _code_files(folders: Iterable[Path]) -> Iterator[Path]:
         yield from sorted(p for p in files if p.suffix in (".py", ".safetensors", ".json"))
 
 
-_NO_CODEC = {"cli.py", "commands.py", "doctor.py", "progress.py", "train.py", "assess.py"}
+_COMMANDS = {"cli.py", "commands.py", "doctor.py", "progress.py"}
+_TRAINING = {"assess.py", "footage.py", "pairs.py", "train.py"}
+_NO_CODEC = _COMMANDS | _TRAINING
 """The command line and training: they change what is asked for, not what comes out."""
