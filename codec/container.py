@@ -44,13 +44,12 @@ class StreamReader:
         time, pictures = 0, 0
         while True:
             packet = read_packet(self._read, time, self._limits)
-            is_picture = packet.type in (PacketType.INTRA, PacketType.INTER)
-            if is_picture == (packet.time == time):
+            if packet.is_picture == (packet.time == time):
                 raise BitstreamError(
                     f"the packet after frame {time} has no valid time: the stream is damaged"
                 )
             time = packet.time
-            pictures += is_picture
+            pictures += packet.is_picture
             if packet.type == PacketType.END:
                 self._check_end(packet, pictures)
                 yield packet

@@ -144,7 +144,7 @@ class Decoder:
 
         The iterator must be used up before the next push.
         """
-        if packet.type not in (PacketType.INTRA, PacketType.INTER):
+        if not packet.is_picture:
             return
         parsed, _ = self._parser.parse(packet)
         if parsed.is_intra:

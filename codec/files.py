@@ -28,7 +28,6 @@ from gsvc.decoders.refiner import model_id
 
 AUDIO_CODINGS = ("opus", "none")
 
-_PICTURES = (PacketType.INTRA, PacketType.INTER)
 _log = logging.getLogger(__name__)
 
 
@@ -221,7 +220,7 @@ def _with_sound(
     """Put sound between the packets, each chunk before the first picture that is shown after it."""
     time = 0
     for packet in packets:
-        if packet.type in _PICTURES:
+        if packet.is_picture:
             chunks = sound.until(times[packet.time - 1] * form.time_base)
         else:
             chunks = sound.rest(_end_of(times, form) if cut else None)

@@ -35,6 +35,10 @@ class PacketType(IntEnum):
     """A run of Opus packets."""
 
 
+PICTURES = (PacketType.INTRA, PacketType.INTER)
+"""Types of the packets that hold a key picture."""
+
+
 @dataclass(frozen=True)
 class Packet:
     """One packet. `time`: frames complete after it; `type` may be an unknown optional number."""
@@ -42,6 +46,11 @@ class Packet:
     type: int
     time: int
     payload: bytes
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether it holds a key picture: INTRA or INTER."""
+        return self.type in PICTURES
 
     def __repr__(self) -> str:
         return f"Packet(type={self.type}, time={self.time}, payload=<{len(self.payload)} bytes>)"

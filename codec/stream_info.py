@@ -18,12 +18,10 @@ from gsvc.codec.ledger import (
     picture_ledger,
     total,
 )
-from gsvc.codec.packet import Packet, PacketType
+from gsvc.codec.packet import PICTURES, Packet, PacketType
 from gsvc.codec.payload import split_payload
 from gsvc.codec.scaffold_hash import scaffold_bytes
 from gsvc.codec.stream_file import open_stream
-
-_PICTURES = (PacketType.INTRA, PacketType.INTER)
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,11 @@ class PacketInfo:
     crf: int | None = None
     eighths: int | None = None
     elements: tuple[tuple[str, int], ...] = field(default=(), repr=False)
+
+    @property
+    def is_picture(self) -> bool:
+        """See `Packet.is_picture`."""
+        return self.type in PICTURES
 
     @property
     def name(self) -> str:
@@ -137,7 +140,7 @@ class _Inspector:
             return PacketInfo(
                 packet.type, packet.time, size, audio_ledger(size, len(packet.payload))
             )
-        if packet.type not in _PICTURES:
+        if not packet.is_picture:
             return PacketInfo(packet.type, packet.time, size, other_ledger(size))
         self._elements.clear()
         parsed, spent = self._parser.parse(packet)

@@ -71,8 +71,7 @@ def decode(data: bytes) -> list[Frame]:
 def parse(data: bytes) -> list[ScaffoldPacket]:
     reader = StreamReader(io.BytesIO(data))
     parser = ScaffoldParser(reader.header)
-    pictures = (PacketType.INTRA, PacketType.INTER)
-    return [parser.parse(packet)[0] for packet in reader if packet.type in pictures]
+    return [parser.parse(packet)[0] for packet in reader if packet.is_picture]
 
 
 def difference(a: Picture, b: Picture) -> float:
@@ -284,7 +283,7 @@ clip, stream, again = map(Path, sys.argv[2:])
 with stream.open("rb") as file:
     reader = StreamReader(file)
     parser = ScaffoldParser(reader.header)
-    print(scaffold_hash(parser.parse(p)[0].interval for p in reader if p.type in (1, 2)))
+    print(scaffold_hash(parser.parse(p)[0].interval for p in reader if p.is_picture))
 settings = gsvc.EncoderSettings(level=3, tools=gsvc.Tools(False, False), preset="fast")
 gsvc.encode(clip, again, settings=settings)
 print(hashlib.sha256(again.read_bytes()).hexdigest())

@@ -48,7 +48,7 @@ def test_golden_stream_decodes_as_ever(path: Path) -> None:
         ScaffoldParser(reader.header),
         Decoder(reader.header, DecoderSettings(steps=0)),
     )
-    pictures = [p for p in packets if p.type in (PacketType.INTRA, PacketType.INTER)]
+    pictures = [p for p in packets if p.is_picture]
     frames = [frame for packet in packets for frame in decoder.push(packet)]
 
     assert [packet.type for packet in packets] == expected["packets"]

@@ -11,7 +11,6 @@ from gsvc.codec.container import StreamReader
 from gsvc.codec.decoder import ScaffoldParser
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Picture
-from gsvc.codec.packet import PacketType
 from gsvc.codec.scaffold import Geometry
 from gsvc.datasets.clips import ClipFormat
 from gsvc.decoders.pictures import PictureDecoder
@@ -63,7 +62,7 @@ def _held(data: bytes) -> list[Picture]:
     parser, decoder = ScaffoldParser(reader.header), PictureDecoder(size, video.color)
     frames: list[Picture] = []
     for packet in reader:
-        if packet.type not in (PacketType.INTRA, PacketType.INTER):
+        if not packet.is_picture:
             continue
         parsed, _ = parser.parse(packet)
         if parsed.is_intra:

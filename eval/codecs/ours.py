@@ -15,7 +15,6 @@ from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.levels import LEVELS
-from gsvc.codec.packet import PacketType
 from gsvc.codec.scaffold_syntax import Tools
 from gsvc.codec.stream_info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
@@ -35,7 +34,6 @@ TOOL_SETS = {DEFAULT_TOOLS: None} | {
 }
 """Values of the setting `tools` -> the scaffold layers that are on; None leaves them to the preset."""
 
-_PICTURES = (PacketType.INTRA, PacketType.INTER)
 _LIBRARIES = ("av", "numpy", "opencv-python-headless", "torch", "ai-edge-litert")
 
 
@@ -167,7 +165,7 @@ def checked(frames: Sequence[Picture], clip: ClipFormat) -> Sequence[Picture]:
 
 def key_frames(info: StreamInfo) -> list[int]:
     """Indices of the frames that were sent as pictures."""
-    return [packet.time - 1 for packet in info.packets if packet.type in _PICTURES]
+    return [packet.time - 1 for packet in info.packets if packet.is_picture]
 
 
 def _ways(steps: Sequence[int], seeds: Sequence[int]) -> list[Settings]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 
-from gsvc.codec.packet import PacketType
 from gsvc.codec.stream_info import StreamInfo
 from gsvc.decoders.refiner import BACKENDS, WINDOW
 from gsvc.eval.codecs.base import Compute
@@ -47,8 +46,7 @@ def window_lengths(frames: int) -> Iterator[int]:
 
 
 def _intervals(info: StreamInfo) -> list[int]:
-    pictures = (PacketType.INTRA, PacketType.INTER)
-    times = [0, *(packet.time for packet in info.packets if packet.type in pictures)]
+    times = [0, *(packet.time for packet in info.packets if packet.is_picture)]
     return [after - before for before, after in pairwise(times)]
 
 

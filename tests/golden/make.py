@@ -283,7 +283,7 @@ def main() -> None:
         )
         intervals, frames = [], []
         for packet in reader:
-            if packet.type in (PacketType.INTRA, PacketType.INTER):
+            if packet.is_picture:
                 intervals.append(parser.parse(packet)[0].interval)
             frames += decoder.push(packet)
         expected = {
