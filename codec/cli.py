@@ -210,7 +210,7 @@ def _add_encode(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--audio", choices=("opus", "none"), default="opus", help="carry the sound, or drop it"
     )
-    for layer in ("segmentation", "pose", "flow", "texture"):
+    for layer in ("segmentation", "pose", "flow", "camera", "texture"):
         parser.add_argument(f"--no-{layer}", action="store_true", help=f"send no {layer}")
     parser.add_argument(
         "--seed", type=int, default=0, metavar="0..65535", help="for the decoder's refiner"

@@ -10,13 +10,18 @@ from gsvc.codec.header import Header
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.payload import split_payload
-from gsvc.codec.scaffold import Geometry, Interval, Sample
+from gsvc.codec.scaffold import Geometry, Interval, Place, Sample
 from gsvc.codec.scaffold_syntax import Prediction, code_interval, code_picture
 from gsvc.codec.syntax import Reader, Trace
 from gsvc.codec.timing import nominal_time
 from gsvc.decoders.motion import ESTIMATORS
 from gsvc.decoders.pictures import PictureDecoder
-from gsvc.decoders.rendering import IntervalRenderer, Rendering, still_rendering
+from gsvc.decoders.rendering import (
+    IntervalRenderer,
+    Rendering,
+    held_rendering,
+    still_rendering,
+)
 from gsvc.decoders.texture import raise_texture
 
 STEPS = (0, 1, 2, 4, 8)
@@ -44,7 +49,8 @@ class DecoderSettings:
 
 @dataclass(frozen=True)
 class ScaffoldPacket:
-    """A picture packet, parsed: `crf` and `eighths` of its group, the scaffold, and the AV1 temporal unit."""
+    """A picture packet, parsed: `crf` and `eighths` of its group, the scaffold, and the AV1 temporal unit, which is
+    empty where frames are held after a scene's last key picture."""
 
     is_intra: bool
     crf: int
@@ -85,7 +91,8 @@ class ScaffoldParser:
             reader = Reader(self._trace)
             reader.start(scaffold)
             crf, eighths = code_picture(reader, None, None)
-            group = reader, Prediction(self._header.frame_ticks), crf, eighths
+            prediction = Prediction(self._header.frame_ticks, holds=self._header.holds)
+            group = reader, prediction, crf, eighths
         elif group is None:
             raise BitstreamError("a picture lacks the intra picture it builds on: begin at one")
         else:
@@ -93,7 +100,13 @@ class ScaffoldParser:
             group[0].start(scaffold)
         reader, prediction, crf, eighths = group
         interval = code_interval(
-            reader, prediction, self._geometry, self._header.tools, length, None
+            reader,
+            prediction,
+            self._geometry,
+            self._header.tools,
+            length,
+            None,
+            has_picture=bool(unit),
         )
         self._group = group
         return ScaffoldPacket(is_intra, crf, eighths, interval, unit), dict(reader.bits)
@@ -147,26 +160,42 @@ class Decoder:
         if not packet.is_picture:
             return
         parsed, _ = self._parser.parse(packet)
-        if parsed.is_intra:
-            self._pictures = PictureDecoder(self._size, self._header.format.color)
-        assert self._pictures is not None  # the parser refuses a stream that begins otherwise
-        coded_size = Geometry(*self._size).coded_size(parsed.eighths)
-        decoded = self._pictures.decode(parsed.unit, coded_size)
-        picture = raise_texture(decoded, parsed.interval.texture)
-        times = [self._clock + t for t in accumulate(parsed.interval.ticks)]
+        interval = parsed.interval
+        picture = self._picture(parsed)
+        times = [self._clock + t for t in accumulate(interval.ticks)]
         self._clock = times[-1]
-        if self._last_key is None and len(times) > 1:
+        if self._last_key is None and interval.place is Place.BETWEEN and len(times) > 1:
             if not self._joins:
                 raise BitstreamError("the stream does not begin with a key picture: it is damaged")
             del times[:-1]
         renderings = self._render(parsed, picture)
         for pts, pixels in zip(times, self._refine(renderings), strict=True):
             yield Frame(pixels, pts)
-        self._last_key, self._closing = picture, parsed.interval.closing_sample
+        self._last_key, self._closing = picture, interval.closing_sample
+
+    def _picture(self, parsed: ScaffoldPacket) -> Picture:
+        """The packet's key picture as it is shown; without one, the key picture before."""
+        if parsed.interval.place is Place.AFTER:
+            assert self._last_key is not None  # the parser refuses a group that begins so
+            return self._last_key
+        if parsed.is_intra:
+            self._pictures = PictureDecoder(self._size, self._header.format.color)
+        assert self._pictures is not None  # the parser refuses a stream that begins otherwise
+        coded_size = Geometry(*self._size).coded_size(parsed.eighths)
+        decoded = self._pictures.decode(parsed.unit, coded_size)
+        return raise_texture(decoded, parsed.interval.texture)
 
     def _render(self, parsed: ScaffoldPacket, picture: Picture) -> Iterator[Rendering]:
         interval, quantizer = parsed.interval, min(1.0, parsed.crf / 63)
-        if interval.length > 1 and self._last_key is not None:
+        between = range(1, interval.length)
+        if interval.place is Place.AFTER:
+            for time in (*between, interval.length):
+                yield held_rendering(picture, interval, time, quantizer)
+            return
+        if interval.place is Place.BEFORE:
+            for time in reversed(between):
+                yield held_rendering(picture, interval, time, quantizer)
+        elif between and self._last_key is not None:
             renderer = IntervalRenderer(
                 self._last_key,
                 picture,
@@ -175,7 +204,7 @@ class Decoder:
                 quantizer,
                 self._header.motion_estimator,
             )
-            for offset in range(1, interval.length):
+            for offset in between:
                 yield renderer.render(offset)
         yield still_rendering(picture, interval.closing_sample, quantizer)
 

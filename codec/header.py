@@ -16,7 +16,7 @@ from gsvc.codec.errors import (
 )
 from gsvc.codec.frames import Color, VideoFormat
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.scaffold_syntax import Tools
+from gsvc.codec.scaffold_syntax import TOOLS, Tools
 
 MAGIC = b"GSV"
 VERSION = 1
@@ -41,7 +41,9 @@ FIELDS: tuple[tuple[str, int], ...] = (
     ("flow", 1),
     ("audio", 1),
     ("texture", 1),
-    ("motion_estimator", 7),
+    ("holds", 1),
+    ("camera", 1),
+    ("motion_estimator", 5),
     ("seed", 16),
     ("model_id", 32),
 )
@@ -56,13 +58,15 @@ class Header:
     """What holds for the whole stream.
 
     `level` 0-3; `seed` 0-65535 and `model_id` (first 4 bytes of the SHA-256 of the weights) say which refiner
-    the encoder had in mind; `motion_estimator` is a key of `gsvc.decoders.motion.ESTIMATORS`.
+    the encoder had in mind; `motion_estimator` is a key of `gsvc.decoders.motion.ESTIMATORS`; `holds`: frames at the
+    ends of a scene may be held (streams of version 0.1 never say so).
     """
 
     format: VideoFormat
     level: int
     tools: Tools = field(default_factory=Tools)
     audio: bool = False
+    holds: bool = True
     motion_estimator: int = 2
     seed: int = 0
     model_id: bytes = bytes(4)
@@ -94,6 +98,8 @@ class Header:
             "flow": int(self.tools.flow),
             "audio": int(self.audio),
             "texture": int(self.tools.texture),
+            "holds": int(self.holds),
+            "camera": int(self.tools.camera),
             "motion_estimator": self.motion_estimator,
             "seed": self.seed,
             "model_id": int.from_bytes(self.model_id, "big"),
@@ -162,10 +168,9 @@ class Header:
                 ),
             ),
             level=values["level"],
-            tools=Tools(
-                *(bool(values[name]) for name in ("segmentation", "pose", "flow", "texture"))
-            ),
+            tools=Tools(**{name: bool(values[name]) for name in TOOLS}),
             audio=bool(values["audio"]),
+            holds=bool(values["holds"]),
             motion_estimator=values["motion_estimator"],
             seed=values["seed"],
             model_id=values["model_id"].to_bytes(4, "big"),

@@ -22,10 +22,10 @@ class Level:
 
 
 LEVELS = (
-    Level(price=200.0, spacing=0.8, most_bpp=0.001, block_log2=3, texture_log2=3),
-    Level(price=60.0, spacing=0.5, most_bpp=0.003, block_log2=2, texture_log2=2),
-    Level(price=20.0, spacing=0.33, most_bpp=0.007, block_log2=2, texture_log2=2),
-    Level(price=6.0, spacing=0.2, most_bpp=0.02, block_log2=1, texture_log2=2),
+    Level(price=300.0, spacing=0.8, most_bpp=0.001, block_log2=3, texture_log2=3),
+    Level(price=90.0, spacing=0.5, most_bpp=0.003, block_log2=2, texture_log2=2),
+    Level(price=30.0, spacing=0.33, most_bpp=0.007, block_log2=2, texture_log2=2),
+    Level(price=9.0, spacing=0.2, most_bpp=0.02, block_log2=1, texture_log2=2),
 )
 """Index = level."""
 

@@ -28,5 +28,7 @@ MAX_GAIN = 7
 """Largest texture gain."""
 MAX_VECTOR = 1023
 """Magnitude of a motion vector's component, in motion units."""
+MAX_CAMERA = 1 << 14
+"""Magnitude of a corner's displacement on the camera's path, in camera units."""
 MAX_POINT = 1 << 13
 """Magnitude of a key point's coordinate, in pose units."""

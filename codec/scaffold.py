@@ -5,6 +5,7 @@ pixel at 288 lines; a unit of pose is 1/4 of a cell.
 """
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from math import ceil
 
 import numpy as np
@@ -52,6 +53,11 @@ class Geometry:
     def motion_unit(self) -> float:
         """Pixels in one unit of motion."""
         return self.cell / 8
+
+    @property
+    def camera_unit(self) -> float:
+        """Pixels in one unit of the camera's path: a quarter of a unit of motion."""
+        return self.cell / 32
 
     @property
     def pose_unit(self) -> float:
@@ -116,18 +122,45 @@ class Texture:
 
 
 @dataclass(frozen=True)
+class Camera:
+    """The path of the camera over an interval, at nodes 2^step_log2 frames apart; linear in time between them.
+
+    `corners`: int16 (nodes, 3, 2), x and y in camera units: how far the top left, top right and bottom left corner of
+    a frame at the node lie from their place in the key picture, where the frame is held; from where even
+    motion from one key picture to the other would take them, where it lies between two. At key pictures all are 0.
+    """
+
+    step_log2: int
+    corners: NDArray[np.int16]
+
+
+class Place(Enum):
+    """Where the frames of an interval lie."""
+
+    BETWEEN = 0
+    """Between two key pictures, drawn from both."""
+    BEFORE = 1
+    """Before the first key picture of a scene, which they hold."""
+    AFTER = 2
+    """After the last key picture of a scene, which they hold; their packet has no picture."""
+
+
+@dataclass(frozen=True)
 class Interval:
-    """The frames after one key picture up to and including the next, which its packet carries.
+    """The frames that a packet carries: those after one key picture up to and including the next.
 
     `ticks`: for each frame, in order, its distance in time from the frame before in units of the time base.
-    `samples` are in order of `offset`; the last may lie on the key picture itself. The interval that opens
-    a stream or follows a scene cut has one frame, the key picture.
+    `samples` are in order of `offset`; the last may lie on the key picture itself.
     `texture` is that of the key picture that ends it, None when texture is off or nothing is raised.
+    `camera`: None when that layer is off or the camera moves evenly. Where `place` is AFTER there is no key
+    picture: all frames are held, and samples and texture are empty.
     """
 
     ticks: tuple[int, ...]
     samples: tuple[Sample, ...] = ()
     texture: Texture | None = None
+    camera: Camera | None = None
+    place: Place = Place.BETWEEN
 
     @property
     def length(self) -> int:
@@ -140,3 +173,13 @@ class Interval:
         if self.samples and self.samples[-1].offset == self.length:
             return replace(self.samples[-1], offset=0)
         return None
+
+
+def camera_nodes(place: Place, length: int, step_log2: int) -> list[int]:
+    """Times of the nodes of a camera's path: frames after the key picture before the interval (BETWEEN, AFTER) or
+    back from the one that ends it (BEFORE). Held frames never lie beyond the last node."""
+    step = 1 << step_log2
+    if place is Place.BETWEEN:
+        return list(range(step, length, step))
+    farthest = length if place is Place.AFTER else length - 1
+    return list(range(step, farthest + step, step))

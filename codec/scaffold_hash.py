@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.scaffold import Correction, Interval, Person, Sample
+from gsvc.codec.scaffold import Correction, Interval, Person, Place, Sample
 
 
 def scaffold_hash(intervals: Iterable[Interval]) -> str:
@@ -23,6 +23,10 @@ def scaffold_bytes(interval: Interval) -> bytes:
     parts += [_sample(sample) for sample in interval.samples]
     if interval.texture is not None:
         parts += [_count(interval.texture.block_log2), _numbers(interval.texture.gains)]
+    if interval.camera is not None:
+        parts += [_count(interval.camera.step_log2), _numbers(interval.camera.corners)]
+    if interval.place is not Place.BETWEEN:
+        parts += [_count(interval.place.value)]
     return b"".join(parts)
 
 

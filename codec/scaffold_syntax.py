@@ -1,23 +1,25 @@
 """How an interval's scaffold is laid out in elements, with its predictions and contexts.
 
-Each layer has a module of its own: `label_syntax`, `pose_syntax`, `flow_syntax`, `texture_syntax`.
-Each function takes the value to write, or None when reading, and returns the value. Contexts and
-predictions come from integers that were already coded, never from floating point.
+Each layer has a module of its own: `label_syntax`, `pose_syntax`, `flow_syntax`, `camera_syntax`,
+`texture_syntax`. Each function takes the value to write, or None when reading, and returns the
+value. Contexts and predictions come from integers that were already coded, never from floating
+point.
 """
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.camera_syntax import code_camera
 from gsvc.codec.errors import BitstreamError, ConfigError, LimitError
 from gsvc.codec.flow_syntax import code_correction
 from gsvc.codec.label_syntax import code_labels, code_layers
 from gsvc.codec.limits import MAX_SAMPLES
 from gsvc.codec.pose_syntax import code_people
-from gsvc.codec.scaffold import Correction, Geometry, Interval, Person, Sample, Texture
+from gsvc.codec.scaffold import Correction, Geometry, Interval, Person, Place, Sample, Texture
 from gsvc.codec.syntax import Coder
 from gsvc.codec.texture_syntax import code_texture
 from gsvc.codec.timing import FrameClock
@@ -31,12 +33,20 @@ class Tools:
     pose: bool = True
     flow: bool = True
     texture: bool = True
+    camera: bool = True
+
+
+TOOLS = tuple(field.name for field in fields(Tools))
+"""Names of the layers."""
 
 
 class Prediction:
     """What the next interval is predicted from; a new one at every intra picture."""
 
-    def __init__(self, frame_ticks: Fraction) -> None:
+    def __init__(self, frame_ticks: Fraction, *, holds: bool) -> None:
+        """`frame_ticks`, `holds`: as in the header."""
+        self.holds = holds
+        self.opens_group = True
         self.clock = FrameClock(frame_ticks)
         self.labels: NDArray[np.uint8] | None = None
         self.people: tuple[Person, ...] = ()
@@ -59,22 +69,60 @@ def code_interval(
     tools: Tools,
     length: int,
     interval: Interval | None,
+    *,
+    has_picture: bool = True,
 ) -> Interval:
-    """Code the frame times and the scaffold of an interval of `length` frames."""
+    """Code the frame times and the scaffold of an interval of `length` frames; `has_picture`: a key picture ends it."""
+    place = _code_place(coder, prediction, length, interval, has_picture)
     ticks = _code_ticks(coder, prediction.clock, length, interval)
-    texture = None
-    if tools.texture:
-        wanted = None if interval is None else interval.texture
-        texture = code_texture(
-            coder, geometry, prediction.texture, wanted, reading=interval is None
-        )
-        prediction.texture = texture
+    camera = texture = None
+    samples: tuple[Sample, ...] = ()
+    if tools.camera:
+        value = None if interval is None else interval.camera
+        camera = code_camera(coder, place, length, interval is None, value)
+    if has_picture:
+        if tools.texture:
+            wanted = None if interval is None else interval.texture
+            texture = code_texture(
+                coder, geometry, prediction.texture, wanted, reading=interval is None
+            )
+            prediction.texture = texture
+        samples = _code_samples(coder, prediction, geometry, tools, length, interval)
+    return Interval(ticks, samples, texture, camera, place)
+
+
+def _code_place(
+    coder: Coder,
+    prediction: Prediction,
+    length: int,
+    interval: Interval | None,
+    has_picture: bool,
+) -> Place:
+    opens_group, prediction.opens_group = prediction.opens_group, False
+    if not has_picture:
+        if opens_group or not prediction.holds:
+            raise BitstreamError("a packet lacks its picture: the stream is damaged")
+        return Place.AFTER
+    if not (opens_group and prediction.holds and length > 1):
+        return Place.BETWEEN
+    held = None if interval is None else int(interval.place is Place.BEFORE)
+    return Place.BEFORE if coder.code("interval.held", held) else Place.BETWEEN
+
+
+def _code_samples(
+    coder: Coder,
+    prediction: Prediction,
+    geometry: Geometry,
+    tools: Tools,
+    length: int,
+    interval: Interval | None,
+) -> tuple[Sample, ...]:
     samples: list[Sample] = []
     while True:
         index = len(samples)
         value = None if interval is None else interval.samples[index : index + 1]
         if not coder.code("sample.more", None if value is None else len(value)):
-            break
+            return tuple(samples)
         if index == MAX_SAMPLES:
             raise LimitError(f"an interval has more than {MAX_SAMPLES} scaffold samples")
         sample = value[0] if value else None
@@ -83,7 +131,6 @@ def code_interval(
         if not last < length - gap:
             raise LimitError("scaffold samples lie outside their interval or out of order")
         samples.append(_code_sample(coder, prediction, geometry, tools, length - gap, sample))
-    return Interval(ticks, tuple(samples), texture)
 
 
 def _code_ticks(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gsvc.codec.entropy import EVEN, BitModel, RangeReader, RangeWriter, bit_cost
 from gsvc.codec.errors import ConfigError, LimitError
-from gsvc.codec.limits import MAX_GAIN, MAX_PEOPLE, MAX_POINT, MAX_VECTOR
+from gsvc.codec.limits import MAX_CAMERA, MAX_GAIN, MAX_PEOPLE, MAX_POINT, MAX_VECTOR
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,10 @@ ELEMENTS: dict[str, Element] = {
     "picture.eighths": Element("key pictures", UNSIGNED, 8),
     "timing.irregular": Element("timing", FLAG, 1),
     "timing.deviation": Element("timing", SIGNED, 1 << 30),
+    "interval.held": Element("timing", FLAG, 1),
+    "camera.present": Element("camera", FLAG, 1, contexts=2),
+    "camera.step": Element("camera", UNSIGNED, 4),
+    "camera.corner": Element("camera", SIGNED, 2 * MAX_CAMERA, contexts=4),
     "texture.present": Element("texture", FLAG, 1),
     "texture.block": Element("texture", UNSIGNED, 3),
     "texture.gain": Element("texture", UNSIGNED, MAX_GAIN, contexts=6),
@@ -60,7 +64,8 @@ ELEMENTS: dict[str, Element] = {
 }
 
 LAYERS = (
-    "header", "key pictures", "segmentation", "pose", "flow", "texture", "timing", "audio", "overhead",
+    "header", "key pictures", "segmentation", "pose", "flow", "camera", "texture",
+    "timing", "audio", "overhead",
 )  # fmt: skip
 """Layers of the ledger; "overhead" is packet framing and the rounding of the entropy coder to bytes."""
 

@@ -1,7 +1,8 @@
 """The rendering: the key pictures on both sides moved to a frame's time, with maps of how far to trust them.
 
-Motion is the decoder's own estimate, linear in time, plus the scaffold's corrections; corrections are zero at
-the key pictures and piecewise linear in time through the anchors between them. Everything here is torch-free:
+Motion is the decoder's own estimate, linear in time, plus the scaffold's corrections and the camera's path; both are
+zero at the key pictures and piecewise linear in time between them. Frames at the ends of a scene hold the one
+key picture that there is, moved along the camera's path. Everything here is torch-free:
 the encoder renders with the same code to see what its bits are worth.
 """
 
@@ -13,7 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.codec.scaffold import LEFT, RIGHT, Correction, Geometry, Interval, Sample
+from gsvc.codec.scaffold import (
+    LEFT,
+    RIGHT,
+    Camera,
+    Correction,
+    Geometry,
+    Interval,
+    Place,
+    Sample,
+)
+from gsvc.decoders.camera import camera_field
 from gsvc.decoders.limbs import limb_motion, pose_heat
 from gsvc.decoders.motion import (
     DIS_BLENDED,
@@ -67,6 +78,7 @@ class IntervalRenderer:
         self._left, self._right = left, right
         self._quantizer = quantizer
         self._length = interval.length
+        self._camera = interval.camera
         self._geometry = Geometry(left.shape[1], left.shape[0])
         self._grid = pixel_grid(*left.shape[:2])
         self._estimator = estimator
@@ -98,7 +110,7 @@ class IntervalRenderer:
         """`render(offset).picture` alone: half of the work, since most frames are drawn from one side."""
         if self._blends:
             return self.render(offset).picture
-        vectors, side = self._correction_at(offset)
+        vectors, side = self._bend_at(offset)
         is_left = self.is_left_nearer(offset)
         if side is None or not side.any():
             return self._moved(offset, vectors, left=is_left)
@@ -146,7 +158,7 @@ class IntervalRenderer:
     def motion_at(self, offset: int) -> tuple[Flow, Flow]:
         """Motion assumed at a frame towards the left and the right key picture, in pixels."""
         to_left, to_right = self._towards(offset, left=True), self._towards(offset, left=False)
-        vectors, _ = self._correction_at(offset)
+        vectors, _ = self._bend_at(offset)
         if vectors is None:
             return to_left, to_right
         return to_left + vectors, to_right + vectors
@@ -166,6 +178,16 @@ class IntervalRenderer:
         picture = self.picture(sample.offset)
         self.set_samples(*kept)
         return picture
+
+    def _bend_at(self, offset: int) -> tuple[Flow | None, FloatImage | None]:
+        """How motion at `offset` differs from the even one: the corrections and the camera's path, and the side."""
+        vectors, side = self._correction_at(offset)
+        if self._camera is None:
+            return vectors, side
+        path = camera_field(self._camera, Place.BETWEEN, self._length, offset, self._geometry)
+        if vectors is None or path is None:
+            return (path if vectors is None else vectors), side
+        return vectors + path, side
 
     def _correction_at(self, offset: int) -> tuple[Flow | None, FloatImage | None]:
         """Interpolate the anchors' dense fields at `offset`: vectors in pixels, side -1 (right) to 1 (left)."""
@@ -228,6 +250,26 @@ def still_rendering(picture: Picture, sample: Sample | None, quantizer: float) -
         distance=0.0,
         quantizer=quantizer,
     )
+
+
+def held_rendering(picture: Picture, interval: Interval, time: int, quantizer: float) -> Rendering:
+    """A frame that holds the key picture, `time` frames from it (see `camera_nodes`): moved with the camera."""
+    moved = held_picture(picture, interval.camera, interval.place, interval.length, time)
+    still = still_rendering(moved, None, quantizer)
+    return replace(still, distance=min(1.0, time / 16))
+
+
+def held_picture(
+    picture: Picture, camera: Camera | None, place: Place, length: int, time: int
+) -> Picture:
+    """The picture (RGB or luma) of `held_rendering`."""
+    if camera is None:
+        return picture
+    height, width = picture.shape[:2]
+    path = camera_field(camera, place, length, time, Geometry(width, height))
+    if path is None:
+        return picture
+    return warp(picture, pixel_grid(height, width) + path, cv2.INTER_CUBIC)
 
 
 def enlarge_labels(labels: NDArray[np.uint8], geometry: Geometry) -> NDArray[np.uint8]:

@@ -1,9 +1,10 @@
-"""What the encoder minimises: how much local gradient energy a rendering lacks or adds.
+"""What the encoder minimises: how much a rendering's local gradient energy is off, and its structure out of place.
 
-A perceptual distance cheap enough for the edge: two Sobel filters and two box filters a picture. On development
-clips, over spacings, qualities, sizes and ways to render, its correlation with ST-LPIPS AlexNet is 0.98, that of
-the squared error of smoothed luma 0.59: at these rates what is missing is texture, and a shift by less than the
-window is not seen (see SEARCH_LOG.md).
+A perceptual distance cheap enough for the edge. On development clips, over spacings, qualities, sizes and ways to
+render, the correlation of the first part with ST-LPIPS AlexNet is 0.98, that of the squared error of smoothed luma
+0.59: at these rates what is missing is texture. Like ST-LPIPS it does not see a shift by less than its window, so
+the second part, SSIM (Wang et al. 2004) of luma at a quarter of the size, pays for things being where they
+belong (see SEARCH_LOG.md).
 """
 
 import cv2
@@ -15,16 +16,21 @@ from gsvc.codec.scaffold import Geometry
 from gsvc.decoders.motion import gray
 
 STRIDE = 4
-"""Energies are smooth: every fourth pixel of every fourth line is enough to compare them."""
+"""Energies are smooth: every fourth pixel of every fourth line is enough to compare them. Structure is compared
+at a quarter of the size."""
 FLAT = 10.0
 """Gradient (Sobel 3x3 of 0-255 luma) below which texture counts for little."""
+PLACE = 0.3
+"""Weight of structure out of place, 1 - SSIM, beside a logarithm of gradient energies."""
 _SLOPE, _OFFSET = 0.73, 0.04
+_SSIM_WINDOW = 7
+_SSIM_FLOORS = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 
 FloatMap = NDArray[np.float32]
 
 
-def distortion_of(st_lpips: float) -> float:
-    """The mean distortion, measured in a search, of a rendering whose ST-LPIPS AlexNet will be `st_lpips`.
+def texture_distortion_of(st_lpips: float) -> float:
+    """The mean distortion in texture, measured in a search, of a rendering whose ST-LPIPS AlexNet will be `st_lpips`.
 
     A straight line through trials on development clips; within about 15 % for most video, and too careful
     for soft gray pictures.
@@ -32,22 +38,46 @@ def distortion_of(st_lpips: float) -> float:
     return (st_lpips + _OFFSET) / _SLOPE
 
 
-class Texture:
-    """The local gradient energy of one picture, to compare others with."""
+class Reference:
+    """A source picture to compare renderings with."""
 
     def __init__(self, picture: Picture) -> None:
         """`picture`: RGB (H, W, 3) or luma (H, W), uint8."""
-        self.energies = _energies(picture)
+        luma = gray(picture)
+        self.energies = _energies(luma)
+        self._small = _quarter(luma)
+        self._mean = _mean(self._small)
+        self._variance = _mean(self._small**2) - self._mean**2
 
-    def distortion(self, other: Picture) -> FloatMap:
+    def texture(self, other: Picture) -> FloatMap:
         """Mean over both directions of |log of the ratio of gradient energies|, at every fourth pixel of every
         fourth line: float32 (ceil(H / 4), ceil(W / 4))."""
-        (x, y), (ox, oy) = self.energies, _energies(other)
+        (x, y), (ox, oy) = self.energies, _energies(gray(other))
         return np.asarray((np.abs(x - ox) + np.abs(y - oy)) / np.float32(2), np.float32)
+
+    def misplaced(self, other: Picture) -> FloatMap:
+        """1 - SSIM of luma at a quarter of the size, same shape as of `texture`, 0 to 2."""
+        small = _quarter(gray(other))
+        mean = _mean(small)
+        variance = _mean(small**2) - mean**2
+        covariance = _mean(small * self._small) - mean * self._mean
+        light, contrast = _SSIM_FLOORS
+        ssim = (2 * mean * self._mean + light) * (2 * covariance + contrast)
+        ssim /= (mean**2 + self._mean**2 + light) * (variance + self._variance + contrast)
+        return np.asarray(1 - ssim, np.float32)
+
+    def distortion(self, other: Picture) -> FloatMap:
+        """Both parts, weighted: float32 (ceil(H / 4), ceil(W / 4))."""
+        return self.texture(other) + np.float32(PLACE) * self.misplaced(other)
 
     def total(self, other: Picture) -> float:
         """The distortion summed over all pixels."""
-        return float(self.distortion(other).sum()) * STRIDE**2
+        return sum(self.totals(other))
+
+    def totals(self, other: Picture) -> tuple[float, float]:
+        """Its two parts, summed over all pixels: texture, and structure out of place with its weight."""
+        texture = float(self.texture(other).sum()) * STRIDE**2
+        return texture, PLACE * float(self.misplaced(other).sum()) * STRIDE**2
 
 
 def block_sums(values: NDArray[np.float32], geometry: Geometry, block_log2: int) -> FloatMap:
@@ -70,7 +100,17 @@ def log_energy(squares: NDArray[np.floating]) -> FloatMap:
     return np.asarray(np.log(np.sqrt(np.maximum(energy, 0)) + np.float32(FLAT)), np.float32)
 
 
-def _energies(picture: Picture) -> tuple[FloatMap, FloatMap]:
-    luma = gray(picture)
+def _energies(luma: Picture) -> tuple[FloatMap, FloatMap]:
     x, y = cv2.Sobel(luma, cv2.CV_32F, 1, 0), cv2.Sobel(luma, cv2.CV_32F, 0, 1)
     return log_energy(x * x), log_energy(y * y)
+
+
+def _quarter(luma: Picture) -> FloatMap:
+    height, width = luma.shape
+    size = -(-width // STRIDE), -(-height // STRIDE)
+    return np.asarray(cv2.resize(luma, size, interpolation=cv2.INTER_AREA), np.float32)
+
+
+def _mean(values: FloatMap) -> FloatMap:
+    window = _SSIM_WINDOW, _SSIM_WINDOW
+    return np.asarray(cv2.boxFilter(values, cv2.CV_32F, window), np.float32)

@@ -2,21 +2,28 @@
 
 from dataclasses import dataclass
 
+_USUAL_FRAMES = 100
+_LEAST_SAMPLES = 4
+
 
 @dataclass(frozen=True)
 class Effort:
-    """`trials`: plans tried for a group of 100 frames; `samples`: how many of them distortion is measured on; `svt`: preset
-    0-13 of SVT-AV1 for the key pictures that are sent; `anchors`: at most so many an interval."""
+    """`trials`: plans tried for a group, at least; `samples`: frames of 100 that distortion is measured on; `svt`:
+    preset 0-13 of SVT-AV1 for the key pictures that are sent; `anchors`: at most so many an interval."""
 
     trials: int
     samples: int
     svt: int
     anchors: int
 
+    def samples_of(self, frames: int) -> int:
+        """How many frames of a group of `frames` distortion is measured on."""
+        return max(_LEAST_SAMPLES, round(self.samples * frames / _USUAL_FRAMES))
+
 
 PRESETS = {
-    "fast": Effort(trials=6, samples=6, svt=8, anchors=1),
-    "medium": Effort(trials=8, samples=10, svt=4, anchors=3),
+    "fast": Effort(trials=3, samples=6, svt=8, anchors=1),
+    "medium": Effort(trials=4, samples=10, svt=4, anchors=3),
     "slow": Effort(trials=32, samples=20, svt=2, anchors=3),
 }
 DEFAULT_PRESET = "medium"

@@ -16,7 +16,7 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold import BOTH, LEFT, MAX_LABEL, RIGHT, Correction, Geometry, Sample
 from gsvc.decoders.motion import Flow, dense_flow, gray
 from gsvc.decoders.rendering import IntervalRenderer
-from gsvc.encoders.distortion import Texture, block_sums
+from gsvc.encoders.distortion import Reference, block_sums
 
 _LONGEST = 127
 
@@ -53,7 +53,7 @@ def layer_vectors(
 def propose_correction(
     renderer: IntervalRenderer,
     sample: Sample,
-    source: Texture,
+    source: Reference,
     missing: tuple[Flow, Flow],
     geometry: Geometry,
     block_log2: int,

@@ -1,38 +1,45 @@
 """One group: the search, its key pictures, texture and scaffold, and the rate that they must come to."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture, VideoFormat
 from gsvc.codec.levels import Level
 from gsvc.codec.payload import join_payload
-from gsvc.codec.scaffold import Geometry, Interval, Texture
+from gsvc.codec.scaffold import Geometry, Interval, Place, Texture
 from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
 from gsvc.codec.syntax import Writer
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.texture import raise_texture
-from gsvc.encoders.distortion import distortion_of
+from gsvc.encoders.distortion import texture_distortion_of
 from gsvc.encoders.effort import Effort
 from gsvc.encoders.pictures import encode_pictures
 from gsvc.encoders.rate import Budget, WindowCap, fit_pictures
 from gsvc.encoders.scaffold import ScaffoldExtractor, Scene, Span
-from gsvc.encoders.search import GroupSearch, Plan
-from gsvc.encoders.texture import choose_gains
+from gsvc.encoders.search import (
+    FRAMING_BITS,
+    FRAMING_BYTES,
+    GroupSearch,
+    Plan,
+    Stretch,
+    Trial,
+    stretches,
+)
+from gsvc.encoders.texture import choose_texture
 
-FRAMING_BYTES = 8
-"""What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
-_FRAMING_BITS = 8 * (FRAMING_BYTES + 1)
+_AT_ONCE = 2
 _PRICE_ROUNDS = 4
-_USUAL_FRAMES = 100
-_LEAST_TRIALS, _LEAST_SAMPLES = 5, 4
 _QUALITY_ROUNDS = 6
 _BOTH_WAYS = 6
 """Trials that see better and worse plans, rarer and closer key pictures."""
-TEXTURE_PRICE = 3.0
-"""A key picture's gain in texture reaches the frames drawn from it only in part."""
+_FEWER_BITS = 3
+"""Trials that see rarer key pictures and worse ones."""
+_EASIER = 0.7
+"""What a group that needed a higher price than its level's leaves the next one of it."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,19 @@ class CodedGroup:
     scene: Scene
 
 
+@dataclass(frozen=True)
+class _Keys:
+    """The key pictures of a group that it pays for: their plan, as they were, and coded."""
+
+    plan: Plan
+    sources: Sequence[Picture]
+    units: Sequence[bytes]
+
+    @property
+    def bits(self) -> int:
+        return 8 * sum(map(len, self.units))
+
+
 class GroupEncoder:
     """Encodes groups in order. Raises MissingModelError when made, if a scaffold tool's model is not here."""
 
@@ -79,14 +99,17 @@ class GroupEncoder:
         self._geometry = Geometry(video.width, video.height)
         self._frame_ticks, self._tick = frame_ticks, float(video.time_base)
         self._effort = effort
-        self._extractor = ScaffoldExtractor(level, tools, self._geometry, effort.anchors)
+        # One pool for good: threads that come and go leave the allocator's memory behind.
+        self._pool = ThreadPoolExecutor(_AT_ONCE)
+        self._extractor = ScaffoldExtractor(
+            level, tools, self._geometry, effort.anchors, self._pool
+        )
         self._semantics = semantics
         self._quality, self._cap = quality, cap
         self._plan: Plan | None = None
         self._price = level.price
         self._scaffold_share = 0.1
         self._clock = 0
-        self._trials = effort.trials
 
     def encode(
         self,
@@ -100,151 +123,155 @@ class GroupEncoder:
     ) -> CodedGroup:
         """Encode a group.
 
-        `ticks`: of every frame that is not sent yet, those of `scene.after` first; `open_ended`: the last
-        picture opens the next group and is not sent; `longest`: most frames from one key picture to the next.
-        Raises ConfigError when the cap cannot be kept.
+        `ticks`: of every frame that is not sent yet, those of `scene.after` first; `scene`: what comes before, None
+        when a scene begins; `open_ended`: the last picture opens the next group and is not sent; `longest`: most
+        frames from one key picture to the next. Raises ConfigError when the cap cannot be kept.
         """
-        self._trials = max(
-            _LEAST_TRIALS, round(self._effort.trials * len(pictures) / _USUAL_FRAMES)
-        )
         search = GroupSearch(
             pictures,
             self._color,
+            self._pool,
+            begins=scene is None,
             open_ended=open_ended,
-            samples=max(
-                _LEAST_SAMPLES, round(self._effort.samples * len(pictures) / _USUAL_FRAMES)
-            ),
+            samples=self._effort.samples_of(len(pictures)),
             longest=longest,
+            with_camera=self._tools.camera,
         )
-        self._plan = self._searched(search, budget)
-        keys = self._plan.keys[:-1] if open_ended else self._plan.keys
-        chosen = [pictures[k] for k in keys]
-        goal = (1 - self._scaffold_share) * budget.bits - _FRAMING_BITS * len(keys)
-        plan = replace(self._plan, keys=keys)
-        units: Sequence[bytes] = self._coded(plan, chosen)
-        plan, units = self._fit(plan, units, chosen, goal, budget)
-        decoded = self._decode(plan, units)
-        textures = self._textures(plan, chosen, decoded)
+        trial = self._searched(search, budget)
+        self._plan = trial.plan
+        indices = trial.plan.keys[:-1] if open_ended else trial.plan.keys
+        sources = [pictures[k] for k in indices]
+        plan = replace(trial.plan, keys=indices)
+        # The pictures first come near what the scaffold is likely to leave of the budget, then to what it does.
+        goal = (1 - self._scaffold_share) * budget.bits - FRAMING_BITS * len(indices)
+        keys = self._fitted(_Keys(plan, sources, self._coded(plan, sources)), goal, budget)
+        decoded = self._decoded(keys)
+        textures = self._textures(keys, decoded, len(pictures))
         shown = [raise_texture(p, t) for p, t in zip(decoded, textures, strict=True)]
-        intervals = self._intervals(plan, pictures, ticks, scene, shown, textures)
-        first = plan
-        rest = sum(c.bits for c in self._written(plan, [b""] * len(keys), intervals))
-        self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget.bits))
-        goal = budget.bits - rest
-        plan, units = self._fit(plan, units, chosen, goal, budget)
-        coded = self._written(plan, units, intervals)
-        while self._cap and not self._cap.fits(self._timed(coded, intervals)):
-            size = 8 * sum(map(len, units))
-            smaller = Budget(0.85 * size, exact=False)
-            plan, units = self._fit(plan, units, chosen, smaller.bits, smaller)
-            if 8 * sum(map(len, units)) >= size:
-                raise ConfigError(self._cap.advice)
-            coded = self._written(plan, units, intervals)
-        if self._cap:
-            self._cap.add(self._timed(coded, intervals))
+        spans = self._spans(pictures, scene, trial, indices, shown, open_ended=open_ended)
+        intervals = self._intervals(keys, spans, ticks, scene, textures)
+        final, coded = self._written_within(keys, intervals, budget)
         self._clock += sum(sum(interval.ticks) for interval in intervals)
-        if plan != first:
-            shown[-1] = raise_texture(self._decode(plan, units)[-1], textures[-1])
-        after = tuple(pictures[keys[-1] + 1 : -1]) if open_ended else ()
-        return CodedGroup(coded, Scene(chosen[-1], shown[-1], after, intervals[-1].closing_sample))
+        if final.plan != keys.plan:
+            shown[-1] = raise_texture(self._decoded(final)[-1], textures[-1])
+        return CodedGroup(coded, self._scene(pictures, trial, sources[-1], shown[-1], intervals))
 
-    def _searched(self, search: GroupSearch, budget: Budget) -> Plan:
+    def _searched(self, search: GroupSearch, budget: Budget) -> Trial:
         """The best plan at the price that brings its pictures near the budget."""
         if self._quality is not None:
             return self._good_enough(search, self._quality)
         goal = budget.bits * (1 - self._scaffold_share)
-        price = self._price if budget.exact else self._level.price
-        plan = search.best(price, self._plan, self._trials)
+        price = self._price if budget.exact else max(self._level.price, _EASIER * self._price)
+        plan = search.best(price, self._plan, self._effort.trials)
         # A cap needs a walk to fewer bits only, which is tried first; a target may lie either way.
-        again = max(_BOTH_WAYS, self._trials) if budget.exact else self._trials // 2
+        again = max(_BOTH_WAYS, self._effort.trials) if budget.exact else _FEWER_BITS
         for _ in range(_PRICE_ROUNDS):
-            excess = (search.trial(plan).bits + _FRAMING_BITS * len(plan.keys)) / goal
+            excess = search.trial(price, plan).bits / goal
             if excess < 1.15 and (excess > 0.85 or not budget.exact):
                 break
             price *= min(4.0, max(0.25, excess))
-            price = price if budget.exact else max(price, self._level.price)
             plan = search.best(price, plan, again)
         self._price = price
-        return plan
+        return search.trial(price, plan)
 
-    def _good_enough(self, search: GroupSearch, quality: float) -> Plan:
+    def _good_enough(self, search: GroupSearch, quality: float) -> Trial:
         """The best plan at the price that brings the rendering near `quality`."""
-        goal = distortion_of(quality)
-        price, plan = self._price, search.best(self._price, self._plan, self._trials)
+        goal = texture_distortion_of(quality)
+        price, plan = self._price, search.best(self._price, self._plan, self._effort.trials)
         for _ in range(_QUALITY_ROUNDS):
-            excess = search.mean_distortion(plan) / goal
+            excess = search.mean_texture_distortion(price, plan) / goal
             if 0.97 < excess < 1.03:
                 break
             price /= min(8.0, max(0.125, excess**4))
-            plan = search.best(price, plan, max(_BOTH_WAYS, self._trials))
+            plan = search.best(price, plan, max(_BOTH_WAYS, self._effort.trials))
         self._price = price
-        return plan
+        return search.trial(price, plan)
 
-    def _fit(
-        self,
-        plan: Plan,
-        units: Sequence[bytes],
-        chosen: Sequence[Picture],
-        goal: float,
-        budget: Budget,
-    ) -> tuple[Plan, Sequence[bytes]]:
-        return fit_pictures(
-            plan,
-            units,
+    def _fitted(self, keys: _Keys, goal: float, budget: Budget) -> _Keys:
+        """The key pictures at the quantiser and size that come to `goal` bits."""
+        plan, units = fit_pictures(
+            keys.plan,
+            keys.units,
             goal,
-            lambda trial: self._coded(trial, chosen),
+            lambda plan: self._coded(plan, keys.sources),
             exact=budget.exact,
             geometry=self._geometry,
         )
+        return replace(keys, plan=plan, units=units)
 
-    def _coded(self, plan: Plan, chosen: Sequence[Picture]) -> list[bytes]:
+    def _coded(self, plan: Plan, sources: Sequence[Picture]) -> list[bytes]:
         return encode_pictures(
-            chosen,
+            sources,
             size=self._geometry.coded_size(plan.eighths),
             crf=plan.crf,
             color=self._color,
             preset=self._effort.svt,
         )
 
-    def _decode(self, plan: Plan, units: Sequence[bytes]) -> list[Picture]:
-        size = self._geometry.coded_size(plan.eighths)
+    def _decoded(self, keys: _Keys) -> list[Picture]:
+        size = self._geometry.coded_size(keys.plan.eighths)
         decoder = PictureDecoder((self._geometry.width, self._geometry.height), self._color)
-        return [decoder.decode(unit, size) for unit in units]
+        return [decoder.decode(unit, size) for unit in keys.units]
 
     def _textures(
-        self, plan: Plan, chosen: Sequence[Picture], decoded: Sequence[Picture]
+        self, keys: _Keys, decoded: Sequence[Picture], frames: int
     ) -> list[Texture | None]:
         if not self._tools.texture:
             return [None] * len(decoded)
-        frames = max(1.0, plan.keys[-1] / max(1, len(plan.keys) - 1))
-        block, price = self._level.texture_log2, TEXTURE_PRICE * self._price
-        gains = [
-            choose_gains(source, picture, block, frames, price)
-            for source, picture in zip(chosen, decoded, strict=True)
+        each, block = max(1.0, frames / len(decoded)), self._level.texture_log2
+        return [
+            choose_texture(source, picture, block, each, self._price)
+            for source, picture in zip(keys.sources, decoded, strict=True)
         ]
-        return [None if g is None else Texture(block, g) for g in gains]
+
+    def _spans(
+        self,
+        pictures: Sequence[Picture],
+        scene: Scene | None,
+        trial: Trial,
+        indices: Sequence[int],
+        shown: Sequence[Picture],
+        *,
+        open_ended: bool,
+    ) -> list[Span]:
+        """What each packet of the group completes."""
+        last = len(pictures) - 1
+        around = {s.place: s for s in stretches(indices, last) if s.place is not Place.BETWEEN}
+        lead = pictures[: indices[0] + 1]
+        if scene is not None:
+            spans = [Span((*scene.after, *lead), shown[0], camera=scene.camera)]
+        elif before := around.get(Place.BEFORE):
+            spans = [Span(lead, shown[0], Place.BEFORE, trial.cameras.get(before))]
+        else:
+            spans = [Span(lead, shown[0])]
+        for (start, end), picture in zip(pairwise(indices), shown[1:], strict=True):
+            camera = trial.cameras.get(Stretch(start, end))
+            spans.append(Span(pictures[start + 1 : end + 1], picture, camera=camera))
+        if not open_ended and (after := around.get(Place.AFTER)):
+            tail = pictures[indices[-1] + 1 :]
+            spans.append(Span(tail, shown[-1], Place.AFTER, trial.cameras.get(after)))
+        return spans
 
     def _intervals(
         self,
-        plan: Plan,
-        pictures: Sequence[Picture],
+        keys: _Keys,
+        spans: Sequence[Span],
         ticks: Sequence[int],
         scene: Scene | None,
-        shown: Sequence[Picture],
         textures: Sequence[Texture | None],
     ) -> list[Interval]:
-        waiting = [] if scene is None else list(scene.after)
-        spans, start = [], 0
-        for key, picture in zip(plan.keys, shown, strict=True):
-            spans.append(Span((*waiting, *pictures[start : key + 1]), picture))
-            waiting, start = [], key + 1
-
         def scaffold(*, watching: bool) -> list[Interval]:
             found = self._extractor.extract_group(spans, scene, self._price, watching=watching)
-            times = iter(ticks)
+            times, gains = iter(ticks), iter(textures)
             return [
-                Interval(tuple(islice(times, len(span.sources))), samples, texture)
-                for span, samples, texture in zip(spans, found, textures, strict=True)
+                Interval(
+                    tuple(islice(times, len(span.sources))),
+                    samples,
+                    None if span.place is Place.AFTER else next(gains),
+                    span.camera,
+                    span.place,
+                )
+                for span, samples in zip(spans, found, strict=True)
             ]
 
         watched = scaffold(watching=True)
@@ -253,23 +280,51 @@ class GroupEncoder:
         plain = scaffold(watching=False)
 
         def cost(intervals: Sequence[Interval]) -> float:
-            coded = self._written(plan, [b""] * len(spans), intervals)
             drawn = self._extractor.distortion(spans, scene, intervals)
-            return drawn + self._price * sum(picture.bits for picture in coded)
+            return drawn + self._price * self._scaffold_bits(keys, intervals)
 
         return min(plain, watched, key=cost)
 
-    def _written(
-        self, plan: Plan, units: Sequence[bytes], intervals: Sequence[Interval]
-    ) -> list[CodedPicture]:
-        writer, prediction = Writer(), Prediction(self._frame_ticks)
-        code_picture(writer, round(plan.crf), plan.eighths)
+    def _written_within(
+        self, keys: _Keys, intervals: Sequence[Interval], budget: Budget
+    ) -> tuple[_Keys, Sequence[CodedPicture]]:
+        """The packets, with key pictures that bring them to the budget and under the cap."""
+        rest = self._scaffold_bits(keys, intervals)
+        self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget.bits))
+        keys = self._fitted(keys, budget.bits - rest, budget)
+        coded = self._written(keys, intervals)
+        while self._cap and not self._cap.fits(self._timed(coded, intervals)):
+            smaller = Budget(0.85 * keys.bits, exact=False)
+            fewer = self._fitted(keys, smaller.bits, smaller)
+            if fewer.bits >= keys.bits:
+                raise ConfigError(self._cap.advice)
+            keys, coded = fewer, self._written(fewer, intervals)
+        if self._cap:
+            self._cap.add(self._timed(coded, intervals))
+        return keys, coded
+
+    def _scaffold_bits(self, keys: _Keys, intervals: Sequence[Interval]) -> int:
+        """What the packets take beside key pictures."""
+        empty = replace(keys, units=[b""] * len(keys.units))
+        return sum(picture.bits for picture in self._written(empty, intervals))
+
+    def _written(self, keys: _Keys, intervals: Sequence[Interval]) -> list[CodedPicture]:
+        writer, prediction = Writer(), Prediction(self._frame_ticks, holds=True)
+        code_picture(writer, round(keys.plan.crf), keys.plan.eighths)
+        units = iter(keys.units)
         coded: list[CodedPicture] = []
-        for interval, unit in zip(intervals, units, strict=True):
+        for interval in intervals:
+            has_picture = interval.place is not Place.AFTER
             code_interval(
-                writer, prediction, self._geometry, self._tools, interval.length, interval
+                writer,
+                prediction,
+                self._geometry,
+                self._tools,
+                interval.length,
+                interval,
+                has_picture=has_picture,
             )
-            payload = join_payload(writer.finish(), unit)
+            payload = join_payload(writer.finish(), next(units) if has_picture else b"")
             coded.append(CodedPicture(interval.length, payload, is_intra=not coded))
         return coded
 
@@ -282,3 +337,21 @@ class GroupEncoder:
             ((self._clock + end) * self._tick, picture.bits)
             for end, picture in zip(ends, coded, strict=True)
         ]
+
+    def _scene(
+        self,
+        pictures: Sequence[Picture],
+        trial: Trial,
+        source: Picture,
+        shown: Picture,
+        intervals: Sequence[Interval],
+    ) -> Scene:
+        """What the next group goes on from, if the scene goes on in it."""
+        start, end = trial.plan.keys[-2:] if len(trial.plan.keys) > 1 else (0, 0)
+        return Scene(
+            source,
+            shown,
+            tuple(pictures[start + 1 : -1]),
+            intervals[-1].closing_sample,
+            trial.cameras.get(Stretch(start, end)),
+        )

@@ -5,6 +5,7 @@ predicted from earlier ones only, which takes about half as many bits again as a
 """
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,12 +18,12 @@ from gsvc.codec.syntax import Writer
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.texture import raise_texture
 from gsvc.encoders.effort import Effort
-from gsvc.encoders.group import TEXTURE_PRICE, CodedPicture
+from gsvc.encoders.group import CodedPicture
 from gsvc.encoders.pictures import MAX_CRF, PictureStream
 from gsvc.encoders.rate import CRF_SLOPE, RateControl
 from gsvc.encoders.scaffold import ScaffoldExtractor, Scene, Span
 from gsvc.encoders.search import usual_crf
-from gsvc.encoders.texture import choose_gains
+from gsvc.encoders.texture import choose_texture
 
 _LEAST_CRF = 20.0
 
@@ -58,7 +59,8 @@ class LowDelayEncoder:
         self._frame_ticks, self._effort, self._rate = frame_ticks, effort, rate
         self._spacing = max(1, round(level.spacing * video.frame_rate))
         self._longest = max(self._spacing, round(GROUP_SECONDS * video.frame_rate))
-        self._extractor = ScaffoldExtractor(level, tools, self._geometry, effort.anchors)
+        pool = ThreadPoolExecutor(1)
+        self._extractor = ScaffoldExtractor(level, tools, self._geometry, effort.anchors, pool)
         self._crf = usual_crf(level.price)
         self._group: _Group | None = None
         self._waiting: list[tuple[Picture, int]] = []
@@ -130,12 +132,11 @@ class LowDelayEncoder:
             PictureStream(size=size, crf=self._crf, color=self._color, preset=self._effort.svt),
             PictureDecoder((self._geometry.width, self._geometry.height), self._color),
             writer,
-            Prediction(self._frame_ticks),
+            Prediction(self._frame_ticks, holds=True),
         )
 
     def _texture(self, source: Picture, decoded: Picture) -> Texture | None:
         if not self._tools.texture:
             return None
-        block, price = self._level.texture_log2, TEXTURE_PRICE * self._level.price
-        gains = choose_gains(source, decoded, block, self._spacing, price)
-        return None if gains is None else Texture(block, gains)
+        level = self._level
+        return choose_texture(source, decoded, level.texture_log2, self._spacing, level.price)

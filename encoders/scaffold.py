@@ -1,7 +1,7 @@
 """The scaffold of an interval: all three extractors, then the choice of what is worth sending."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -10,16 +10,24 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.levels import Level
-from gsvc.codec.scaffold import MAX_LABEL, PERSON, Geometry, Interval, Person, Sample
+from gsvc.codec.scaffold import (
+    MAX_LABEL,
+    PERSON,
+    Camera,
+    Geometry,
+    Interval,
+    Person,
+    Place,
+    Sample,
+)
 from gsvc.codec.scaffold_syntax import Tools
 from gsvc.decoders.motion import Flow, gray
 from gsvc.decoders.rendering import IntervalRenderer
-from gsvc.encoders.distortion import Texture
+from gsvc.encoders.distortion import Reference
 from gsvc.encoders.flow import layer_vectors, propose_correction, true_motion
 from gsvc.encoders.pose import PoseTracker
 from gsvc.encoders.segmentation import Segmenter
 
-_AT_ONCE = 2
 _SHORTEST = 3
 """Frames of an interval below which nothing between the key pictures is sampled."""
 _LONG = 8
@@ -36,29 +44,35 @@ _EDGE_BITS = 1.5
 
 @dataclass(frozen=True)
 class Span:
-    """What a key picture completes: the source frames since the one before it, the last being its own, and the
-    key picture as it will be shown."""
+    """What a packet completes: the source frames since the key picture before it, the last being its own, and the
+    key picture as it will be shown; or the frames at the end of a scene, and the picture that they hold."""
 
     sources: Sequence[Picture]
     shown: Picture
+    place: Place = Place.BETWEEN
+    camera: Camera | None = None
 
 
 @dataclass(frozen=True)
 class Scene:
     """What comes before: the last key picture as it was and as shown, the source frames after it that are not
-    sent yet, and the sample on it."""
+    sent yet, the sample on it, and the camera's path to the next key picture."""
 
     source: Picture
     shown: Picture
     after: tuple[Picture, ...]
     closing: Sample | None
+    camera: Camera | None = None
 
 
 class ScaffoldExtractor:
     """Turns source frames into samples. Raises MissingModelError at once when a tool's model is not here."""
 
-    def __init__(self, level: Level, tools: Tools, geometry: Geometry, anchors: int) -> None:
-        """`anchors`: at most so many an interval."""
+    def __init__(
+        self, level: Level, tools: Tools, geometry: Geometry, anchors: int, pool: Executor
+    ) -> None:
+        """`anchors`: at most so many an interval; `pool`: what can be worked on side by side is."""
+        self._pool = pool
         self._level = level
         self._anchors = anchors
         self._geometry = geometry
@@ -78,9 +92,8 @@ class ScaffoldExtractor:
         self._watching = watching
         if not self._tools.segmentation and not self._tools.pose:
             # Without memory from one interval to the next they can be worked on side by side.
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                scenes = _scenes(spans, scene)
-                return list(pool.map(partial(self._extract_span, price=price), spans, scenes))
+            extract = partial(self._extract_span, price=price)
+            return list(self._pool.map(extract, spans, _scenes(spans, scene)))
         found: list[tuple[Sample, ...]] = []
         for span in spans:
             found.append(self._extract_span(span, scene, price=price))
@@ -97,22 +110,24 @@ class ScaffoldExtractor:
         closing = None if scene is None else scene.closing
         for span, last, interval in zip(spans, scenes, intervals, strict=True):
             length = interval.length
-            if last is not None and length > 1:
+            if last is not None and length > 1 and span.place is Place.BETWEEN:
                 ends = gray(last.shown), gray(span.shown)
                 renderer = IntervalRenderer(*ends, interval, closing, 1.0)
                 seen = sorted({max(1, length // 4), length // 2, 3 * length // 4})
-                drawn = (Texture(span.sources[k - 1]).total(renderer.picture(k)) for k in seen)
+                drawn = (Reference(span.sources[k - 1]).total(renderer.picture(k)) for k in seen)
                 total += sum(drawn) * (length - 1) / len(seen)
             closing = interval.closing_sample
         return total
 
     def _extract_span(self, span: Span, scene: Scene | None, price: float) -> tuple[Sample, ...]:
+        if span.place is Place.AFTER:
+            return ()
         if scene is None:
-            return self._begin_scene(span.sources[0])
+            return self._begin_scene(span.sources[-1], len(span.sources))
         sources = [scene.source, *span.sources]
-        return self._extract(sources, scene.shown, span.shown, scene.closing, price)
+        return self._extract(sources, scene.shown, span, scene.closing, price)
 
-    def _begin_scene(self, picture: Picture) -> tuple[Sample, ...]:
+    def _begin_scene(self, picture: Picture, offset: int) -> tuple[Sample, ...]:
         """The sample of the first key picture of a scene, if it says something."""
         self._labels = None
         if self._pose:
@@ -121,21 +136,21 @@ class ScaffoldExtractor:
             self._segmenter.forget()
         people = self._people(picture)
         labels = self._segment(picture, people, None)
-        sample = Sample(offset=1, labels=labels, layers=self._no_layers(), people=people)
+        sample = Sample(offset, labels, self._no_layers(), people)
         return (sample,) if _says_something(sample) else ()
 
     def _extract(
         self,
         sources: Sequence[Picture],
         left: Picture,
-        right: Picture,
+        span: Span,
         before: Sample | None,
         price: float,
     ) -> tuple[Sample, ...]:
         """Samples of one interval; `price`: the distortion, summed over pixels and frames, a bit must save.
 
-        `sources`: the source frames from the left key picture to the right one, both included; `left` and
-        `right`: the key pictures as decoded; `before`: the sample at the left key picture, if there is one.
+        `sources`: the source frames from the left key picture to the right one, both included; `left`: the first
+        of them as shown; `before`: the sample on it, if there is one.
         """
         length = len(sources) - 1
         samples = self._still_samples(sources)
@@ -144,9 +159,10 @@ class ScaffoldExtractor:
         )
         if anchors:
             # Luma is enough to judge by, and the motion found in it is the same.
-            ends = gray(left), gray(right)
-            renderer = IntervalRenderer(*ends, Interval((1,) * length), before, 1.0)
-            floor = _floor(sources, left, right)
+            ends = gray(left), gray(span.shown)
+            empty = Interval((1,) * length, camera=span.camera)
+            renderer = IntervalRenderer(*ends, empty, before, 1.0)
+            floor = _floor(sources, left, span.shown)
             reach = length / (len(anchors) + 1)
             price = _FADE * price / reach
             if self._segmenter is not None and self._watching:
@@ -268,7 +284,7 @@ class _Trial:
         self._renderer, self._before = renderer, before
         self._others = tuple(s for s in samples if s is not anchor)
         self._pictures = sources[anchor.offset], sources[0], sources[-1]
-        self.source = Texture(sources[anchor.offset])
+        self.source = Reference(sources[anchor.offset])
         self.price = price
 
     @cached_property
@@ -315,7 +331,7 @@ def _scenes(spans: Sequence[Span], scene: Scene | None) -> list[Scene | None]:
 def _floor(sources: Sequence[Picture], left: Picture, right: Picture) -> float:
     """The least distortion a frame between can have, about: the better key picture's own."""
     ends = (sources[0], left), (sources[-1], right)
-    return min(Texture(source).total(shown) for source, shown in ends)
+    return min(Reference(source).total(shown) for source, shown in ends)
 
 
 def _edges(labels: NDArray[np.uint8]) -> int:

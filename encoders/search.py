@@ -1,30 +1,37 @@
 """The search over a group: where key pictures go, how large and how good they are, by D + lambda R.
 
-Every trial is a real one: the key pictures are coded (with a fast preset), decoded, and frames between them are
-drawn as the decoder will draw them without a scaffold. D is `distortion.Texture` over a few frames spread so that
-no spacing can hide behind them.
+Every trial is a real one: the key pictures are coded (with a fast preset), decoded, and the other frames are
+drawn about as the decoder will draw them without a scaffold. D is measured on a few frames spread so that
+no spacing can hide behind them; see `distortion`.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import cv2
 import numpy as np
 
 from gsvc.codec.frames import Color, Picture
-from gsvc.codec.scaffold import Geometry
-from gsvc.decoders.motion import dense_flow, gray, pixel_grid, warp
+from gsvc.codec.scaffold import Camera, Geometry, Place
+from gsvc.decoders.camera import camera_field
+from gsvc.decoders.motion import Flow, gray, pixel_grid, rough_flow, warp
 from gsvc.decoders.pictures import PictureDecoder
-from gsvc.encoders.distortion import Texture
+from gsvc.decoders.rendering import held_picture
+from gsvc.encoders.camera import CameraPath, camera_bits
+from gsvc.encoders.distortion import Reference
 from gsvc.encoders.pictures import MAX_CRF, can_code, encode_pictures
 
+FRAMING_BYTES = 8
+"""What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
+FRAMING_BITS = 8 * (FRAMING_BYTES + 1)
+"""The same with the length of the scaffold."""
 _LADDER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
-"""Numbers of intervals in a group that are tried."""
-_SEEDS = (4, 8, 2, 16)
-"""Numbers of intervals that a search without a precedent begins with."""
+"""Numbers of key pictures in a group that are tried."""
+_USUAL_COUNT = 42.0
+"""Key pictures of 100 frames that searches on development clips end at, times the root of the price."""
 _SHORTEST = 2
 _CRF_STEP = 4.0
 _LEAST_CRF = 24.0
@@ -36,7 +43,7 @@ _GOLDEN = 0.6180339887
 
 @dataclass(frozen=True)
 class Plan:
-    """Key pictures of a group: their indices, the first being 0; quantiser (1-70, in quarters); size in eighths."""
+    """Key pictures of a group: their indices; quantiser (1-70, in quarters); size in eighths."""
 
     keys: tuple[int, ...]
     crf: float
@@ -44,12 +51,47 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """Frames that are not sent as pictures, by index: those between the key pictures `start` and `end`; before
+    the scene's first key picture `end`, from `start` on; or after its last one `start`, up to `end`."""
+
+    start: int
+    end: int
+    place: Place = Place.BETWEEN
+
+    @property
+    def length(self) -> int:
+        """Of the interval that carries them."""
+        return self.end - self.start + (self.place is Place.BEFORE)
+
+    @property
+    def frames(self) -> range:
+        """Their indices."""
+        first = self.start + (self.place is not Place.BEFORE)
+        return range(first, self.end + (self.place is Place.AFTER))
+
+    def time(self, index: int) -> int:
+        """As of `camera_nodes`."""
+        return self.end - index if self.place is Place.BEFORE else index - self.start
+
+
+def stretches(keys: Sequence[int], last: int) -> list[Stretch]:
+    """What lies around the key pictures of a group whose last frame is `last`."""
+    found = [Stretch(0, keys[0], Place.BEFORE)] if keys[0] else []
+    found += [Stretch(start, end) for start, end in pairwise(keys)]
+    return found + ([Stretch(keys[-1], last, Place.AFTER)] if keys[-1] < last else [])
+
+
+@dataclass(frozen=True)
 class Trial:
-    """What a plan costs: `bits` of its pictures; `distortion` summed over all pixels and frames of the group."""
+    """What a plan costs: `bits` of its packets, the scaffold left out but for the camera; `texture`: distortion in
+    texture, `distortion`: all of it, summed over all pixels and frames of the group; `cameras`: paths that pay."""
 
     plan: Plan
-    bits: int
+    bits: float
+    texture: float
     distortion: float
+    cameras: Mapping[Stretch, Camera] = field(hash=False)
 
     def cost(self, price: float) -> float:
         """D + lambda R; `price` is what a bit must save."""
@@ -63,31 +105,38 @@ class GroupSearch:
         self,
         pictures: Sequence[Picture],
         color: Color,
+        pool: Executor,
         *,
+        begins: bool,
         open_ended: bool,
         samples: int,
         longest: int,
+        with_camera: bool,
     ) -> None:
-        """`open_ended`: the last picture is the next group's first and not paid for here; `samples`: frames
-        that D is measured on; `longest`: most frames from one key picture to the next."""
+        """`begins`: a scene begins with the group; `open_ended`: the last picture is the next group's first and not
+        paid for here; `samples`: frames that D is measured on; `longest`: most frames from one key picture to the
+        next; `with_camera`: the camera's path may be sent."""
         height, width = pictures[0].shape[:2]
-        self._pictures, self._color, self._open_ended = pictures, color, open_ended
+        self._pictures, self._color, self._pool = pictures, color, pool
+        self._begins, self._open_ended = begins, open_ended
         self._geometry = Geometry(width, height)
         self._last = len(pictures) - 1
         self._longest = longest
         spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(samples)}
-        self._samples = {i: Texture(pictures[i]) for i in sorted(spread)}
+        self._samples = {i: Reference(pictures[i]) for i in sorted(spread)}
+        self._path = CameraPath(pictures, pool) if with_camera else None
         self._made: dict[Plan, Trial] = {}
         self._sizes = [e for e in _SIZES if e == 8 or can_code(self._geometry.coded_size(e))]
 
     def best(self, price: float, start: Plan | None, trials: int) -> Plan:
         """The plan with the least D + lambda R that about `trials` trials find.
 
-        From `start`, or from the best of several spacings, it walks to better neighbours, two tried at a time.
+        From `start`, or from the best of several spacings usual for the price, it walks to better neighbours, two
+        tried at a time.
         """
-        first = [self._fitted(start)] if start else self._spacings(price)
-        best = min(self._all(first), key=lambda trial: trial.cost(price))
-        tried = {trial.plan for trial in self._made.values()} if start is None else {best.plan}
+        first = [self._fitted(start)] if start else self._usual(price)
+        best = min(self._all(price, first), key=lambda trial: trial.cost(price))
+        tried = set(first)
         step = _CRF_STEP
         while len(tried) < trials and step >= 1:
             ahead = [p for p in self._neighbours(best.plan, step) if p not in tried][:_AT_ONCE]
@@ -95,42 +144,57 @@ class GroupSearch:
                 step /= 2
                 continue
             tried.update(ahead)
-            best = min([best, *self._all(ahead)], key=lambda trial: trial.cost(price))
+            best = min([best, *self._all(price, ahead)], key=lambda trial: trial.cost(price))
         return best.plan
 
-    def _spacings(self, price: float) -> list[Plan]:
-        """Even spacings at the quantiser usual for the price."""
-        return [Plan(keys, usual_crf(price), 8) for keys in dict.fromkeys(map(self.even, _SEEDS))]
+    def _usual(self, price: float) -> list[Plan]:
+        """Even spacings around the one usual for the price, at its usual quantiser."""
+        usual = _USUAL_COUNT / math.sqrt(price) * len(self._pictures) / 100
+        counts = [round(usual * factor) for factor in (1, 2, 0.5, 4)]
+        return [Plan(k, usual_crf(price), 8) for k in dict.fromkeys(map(self.even, counts))]
 
-    def trial(self, plan: Plan) -> Trial:
+    def trial(self, price: float, plan: Plan) -> Trial:
         """Code, decode and draw as `plan` says."""
-        return self._all([plan])[0]
+        return self._all(price, [plan])[0]
 
-    def _all(self, plans: Sequence[Plan]) -> list[Trial]:
-        """Trials of `plans`, new ones side by side; each result is the same however many run at once."""
+    def _all(self, price: float, plans: Sequence[Plan]) -> list[Trial]:
+        """Trials of `plans`, new ones side by side; each result is the same however many run at once.
+
+        A trial that was made at another price keeps the camera's paths that paid then.
+        """
         new = [plan for plan in plans if plan not in self._made]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            self._made.update(zip(new, pool.map(self._try, new), strict=True))
+        made = self._pool.map(lambda plan: self._try(plan, price), new)
+        self._made.update(zip(new, made, strict=True))
         return [self._made[plan] for plan in plans]
 
-    def mean_distortion(self, plan: Plan) -> float:
-        """D of a plan per pixel and frame."""
+    def mean_texture_distortion(self, price: float, plan: Plan) -> float:
+        """Distortion in texture of a plan per pixel and frame."""
         height, width = self._pictures[0].shape[:2]
-        return self.trial(plan).distortion / float(height * width * len(self._pictures))
+        total = self.trial(price, plan).texture
+        return total / float(height * width * len(self._pictures))
 
-    def even(self, pieces: int) -> tuple[int, ...]:
-        """Indices of key pictures that cut the group into equal intervals."""
-        pieces = max(1, -(-self._last // self._longest), min(pieces, self._last // _SHORTEST))
-        return tuple(sorted({round(self._last * k / pieces) for k in range(pieces + 1)}))
+    def even(self, count: int) -> tuple[int, ...]:
+        """Indices of `count` key pictures in the middle of equal cells; a group that goes on from another begins
+        with one, one that goes on in another ends with one more, which is the other's."""
+        count = max(
+            1, -(-self._last // self._longest), min(count, len(self._pictures) // _SHORTEST)
+        )
+        lead = 0.5 if self._begins else 0.0
+        cells = lead + count - (0.0 if self._open_ended else 0.5)
+        keys = {round((k + lead) * self._last / cells) for k in range(count)}
+        return tuple(sorted(keys | ({self._last} if self._open_ended else set())))
 
     def _fitted(self, start: Plan) -> Plan:
-        return replace(start, keys=self.even(len(start.keys) - 1))
+        return replace(start, keys=self.even(self._count(start)))
+
+    def _count(self, plan: Plan) -> int:
+        return len(plan.keys) - self._open_ended
 
     def _neighbours(self, plan: Plan, step: float) -> Iterator[Plan]:
         """Plans one step away: rarer and closer key pictures, better and worse ones, other sizes."""
-        pieces = len(plan.keys) - 1
-        fewer = [p for p in _LADDER if p < pieces]
-        more = [p for p in _LADDER if p > pieces]
+        count = self._count(plan)
+        fewer = [p for p in _LADDER if p < count]
+        more = [p for p in _LADDER if p > count]
         if fewer:
             yield replace(plan, keys=self.even(fewer[-1]))
         yield replace(plan, crf=min(MAX_CRF, plan.crf + step))
@@ -143,7 +207,7 @@ class GroupSearch:
                     plan, eighths=eighths, crf=min(MAX_CRF, plan.crf + 4 * (eighths - plan.eighths))
                 )
 
-    def _try(self, plan: Plan) -> Trial:
+    def _try(self, plan: Plan, price: float) -> Trial:
         size = self._geometry.coded_size(plan.eighths)
         units = encode_pictures(
             [self._pictures[k] for k in plan.keys],
@@ -155,33 +219,82 @@ class GroupSearch:
         )
         decoder = PictureDecoder((self._geometry.width, self._geometry.height), self._color)
         decoded = {k: gray(decoder.decode(u, size)) for k, u in zip(plan.keys, units, strict=True)}
-        paid = units[:-1] if self._open_ended else units
-        total = sum(texture.total(picture) for texture, picture in self._drawn(plan, decoded))
+        bits: float = sum(
+            8 * len(u) + FRAMING_BITS for u in (units[:-1] if self._open_ended else units)
+        )
+        parts = [self._samples[k].totals(decoded[k]) for k in plan.keys if k in self._samples]
+        cameras = {}
+        for stretch in stretches(plan.keys, self._last):
+            drawing = _Drawing(stretch, decoded, self._geometry)
+            camera, found = self._draw(drawing, price)
+            parts += found
+            if camera is not None:
+                cameras[stretch] = camera
+                bits += camera_bits(camera, stretch.place, stretch.length)
+        bits += FRAMING_BITS * (plan.keys[-1] < self._last)
         frames = len(self._pictures) / len(self._samples)
-        return Trial(plan, 8 * sum(map(len, paid)), total * frames)
+        texture, misplaced = (frames * sum(one) for one in zip(*parts, strict=True))
+        return Trial(plan, bits, texture, texture + misplaced, cameras)
 
-    def _drawn(self, plan: Plan, decoded: dict[int, Picture]) -> Iterator[tuple[Texture, Picture]]:
-        """Each sampled frame's texture in the source, and its luma about as the decoder draws it."""
-        for index, texture in self._samples.items():
-            if index in decoded:
-                yield texture, decoded[index]
-        for start, end in pairwise(plan.keys):
-            for index in (i for i in self._samples if start < i < end):
-                near, far = (start, end) if 2 * index <= start + end else (end, start)
-                share = abs(index - near) / (end - start)
-                yield self._samples[index], _drawn_from(decoded[near], decoded[far], share)
+    def _draw(
+        self, drawing: "_Drawing", price: float
+    ) -> tuple[Camera | None, list[tuple[float, float]]]:
+        """Distortion of the sampled frames of a stretch, moved along the camera's path if that pays."""
+        stretch = drawing.stretch
+        seen = [index for index in self._samples if index in stretch.frames]
+        plain = [self._samples[i].totals(drawing.frame(i, None)) for i in seen]
+        camera = self._camera(stretch)
+        if camera is None:
+            return None, plain
+        # Where no sample falls into a stretch, one in its middle decides.
+        middle = stretch.frames[len(stretch.frames) // 2]
+        judged = {i: self._samples[i] for i in seen} or {middle: Reference(self._pictures[middle])}
+        still = plain or [r.totals(drawing.frame(i, None)) for i, r in judged.items()]
+        moved = [r.totals(drawing.frame(i, camera)) for i, r in judged.items()]
+        saved = sum(map(sum, still)) - sum(map(sum, moved))
+        worth = price * camera_bits(camera, stretch.place, stretch.length)
+        if saved * len(stretch.frames) / len(judged) <= worth:
+            return None, plain
+        return camera, moved if seen else []
+
+    def _camera(self, stretch: Stretch) -> Camera | None:
+        if self._path is None or not stretch.frames:
+            return None
+        if stretch.place is Place.BETWEEN:
+            return self._path.between(stretch.start, stretch.end)
+        if stretch.place is Place.BEFORE:
+            return self._path.held(stretch.end, stretch.start)
+        return self._path.held(stretch.start, stretch.end)
 
 
-def _drawn_from(near: Picture, far: Picture, share: float) -> Picture:
-    """Luma `near` moved by `share` of the way from `far`; motion at half size, which is near enough here."""
-    height, width = near.shape
-    half = max(1, width // 2), max(1, height // 2)
-    small = [cv2.resize(x, half, interpolation=cv2.INTER_AREA) for x in (far, near)]
-    motion = cv2.resize(dense_flow(*small), (width, height), interpolation=cv2.INTER_LINEAR)
-    scale = np.array([width / half[0] * share, height / half[1] * share], np.float32)
-    return warp(near, pixel_grid(height, width) + motion * scale, cv2.INTER_CUBIC)
+class _Drawing:
+    """Luma of the frames of a stretch, about as the decoder draws them: motion is estimated at half size."""
+
+    def __init__(
+        self, stretch: Stretch, decoded: Mapping[int, Picture], geometry: Geometry
+    ) -> None:
+        self.stretch, self._decoded, self._geometry = stretch, decoded, geometry
+        self._flows: dict[int, Flow] = {}
+
+    def frame(self, index: int, camera: Camera | None) -> Picture:
+        """One frame, moved along the camera's path if there is one."""
+        stretch, time = self.stretch, self.stretch.time(index)
+        if stretch.place is not Place.BETWEEN:
+            key = stretch.end if stretch.place is Place.BEFORE else stretch.start
+            return held_picture(self._decoded[key], camera, stretch.place, stretch.length, time)
+        is_left = 2 * index <= stretch.start + stretch.end
+        near, far = (stretch.start, stretch.end) if is_left else (stretch.end, stretch.start)
+        if near not in self._flows:
+            self._flows[near] = rough_flow(self._decoded[far], self._decoded[near])
+        share = np.float32(abs(index - near) / stretch.length)
+        picture = self._decoded[near]
+        positions = pixel_grid(*picture.shape) + share * self._flows[near]
+        if camera is not None:
+            path = camera_field(camera, stretch.place, stretch.length, time, self._geometry)
+            positions = positions if path is None else positions + path
+        return warp(picture, positions, cv2.INTER_CUBIC)
 
 
 def usual_crf(price: float) -> float:
     """The quantiser that searches on development clips end at, about."""
-    return min(68.0, max(_LEAST_CRF, round(54 + 3.2 * math.log2(price / 6))))
+    return min(68.0, max(_LEAST_CRF, round(54 + 3.2 * math.log2(price / 9))))

@@ -6,12 +6,25 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.limits import MAX_GAIN
-from gsvc.codec.scaffold import Geometry
+from gsvc.codec.scaffold import Geometry, Texture
 from gsvc.decoders.motion import gray
 from gsvc.decoders.texture import STRENGTH, blur_detail
-from gsvc.encoders.distortion import Texture, block_sums, log_energy
+from gsvc.encoders.distortion import Reference, block_sums, log_energy
 
 _GAINS = np.arange(MAX_GAIN + 1)
+
+
+TEXTURE_PRICE = 6.0
+"""A key picture's gain in texture reaches the frames drawn from it only in part."""
+
+
+def choose_texture(
+    source: Picture, decoded: Picture, block_log2: int, frames: float, price: float
+) -> Texture | None:
+    """The gains that pay on blocks of 2^block_log2 cells, or None. Arguments as of `choose_gains`, but `price` is what a bit
+    must save anywhere."""
+    gains = choose_gains(source, decoded, block_log2, frames, TEXTURE_PRICE * price)
+    return None if gains is None else Texture(block_log2, gains)
 
 
 def choose_gains(
@@ -24,7 +37,7 @@ def choose_gains(
     """
     height, width = source.shape[:2]
     geometry = Geometry(width, height)
-    maps = _distortions(Texture(source), gray(decoded).astype(np.float32), geometry.cell)
+    maps = _distortions(Reference(source), gray(decoded).astype(np.float32), geometry.cell)
     costs = frames * np.stack([block_sums(each, geometry, block_log2) for each in maps])
     gains = np.zeros(costs.shape[1:], np.uint8)
     spent = 0.0
@@ -46,7 +59,7 @@ def _guess(gains: NDArray[np.uint8], row: int, column: int) -> int:
 
 
 def _distortions(
-    source: Texture, luma: NDArray[np.float32], cell: int
+    source: Reference, luma: NDArray[np.float32], cell: int
 ) -> list[NDArray[np.float32]]:
     """The distortion map under each gain.
 
