@@ -20,6 +20,7 @@ from gsvc.codec.ledger import (
 )
 from gsvc.codec.packet import PICTURES, Packet, PacketType
 from gsvc.codec.payload import split_payload
+from gsvc.codec.scaffold import Place
 from gsvc.codec.scaffold_hash import scaffold_bytes
 from gsvc.codec.stream_file import open_stream
 
@@ -28,7 +29,7 @@ from gsvc.codec.stream_file import open_stream
 class PacketInfo:
     """One packet: `time` as in `Packet`, `size` in bytes with framing, `bits` by layer (they sum to 8 x size).
 
-    `crf` and `eighths` of picture packets; `elements`: name and value of each scaffold element in coding
+    `crf`, `eighths` and `place` of its frames of picture packets; `elements`: name and value of each scaffold element in coding
     order, when they were asked for.
     """
 
@@ -38,6 +39,7 @@ class PacketInfo:
     bits: Ledger
     crf: int | None = None
     eighths: int | None = None
+    place: Place | None = None
     elements: tuple[tuple[str, int], ...] = field(default=(), repr=False)
 
     @property
@@ -153,6 +155,7 @@ class _Inspector:
             bits=picture_ledger(size, len(scaffold), len(unit), spent),
             crf=parsed.crf,
             eighths=parsed.eighths,
+            place=parsed.interval.place,
             elements=tuple(self._elements),
         )
 
@@ -200,6 +203,10 @@ def info_lines(info: StreamInfo, *, packets: bool = False) -> Iterator[str]:
 
 def _packet_lines(packet: PacketInfo) -> Iterator[str]:
     coding = "" if packet.crf is None else f"  crf {packet.crf}, size {packet.eighths}/8"
+    if packet.place not in (None, Place.BETWEEN):
+        coding += (
+            ", holds the next key picture" if packet.place is Place.BEFORE else ", holds the last"
+        )
     layers = ", ".join(f"{layer} {bits}" for layer, bits in packet.bits.items() if bits)
     yield f"  {packet.name:<6} to frame {packet.time:>6} {packet.size:>7} bytes{coding}  bits: {layers}"
     for name, value in packet.elements:

@@ -11,7 +11,7 @@ from gsvc.codec.container import StreamReader
 from gsvc.codec.decoder import ScaffoldParser
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Picture
-from gsvc.codec.scaffold import Geometry
+from gsvc.codec.scaffold import Geometry, Place
 from gsvc.datasets.clips import ClipFormat
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.encoders.effort import DEFAULT_PRESET
@@ -35,7 +35,7 @@ class Motion(Gsvc):
 
 
 class Hold(Motion):
-    """Each frame shows the latest key picture; the stream is that of `Motion`."""
+    """Each frame shows the latest key picture, those before a scene's first one that one; the stream is that of `Motion`."""
 
     name = "hold"
 
@@ -65,13 +65,19 @@ def _held(data: bytes) -> list[Picture]:
         if not packet.is_picture:
             continue
         parsed, _ = parser.parse(packet)
+        interval = parsed.interval
         if parsed.is_intra:
             decoder = PictureDecoder(size, video.color)
-        waiting = len(parsed.interval.ticks) - 1
-        if waiting and not frames:
+        if interval.place is Place.AFTER:
+            frames += frames[-1:] * interval.length
+            continue
+        picture = decoder.decode(parsed.unit, Geometry(*size).coded_size(parsed.eighths))
+        waiting = interval.length - 1
+        if waiting and interval.place is Place.BETWEEN and not frames:
             raise BitstreamError(
                 "the stream does not begin with a key picture: code the clip again"
             )
-        frames += frames[-1:] * waiting
-        frames.append(decoder.decode(parsed.unit, Geometry(*size).coded_size(parsed.eighths)))
+        held = picture if interval.place is Place.BEFORE else (frames or [picture])[-1]
+        frames += [held] * waiting
+        frames.append(picture)
     return frames

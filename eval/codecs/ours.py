@@ -15,7 +15,8 @@ from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.levels import LEVELS
-from gsvc.codec.scaffold_syntax import Tools
+from gsvc.codec.scaffold import Place
+from gsvc.codec.scaffold_syntax import TOOLS, Tools
 from gsvc.codec.stream_info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.decoders.refiner import model_id
@@ -26,13 +27,13 @@ from gsvc.eval.codecs.options import Option, all_of
 from gsvc.eval.codecs.refiner_cost import refiner_cost
 
 NO_TOOLS, DEFAULT_TOOLS = "none", "default"
-_LAYERS = ("segmentation", "pose", "flow", "texture")
-ALL_TOOLS = "-".join(_LAYERS)
+ALL_TOOLS = "-".join(TOOLS)
 TOOL_SETS = {DEFAULT_TOOLS: None} | {
-    "-".join(name for name, is_on in zip(_LAYERS, on, strict=True) if is_on) or NO_TOOLS: Tools(*on)
-    for on in product((False, True), repeat=len(_LAYERS))
+    "-".join(name for name, is_on in zip(TOOLS, on, strict=True) if is_on) or NO_TOOLS: Tools(*on)
+    for on in product((False, True), repeat=len(TOOLS))
 }
 """Values of the setting `tools` -> the scaffold layers that are on; None leaves them to the preset."""
+_ALL_BUT_ONE = tuple("-".join(name for name in TOOLS if name != left_out) for left_out in TOOLS)
 
 _LIBRARIES = ("av", "numpy", "opencv-python-headless", "torch", "ai-edge-litert")
 
@@ -135,10 +136,7 @@ class GsvcLayers(Gsvc):
         level: Option = (1, 3),
         tools: Option = (
             NO_TOOLS,
-            "pose-flow-texture",
-            "segmentation-flow-texture",
-            "segmentation-pose-texture",
-            "segmentation-pose-flow",
+            *_ALL_BUT_ONE,
             ALL_TOOLS,
         ),
         preset: Option = DEFAULT_PRESET,
@@ -165,7 +163,8 @@ def checked(frames: Sequence[Picture], clip: ClipFormat) -> Sequence[Picture]:
 
 def key_frames(info: StreamInfo) -> list[int]:
     """Indices of the frames that were sent as pictures."""
-    return [packet.time - 1 for packet in info.packets if packet.is_picture]
+    pictures = (packet for packet in info.packets if packet.is_picture)
+    return [packet.time - 1 for packet in pictures if packet.place is not Place.AFTER]
 
 
 def _ways(steps: Sequence[int], seeds: Sequence[int]) -> list[Settings]:
