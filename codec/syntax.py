@@ -34,7 +34,7 @@ ELEMENTS: dict[str, Element] = {
     "interval.held": Element("timing", FLAG, 1),
     "camera.present": Element("camera", FLAG, 1, contexts=2),
     "camera.step": Element("camera", UNSIGNED, 4),
-    "camera.corner": Element("camera", SIGNED, 2 * MAX_CAMERA, contexts=4),
+    "camera.corner": Element("camera", SIGNED, 4 * MAX_CAMERA, contexts=4),
     "texture.present": Element("texture", FLAG, 1),
     "texture.block": Element("texture", UNSIGNED, 3),
     "texture.gain": Element("texture", UNSIGNED, MAX_GAIN, contexts=6),
