@@ -111,6 +111,10 @@ class ScaffoldParser:
         self._group = group
         return ScaffoldPacket(is_intra, crf, eighths, interval, unit), dict(reader.bits)
 
+    def end_group(self) -> None:
+        """Refuse what follows up to the next INTRA packet: a picture of the group could not be decoded."""
+        self._group = None
+
 
 class Decoder:
     """Decodes one stream: `push` every packet in order, frames come back as soon as they can be made.
@@ -161,12 +165,14 @@ class Decoder:
             return
         parsed, _ = self._parser.parse(packet)
         interval = parsed.interval
-        picture = self._picture(parsed)
         times = [self._clock + t for t in accumulate(interval.ticks)]
         self._clock = times[-1]
-        if self._last_key is None and interval.place is Place.BETWEEN and len(times) > 1:
-            if not self._joins:
-                raise BitstreamError("the stream does not begin with a key picture: it is damaged")
+        try:
+            picture = self._picture(parsed)
+        except BitstreamError:
+            self._parser.end_group()
+            raise
+        if self._last_key is None and interval.place is Place.BETWEEN:
             del times[:-1]
         renderings = self._render(parsed, picture)
         for pts, pixels in zip(times, self._refine(renderings), strict=True):
@@ -175,15 +181,19 @@ class Decoder:
 
     def _picture(self, parsed: ScaffoldPacket) -> Picture:
         """The packet's key picture as it is shown; without one, the key picture before."""
-        if parsed.interval.place is Place.AFTER:
+        interval = parsed.interval
+        if interval.place is Place.AFTER:
             assert self._last_key is not None  # the parser refuses a group that begins so
             return self._last_key
+        begins = self._last_key is None and not self._joins
+        if begins and interval.place is Place.BETWEEN and interval.length > 1:
+            raise BitstreamError("the stream does not begin with a key picture: it is damaged")
         if parsed.is_intra:
             self._pictures = PictureDecoder(self._size, self._header.format.color)
         assert self._pictures is not None  # the parser refuses a stream that begins otherwise
         coded_size = Geometry(*self._size).coded_size(parsed.eighths)
         decoded = self._pictures.decode(parsed.unit, coded_size)
-        return raise_texture(decoded, parsed.interval.texture)
+        return raise_texture(decoded, interval.texture)
 
     def _render(self, parsed: ScaffoldPacket, picture: Picture) -> Iterator[Rendering]:
         interval, quantizer = parsed.interval, min(1.0, parsed.crf / 63)
