@@ -6,6 +6,7 @@ Nothing of gsvc is used but the types to compare with. Keep it in step with FORM
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 from math import ceil
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 import gsvc.codec
 from gsvc.codec.container import StreamReader
 from gsvc.codec.decoder import ScaffoldParser
-from gsvc.codec.scaffold import Correction, Interval, Person, Sample, Texture
+from gsvc.codec.scaffold import Camera, Correction, Interval, Person, Place, Sample, Texture
 from gsvc.codec.scaffold_hash import scaffold_bytes
 
 FORMAT = Path(gsvc.codec.__path__[0], "FORMAT.md").read_text()
@@ -43,6 +44,9 @@ class Bytes:
     def take(self, count: int) -> bytes:
         self.at += count
         return self.data[self.at - count : self.at]
+
+    def rest(self) -> bytes:
+        return self.data[self.at :]
 
     def varint(self) -> int:
         value, shift = 0, 0
@@ -155,9 +159,9 @@ class Plain:
             if tag & 15 in (1, 2):
                 pictures += 1
                 scaffold = payload.take(payload.varint())
-                yield self.interval(tag & 15 == 1, scaffold, frames)
+                yield self.interval(tag & 15 == 1, scaffold, frames, bool(payload.rest()))
 
-    def interval(self, intra: bool, scaffold: bytes, frames: int) -> Interval:
+    def interval(self, intra: bool, scaffold: bytes, frames: int, has_unit: bool) -> Interval:
         if intra:
             self.code = Elements()
         self.code.start(scaffold)
@@ -170,16 +174,49 @@ class Plain:
             self.people: tuple[Person, ...] = ()
             self.correction: Correction | None = None
             self.texture: Texture | None = None
+        place = self.code_place(intra, frames, has_unit)
         irregular = self.code("timing.irregular")
         ticks = []
         for _ in range(frames):
             ticks.append(self.clock.predict() + (self.code("timing.deviation") if irregular else 0))
             self.clock.learn(ticks[-1])
+        camera = self.code_path(place, frames) if self.header["camera"] else None
+        if place is Place.AFTER:
+            return Interval(tuple(ticks), camera=camera, place=place)
         texture = self.code_texture() if self.header["texture"] else None
         samples = []
         while self.code("sample.more"):
             samples.append(self.sample(frames - self.code("sample.gap")))
-        return Interval(tuple(ticks), tuple(samples), texture)
+        return Interval(tuple(ticks), tuple(samples), texture, camera, place)
+
+    def code_place(self, intra: bool, frames: int, has_unit: bool) -> Place:
+        if not has_unit:
+            assert not intra and self.header["holds"]
+            return Place.AFTER
+        if intra and self.header["holds"] and frames > 1 and self.code("interval.held"):
+            return Place.BEFORE
+        return Place.BETWEEN
+
+    def code_path(self, place: Place, frames: int) -> Camera | None:
+        if place is not Place.AFTER and frames == 1:
+            return None
+        if not self.code("camera.present", int(place is not Place.BETWEEN)):
+            return None
+        step_log2 = self.code("camera.step")
+        step = 2**step_log2
+        nodes = {
+            Place.BETWEEN: (frames - 1) // step,
+            Place.BEFORE: ceil((frames - 1) / step),
+            Place.AFTER: ceil(frames / step),
+        }[place]
+        path = np.zeros((nodes + 1, 3, 2), np.int64)
+        for old, new in pairwise(path):
+            for k in range(3):
+                for i in range(2):
+                    guess = old[k, i] + (new[0, i] - old[0, i] if k > 0 else 0)
+                    new[k, i] = guess + self.code("camera.corner", i + (2 if k > 0 else 0))
+        assert np.abs(path).max() <= 16384
+        return Camera(step_log2, path[1:].astype(np.int16))
 
     def code_texture(self) -> Texture | None:
         old, self.texture = self.texture, None

@@ -35,6 +35,7 @@ def test_none_is_lost() -> None:
         "sound_and_the_unknown",
         "one_small_frame",
         "raised_texture",
+        "held_and_moved",
     }
     assert names <= {path.stem for path in STREAMS}
 

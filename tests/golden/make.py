@@ -7,6 +7,7 @@ function to `STREAMS` and run this. Everything is drawn by the code below; nothi
 import io
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -26,12 +27,15 @@ from gsvc.codec.scaffold import (
     BOTH,
     LEFT,
     RIGHT,
+    Camera,
     Correction,
     Geometry,
     Interval,
     Person,
+    Place,
     Sample,
     Texture,
+    camera_nodes,
 )
 from gsvc.codec.scaffold_hash import scaffold_hash
 from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
@@ -40,8 +44,8 @@ from gsvc.codec.varint import varint
 from gsvc.encoders.pictures import encode_pictures
 
 FOLDER = Path(__file__).parent
-Group = tuple[int, int, list[tuple[Picture, Interval]]]
-"""crf, eighths, and each key picture with its interval."""
+Group = tuple[int, int, list[tuple[Picture | None, Interval]]]
+"""crf, eighths, and each key picture with its interval; None for frames that hold the last one."""
 
 
 def scene(size: tuple[int, int], time: float, hue: int = 0) -> Picture:
@@ -103,34 +107,109 @@ def stream(header: Header, groups: Sequence[Group], extra: Sequence[Packet] = ()
     out, time, count = StreamWriter(file, header), 0, 0
     for crf, eighths, pictures in groups:
         units = encode_pictures(
-            [picture for picture, _ in pictures],
+            [picture for picture, _ in pictures if picture is not None],
             size=geometry.coded_size(eighths),
             crf=crf,
             color=video.color,
         )
-        writer, prediction = Writer(), Prediction(header.frame_ticks)
+        writer, prediction = Writer(), Prediction(header.frame_ticks, holds=header.holds)
         code_picture(writer, crf, eighths)
-        kind = PacketType.INTRA
-        for (_, interval), unit in zip(pictures, units, strict=True):
+        kind, left = PacketType.INTRA, iter(units)
+        for picture, interval in pictures:
             while waiting and waiting[0].time <= time:
                 out.write(waiting.pop(0))
-            code_interval(writer, prediction, geometry, header.tools, interval.length, interval)
+            code_interval(
+                writer,
+                prediction,
+                geometry,
+                header.tools,
+                interval.length,
+                interval,
+                has_picture=picture is not None,
+            )
             time += interval.length
+            unit = b"" if picture is None else next(left)
             out.write(Packet(kind, time, join_payload(writer.finish(), unit)))
             kind, count = PacketType.INTER, count + 1
     out.write(Packet(PacketType.END, time, varint(count)))
     return file.getvalue()
 
 
-FIRST = Tools(texture=False)
+FIRST = Tools(texture=False, camera=False)
 """All layers that the first streams could have."""
+
+
+def held_and_moved() -> bytes:
+    """Frames held before and after key pictures, with the camera's path and without, on every step of nodes."""
+    size = 64, 48
+    geometry = Geometry(*size)
+    tools = Tools(segmentation=False, pose=False)
+    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 2, tools)
+
+    def path(place: Place, length: int, step_log2: int) -> Camera:
+        nodes = np.array(camera_nodes(place, length, step_log2)).reshape(-1, 1, 1)
+        corner, axis = np.mgrid[:3, :2]
+        waves = 9 * np.sin(nodes * (0.9 + 0.2 * axis) + corner) - 14 * (axis - 0.5) * nodes / length
+        return Camera(step_log2, np.round(waves).astype(np.int16))
+
+    def interval(place: Place, length: int, step_log2: int | None, *samples: Sample) -> Interval:
+        texture = None
+        if place is not Place.AFTER and step_log2 is not None:
+            shape = geometry.block_shape(2)
+            texture = Texture(2, np.arange(shape[0] * shape[1]).reshape(shape).astype(np.uint8))
+        camera = None if step_log2 is None else path(place, length, step_log2)
+        return Interval((1,) * length, samples, texture, camera, place)
+
+    vectors = np.full((*geometry.block_shape(2), 2), (-2, 3), np.int16)
+    bend = Sample(3, correction=Correction(2, np.zeros(vectors.shape[:2], np.uint8), vectors))
+    return stream(
+        header,
+        [
+            (
+                48,
+                8,
+                [
+                    (scene(size, 6), interval(Place.BEFORE, 6, 1, replace(bend, offset=6))),
+                    (scene(size, 13), interval(Place.BETWEEN, 7, 1, bend)),
+                    (None, interval(Place.AFTER, 5, 0)),
+                ],
+            ),
+            (
+                52,
+                8,
+                [
+                    (scene(size, 4, hue=2), interval(Place.BEFORE, 4, None)),
+                    (scene(size, 9, hue=2), interval(Place.BETWEEN, 5, None)),
+                    (scene(size, 18, hue=2), interval(Place.BETWEEN, 9, 2)),
+                ],
+            ),
+            # The same scene goes on: what lies before the picture is not held.
+            (
+                52,
+                6,
+                [
+                    (scene(size, 22, hue=2), interval(Place.BETWEEN, 4, 3)),
+                    (None, interval(Place.AFTER, 4, None)),
+                ],
+            ),
+            (
+                52,
+                8,
+                [
+                    (scene(size, 0, hue=4), interval(Place.BETWEEN, 1, None)),
+                    (None, interval(Place.AFTER, 1, 4)),
+                ],
+            ),
+        ],
+    )
 
 
 def raised_texture() -> bytes:
     """Texture gains on two block sizes, kept, changed and absent; frames drawn from the nearer side."""
     size = 80, 56
     geometry = Geometry(*size)
-    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 1, Tools(False, False))
+    tools = Tools(segmentation=False, pose=False, camera=False)
+    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 1, tools, holds=False)
 
     def texture(block_log2: int, step: int) -> Texture:
         rows, columns = geometry.block_shape(block_log2)
@@ -156,6 +235,7 @@ def every_tool() -> bytes:
         VideoFormat(*size, Fraction(1, 25), Fraction(25)),
         3,
         FIRST,
+        holds=False,
         seed=77,
         model_id=b"gold",
         motion_estimator=1,
@@ -194,7 +274,8 @@ def cut_and_odd_times() -> bytes:
             color=Color(1, 13, 1, full_range=True),
         ),
         1,
-        Tools(segmentation=False, pose=False, flow=True, texture=False),
+        Tools(segmentation=False, pose=False, flow=True, texture=False, camera=False),
+        holds=False,
         motion_estimator=1,
     )
     shape = Geometry(*size).block_shape(1)
@@ -227,7 +308,8 @@ def sound_and_the_unknown() -> bytes:
     header = Header(
         VideoFormat(*size, Fraction(1, 25), Fraction(25)),
         0,
-        Tools(False, False, False, False),
+        Tools(False, False, False, False, False),
+        holds=False,
         motion_estimator=1,
         audio=True,
     )
@@ -240,7 +322,11 @@ def sound_and_the_unknown() -> bytes:
 def one_small_frame() -> bytes:
     """16x16, a single frame."""
     header = Header(
-        VideoFormat(16, 16, Fraction(1, 25), Fraction(25)), 2, FIRST, motion_estimator=1
+        VideoFormat(16, 16, Fraction(1, 25), Fraction(25)),
+        2,
+        FIRST,
+        holds=False,
+        motion_estimator=1,
     )
     only = Sample(1, np.eye(2, dtype=np.uint8), np.zeros((8, 2), np.int16), ())
     return stream(header, [(20, 8, [(scene((16, 16), 0), Interval((1,), (only,)))])])
@@ -266,6 +352,7 @@ STREAMS: dict[str, Callable[[], bytes]] = {
     "cut_and_odd_times": cut_and_odd_times,
     "sound_and_the_unknown": sound_and_the_unknown,
     "one_small_frame": one_small_frame,
+    "held_and_moved": held_and_moved,
 }
 
 
