@@ -30,7 +30,16 @@ VIDEO = VideoFormat(
     pixel_aspect=Fraction(32, 27),
     color=Color(1, 13, 6, full_range=True),
 )
-HEADER = Header(VIDEO, 3, Tools(True, False, True, False), True, 1, 54_321, b"\x01\x02\xfe\xff")
+HEADER = Header(
+    VIDEO,
+    3,
+    Tools(segmentation=True, pose=False, flow=True, texture=False, camera=False),
+    audio=True,
+    holds=False,
+    motion_estimator=1,
+    seed=54_321,
+    model_id=b"\x01\x02\xfe\xff",
+)
 
 
 def with_crc(body: bytes) -> bytes:
@@ -57,6 +66,23 @@ def test_header_comes_back_in_32_bytes() -> None:
 
 def test_literal_bytes_stay() -> None:
     assert HEADER.to_bytes().hex() == LITERAL
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        replace(HEADER, holds=True),
+        replace(HEADER, tools=replace(HEADER.tools, texture=True)),
+        replace(HEADER, tools=replace(HEADER.tools, camera=True)),
+    ],
+    ids=["holds", "texture", "camera"],
+)
+def test_older_decoders_see_an_estimator_that_they_refuse(newer: Header) -> None:
+    """Bits that came later lie on top of the estimator, which took 8 bits and was never above 2."""
+    assert Header.from_bytes(newer.to_bytes()) == newer
+    for header, is_known in ((HEADER, True), (newer, False)):
+        packed = int.from_bytes(header.to_bytes()[4:-4], "big")
+        assert (packed >> 48 & 255 in (1, 2)) == is_known
 
 
 LITERAL = "4753560106aa0780806c2d34000457e4002eec007b01d4310102feff98a2f25f"

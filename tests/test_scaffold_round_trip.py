@@ -9,16 +9,26 @@ import numpy as np
 import pytest
 
 from gsvc.codec.errors import BitstreamError, ConfigError
-from gsvc.codec.limits import MAX_GAIN, MAX_PEOPLE, MAX_POINT, MAX_SAMPLES, MAX_VECTOR
+from gsvc.codec.limits import (
+    MAX_CAMERA,
+    MAX_GAIN,
+    MAX_PEOPLE,
+    MAX_POINT,
+    MAX_SAMPLES,
+    MAX_VECTOR,
+)
 from gsvc.codec.scaffold import (
     MAX_LABEL,
     POINTS,
+    Camera,
     Correction,
     Geometry,
     Interval,
     Person,
+    Place,
     Sample,
     Texture,
+    camera_nodes,
 )
 from gsvc.codec.scaffold_hash import scaffold_bytes, scaffold_hash
 from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval
@@ -26,7 +36,7 @@ from gsvc.codec.syntax import Coder, Reader, Writer
 
 SIZES = [(16, 16), (17, 31), (64, 48), (176, 144), (333, 95), (96, 400), (512, 288)]
 TICKS = [Fraction(1), Fraction(1001, 30), Fraction(512), Fraction(3, 2), Fraction(1, 3)]
-TOOLS = [Tools(*on) for on in product((False, True), repeat=4)]
+TOOLS = [Tools(*on) for on in product((False, True), repeat=5)]
 Random = np.random.Generator
 
 
@@ -107,6 +117,18 @@ def random_texture(rng: Random, geometry: Geometry) -> Texture | None:
     return Texture(block_log2, gains.astype(np.uint8))
 
 
+def random_camera(rng: Random, place: Place, length: int) -> Camera | None:
+    if rng.random() < 0.3 or (length == 1 and place is not Place.AFTER):
+        return None
+    step_log2 = int(rng.integers(5))
+    farthest = rng.choice([0, 3, 200, MAX_CAMERA])
+    shape = len(camera_nodes(place, length, step_log2)), 3, 2
+    corners = rng.integers(-farthest, farthest + 1, shape)
+    if rng.random() < 0.3:
+        corners = np.sign(corners) * farthest  # from one extreme to the other
+    return Camera(step_log2, corners.astype(np.int16))
+
+
 def random_ticks(rng: Random, frame_ticks: Fraction, length: int) -> tuple[int, ...]:
     kind, steady = rng.integers(3), max(1, round(frame_ticks))
     if kind == 0:
@@ -117,13 +139,20 @@ def random_ticks(rng: Random, frame_ticks: Fraction, length: int) -> tuple[int, 
 
 
 def random_intervals(
-    rng: Random, geometry: Geometry, tools: Tools, ticks: Fraction
+    rng: Random, geometry: Geometry, tools: Tools, ticks: Fraction, *, holds: bool
 ) -> list[Interval]:
+    """The intervals of a group."""
     crowd = Crowd(rng, geometry, int(rng.choice([1, 3, MAX_PEOPLE])))
     labels = np.zeros(geometry.label_shape, np.uint8)
     intervals = []
-    for _ in range(rng.integers(1, 5)):
+    for index in range(rng.integers(1, 5)):
         length = int(rng.choice([1, 2, 7, 16, 60]))
+        place = random_place(rng, length, index) if holds else Place.BETWEEN
+        camera = random_camera(rng, place, length) if tools.camera else None
+        times = random_ticks(rng, ticks, length)
+        if place is Place.AFTER:
+            intervals.append(Interval(times, camera=camera, place=place))
+            continue
         count = min(length, int(rng.choice([0, 1, 3, MAX_SAMPLES])))
         offsets = sorted(rng.choice(length, count, replace=False) + 1)
         samples = []
@@ -139,8 +168,15 @@ def random_intervals(
                 )
             )
         texture = random_texture(rng, geometry) if tools.texture else None
-        intervals.append(Interval(random_ticks(rng, ticks, length), tuple(samples), texture))
+        intervals.append(Interval(times, tuple(samples), texture, camera, place))
     return intervals
+
+
+def random_place(rng: Random, length: int, index: int) -> Place:
+    """Of an interval that is the group's number `index`."""
+    if index:
+        return Place.AFTER if rng.random() < 0.3 else Place.BETWEEN
+    return Place.BEFORE if length > 1 and rng.random() < 0.5 else Place.BETWEEN
 
 
 def by_identity(interval: Interval) -> Interval:
@@ -170,14 +206,20 @@ def test_random_scaffolds_come_back(seed: int) -> None:
     geometry = Geometry(*SIZES[rng.integers(len(SIZES))])
     ticks = TICKS[rng.integers(len(TICKS))]
     writer, reader, counter = Writer(), Reader(), Coder()
-    written, read, counter_state = (Prediction(ticks) for _ in range(3))
-    for interval in random_intervals(rng, geometry, tools, ticks):
+    holds = bool(rng.random() < 0.7)
+    written, read, counter_state = (Prediction(ticks, holds=holds) for _ in range(3))
+    for interval in random_intervals(rng, geometry, tools, ticks, holds=holds):
         length, before = interval.length, sum(writer.bits.values())
-        canonical = code_interval(writer, written, geometry, tools, length, interval)
+        has_picture = interval.place is not Place.AFTER
+        canonical = code_interval(
+            writer, written, geometry, tools, length, interval, has_picture=has_picture
+        )
         data = writer.finish()
         reader.start(data)
-        back = code_interval(reader, read, geometry, tools, length, None)
-        code_interval(counter, counter_state, geometry, tools, length, interval)
+        back = code_interval(reader, read, geometry, tools, length, None, has_picture=has_picture)
+        code_interval(
+            counter, counter_state, geometry, tools, length, interval, has_picture=has_picture
+        )
 
         assert scaffold_bytes(back) == scaffold_bytes(canonical)
         assert scaffold_bytes(by_identity(back)) == scaffold_bytes(by_identity(interval))
@@ -191,20 +233,27 @@ def test_random_scaffolds_come_back(seed: int) -> None:
 def test_hostile_scaffolds_are_decoded_or_refused(seed: int) -> None:
     rng = np.random.default_rng(seed)
     geometry, tools = Geometry(64, 48), Tools()
-    reader, prediction = Reader(), Prediction(Fraction(1))
-    for _ in range(6):
+    reader, prediction = Reader(), Prediction(Fraction(1), holds=True)
+    writer, written = Writer(), Prediction(Fraction(1), holds=True)
+    for index in range(6):
         reader.start(rng.bytes(int(rng.integers(200))))
+        has_picture = index != 3
         try:
-            interval = code_interval(reader, prediction, geometry, tools, 9, None)
+            interval = code_interval(
+                reader, prediction, geometry, tools, 9, None, has_picture=has_picture
+            )
         except BitstreamError:
             return
-        code_interval(Writer(), Prediction(Fraction(1)), geometry, tools, 9, interval)
+        again = code_interval(
+            writer, written, geometry, tools, 9, interval, has_picture=has_picture
+        )
+        assert scaffold_bytes(again) == scaffold_bytes(interval)
 
 
 def steady_bits(ticks: Fraction, phase: Fraction, frames: int) -> float:
     """Bits for the times of a steady rate whose first frame lies `phase` ticks after its stamp."""
     stamps = [floor(phase + ticks * n + Fraction(1, 2)) for n in range(frames + 1)]
-    coder, prediction = Coder(), Prediction(ticks)
+    coder, prediction = Coder(), Prediction(ticks, holds=False)
     for start in range(0, frames, 10):
         steps = tuple(
             b - a for a, b in zip(stamps[start:], stamps[start + 1 : start + 11], strict=False)
@@ -213,7 +262,7 @@ def steady_bits(ticks: Fraction, phase: Fraction, frames: int) -> float:
             coder,
             prediction,
             Geometry(64, 48),
-            Tools(False, False, False),
+            Tools(False, False, False, False, False),
             len(steps),
             Interval(steps),
         )
@@ -255,7 +304,35 @@ def test_a_steady_clock_costs_next_to_nothing(ticks: Fraction, phase: Fraction) 
 def test_incomplete_samples_are_refused(sample: Sample) -> None:
     interval = Interval((1,), (sample,))
     with pytest.raises(ConfigError):
-        code_interval(Writer(), Prediction(Fraction(1)), Geometry(64, 48), Tools(), 1, interval)
+        code_interval(
+            Writer(),
+            Prediction(Fraction(1), holds=True),
+            Geometry(64, 48),
+            Tools(),
+            1,
+            interval,
+        )
+
+
+@pytest.mark.parametrize("nodes", [0, 1, 3])
+def test_a_camera_path_of_another_length_is_refused(nodes: int) -> None:
+    camera = Camera(2, np.zeros((nodes, 3, 2), np.int16))
+    interval = Interval((1,) * 9, camera=camera)
+    prediction = Prediction(Fraction(1), holds=True)
+    with pytest.raises(ConfigError, match="camera"):
+        code_interval(Writer(), prediction, Geometry(64, 48), Tools(False, False), 9, interval)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 16, 17, 60])
+@pytest.mark.parametrize("step_log2", range(5))
+def test_nodes_reach_every_held_frame_and_no_key_picture(length: int, step_log2: int) -> None:
+    step = 1 << step_log2
+    for place, farthest in ((Place.BEFORE, length - 1), (Place.AFTER, length)):
+        nodes = camera_nodes(place, length, step_log2)
+        assert nodes == [step * (n + 1) for n in range(len(nodes))]
+        assert farthest <= step * len(nodes) < farthest + step
+    between = camera_nodes(Place.BETWEEN, length, step_log2)
+    assert between == [time for time in range(1, length) if time % step == 0]
 
 
 def test_hash_sees_every_field() -> None:
@@ -265,6 +342,9 @@ def test_hash_sees_every_field() -> None:
     crowd = Crowd(rng, geometry, 3)
     sample = Sample(2, labels, random_layers(rng, labels), crowd.step(), None)
     block = Correction(0, np.zeros((6, 8), np.uint8), np.zeros((6, 8, 2), np.int16))
+    texture = Texture(2, np.zeros((2, 2), np.uint8))
+    path = np.zeros((1, 3, 2), np.int16)
+    moved = path + np.eye(3, 2, dtype=np.int16)
     variants = [
         Interval((1, 1), (sample,)),
         Interval((1, 2), (sample,)),
@@ -276,5 +356,15 @@ def test_hash_sees_every_field() -> None:
         Interval((1, 1), (replace(sample, people=None),)),
         Interval((1, 1), (replace(sample, correction=block),)),
         Interval((1, 1), (replace(sample, correction=replace(block, block_log2=1)),)),
+        Interval((1, 1), (sample,), texture),
+        Interval((1, 1), (sample,), replace(texture, gains=texture.gains + np.uint8(1))),
+        Interval((1, 1), (sample,), None, Camera(0, path)),
+        Interval((1, 1), (sample,), None, Camera(1, path)),
+        Interval((1, 1), (sample,), None, Camera(0, moved)),
+        Interval((1, 1), (sample,), texture, Camera(0, path)),
+        Interval((1, 1), (sample,), place=Place.BEFORE),
+        Interval((1, 1), (sample,), None, Camera(0, path), Place.BEFORE),
+        Interval((1, 1), (), place=Place.AFTER),
+        Interval((1, 1), (), None, Camera(0, path), Place.AFTER),
     ]
     assert len({scaffold_hash([variant]) for variant in variants}) == len(variants)
