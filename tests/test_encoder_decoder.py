@@ -182,7 +182,8 @@ def test_key_pictures_are_what_the_encoder_saw(
         return seen[-1]
 
     monkeypatch.setattr(PictureDecoder, "decode", watched)
-    data = encode(moving_pictures(20, (65, 49)), bare_settings)
+    pictures = moving_pictures(25, (65, 49))
+    data = encode(pictures, bare_settings, video=video_format(pictures, Fraction(5)))
     encoders = seen.copy()
     seen.clear()
     decode(data)
@@ -216,11 +217,12 @@ def test_damage_ends_a_group_and_no_more(
     moving_pictures: Pictures, bare_settings: EncoderSettings
 ) -> None:
     pictures = moving_pictures(12)
-    packets = list(StreamReader(io.BytesIO(encode(pictures, bare_settings))))
+    settings = replace(bare_settings, level=None, bpp=0.5)
+    packets = list(StreamReader(io.BytesIO(encode(pictures, settings))))
     assert len(packets) > 3
-    header = Encoder(video_format(pictures), bare_settings).header
+    header = Encoder(video_format(pictures), settings).header
     decoder = Decoder(header, SHOWN)
-    assert len(list(decoder.push(packets[0]))) == 1
+    assert len(list(decoder.push(packets[0]))) == packets[0].time
     with pytest.raises(BitstreamError):
         list(decoder.push(replace(packets[1], payload=b"")))
     for packet in (p for p in packets[2:] if p.type == PacketType.INTER):
@@ -239,7 +241,8 @@ def test_hostile_payloads_decode_or_are_refused(stream: Path, seed: int) -> None
     """Payloads whose checksum is right: the parsers alone must hold."""
     rng = np.random.default_rng(seed)
     reader = StreamReader(io.BytesIO(stream.read_bytes()))
-    header = replace(reader.header, tools=Tools(*(rng.random(4) < 0.5).tolist()))
+    tools, holds = Tools(*(rng.random(5) < 0.5).tolist()), bool(rng.random() < 0.5)
+    header = replace(reader.header, tools=tools, holds=holds)
     decoder = Decoder(header, SHOWN)
     for packet in reader:
         payload = bytearray(packet.payload)
@@ -317,8 +320,8 @@ def test_packaged_clips_come_back(name: str, level: int, monkeypatch: pytest.Mon
     """All tools on real video: frames, times, and every integer of the scaffold."""
     written = []
 
-    def watched(*arguments: Any) -> Interval:
-        written.append(code_interval(*arguments))
+    def watched(*arguments: Any, **options: Any) -> Interval:
+        written.append(code_interval(*arguments, **options))
         return written[-1]
 
     monkeypatch.setattr("gsvc.encoders.group.code_interval", watched)

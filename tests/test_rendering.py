@@ -1,25 +1,36 @@
 """The rendering: what it promises to encoder and refiner, for every scaffold a stream may hold."""
 
 import time
+from dataclasses import replace
 
 import cv2
 import numpy as np
 import pytest
 
+from gsvc.codec.limits import MAX_CAMERA
 from gsvc.codec.scaffold import (
     BOTH,
     LEFT,
     MAX_LABEL,
     POINTS,
     RIGHT,
+    Camera,
     Correction,
     Geometry,
     Interval,
     Person,
+    Place,
     Sample,
+    camera_nodes,
 )
 from gsvc.decoders.motion import DIS_BLENDED, DIS_NEARER
-from gsvc.decoders.rendering import IntervalRenderer, Rendering, still_rendering
+from gsvc.decoders.rendering import (
+    IntervalRenderer,
+    Rendering,
+    held_picture,
+    held_rendering,
+    still_rendering,
+)
 
 SIZE = 96, 64
 
@@ -56,6 +67,51 @@ def test_corrections_bend_the_path_where_they_are() -> None:
     assert error(renderer.render(2), scene(2 + 1.5)) < 4
     renderer.set_samples(None, ())
     assert error(renderer.render(4), scene(4)) < 4
+
+
+def test_the_camera_bends_the_path_of_everything() -> None:
+    """Between two pictures that are the same, the camera was 4 pixels further to the right in the middle."""
+    still, corners = scene(0), np.zeros((1, 3, 2), np.int16)
+    corners[..., 0] = 4 * 32 // 8
+    interval = Interval((1,) * 8, camera=Camera(2, corners))
+    renderer = IntervalRenderer(still, still, interval, None, 0.5)
+    for offset, shift in ((2, 2), (4, 4), (6, 2)):
+        moved = renderer.render(offset)
+        assert error(moved, scene(-shift)) < 1
+        assert np.array_equal(renderer.picture(offset), moved.picture)
+
+
+def test_the_camera_adds_to_what_is_sent_of_the_motion() -> None:
+    geometry, still = Geometry(*SIZE), scene(0)
+    vectors = np.zeros((*geometry.block_shape(1), 2), np.int16)
+    vectors[..., 0] = -3
+    sample = Sample(4, correction=Correction(1, np.zeros(vectors.shape[:2], np.uint8), vectors))
+    corners = np.full((1, 3, 2), (8 * 4, 0), np.int16)
+    interval = Interval((1,) * 8, (sample,), camera=Camera(2, corners))
+    renderer = IntervalRenderer(still, still, interval, None, 0.5)
+    assert error(renderer.render(4), scene(3 - 8)) < 1
+
+
+@pytest.mark.parametrize("place", [Place.BEFORE, Place.AFTER])
+def test_held_frames_are_moved_corner_by_corner(place: Place) -> None:
+    """Pixels of a frame at a node are found where its corners say, and half-way there in between."""
+    still, length = scene(0), 5 if place is Place.BEFORE else 4
+    # The right edge lies 8 pixels to the right, the lower one 4 pixels up: wider and flatter.
+    corners = np.array([[[0, 0], [32, 0], [0, -16]]], np.int16)
+    camera = Camera(2, corners)
+    interval = Interval((1,) * length, camera=camera, place=place)
+    assert len(camera_nodes(place, length, 2)) == 1
+    assert np.array_equal(held_picture(still, None, place, length, 4), still)
+    y, x = np.mgrid[:64, :96].astype(np.float32)
+    for distance, share in ((4, 1.0), (2, 0.5)):
+        at_x, at_y = x + share * 8 * x / 95, y - share * 4 * y / 63
+        there = cv2.remap(
+            still, at_x.astype(np.float32), at_y.astype(np.float32), cv2.INTER_CUBIC,
+            borderMode=cv2.BORDER_REPLICATE,
+        )  # fmt: skip
+        moved = held_rendering(still, interval, distance, 0.5)
+        assert np.abs(moved.picture.astype(int) - there).max() <= 1
+        assert np.array_equal(moved.left, moved.picture)
 
 
 @pytest.mark.parametrize(("side", "value"), [(LEFT, 0), (RIGHT, 200)])
@@ -131,10 +187,14 @@ def test_every_scaffold_renders_in_shape_and_range(size: tuple[int, int], seed: 
         )
         for offset in (1, 3, 5)
     )
-    renderer = IntervalRenderer(
-        scene(0, size), scene(3, size), Interval((1,) * 5, samples), samples[0], 1.0
-    )
-    for rendering in (renderer.render(2), still_rendering(scene(0, size), samples[0], 1.0)):
+    camera = Camera(0, rng.integers(-MAX_CAMERA, MAX_CAMERA + 1, (4, 3, 2)).astype(np.int16))
+    interval = Interval((1,) * 5, samples, None, camera)
+    renderer = IntervalRenderer(scene(0, size), scene(3, size), interval, samples[0], 1.0)
+    for rendering in (
+        renderer.render(2),
+        still_rendering(scene(0, size), samples[0], 1.0),
+        held_rendering(scene(0, size), replace(interval, place=Place.BEFORE), 3, 1.0),
+    ):
         for picture in (rendering.picture, rendering.left, rendering.right):
             assert picture.shape == (height, width, 3) and picture.dtype == np.uint8
         assert rendering.trust.shape == (height, width, 2) and rendering.trust.dtype == np.float32

@@ -1,0 +1,226 @@
+"""Frames at the ends of scenes hold a key picture, and the camera's path moves what is shown."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from gsvc.codec.container import StreamReader
+from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldPacket, ScaffoldParser
+from gsvc.codec.encoder import Encoder, EncoderSettings
+from gsvc.codec.errors import BitstreamError
+from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.header import Header
+from gsvc.codec.packet import Packet, PacketType
+from gsvc.codec.payload import join_payload, split_payload
+from gsvc.codec.scaffold import Place
+from gsvc.codec.scaffold_syntax import Tools
+from gsvc.codec.stream_info import info_lines, read_info
+
+GOLDEN = Path(__file__).parent / "golden"
+HELD = "held_and_moved"
+SHOWN = DecoderSettings(steps=0)
+
+
+def read(name: str) -> tuple[Header, list[Packet]]:
+    with (GOLDEN / f"{name}.gsv").open("rb") as file:
+        reader = StreamReader(file)
+        return reader.header, [packet for packet in reader if packet.is_picture]
+
+
+def decode(header: Header, packets: Iterable[Packet], start: int = 0) -> list[Frame]:
+    decoder = Decoder(header, SHOWN, start=start)
+    return [frame for packet in packets for frame in decoder.push(packet)]
+
+
+def parse(header: Header, packets: Iterable[Packet]) -> list[ScaffoldPacket]:
+    parser = ScaffoldParser(header)
+    return [parser.parse(packet)[0] for packet in packets]
+
+
+def groups(packets: Sequence[Packet]) -> list[list[Packet]]:
+    starts = [k for k, packet in enumerate(packets) if packet.type == PacketType.INTRA]
+    return [list(packets[a:b]) for a, b in pairwise([*starts, len(packets)])]
+
+
+def held(parsed: ScaffoldPacket, frames: Sequence[Frame]) -> tuple[Sequence[Frame], range]:
+    """The held frames among those of a packet, the frame before them last, and their distances from it in time."""
+    length = parsed.interval.length
+    if parsed.interval.place is Place.BEFORE:
+        return frames[:-1], range(length - 1, 0, -1)
+    return frames, range(1, length + 1)
+
+
+def path_at(parsed: ScaffoldPacket, time: int, cell: int) -> np.ndarray:
+    """Vectors of the three corners in pixels, as section 8 of the format says."""
+    camera = parsed.interval.camera
+    assert camera is not None
+    step = 1 << camera.step_log2
+    nodes = np.concatenate([np.zeros((1, 3, 2)), camera.corners])
+    before, share = time // step, time % step / step
+    after = nodes[before + 1] if share else nodes[before]
+    return ((1 - share) * nodes[before] + share * after) * cell / 32
+
+
+def looked_up(picture: Picture, corners: np.ndarray) -> Picture:
+    height, width = picture.shape[:2]
+    y, x = np.mgrid[:height, :width].astype(float)
+    across, along = (x / (width - 1))[..., None], (y / (height - 1))[..., None]
+    v0, v1, v2 = corners
+    at = np.dstack([x, y]) + v0 + across * (v1 - v0) + along * (v2 - v0)
+    return cv2.remap(
+        picture, at.astype(np.float32), None, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
+    )
+
+
+def test_held_frames_are_the_key_picture_moved_along_the_path() -> None:
+    header, packets = read(HELD)
+    frames, seen = decode(header, packets), set()
+    assert [frame.pts for frame in frames] == list(range(packets[-1].time))
+    start = 0
+    for packet, parsed in zip(packets, parse(header, packets), strict=True):
+        place, has_path = parsed.interval.place, parsed.interval.camera is not None
+        if place is not Place.BETWEEN:
+            seen.add((place, has_path))
+            key = frames[packet.time - 1 if place is Place.BEFORE else start - 1].pixels
+            shown, times = held(parsed, frames[start : packet.time])
+            for frame, time in zip(shown, times, strict=True):
+                if not has_path:
+                    assert np.array_equal(frame.pixels, key)
+                    continue
+                assert not np.array_equal(frame.pixels, key)
+                expected = looked_up(key, path_at(parsed, time, cell=8))
+                assert np.abs(frame.pixels.astype(int) - expected).mean() < 0.1
+        start = packet.time
+    assert len(seen) == 4
+
+
+def test_joining_where_frames_are_held_gives_them_all() -> None:
+    header, packets = read(HELD)
+    whole = decode(header, packets)
+    begun = set()
+    for packet, parsed in zip(packets, parse(header, packets), strict=True):
+        if not parsed.is_intra:
+            continue
+        begun.add(parsed.interval.place)
+        start = packet.time - parsed.interval.length
+        joined = decode(header, (p for p in packets if p.time > start), start)
+        # Frames between key pictures need the one before, which was missed.
+        is_between = parsed.interval.place is Place.BETWEEN
+        expected = whole[packet.time - 1 if is_between else start :]
+        assert [frame.pts for frame in joined] == [frame.pts for frame in expected]
+        for a, b in zip(joined, expected, strict=True):
+            assert np.array_equal(a.pixels, b.pixels)
+    assert begun == {Place.BEFORE, Place.BETWEEN}
+
+
+def without_picture(packet: Packet) -> Packet:
+    return replace(packet, payload=join_payload(split_payload(packet.payload)[0], b""))
+
+
+def test_a_group_cannot_begin_without_a_picture() -> None:
+    header, packets = read(HELD)
+    with pytest.raises(BitstreamError, match="lacks its picture"):
+        decode(header, [without_picture(packets[0])])
+
+
+def test_only_streams_that_say_so_hold_frames() -> None:
+    header, packets = read("raised_texture")
+    assert not header.holds
+    with pytest.raises(BitstreamError, match="lacks its picture"):
+        decode(header, [packets[0], without_picture(packets[1])])
+
+
+def test_a_picture_that_cannot_be_decoded_ends_its_group() -> None:
+    header, packets = read(HELD)
+    whole = decode(header, packets)
+    first, second, *_ = groups(packets)
+    for damaged in (0, 1):
+        decoder = Decoder(header, SHOWN)
+        for packet in first[:damaged]:
+            list(decoder.push(packet))
+        scaffold, unit = split_payload(first[damaged].payload)
+        payload = join_payload(scaffold, b"\xff" * len(unit))
+        with pytest.raises(BitstreamError):
+            list(decoder.push(replace(first[damaged], payload=payload)))
+        for packet in first[damaged + 1 :]:
+            with pytest.raises(BitstreamError, match="intra"):
+                list(decoder.push(packet))
+        shown = [frame for packet in second for frame in decoder.push(packet)]
+        assert len(shown) == second[-1].time - first[-1].time
+        assert np.array_equal(shown[-1].pixels, whole[second[-1].time - 1].pixels)
+
+
+def photograph(width: int, height: int) -> Picture:
+    """Detail of every size, and edges: what a photograph has."""
+    rng = np.random.default_rng(4)
+    picture = np.full((height, width, 3), 128.0)
+    for octave in range(2, 7):
+        coarse = rng.normal(size=(2**octave, 2**octave, 3)) * 200 / 2**octave
+        picture += cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
+    for _ in range(25):
+        middle, axes = rng.uniform(0, (width, height)).astype(int), rng.integers(6, 26, 2)
+        angle, color = rng.uniform(0, 180), rng.uniform(30, 230, 3)
+        cv2.ellipse(picture, middle.tolist(), axes.tolist(), angle, 0, 360, color.tolist(), -1)
+    return np.clip(picture, 0, 255).astype(np.uint8)
+
+
+def shaken(count: int, size: tuple[int, int] = (160, 128)) -> list[Picture]:
+    """A photograph, filmed by hand: up to 6 pixels and a degree off, there and back."""
+    width, height = size
+    wide = photograph(width + 64, height + 64)
+    pictures = []
+    for time in range(count):
+        middle = (width + 64) / 2, (height + 64) / 2
+        turn = cv2.getRotationMatrix2D(middle, 0.7 * np.sin(0.9 * time), 1)
+        turn[:, 2] += 6 * np.sin(0.7 * time) - 32, 5 * np.sin(1.1 * time + 1) - 32
+        pictures.append(cv2.warpAffine(wide, turn, size))
+    return pictures
+
+
+def coded(pictures: Sequence[Picture], *, camera: bool) -> tuple[Header, list[Packet]]:
+    height, width = pictures[0].shape[:2]
+    tools = Tools(segmentation=False, pose=False, camera=camera)
+    settings = EncoderSettings(bpp=0.01, tools=tools, preset="fast")
+    encoder = Encoder(VideoFormat(width, height, Fraction(1, 25), Fraction(25)), settings)
+    packets = [
+        p for index, pixels in enumerate(pictures) for p in encoder.push(Frame(pixels, index))
+    ]
+    return encoder.header, [*packets, *encoder.flush()]
+
+
+def test_the_path_of_a_shaken_camera_is_found_and_worth_its_bits() -> None:
+    pictures = shaken(24)
+    distances, sizes = [], []
+    for camera in (True, False):
+        header, packets = coded(pictures, camera=camera)
+        pictured = [packet for packet in packets if packet.is_picture]
+        parser = ScaffoldParser(header)
+        bits = sum(parser.parse(packet)[1].get("camera", 0.0) for packet in pictured)
+        assert (bits > 50) == camera
+        frames = decode(header, pictured)
+        assert len(frames) == len(pictures)
+        differences = (
+            np.abs(frame.pixels.astype(float) - picture).mean()
+            for frame, picture in zip(frames, pictures, strict=True)
+        )
+        distances.append(float(np.mean(list(differences))))
+        sizes.append(sum(len(packet.payload) for packet in packets))
+    assert sizes[0] < 1.15 * sizes[1]
+    assert distances[0] < 0.85 * distances[1]
+
+
+def test_info_tells_who_holds_whom() -> None:
+    with (GOLDEN / f"{HELD}.gsv").open("rb") as file:
+        info = read_info(file)
+    assert info.bits["camera"] > 0
+    places = [packet.place for packet in info.packets if packet.is_picture]
+    assert places.count(Place.BEFORE) == 2 and places.count(Place.AFTER) == 3
+    lines = list(info_lines(info, packets=True))
+    assert sum("holds the next key picture" in line for line in lines) == 2
+    assert sum("holds the last" in line for line in lines) == 3
