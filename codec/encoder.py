@@ -5,12 +5,12 @@ One group of pictures is held back, at most `GROUP_SECONDS` long; with low delay
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Frame, VideoFormat
 from gsvc.codec.header import HEADER_BYTES, Header, storable_format
-from gsvc.codec.levels import GROUP_SECONDS, LEVELS, SMALL_PIXELS, USUAL_FRAME_RATE
+from gsvc.codec.levels import GROUP_SECONDS, LEVELS, Level
 from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.scaffold import Geometry
@@ -108,10 +108,11 @@ class Encoder:
         settings = settings or EncoderSettings()
         video = storable_format(video)
         _check_size(video)
-        level, tools = settings.chosen_level(video), settings.chosen_tools()
+        number, tools = settings.chosen_level(video), settings.chosen_tools()
+        level = LEVELS[number].suited_to(video.width * video.height, float(video.frame_rate))
         self.header = Header(
             format=video,
-            level=level,
+            level=number,
             tools=tools,
             audio=audio,
             seed=settings.seed,
@@ -120,7 +121,7 @@ class Encoder:
         self._geometry = Geometry(video.width, video.height)
         self._rate = _rate_control(settings, video, level)
         self._groups = GroupEncoder(
-            LEVELS[level],
+            level,
             tools,
             video,
             self.header.frame_ticks,
@@ -134,7 +135,7 @@ class Encoder:
         self._low_delay = None
         if settings.low_delay:
             self._low_delay = LowDelayEncoder(
-                LEVELS[level],
+                level,
                 tools,
                 video,
                 self.header.frame_ticks,
@@ -224,18 +225,15 @@ class Encoder:
         return tuple(ticks)
 
 
-def _rate_control(settings: EncoderSettings, video: VideoFormat, level: int) -> RateControl:
-    target, pixels = settings.target_bpp(video), video.width * video.height
+def _rate_control(settings: EncoderSettings, video: VideoFormat, level: Level) -> RateControl:
+    target = settings.target_bpp(video)
     if settings.quality is not None:
         bpp = inf
-    elif target is not None:
-        bpp = target
     else:
-        slow = min(2.0, max(1.0, USUAL_FRAME_RATE / float(video.frame_rate)))
-        bpp = LEVELS[level].most_bpp * slow * max(1.0, sqrt(SMALL_PIXELS / pixels))
+        bpp = level.most_bpp if target is None else target
     return RateControl(
         bpp,
-        pixels,
+        video.width * video.height,
         exact=target is not None,
         header_bits=_FIXED_BITS,
         second=float(video.frame_rate),

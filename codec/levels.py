@@ -1,6 +1,7 @@
 """The four levels: how much a bit must be worth, and what the scaffold may hold."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,12 @@ class Level:
     block_log2: int
     texture_log2: int
 
+    def suited_to(self, pixels: int, frame_rate: float) -> "Level":
+        """The level for frames of `pixels` pixels, `frame_rate` a second."""
+        small = max(1.0, sqrt(_SMALL_PIXELS / pixels))
+        slow = min(2.0, max(1.0, _USUAL_FRAME_RATE / frame_rate))
+        return replace(self, price=self.price / small, most_bpp=self.most_bpp * small * slow)
+
 
 LEVELS = (
     Level(price=300.0, spacing=0.8, most_bpp=0.001, block_log2=3, texture_log2=3),
@@ -31,7 +38,7 @@ LEVELS = (
 
 GROUP_SECONDS = 4.0
 """Longest time between intra pictures: how long a receiver waits to join."""
-USUAL_FRAME_RATE = 25.0
+_USUAL_FRAME_RATE = 25.0
 """Frames per second from which `most_bpp` holds; at fewer a frame may take more, at most twice as much."""
-SMALL_PIXELS = 80_000
-"""Pixels of a frame below which `most_bpp` grows, as the root of the ratio: small pictures have no idle parts."""
+_SMALL_PIXELS = 80_000
+"""Pixels of a frame below which a pixel may take more bits, as the root of the ratio: small pictures have no idle parts."""

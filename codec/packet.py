@@ -36,7 +36,7 @@ class PacketType(IntEnum):
 
 
 PICTURES = (PacketType.INTRA, PacketType.INTER)
-"""Types of the packets that hold a key picture."""
+"""Types of the packets that carry frames, nearly always with a key picture."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Packet:
 
     @property
     def is_picture(self) -> bool:
-        """Whether it holds a key picture: INTRA or INTER."""
+        """Whether it carries frames: INTRA or INTER."""
         return self.type in PICTURES
 
     def __repr__(self) -> str:

@@ -99,11 +99,17 @@ def _code_place(
     has_picture: bool,
 ) -> Place:
     opens_group, prediction.opens_group = prediction.opens_group, False
+    may_hold = opens_group and prediction.holds and length > 1
+    if interval is not None and (
+        has_picture is (interval.place is Place.AFTER)
+        or (interval.place is Place.BEFORE and not may_hold)
+    ):
+        raise ConfigError(f"frames cannot be held {interval.place.name.lower()} a picture here")
     if not has_picture:
         if opens_group or not prediction.holds:
             raise BitstreamError("a packet lacks its picture: the stream is damaged")
         return Place.AFTER
-    if not (opens_group and prediction.holds and length > 1):
+    if not may_hold:
         return Place.BETWEEN
     held = None if interval is None else int(interval.place is Place.BEFORE)
     return Place.BEFORE if coder.code("interval.held", held) else Place.BETWEEN

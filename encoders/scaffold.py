@@ -34,8 +34,8 @@ _LONG = 8
 """Frames of an interval from which three anchors are tried."""
 _FADE = 2.0
 """A correction fades towards its neighbours: half of what it gains at the anchor is gained on average."""
-_LEAST_BITS = 12.0
-"""What the cheapest correction costs."""
+_LEAST_BITS = 80.0
+"""What all that a rendering lacks must be worth before corrections are tried: they win back a part of it at best."""
 _LAYER_BITS = 10.0
 _LIMB_BITS = 2.0
 _EDGE_BITS = 1.5
