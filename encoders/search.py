@@ -28,12 +28,11 @@ FRAMING_BYTES = 8
 """What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
 FRAMING_BITS = 8 * (FRAMING_BYTES + 1)
 """The same with the length of the scaffold."""
-_LADDER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
-"""Numbers of key pictures in a group that are tried."""
 _USUAL_COUNT = 42.0
 """Key pictures of 100 frames that searches on development clips end at, times the root of the price."""
 _SHORTEST = 2
 _CRF_STEP = 4.0
+"""First step of the walk; with it the number of key pictures doubles or halves."""
 _LEAST_CRF = 24.0
 _SIZES = (8, 6, 4)
 _TRIAL_PRESET = 8
@@ -131,27 +130,25 @@ class GroupSearch:
     def best(self, price: float, start: Plan | None, trials: int) -> Plan:
         """The plan with the least D + lambda R that about `trials` trials find.
 
-        From `start`, or from the best of several spacings usual for the price, it walks to better neighbours, two
-        tried at a time.
+        From the better of the usual plan and `start`, it walks to better neighbours, two tried
+        at a time.
         """
-        first = [self._fitted(start)] if start else self._usual(price)
+        first = [self._usual(price), self._fitted(start) if start else self._usual(4 * price)]
+        tried = dict.fromkeys(first)
         best = min(self._all(price, first), key=lambda trial: trial.cost(price))
-        tried = set(first)
         step = _CRF_STEP
         while len(tried) < trials and step >= 1:
             ahead = [p for p in self._neighbours(best.plan, step) if p not in tried][:_AT_ONCE]
             if not ahead:
                 step /= 2
                 continue
-            tried.update(ahead)
+            tried.update(dict.fromkeys(ahead))
             best = min([best, *self._all(price, ahead)], key=lambda trial: trial.cost(price))
         return best.plan
 
-    def _usual(self, price: float) -> list[Plan]:
-        """Even spacings around the one usual for the price, at its usual quantiser."""
-        usual = _USUAL_COUNT / math.sqrt(price) * len(self._pictures) / 100
-        counts = [round(usual * factor) for factor in (1, 2, 0.5, 4)]
-        return [Plan(k, usual_crf(price), 8) for k in dict.fromkeys(map(self.even, counts))]
+    def _usual(self, price: float) -> Plan:
+        count = _USUAL_COUNT / math.sqrt(price) * len(self._pictures) / 100
+        return Plan(self.even(round(count)), usual_crf(price), 8)
 
     def trial(self, price: float, plan: Plan) -> Trial:
         """Code, decode and draw as `plan` says."""
@@ -162,7 +159,7 @@ class GroupSearch:
 
         A trial that was made at another price keeps the camera's paths that paid then.
         """
-        new = [plan for plan in plans if plan not in self._made]
+        new = [plan for plan in dict.fromkeys(plans) if plan not in self._made]
         made = self._pool.map(lambda plan: self._try(plan, price), new)
         self._made.update(zip(new, made, strict=True))
         return [self._made[plan] for plan in plans]
@@ -184,22 +181,20 @@ class GroupSearch:
         keys = {round((k + lead) * self._last / cells) for k in range(count)}
         return tuple(sorted(keys | ({self._last} if self._open_ended else set())))
 
-    def _fitted(self, start: Plan) -> Plan:
-        return replace(start, keys=self.even(self._count(start)))
-
-    def _count(self, plan: Plan) -> int:
-        return len(plan.keys) - self._open_ended
+    def _fitted(self, plan: Plan) -> Plan:
+        """A plan of another group, its key pictures as far apart in this one."""
+        gaps = len(plan.keys) - 1
+        count = gaps * len(self._pictures) / (plan.keys[-1] - plan.keys[0]) if gaps else 1
+        return replace(plan, keys=self.even(round(count)))
 
     def _neighbours(self, plan: Plan, step: float) -> Iterator[Plan]:
-        """Plans one step away: rarer and closer key pictures, better and worse ones, other sizes."""
-        count = self._count(plan)
-        fewer = [p for p in _LADDER if p < count]
-        more = [p for p in _LADDER if p > count]
-        if fewer:
-            yield replace(plan, keys=self.even(fewer[-1]))
+        """Plans one step away: rarer and closer key pictures, worse and better ones, other sizes."""
+        count = len(plan.keys) - self._open_ended
+        for factor in (-step, step):
+            keys = self.even(round(count * 2 ** (factor / _CRF_STEP)))
+            if keys != plan.keys:
+                yield replace(plan, keys=keys)
         yield replace(plan, crf=min(MAX_CRF, plan.crf + step))
-        if more:
-            yield replace(plan, keys=self.even(more[0]))
         yield replace(plan, crf=max(_LEAST_CRF, plan.crf - step))
         for eighths in self._sizes:
             if abs(eighths - plan.eighths) == 2 and plan.crf >= 58:
