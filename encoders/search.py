@@ -31,7 +31,7 @@ FRAMING_BITS = 8 * (FRAMING_BYTES + 1)
 _USUAL_COUNT = 42.0
 """Key pictures of 100 frames that searches on development clips end at, times the root of the price."""
 _SHORTEST = 2
-_CRF_STEP = 4.0
+_CRF_STEP = 8.0
 """First step of the walk; with it the number of key pictures doubles or halves."""
 _LEAST_CRF = 24.0
 _SIZES = (8, 6, 4)
@@ -133,7 +133,8 @@ class GroupSearch:
         From the better of the usual plan and `start`, it walks to better neighbours, two tried
         at a time.
         """
-        first = [self._usual(price), self._fitted(start) if start else self._usual(4 * price)]
+        usual = self._usual(price)
+        first = [usual, self._fitted(start) if start else self._rarer(usual)]
         tried = dict.fromkeys(first)
         best = min(self._all(price, first), key=lambda trial: trial.cost(price))
         step = _CRF_STEP
@@ -181,6 +182,9 @@ class GroupSearch:
         keys = {round((k + lead) * self._last / cells) for k in range(count)}
         return tuple(sorted(keys | ({self._last} if self._open_ended else set())))
 
+    def _rarer(self, plan: Plan) -> Plan:
+        return replace(plan, keys=self.even(round((len(plan.keys) - self._open_ended) / 2)))
+
     def _fitted(self, plan: Plan) -> Plan:
         """A plan of another group, its key pictures as far apart in this one."""
         gaps = len(plan.keys) - 1
@@ -188,19 +192,17 @@ class GroupSearch:
         return replace(plan, keys=self.even(round(count)))
 
     def _neighbours(self, plan: Plan, step: float) -> Iterator[Plan]:
-        """Plans one step away: rarer and closer key pictures, worse and better ones, other sizes."""
+        """Plans one step away: rarer and better key pictures, closer and worse ones, other sizes."""
         count = len(plan.keys) - self._open_ended
-        for factor in (-step, step):
-            keys = self.even(round(count * 2 ** (factor / _CRF_STEP)))
+        for way in (-1, 1):
+            keys = self.even(round(count * 2 ** (way * step / _CRF_STEP)))
             if keys != plan.keys:
                 yield replace(plan, keys=keys)
-        yield replace(plan, crf=min(MAX_CRF, plan.crf + step))
-        yield replace(plan, crf=max(_LEAST_CRF, plan.crf - step))
+            yield replace(plan, crf=min(MAX_CRF, max(_LEAST_CRF, plan.crf + way * step)))
         for eighths in self._sizes:
             if abs(eighths - plan.eighths) == 2 and plan.crf >= 58:
-                yield replace(
-                    plan, eighths=eighths, crf=min(MAX_CRF, plan.crf + 4 * (eighths - plan.eighths))
-                )
+                crf = min(MAX_CRF, plan.crf + 4 * (eighths - plan.eighths))
+                yield replace(plan, eighths=eighths, crf=crf)
 
     def _try(self, plan: Plan, price: float) -> Trial:
         size = self._geometry.coded_size(plan.eighths)
