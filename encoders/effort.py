@@ -8,7 +8,7 @@ _LEAST_SAMPLES = 4
 
 @dataclass(frozen=True)
 class Effort:
-    """`trials`: plans tried for a group, at least; `samples`: frames of 100 that distortion is measured on; `svt`:
+    """`trials`: plans tried for a group, about; `samples`: frames of 100 that distortion is measured on; `svt`:
     preset 0-13 of SVT-AV1 for the key pictures that are sent; `anchors`: at most so many an interval."""
 
     trials: int
@@ -23,7 +23,7 @@ class Effort:
 
 PRESETS = {
     "fast": Effort(trials=4, samples=6, svt=8, anchors=1),
-    "medium": Effort(trials=8, samples=8, svt=4, anchors=3),
+    "medium": Effort(trials=6, samples=8, svt=4, anchors=3),
     "slow": Effort(trials=32, samples=20, svt=2, anchors=3),
 }
 DEFAULT_PRESET = "medium"

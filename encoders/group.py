@@ -59,10 +59,10 @@ class CodedPicture:
 
 @dataclass(frozen=True)
 class CodedGroup:
-    """The pictures of a group, the first one intra, and what the next group goes on from."""
+    """The pictures of a group, the first one intra, and what the next group goes on from, if it does."""
 
     pictures: Sequence[CodedPicture]
-    scene: Scene
+    scene: Scene | None
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,15 @@ class GroupEncoder:
         intervals = self._intervals(keys, spans, ticks, scene, textures)
         final, coded = self._written_within(keys, intervals, budget)
         self._clock += sum(sum(interval.ticks) for interval in intervals)
+        if not open_ended:
+            return CodedGroup(coded, None)
         if final.plan != keys.plan:
             shown[-1] = raise_texture(self._decoded(final)[-1], textures[-1])
-        return CodedGroup(coded, self._scene(pictures, trial, sources[-1], shown[-1], intervals))
+        start, end = trial.plan.keys[-2:]
+        after = tuple(pictures[start + 1 : end])
+        camera = trial.cameras.get(Stretch(start, end))
+        closing = intervals[-1].closing_sample
+        return CodedGroup(coded, Scene(sources[-1], shown[-1], after, closing, camera))
 
     def _searched(self, search: GroupSearch, budget: Budget) -> Trial:
         """The best plan at the price that brings its pictures near the budget."""
@@ -337,21 +343,3 @@ class GroupEncoder:
             ((self._clock + end) * self._tick, picture.bits)
             for end, picture in zip(ends, coded, strict=True)
         ]
-
-    def _scene(
-        self,
-        pictures: Sequence[Picture],
-        trial: Trial,
-        source: Picture,
-        shown: Picture,
-        intervals: Sequence[Interval],
-    ) -> Scene:
-        """What the next group goes on from, if the scene goes on in it."""
-        start, end = trial.plan.keys[-2:] if len(trial.plan.keys) > 1 else (0, 0)
-        return Scene(
-            source,
-            shown,
-            tuple(pictures[start + 1 : -1]),
-            intervals[-1].closing_sample,
-            trial.cameras.get(Stretch(start, end)),
-        )
