@@ -33,8 +33,9 @@ class EncoderSettings:
     `level` 0-3, or None to let the rate choose (1 without a rate); `bpp` (bits per pixel of a frame) or
     `bitrate` (bit/s): the rate to meet, headers included, audio not; `quality`: the ST-LPIPS AlexNet of the
     rendering to come near to; at most one of the three. `max_bitrate`: bits that no second may exceed, headers
-    included. `preset`: "fast", "medium" or "slow"; `semantics`: send segmentation and pose even where they do not pay; `tools`: scaffold
-    layers, None for texture and flow, and at preset slow or with `semantics` segmentation and pose too;
+    included. `preset`: "fast", "medium" or "slow"; `semantics`: send segmentation and pose even where they do not pay;
+    `tools`: scaffold layers, None for texture, camera and, but at preset fast, flow; at preset slow or with `semantics`
+    segmentation and pose too;
     `low_delay`: no look-ahead, a frame waits for the next key picture only, at the price of more bits;
     `seed` 0-65535 and `model_id` (4 bytes) for the decoder's refiner.
     """
@@ -73,7 +74,7 @@ class EncoderSettings:
         if self.tools is not None:
             return self.tools
         seen = self.semantics or self.preset == "slow"
-        return Tools(segmentation=seen, pose=seen)
+        return Tools(segmentation=seen, pose=seen, flow=self.preset != "fast")
 
     def target_bpp(self, video: VideoFormat) -> float | None:
         """The rate asked for, in bits per pixel."""

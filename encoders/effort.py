@@ -22,8 +22,8 @@ class Effort:
 
 
 PRESETS = {
-    "fast": Effort(trials=4, samples=6, svt=8, anchors=1),
-    "medium": Effort(trials=6, samples=8, svt=4, anchors=3),
+    "fast": Effort(trials=2, samples=6, svt=8, anchors=1),
+    "medium": Effort(trials=6, samples=8, svt=4, anchors=1),
     "slow": Effort(trials=32, samples=20, svt=2, anchors=3),
 }
 DEFAULT_PRESET = "medium"
