@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 _USUAL_FRAMES = 100
-_LEAST_SAMPLES = 4
 
 
 @dataclass(frozen=True)
 class Effort:
-    """`trials`: plans tried for a group, about; `samples`: frames of 100 that distortion is measured on; `svt`:
+    """`trials`: plans tried for a group, about; `samples`: frames of a group of up to 100 that distortion is measured on; `svt`:
     preset 0-13 of SVT-AV1 for the key pictures that are sent; `anchors`: at most so many an interval."""
 
     trials: int
@@ -18,7 +17,7 @@ class Effort:
 
     def samples_of(self, frames: int) -> int:
         """How many frames of a group of `frames` distortion is measured on."""
-        return max(_LEAST_SAMPLES, round(self.samples * frames / _USUAL_FRAMES))
+        return round(self.samples * max(1.0, frames / _USUAL_FRAMES))
 
 
 PRESETS = {

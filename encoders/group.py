@@ -137,6 +137,8 @@ class GroupEncoder:
             longest=longest,
             with_camera=self._tools.camera,
         )
+        if scene is None:
+            self._plan = None  # Another scene moves otherwise.
         trial = self._searched(search, budget)
         self._plan = trial.plan
         indices = trial.plan.keys[:-1] if open_ended else trial.plan.keys

@@ -30,6 +30,8 @@ FRAMING_BITS = 8 * (FRAMING_BYTES + 1)
 """The same with the length of the scaffold."""
 _USUAL_COUNT = 42.0
 """Key pictures of 100 frames that searches on development clips end at, times the root of the price."""
+_CLOSEST = 30.0
+"""Key pictures of 100 frames up to which a search begins with."""
 _SHORTEST = 2
 _CRF_STEP = 8.0
 """First step of the walk; with it the number of key pictures doubles or halves."""
@@ -130,11 +132,11 @@ class GroupSearch:
     def best(self, price: float, start: Plan | None, trials: int) -> Plan:
         """The plan with the least D + lambda R that about `trials` trials find.
 
-        From the better of the usual plan and `start`, it walks to better neighbours, two tried
-        at a time.
+        From the better of the usual plan and `start`, or one with far more pictures, it walks to better neighbours, two
+        tried at a time.
         """
         usual = self._usual(price)
-        first = [usual, self._fitted(start) if start else self._rarer(usual)]
+        first = [usual, self._fitted(start) if start else self._closer(usual)]
         tried = dict.fromkeys(first)
         best = min(self._all(price, first), key=lambda trial: trial.cost(price))
         step = _CRF_STEP
@@ -148,8 +150,12 @@ class GroupSearch:
         return best.plan
 
     def _usual(self, price: float) -> Plan:
-        count = _USUAL_COUNT / math.sqrt(price) * len(self._pictures) / 100
-        return Plan(self.even(round(count)), usual_crf(price), 8)
+        count = self._share_of(_USUAL_COUNT / math.sqrt(price))
+        return Plan(self.even(count), usual_crf(price), 8)
+
+    def _share_of(self, count: float) -> int:
+        """Of `count` key pictures in 100 frames, those of this group."""
+        return round(count * len(self._pictures) / 100)
 
     def trial(self, price: float, plan: Plan) -> Trial:
         """Code, decode and draw as `plan` says."""
@@ -182,8 +188,10 @@ class GroupSearch:
         keys = {round((k + lead) * self._last / cells) for k in range(count)}
         return tuple(sorted(keys | ({self._last} if self._open_ended else set())))
 
-    def _rarer(self, plan: Plan) -> Plan:
-        return replace(plan, keys=self.even(round((len(plan.keys) - self._open_ended) / 2)))
+    def _closer(self, plan: Plan) -> Plan:
+        """Many more pictures, somewhat worse: where motion fails this is best, and no small step leads to it."""
+        count = min(4 * (len(plan.keys) - self._open_ended), self._share_of(_CLOSEST))
+        return replace(plan, keys=self.even(count), crf=min(MAX_CRF, plan.crf + _CRF_STEP / 2))
 
     def _fitted(self, plan: Plan) -> Plan:
         """A plan of another group, its key pictures as far apart in this one."""
