@@ -41,4 +41,5 @@ GROUP_SECONDS = 4.0
 _USUAL_FRAME_RATE = 25.0
 """Frames per second from which `most_bpp` holds; at fewer a frame may take more, at most twice as much."""
 _SMALL_PIXELS = 80_000
-"""Pixels of a frame below which a pixel may take more bits, as the root of the ratio: small pictures have no idle parts."""
+"""Pixels of a frame below which a pixel may take more bits, as the root of the ratio: small pictures have no idle
+parts."""

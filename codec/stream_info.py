@@ -29,8 +29,8 @@ from gsvc.codec.stream_file import open_stream
 class PacketInfo:
     """One packet: `time` as in `Packet`, `size` in bytes with framing, `bits` by layer (they sum to 8 x size).
 
-    `crf`, `eighths` and `place` of its frames of picture packets; `elements`: name and value of each scaffold element in coding
-    order, when they were asked for.
+    `crf`, `eighths` and `place` of its frames of picture packets; `elements`: name and value of each scaffold element
+    in coding order, when they were asked for.
     """
 
     type: int

@@ -7,8 +7,8 @@ _USUAL_FRAMES = 100
 
 @dataclass(frozen=True)
 class Effort:
-    """`trials`: plans tried for a group, about; `samples`: frames of a group of up to 100 that distortion is measured on; `svt`:
-    preset 0-13 of SVT-AV1 for the key pictures that are sent; `anchors`: at most so many an interval."""
+    """`trials`: plans tried for a group, about; `samples`: frames of a group of up to 100 that distortion is measured
+    on; `svt`: preset 0-13 of SVT-AV1 for the key pictures that are sent; `anchors`: at most so many an interval."""
 
     trials: int
     samples: int

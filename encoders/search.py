@@ -126,6 +126,7 @@ class GroupSearch:
         spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(samples)}
         self._samples = {i: Reference(pictures[i]) for i in sorted(spread)}
         self._path = CameraPath(pictures, pool) if with_camera else None
+        self._different = 1 + sum(not is_repeated(a, b) for a, b in pairwise(pictures))
         self._made: dict[Plan, Trial] = {}
         self._sizes = [e for e in _SIZES if e == 8 or can_code(self._geometry.coded_size(e))]
 
@@ -154,8 +155,8 @@ class GroupSearch:
         return Plan(self.even(count), usual_crf(price), 8)
 
     def _share_of(self, count: float) -> int:
-        """Of `count` key pictures in 100 frames, those of this group."""
-        return round(count * len(self._pictures) / 100)
+        """Of `count` key pictures in 100 frames, those of this group; repeated frames need none."""
+        return round(count * self._different / 100)
 
     def trial(self, price: float, plan: Plan) -> Trial:
         """Code, decode and draw as `plan` says."""
@@ -298,6 +299,14 @@ class _Drawing:
             path = camera_field(camera, stretch.place, stretch.length, time, self._geometry)
             positions = positions if path is None else positions + path
         return warp(picture, positions, cv2.INTER_CUBIC)
+
+
+def is_repeated(before: Picture, now: Picture) -> bool:
+    """Whether a frame (RGB uint8) shows what the one before shows: luma is the same at a quarter of the size."""
+    height, width = now.shape[:2]
+    size = -(-width // 4), -(-height // 4)
+    old, new = (cv2.resize(gray(p), size, interpolation=cv2.INTER_AREA) for p in (before, now))
+    return bool(cv2.absdiff(old, new).max() <= 1)
 
 
 def usual_crf(price: float) -> float:

@@ -21,8 +21,8 @@ TEXTURE_PRICE = 6.0
 def choose_texture(
     source: Picture, decoded: Picture, block_log2: int, frames: float, price: float
 ) -> Texture | None:
-    """The gains that pay on blocks of 2^block_log2 cells, or None. Arguments as of `choose_gains`, but `price` is what a bit
-    must save anywhere."""
+    """The gains that pay on blocks of 2^block_log2 cells, or None. Arguments as of `choose_gains`, but `price` is what
+    a bit must save anywhere."""
     gains = choose_gains(source, decoded, block_log2, frames, TEXTURE_PRICE * price)
     return None if gains is None else Texture(block_log2, gains)
 

@@ -89,7 +89,7 @@ def write_video() -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def bare_settings() -> gsvc.EncoderSettings:
     """Level 3 without the layers that need downloaded models, coded fast."""
-    return gsvc.EncoderSettings(level=3, tools=gsvc.Tools(False, False), preset="fast")
+    return gsvc.EncoderSettings(level=3, preset="fast")
 
 
 @pytest.fixture(scope="session")

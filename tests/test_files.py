@@ -207,7 +207,7 @@ def test_full_hd(
 def test_every_layer_with_the_real_models(clip: Path, tmp_path: Path) -> None:
     if not all(model.present for model in status()):
         pytest.skip("needs the extractors' models: gsvc models pull")
-    settings = gsvc.EncoderSettings(preset="fast", semantics=True)
+    settings = gsvc.EncoderSettings(preset="fast", tools=gsvc.Tools(), semantics=True)
     gsvc.encode(clip, tmp_path / "all.gsv", settings=settings)
     info = gsvc.info(tmp_path / "all.gsv", elements=True)
     assert info.header.tools == gsvc.Tools()

@@ -35,7 +35,8 @@ class Motion(Gsvc):
 
 
 class Hold(Motion):
-    """Each frame shows the latest key picture, those before a scene's first one that one; the stream is that of `Motion`."""
+    """Each frame shows the latest key picture, those before a scene's first one that one; the stream is that of
+    `Motion`."""
 
     name = "hold"
 
