@@ -287,7 +287,7 @@ with stream.open("rb") as file:
     reader = StreamReader(file)
     parser = ScaffoldParser(reader.header)
     print(scaffold_hash(parser.parse(p)[0].interval for p in reader if p.is_picture))
-settings = gsvc.EncoderSettings(level=3, tools=gsvc.Tools(False, False), preset="fast")
+settings = gsvc.EncoderSettings(level=3, preset="fast")
 gsvc.encode(clip, again, settings=settings)
 print(hashlib.sha256(again.read_bytes()).hexdigest())
 """
