@@ -1,5 +1,7 @@
 """The camera's path, from its nodes to a displacement at every pixel: affine in space, linear in time."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,13 +14,13 @@ def camera_field(
 ) -> Flow | None:
     """Where the path takes the pixels of the frame at `time`, as of `camera_nodes`, in an interval of `length`
     frames: float32 (H, W, 2) in pixels; None where it takes them nowhere."""
-    corners = _corners_at(camera, place, length, time)
+    corners = corners_at(camera, place, length, [time])[0]
     if not corners.any():
         return None
-    return spread(corners * geometry.camera_unit, geometry.height, geometry.width)
+    return _spread(corners * geometry.camera_unit, geometry.height, geometry.width)
 
 
-def spread(corners: NDArray[np.floating], height: int, width: int) -> Flow:
+def _spread(corners: NDArray[np.floating], height: int, width: int) -> Flow:
     """The affine field with these vectors, (3, 2), at the top left, top right and bottom left pixel."""
     start, right, down = corners.astype(np.float32)
     across = np.linspace(0, 1, width, dtype=np.float32)[None, :, None] * (right - start)
@@ -26,9 +28,13 @@ def spread(corners: NDArray[np.floating], height: int, width: int) -> Flow:
     return np.asarray(start + across + along, np.float32)
 
 
-def _corners_at(camera: Camera, place: Place, length: int, time: int) -> NDArray[np.float64]:
-    times = [0, *camera_nodes(place, length, camera.step_log2)]
+def corners_at(
+    camera: Camera, place: Place, length: int, times: Sequence[int]
+) -> NDArray[np.float64]:
+    """The path at `times`, between its nodes too: (times, 3, 2) in camera units."""
+    known = [0, *camera_nodes(place, length, camera.step_log2)]
     values = np.concatenate([np.zeros((1, 6)), camera.corners.reshape(-1, 6)])
     if place is Place.BETWEEN:
-        times, values = [*times, length], np.concatenate([values, np.zeros((1, 6))])
-    return np.stack([np.interp(time, times, one) for one in values.T]).reshape(3, 2)
+        known, values = [*known, length], np.concatenate([values, np.zeros((1, 6))])
+    drawn = np.stack([np.interp(times, known, one) for one in values.T], axis=1)
+    return drawn.reshape(-1, 3, 2)

@@ -29,10 +29,11 @@ _CONSISTENT = 2.0
 
 def dense_flow(a: Picture, b: Picture, estimator: int = DIS_NEARER) -> Flow:
     """Optical flow from gray picture `a` to `b` (uint8, equal shapes)."""
-    return _dis(a, b, ESTIMATORS[estimator])
+    return dis_flow(a, b, ESTIMATORS[estimator])
 
 
-def _dis(a: Picture, b: Picture, preset: int) -> Flow:
+def dis_flow(a: Picture, b: Picture, preset: int) -> Flow:
+    """`dense_flow` with one of OpenCV's presets for DIS."""
     height, width = a.shape
     # DIS needs a coarsest level of at least one patch; smaller pictures are padded by repetition.
     pad = max(0, 64 - height), max(0, 64 - width)
@@ -40,17 +41,6 @@ def _dis(a: Picture, b: Picture, preset: int) -> Flow:
         a, b = (cv2.copyMakeBorder(x, 0, pad[0], 0, pad[1], cv2.BORDER_REPLICATE) for x in (a, b))
     flow = cv2.DISOpticalFlow.create(preset).calc(a, b, None)
     return np.ascontiguousarray(flow[:height, :width], np.float32)
-
-
-def rough_flow(a: Picture, b: Picture) -> Flow:
-    """Optical flow from gray picture `a` to `b`, found at half size with DIS' fast preset: near enough for an encoder's
-    trials, no decoder uses it."""
-    height, width = a.shape
-    half = max(1, width // 2), max(1, height // 2)
-    a, b = (np.asarray(cv2.resize(x, half, interpolation=cv2.INTER_AREA)) for x in (a, b))
-    flow = cv2.resize(_dis(a, b, cv2.DISOPTICAL_FLOW_PRESET_FAST), (width, height))
-    scale = np.array([width / half[0], height / half[1]], np.float32)
-    return np.asarray(flow * scale, np.float32)
 
 
 def gray(picture: Picture) -> Picture:

@@ -17,6 +17,7 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.limits import MAX_CAMERA
 from gsvc.codec.scaffold import Camera, Geometry, Place, camera_nodes
 from gsvc.codec.syntax import Coder
+from gsvc.decoders.camera import corners_at
 from gsvc.decoders.motion import gray
 
 _LINES = 144
@@ -28,7 +29,7 @@ _TOLERANCE = 0.75
 """Mean error of the path at the corners of the picture, in units of motion, up to which nodes may lie apart."""
 
 Matrix = NDArray[np.float64]
-"""Affine map in homogeneous coordinates, (3, 3), of pixel positions."""
+"""An affine map of pixel positions in homogeneous coordinates, (3, 3), or vectors at three corners, (3, 2)."""
 
 
 class CameraPath:
@@ -75,8 +76,8 @@ class CameraPath:
         """The path through the fewest nodes that come near to it; None where nothing moves."""
         if not path:
             return None
-        true = np.stack(path).reshape(-1, 6) / self._geometry.camera_unit
-        times = np.arange(1, len(path) + 1)
+        true = np.stack(path) / self._geometry.camera_unit
+        times = range(1, len(path) + 1)
         tolerance = _TOLERANCE * self._geometry.motion_unit / self._geometry.camera_unit
         if np.abs(true).mean() < tolerance:
             return None
@@ -85,14 +86,11 @@ class CameraPath:
             nodes = camera_nodes(place, length, step_log2)
             if not nodes:
                 continue
-            values = np.stack([np.interp(nodes, times, one) for one in true.T], axis=1)
+            flat = true.reshape(-1, 6)
+            values = np.stack([np.interp(nodes, times, one) for one in flat.T], axis=1)
             corners = np.clip(np.round(values), -MAX_CAMERA, MAX_CAMERA)
-            known, ends = [0, *nodes], np.zeros((1, 6))
-            shown = np.concatenate([ends, corners])
-            if place is Place.BETWEEN:
-                known, shown = [*known, length], np.concatenate([shown, ends])
-            drawn = np.stack([np.interp(times, known, one) for one in shown.T], axis=1)
             camera = Camera(step_log2, corners.reshape(-1, 3, 2).astype(np.int16))
+            drawn = corners_at(camera, place, length, times)
             if np.abs(drawn - true).mean() < tolerance:
                 return camera
         return camera

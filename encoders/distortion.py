@@ -45,7 +45,7 @@ class Reference:
         """`picture`: RGB (H, W, 3) or luma (H, W), uint8."""
         luma = gray(picture)
         self.energies = _energies(luma)
-        self._small = _quarter(luma)
+        self._small = quarter(luma)
         self._mean = _mean(self._small)
         self._variance = _mean(self._small**2) - self._mean**2
 
@@ -57,7 +57,7 @@ class Reference:
 
     def misplaced(self, other: Picture) -> FloatMap:
         """1 - SSIM of luma at a quarter of the size, same shape as of `texture`, 0 to 2."""
-        small = _quarter(gray(other))
+        small = quarter(gray(other))
         mean = _mean(small)
         variance = _mean(small**2) - mean**2
         covariance = _mean(small * self._small) - mean * self._mean
@@ -105,7 +105,8 @@ def _energies(luma: Picture) -> tuple[FloatMap, FloatMap]:
     return log_energy(x * x), log_energy(y * y)
 
 
-def _quarter(luma: Picture) -> FloatMap:
+def quarter(luma: Picture) -> FloatMap:
+    """Luma at a quarter of the size, both sides rounded up."""
     height, width = luma.shape
     size = -(-width // STRIDE), -(-height // STRIDE)
     return np.asarray(cv2.resize(luma, size, interpolation=cv2.INTER_AREA), np.float32)

@@ -6,7 +6,7 @@ the nearer key picture, or draw from the farther one. Each is rendered and the f
 wins; see `distortion.py` for D.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import cv2
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold import BOTH, LEFT, MAX_LABEL, RIGHT, Correction, Geometry, Sample
-from gsvc.decoders.motion import Flow, dense_flow, gray
+from gsvc.decoders.motion import Flow, dis_flow, gray
 from gsvc.decoders.rendering import IntervalRenderer
 from gsvc.encoders.distortion import Reference, block_sums
 
@@ -24,18 +24,25 @@ _LONGEST = 127
 def true_motion(frame: Picture, left: Picture, right: Picture) -> tuple[Flow, Flow]:
     """Motion from a source frame to the source frames at both key pictures, in pixels (H, W, 2).
 
-    Found at half size: it is only looked at through medians of blocks.
+    Half size is enough: it is only looked at through medians of blocks.
     """
-    height, width = frame.shape[:2]
+    medium = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
+    to_left, to_right = half_size_motion(frame, (left, right), medium)
+    return to_left, to_right
+
+
+def half_size_motion(picture: Picture, others: Sequence[Picture], preset: int) -> list[Flow]:
+    """Motion from a picture (RGB or luma) to each of the others in pixels (H, W, 2), found at half size with a preset
+    of OpenCV's DIS."""
+    height, width = picture.shape[:2]
     half = max(1, width // 2), max(1, height // 2)
     scale = np.array([width / half[0], height / half[1]], np.float32)
     luma, *ends = (
         np.asarray(cv2.resize(gray(p), half, interpolation=cv2.INTER_AREA), np.uint8)
-        for p in (frame, left, right)
+        for p in (picture, *others)
     )
-    found = (cv2.resize(dense_flow(luma, end), (width, height)) * scale for end in ends)
-    to_left, to_right = (np.asarray(motion, np.float32) for motion in found)
-    return to_left, to_right
+    found = (cv2.resize(dis_flow(luma, end, preset), (width, height)) * scale for end in ends)
+    return [np.asarray(motion, np.float32) for motion in found]
 
 
 def layer_vectors(

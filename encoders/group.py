@@ -27,7 +27,6 @@ from gsvc.encoders.search import (
     Plan,
     Stretch,
     Trial,
-    stretches,
 )
 from gsvc.encoders.texture import choose_texture
 
@@ -243,21 +242,21 @@ class GroupEncoder:
         open_ended: bool,
     ) -> list[Span]:
         """What each packet of the group completes."""
-        last = len(pictures) - 1
-        around = {s.place: s for s in stretches(indices, last) if s.place is not Place.BETWEEN}
-        lead = pictures[: indices[0] + 1]
+        first, last = indices[0], len(pictures) - 1
+        lead = pictures[: first + 1]
         if scene is not None:
             spans = [Span((*scene.after, *lead), shown[0], camera=scene.camera)]
-        elif before := around.get(Place.BEFORE):
-            spans = [Span(lead, shown[0], Place.BEFORE, trial.cameras.get(before))]
+        elif first:
+            before = trial.cameras.get(Stretch(0, first, Place.BEFORE))
+            spans = [Span(lead, shown[0], Place.BEFORE, before)]
         else:
             spans = [Span(lead, shown[0])]
         for (start, end), picture in zip(pairwise(indices), shown[1:], strict=True):
             camera = trial.cameras.get(Stretch(start, end))
             spans.append(Span(pictures[start + 1 : end + 1], picture, camera=camera))
-        if not open_ended and (after := around.get(Place.AFTER)):
-            tail = pictures[indices[-1] + 1 :]
-            spans.append(Span(tail, shown[-1], Place.AFTER, trial.cameras.get(after)))
+        if not open_ended and indices[-1] < last:
+            after = trial.cameras.get(Stretch(indices[-1], last, Place.AFTER))
+            spans.append(Span(pictures[indices[-1] + 1 :], shown[-1], Place.AFTER, after))
         return spans
 
     def _intervals(

@@ -8,7 +8,7 @@ no spacing can hide behind them; see `distortion`.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import cv2
@@ -17,11 +17,12 @@ import numpy as np
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.scaffold import Camera, Geometry, Place
 from gsvc.decoders.camera import camera_field
-from gsvc.decoders.motion import Flow, gray, pixel_grid, rough_flow, warp
+from gsvc.decoders.motion import Flow, gray, pixel_grid, warp
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.rendering import held_picture
 from gsvc.encoders.camera import CameraPath, camera_bits
-from gsvc.encoders.distortion import Reference
+from gsvc.encoders.distortion import Reference, quarter
+from gsvc.encoders.flow import half_size_motion
 from gsvc.encoders.pictures import MAX_CRF, can_code, encode_pictures
 
 FRAMING_BYTES = 8
@@ -92,7 +93,7 @@ class Trial:
     bits: float
     texture: float
     distortion: float
-    cameras: Mapping[Stretch, Camera] = field(hash=False)
+    cameras: Mapping[Stretch, Camera]
 
     def cost(self, price: float) -> float:
         """D + lambda R; `price` is what a bit must save."""
@@ -126,7 +127,7 @@ class GroupSearch:
         spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(samples)}
         self._samples = {i: Reference(pictures[i]) for i in sorted(spread)}
         self._path = CameraPath(pictures, pool) if with_camera else None
-        self._different = 1 + sum(not is_repeated(a, b) for a, b in pairwise(pictures))
+        self._different = _count_different(pictures)
         self._made: dict[Plan, Trial] = {}
         self._sizes = [e for e in _SIZES if e == 8 or can_code(self._geometry.coded_size(e))]
 
@@ -291,7 +292,8 @@ class _Drawing:
         is_left = 2 * index <= stretch.start + stretch.end
         near, far = (stretch.start, stretch.end) if is_left else (stretch.end, stretch.start)
         if near not in self._flows:
-            self._flows[near] = rough_flow(self._decoded[far], self._decoded[near])
+            ends = self._decoded[far], (self._decoded[near],)
+            (self._flows[near],) = half_size_motion(*ends, cv2.DISOPTICAL_FLOW_PRESET_FAST)
         share = np.float32(abs(index - near) / stretch.length)
         picture = self._decoded[near]
         positions = pixel_grid(*picture.shape) + share * self._flows[near]
@@ -301,12 +303,10 @@ class _Drawing:
         return warp(picture, positions, cv2.INTER_CUBIC)
 
 
-def is_repeated(before: Picture, now: Picture) -> bool:
-    """Whether a frame (RGB uint8) shows what the one before shows: luma is the same at a quarter of the size."""
-    height, width = now.shape[:2]
-    size = -(-width // 4), -(-height // 4)
-    old, new = (cv2.resize(gray(p), size, interpolation=cv2.INTER_AREA) for p in (before, now))
-    return bool(cv2.absdiff(old, new).max() <= 1)
+def _count_different(pictures: Sequence[Picture]) -> int:
+    """How many frames do not repeat the one before: whose luma is not the same at a quarter of the size."""
+    small = (quarter(gray(picture)) for picture in pictures)
+    return 1 + sum(bool(cv2.absdiff(old, new).max() > 1) for old, new in pairwise(small))
 
 
 def usual_crf(price: float) -> float:

@@ -12,9 +12,7 @@ from gsvc.decoders.texture import STRENGTH, blur_detail
 from gsvc.encoders.distortion import Reference, block_sums, log_energy
 
 _GAINS = np.arange(MAX_GAIN + 1)
-
-
-TEXTURE_PRICE = 6.0
+_TEXTURE_PRICE = 6.0
 """A key picture's gain in texture reaches the frames drawn from it only in part."""
 
 
@@ -23,7 +21,7 @@ def choose_texture(
 ) -> Texture | None:
     """The gains that pay on blocks of 2^block_log2 cells, or None. Arguments as of `choose_gains`, but `price` is what
     a bit must save anywhere."""
-    gains = choose_gains(source, decoded, block_log2, frames, TEXTURE_PRICE * price)
+    gains = choose_gains(source, decoded, block_log2, frames, _TEXTURE_PRICE * price)
     return None if gains is None else Texture(block_log2, gains)
 
 
