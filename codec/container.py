@@ -1,9 +1,10 @@
 """The container: a header, then packets, in a file or on a pipe."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
-from gsvc.codec.errors import BitstreamError
+from gsvc.codec.errors import BitstreamError, ChecksumError, LimitError
 from gsvc.codec.header import HEADER_BYTES, Header
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.packet import Packet, PacketType, read_packet
@@ -15,14 +16,12 @@ class StreamWriter:
 
     def __init__(self, file: BinaryIO, header: Header) -> None:
         self._file = file
-        self._time = 0
         self.bytes_written = 0
         self._put(header.to_bytes())
 
     def write(self, packet: Packet) -> None:
         """Append one packet."""
-        self._put(packet.to_bytes(self._time))
-        self._time = packet.time
+        self._put(packet.to_bytes())
 
     def _put(self, data: bytes) -> None:
         self._file.write(data)
@@ -32,6 +31,7 @@ class StreamWriter:
 class StreamReader:
     """Reads a stream: `header`, then iterate over the packets, the end packet included.
 
+    Picture packets get their number and group; their times are in the scaffold, see `gsvc.codec.decoder.ScaffoldParser`.
     Raises a BitstreamError at damage, TruncatedStreamError when the end packet is missing.
     """
 
@@ -41,17 +41,22 @@ class StreamReader:
         self.header = Header.from_bytes(self._read(HEADER_BYTES), limits)
 
     def __iter__(self) -> Iterator[Packet]:
-        time, pictures = 0, 0
+        frames = number = 0
+        group: int | None = None
         while True:
-            packet = read_packet(self._read, time, self._limits)
-            if packet.is_picture == (packet.time == time):
-                raise BitstreamError(
-                    f"the packet after frame {time} has no valid time: the stream is damaged"
-                )
-            time = packet.time
-            pictures += packet.is_picture
+            try:
+                packet = read_packet(self._read, self._limits)
+            except ChecksumError as error:
+                raise ChecksumError(f"after frame {frames}, {error}") from error
+            frames += packet.frames
+            if frames > self._limits.frames:
+                raise LimitError(f"frame {frames} exceeds the limit of {self._limits.frames}")
+            if packet.is_picture:
+                group = number if packet.is_key else group
+                packet = replace(packet, number=number, group=group)
+                number += 1
             if packet.type == PacketType.END:
-                self._check_end(packet, pictures)
+                self._check_end(packet, number)
                 yield packet
                 return
             yield packet

@@ -1,8 +1,9 @@
-"""`Decoder`: push packets, get frames."""
+"""`Decoder`: packets in, frames out."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TYPE_CHECKING, Self
 
 from gsvc.codec.errors import BitstreamError, ConfigError, LimitError, VersionError
 from gsvc.codec.frames import Frame, Picture
@@ -23,6 +24,9 @@ from gsvc.decoders.rendering import (
     still_rendering,
 )
 from gsvc.decoders.texture import raise_texture
+
+if TYPE_CHECKING:
+    from gsvc.decoders.refiner import Refiner
 
 STEPS = (0, 1, 2, 4, 8)
 
@@ -63,25 +67,17 @@ class ScaffoldParser:
     """Reads the scaffold out of picture packets, bit-exactly and without decoding a picture."""
 
     def __init__(
-        self,
-        header: Header,
-        limits: Limits = DEFAULT_LIMITS,
-        trace: Trace | None = None,
-        *,
-        start: int = 0,
+        self, header: Header, limits: Limits = DEFAULT_LIMITS, trace: Trace | None = None
     ) -> None:
-        """`start`: time of the packet before the first one to be parsed, which is an INTRA packet."""
         self._header = header
         self._limits = limits
         self._trace = trace
         self._geometry = Geometry(header.format.width, header.format.height)
         self._group: tuple[Reader, Prediction, int, int] | None = None
-        self._time = start
 
     def parse(self, packet: Packet) -> tuple[ScaffoldPacket, dict[str, float]]:
         """Parse an INTRA or INTER packet; also gives the bits it spent, by layer."""
-        length = packet.time - self._time
-        self._time = packet.time
+        length = packet.frames
         group, self._group = self._group, None  # Damage ends the group.
         if not 1 <= length <= self._limits.interval:
             raise LimitError(f"a packet of {length} frames: 1 to {self._limits.interval} can be")
@@ -117,13 +113,14 @@ class ScaffoldParser:
 
 
 class Decoder:
-    """Decodes one stream: `push` every packet in order, frames come back as soon as they can be made.
+    """Decodes one stream: `decode` every packet in order, frames come back as soon as they can be made.
 
-    To join a stream at a later group, push from its INTRA packet on, with `start` the time of the packet
-    before; frames between that packet and the intra picture cannot be made and are left out.
+    Begin at any INTRA packet, and after `reset` again. Without the key picture before it, frames between the two cannot
+    be made and are left out. Times are the packets' own where they have `pts`; else they count on from the frame
+    before, or from 0.
 
-    Raises BitstreamError for packets that are not valid, and when made: ConfigError, DeviceError or
-    MissingModelError if the refiner cannot be had.
+    `close` it at the end, or use it in a `with` block. Raises BitstreamError for packets that are not valid or missing,
+    and when made: ConfigError, DeviceError or MissingModelError if the refiner cannot be had.
     """
 
     def __init__(
@@ -131,8 +128,6 @@ class Decoder:
         header: Header,
         settings: DecoderSettings | None = None,
         limits: Limits = DEFAULT_LIMITS,
-        *,
-        start: int = 0,
     ) -> None:
         settings = settings or DecoderSettings()
         if header.motion_estimator not in ESTIMATORS:
@@ -142,35 +137,61 @@ class Decoder:
         self._header = header
         self._steps = settings.steps
         self._seed = header.seed if settings.seed is None else settings.seed
-        self._refiner = None
+        self._refiner: Refiner | None = None
         if settings.steps:
             from gsvc.decoders.refiner import load_refiner
 
             self._refiner = load_refiner(settings.backend, settings.device)
-        self._parser = ScaffoldParser(header, limits, start=start)
+        self._parser = ScaffoldParser(header, limits)
         self._size = header.format.width, header.format.height
+        self._is_closed = False
+        self.reset()
+        self._may_join = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the picture decoder and the refiner. May be called again."""
+        self.reset()
+        self._refiner = None
+        self._is_closed = True
+
+    def reset(self) -> None:
+        """Forget all packets so far, to go on at any INTRA packet, after a seek for example."""
+        self._parser.end_group()
         self._pictures: PictureDecoder | None = None
         self._last_key: Picture | None = None
         self._closing: Sample | None = None
-        self._joins = start > 0
-        ticks = header.frame_ticks
-        self._clock = nominal_time(start, ticks) - nominal_time(1, ticks)
+        self._clock: int | None = None
+        self._next: int | None = None
+        self._may_join = True
 
-    def push(self, packet: Packet) -> Iterator[Frame]:
-        """Decode one packet; the frames it completes, in order. Other packets than pictures give none.
+    def decode(self, packet: Packet) -> list[Frame]:
+        """Decode one packet: the frames that it completes, in order. Other packets than pictures give none."""
+        return list(self.frames(packet))
 
-        The iterator must be used up before the next push.
-        """
+    def flush(self) -> list[Frame]:
+        """Frames that are still held back: none, every packet gives all of its frames."""
+        self._check_open()
+        return []
+
+    def frames(self, packet: Packet) -> Iterator[Frame]:
+        """`decode` one frame at a time, in the memory of one; use it up before the next packet."""
+        self._check_open()
         if not packet.is_picture:
             return
-        parsed, _ = self._parser.parse(packet)
-        interval = parsed.interval
-        times = [self._clock + t for t in accumulate(interval.ticks)]
-        self._clock = times[-1]
+        self._check_order(packet)
         try:
+            parsed, _ = self._parser.parse(packet)
+            interval = parsed.interval
+            times = self._times(packet, interval)
             picture = self._picture(parsed)
         except BitstreamError:
-            self._parser.end_group()
+            self._end_group()
             raise
         if self._last_key is None and interval.place is Place.BETWEEN:
             del times[:-1]
@@ -179,13 +200,46 @@ class Decoder:
             yield Frame(pixels, pts)
         self._last_key, self._closing = picture, interval.closing_sample
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ConfigError("this decoder is closed: make another")
+
+    def _check_order(self, packet: Packet) -> None:
+        """Note the packet's number; a gap means that packets were lost."""
+        expected, number = self._next, packet.number
+        if number is None:
+            return
+        if expected is not None and number != expected:
+            self._end_group()
+            self._next = None
+            raise BitstreamError(
+                f"picture packet {number} follows {expected - 1}: packets were lost, go on at an intra one"
+            )
+        self._may_join |= expected is None and number > 0
+        self._next = number + 1
+
+    def _end_group(self) -> None:
+        """Neither the group nor frames since its last key picture can be decoded any further."""
+        self._parser.end_group()
+        self._last_key, self._may_join = None, True
+
+    def _times(self, packet: Packet, interval: Interval) -> list[int]:
+        """When the frames of the packet are shown."""
+        if self._last_key is None and packet.pts is not None:
+            self._clock = packet.pts - sum(interval.ticks)
+        elif self._clock is None:
+            self._clock = -nominal_time(1, self._header.frame_ticks)
+        times = [self._clock + t for t in accumulate(interval.ticks)]
+        self._clock = times[-1]
+        return times
+
     def _picture(self, parsed: ScaffoldPacket) -> Picture:
         """The packet's key picture as it is shown; without one, the key picture before."""
         interval = parsed.interval
         if interval.place is Place.AFTER:
             assert self._last_key is not None  # the parser refuses a group that begins so
             return self._last_key
-        begins = self._last_key is None and not self._joins
+        begins = self._last_key is None and not self._may_join
         if begins and interval.place is Place.BETWEEN and interval.length > 1:
             raise BitstreamError("the stream does not begin with a key picture: it is damaged")
         if parsed.is_intra:

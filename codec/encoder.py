@@ -1,4 +1,4 @@
-"""`Encoder`: push frames, get packets.
+"""`Encoder`: frames in, packets out.
 
 One group of pictures is held back, at most `GROUP_SECONDS` long; with low delay only what lies between key pictures.
 """
@@ -6,6 +6,7 @@ One group of pictures is held back, at most `GROUP_SECONDS` long; with low delay
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Self
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Frame, VideoFormat
@@ -97,9 +98,10 @@ _FIXED_BITS = 8 * (HEADER_BYTES + 7)
 
 
 class Encoder:
-    """Encodes one stream. `push` every frame in order, then `flush` once; both return packets.
+    """Encodes one stream. `encode` every frame in order, then `flush` once; both return packets.
 
-    Write `header` first, then the packets in order; see `gsvc.codec.container.StreamWriter`.
+    Write `header` first, then the packets in order; see `gsvc.codec.container.StreamWriter`. `close` it at the end, or
+    use it in a `with` block.
     Raises MissingModelError when made, if a scaffold tool's model is not on this machine.
     """
 
@@ -121,28 +123,18 @@ class Encoder:
         )
         self._geometry = Geometry(video.width, video.height)
         self._rate = _rate_control(settings, video, level)
-        self._groups = GroupEncoder(
-            level,
-            tools,
-            video,
-            self.header.frame_ticks,
-            PRESETS[settings.preset],
-            semantics=settings.semantics,
-            quality=settings.quality,
-            cap=None
-            if settings.max_bitrate is None
-            else WindowCap(settings.max_bitrate, _FIXED_BITS),
-        )
-        self._low_delay = None
+        self._coder: GroupEncoder | LowDelayEncoder
+        arguments = level, tools, video, self.header.frame_ticks, PRESETS[settings.preset]
         if settings.low_delay:
-            self._low_delay = LowDelayEncoder(
-                level,
-                tools,
-                video,
-                self.header.frame_ticks,
-                PRESETS[settings.preset],
-                self._rate,
+            self._coder = LowDelayEncoder(*arguments, self._rate, semantics=settings.semantics)
+        else:
+            self._coder = GroupEncoder(
+                *arguments,
                 semantics=settings.semantics,
+                quality=settings.quality,
+                cap=None
+                if settings.max_bitrate is None
+                else WindowCap(settings.max_bitrate, _FIXED_BITS),
             )
         self._is_cut = CutDetector()
         self._group: list[Frame] = []
@@ -150,50 +142,71 @@ class Encoder:
             Frame
         ] = []  # frames after the last key picture that no packet has completed yet
         self._scene: Scene | None = None
-        self._frames = 0
-        self._clock = -nominal_time(1, self.header.frame_ticks)
+        self._clock = self._sent = -nominal_time(1, self.header.frame_ticks)
         self._packets = 0
+        self._intra = 0
+        self._is_over = False
 
-    def push(self, frame: Frame) -> list[Packet]:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release threads and coders; what was not flushed is lost. May be called again."""
+        self._is_over = True
+        self._group, self._leading, self._scene = [], [], None
+        self._coder.close()
+
+    def encode(self, frame: Frame) -> list[Packet]:
         """Take one frame (pixels of the format's size, pts above the last); returns packets that are ready."""
+        self._check_open()
         expected = (self._geometry.height, self._geometry.width, 3)
         if frame.pixels.shape != expected or frame.pixels.dtype != "uint8":
             raise ConfigError(f"a frame of {frame.pixels.shape}: uint8 {expected} is needed")
         is_cut = self._is_cut(frame.pixels)
-        if self._low_delay:
+        if isinstance(self._coder, LowDelayEncoder):
             ticks = self._ticks([frame])[0]
             self._clock = frame.pts
-            return self._packets_of(self._low_delay.push(frame.pixels, ticks, is_cut=is_cut))
+            return self._packets_of(self._coder.push(frame.pixels, ticks, is_cut=is_cut))
         packets = []
         if is_cut and self._group:
-            packets = self._encode_group(self._group, open_ended=False)
+            packets = self._encode_group(self._coder, self._group, open_ended=False)
             self._group, self._scene = [], None
         self._group.append(frame)
         if len(self._group) > self._frames_of(GROUP_SECONDS):
-            packets += self._encode_group(self._group, open_ended=True)
+            packets += self._encode_group(self._coder, self._group, open_ended=True)
             self._group = self._group[-1:]
         return packets
 
     def flush(self) -> list[Packet]:
-        """Encode what is held back and end the stream."""
-        if self._low_delay:
-            packets = self._packets_of(self._low_delay.flush())
-            self._low_delay.close()
+        """Encode what is held back and end the stream: nothing can be encoded after it."""
+        self._check_open()
+        if isinstance(self._coder, LowDelayEncoder):
+            packets = self._packets_of(self._coder.flush())
+        elif self._group:
+            packets = self._encode_group(self._coder, self._group, open_ended=False)
         else:
-            packets = self._encode_group(self._group, open_ended=False) if self._group else []
-        self._group = []
-        end = Packet(PacketType.END, self._frames, varint(self._packets))
-        return [*packets, end]
+            packets = []
+        self.close()
+        return [*packets, Packet(PacketType.END, 0, varint(self._packets), self._sent, 0)]
+
+    def _check_open(self) -> None:
+        if self._is_over:
+            raise ConfigError("this encoder was flushed or closed: make another for another stream")
 
     def _frames_of(self, seconds: float) -> int:
         frames = round(seconds * self.header.format.frame_rate)
         return min(max(1, frames), DEFAULT_LIMITS.interval)
 
-    def _encode_group(self, frames: Sequence[Frame], *, open_ended: bool) -> list[Packet]:
+    def _encode_group(
+        self, coder: GroupEncoder, frames: Sequence[Frame], *, open_ended: bool
+    ) -> list[Packet]:
         """Encode a group. Open-ended: the last frame is the next group's intra picture, not ours."""
         own = len(frames) - 1 if open_ended else len(frames)
         unsent = [*self._leading, *(frames[:-1] if open_ended else frames)]
-        group = self._groups.encode(
+        group = coder.encode(
             [frame.pixels for frame in frames],
             self._ticks(unsent),
             self._scene,
@@ -209,10 +222,21 @@ class Encoder:
     def _packets_of(self, pictures: Sequence[CodedPicture]) -> list[Packet]:
         packets: list[Packet] = []
         for picture in pictures:
-            self._frames += picture.frames
-            kind = PacketType.INTRA if picture.is_intra else PacketType.INTER
-            packets.append(Packet(kind, self._frames, picture.payload))
-        self._packets += len(packets)
+            if picture.is_intra:
+                self._intra = self._packets
+            self._sent += picture.ticks
+            packets.append(
+                Packet(
+                    PacketType.INTRA if picture.is_intra else PacketType.INTER,
+                    picture.frames,
+                    picture.payload,
+                    pts=self._sent,
+                    duration=picture.ticks,
+                    number=self._packets,
+                    group=self._intra,
+                )
+            )
+            self._packets += 1
         return packets
 
     def _ticks(self, frames: Sequence[Frame]) -> tuple[int, ...]:

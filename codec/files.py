@@ -174,7 +174,7 @@ def decode_file(
             size = 0
             for packet in packets:
                 size += len(packet.payload)
-                for frame in decoder.push(packet):
+                for frame in decoder.frames(packet):
                     writer.write(frame)
                     times.append(frame.pts)
                     if progress:
@@ -205,11 +205,13 @@ def _encoded(
 ) -> Iterator[Packet]:
     """Encode every frame; `times` collects their pts, `report` gets the frames done after each group."""
     report(0)
+    done = 0
     for frame in video:
         times.append(frame.pts)
-        if ready := encoder.push(frame):
+        if ready := encoder.encode(frame):
             yield from ready
-            report(ready[-1].time)
+            done += sum(packet.frames for packet in ready)
+            report(done)
     yield from encoder.flush()
     report(len(times))
 
@@ -218,16 +220,14 @@ def _with_sound(
     packets: Iterator[Packet], sound: Sound, times: "array[int]", form: VideoFormat, *, cut: bool
 ) -> Iterator[Packet]:
     """Put sound between the packets, each chunk before the first picture that is shown after it."""
-    time = 0
     for packet in packets:
-        if packet.is_picture:
-            chunks = sound.until(times[packet.time - 1] * form.time_base)
+        if packet.is_picture and packet.pts is not None:
+            chunks = sound.until(packet.pts * form.time_base)
         else:
             chunks = sound.rest(_end_of(times, form) if cut else None)
         for chunk in chunks:
-            yield Packet(PacketType.AUDIO, time, pack_audio(chunk))
+            yield Packet(PacketType.AUDIO, 0, pack_audio(chunk))
         yield packet
-        time = packet.time
 
 
 def _end_of(times: "array[int]", form: VideoFormat) -> Fraction:
@@ -259,7 +259,7 @@ def _overview(packets: Iterable[Packet]) -> tuple[list[AudioChunk], int]:
     for packet in packets:
         if packet.type == PacketType.AUDIO:
             sound.append(unpack_audio(packet.payload))
-        frames = packet.time
+        frames += packet.frames
     return sound, frames
 
 

@@ -56,10 +56,12 @@ class VideoFormat:
 
 @dataclass(frozen=True)
 class Frame:
-    """One picture and its presentation time in units of the format's `time_base`."""
+    """One picture and its presentation time in units of the format's `time_base`; `concealed`: its packet did not
+    arrive, and it was made from what did."""
 
     pixels: Picture
     pts: int
+    concealed: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Packets: a tag, a time, a payload and a checksum; at most 8 bytes beside the payload up to 128 KiB.
+"""Packets: a tag, a count of frames, a payload and a checksum; at most 8 bytes beside the payload up to 128 KiB.
 
     tag      varint   length of the payload << 4 | type
-    time     varint   frames that the packet completes: at least 1 for a picture, 0 for any other packet
+    frames   varint   frames that the packet completes: at least 1 for a picture, 0 for any other packet
     payload  length bytes
     crc      4 bytes  CRC-32C (RFC 3720) of everything above, little-endian
 
@@ -14,7 +14,13 @@ from enum import IntEnum
 
 from google_crc32c import value as crc32c
 
-from gsvc.codec.errors import ChecksumError, LimitError, TruncatedStreamError, VersionError
+from gsvc.codec.errors import (
+    BitstreamError,
+    ChecksumError,
+    LimitError,
+    TruncatedStreamError,
+    VersionError,
+)
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.varint import read_varint, varint
 
@@ -41,24 +47,52 @@ PICTURES = (PacketType.INTRA, PacketType.INTER)
 
 @dataclass(frozen=True)
 class Packet:
-    """One packet. `time`: frames complete after it; `type` may be an unknown optional number."""
+    """One packet.
+
+    `type`: a `PacketType`, or an unknown optional number; `frames`: how many it completes, 0 unless it is a picture.
+    What follows is not in the packet's bytes. `pts`: presentation time of the last frame that it completes, in ticks
+    of the stream's time base (of other packets: of the last frame before them); `duration`: ticks from the frame
+    before its first one to its last one. Encoders fill both, a reader knows neither. `number`: index among the
+    stream's picture packets, so that a gap tells of a loss; `group`: the `number` of the INTRA packet that it builds
+    on, its own if it is one.
+    """
 
     type: int
-    time: int
+    frames: int
     payload: bytes
+    pts: int | None = None
+    duration: int | None = None
+    number: int | None = None
+    group: int | None = None
 
     @property
     def is_picture(self) -> bool:
         """Whether it carries frames: INTRA or INTER."""
         return self.type in PICTURES
 
-    def __repr__(self) -> str:
-        return f"Packet(type={self.type}, time={self.time}, payload=<{len(self.payload)} bytes>)"
+    @property
+    def is_key(self) -> bool:
+        """Whether a decoder can begin here: INTRA."""
+        return self.type == PacketType.INTRA
 
-    def to_bytes(self, previous_time: int) -> bytes:
-        """Serialise after a packet at `previous_time`."""
-        body = varint(len(self.payload) << 4 | self.type) + varint(self.time - previous_time)
-        body += self.payload
+    @property
+    def depends_on(self) -> range:
+        """Numbers of the packets without which it cannot be decoded; empty where they are not known."""
+        if self.number is None or self.group is None:
+            return range(0)
+        return range(self.group, self.number)
+
+    def __repr__(self) -> str:
+        known = {"pts": self.pts, "number": self.number, "group": self.group}
+        also = "".join(f", {name}={value}" for name, value in known.items() if value is not None)
+        return (
+            f"Packet(type={self.type}, frames={self.frames}, "
+            f"payload=<{len(self.payload)} bytes>{also})"
+        )
+
+    def to_bytes(self) -> bytes:
+        """The packet as it stands in a stream; pts, duration, number and group are not in it."""
+        body = varint(len(self.payload) << 4 | self.type) + varint(self.frames) + self.payload
         return bytes(body + crc32c(body).to_bytes(4, "little"))
 
 
@@ -66,8 +100,8 @@ Read = Callable[[int], bytes]
 """Reads up to n bytes; fewer only at the end."""
 
 
-def read_packet(read: Read, previous_time: int, limits: Limits = DEFAULT_LIMITS) -> Packet:
-    """Read one packet after one at `previous_time`. Raises a BitstreamError that says what is wrong."""
+def read_packet(read: Read, limits: Limits = DEFAULT_LIMITS) -> Packet:
+    """Read one packet: type, frames and payload. Raises a BitstreamError that says what is wrong."""
     head = bytearray()
 
     def take(count: int) -> bytes:
@@ -83,15 +117,16 @@ def read_packet(read: Read, previous_time: int, limits: Limits = DEFAULT_LIMITS)
     kind, length = tag & 15, tag >> 4
     if length > limits.packet_bytes:
         raise LimitError(f"a packet of {length} bytes exceeds the limit of {limits.packet_bytes}")
-    time = previous_time + read_varint(take)
-    if time > limits.frames:
-        raise LimitError(f"frame {time} exceeds the limit of {limits.frames} frames")
+    frames = read_varint(take)
+    if frames > limits.interval:
+        raise LimitError(f"a packet of {frames} frames exceeds the limit of {limits.interval}")
     payload = take(length)
     body = bytes(head)
     if crc32c(body) != int.from_bytes(take(4), "little"):
-        raise ChecksumError(
-            f"the packet after frame {previous_time} is damaged (CRC-32C mismatch): copy the file again"
-        )
+        raise ChecksumError("a packet is damaged (CRC-32C mismatch): copy the file again")
     if kind < OPTIONAL and kind not in tuple(PacketType):
         raise VersionError(f"packet type {kind} is not known: install a newer gsvc")
-    return Packet(kind, time, payload)
+    packet = Packet(kind, frames, payload)
+    if packet.is_picture == (frames == 0):
+        raise BitstreamError(f"a packet of type {kind} has {frames} frames: the stream is damaged")
+    return packet

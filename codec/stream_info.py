@@ -27,7 +27,7 @@ from gsvc.codec.stream_file import open_stream
 
 @dataclass(frozen=True)
 class PacketInfo:
-    """One packet: `time` as in `Packet`, `size` in bytes with framing, `bits` by layer (they sum to 8 x size).
+    """One packet: `time`: frames complete after it, `size` in bytes with framing, `bits` by layer (they sum to 8 x size).
 
     `crf`, `eighths` and `place` of its frames of picture packets; `elements`: name and value of each scaffold element
     in coding order, when they were asked for.
@@ -125,6 +125,7 @@ class _Inspector:
         self._parser = ScaffoldParser(header, trace=trace)
         self._first: int | None = None
         self._ticks = 0
+        self._time = 0
         self.digest = hashlib.sha256()
 
     @property
@@ -137,20 +138,21 @@ class _Inspector:
 
     def inspect(self, packet: Packet, size: int) -> PacketInfo:
         """Take the next packet, of `size` bytes with framing."""
+        self._time += packet.frames
         if packet.type == PacketType.AUDIO:
             unpack_audio(packet.payload)
             return PacketInfo(
-                packet.type, packet.time, size, audio_ledger(size, len(packet.payload))
+                packet.type, self._time, size, audio_ledger(size, len(packet.payload))
             )
         if not packet.is_picture:
-            return PacketInfo(packet.type, packet.time, size, other_ledger(size))
+            return PacketInfo(packet.type, self._time, size, other_ledger(size))
         self._elements.clear()
         parsed, spent = self._parser.parse(packet)
         self._take(parsed)
         scaffold, unit = split_payload(packet.payload)
         return PacketInfo(
             type=packet.type,
-            time=packet.time,
+            time=self._time,
             size=size,
             bits=picture_ledger(size, len(scaffold), len(unit), spent),
             crf=parsed.crf,

@@ -43,10 +43,11 @@ _EASIER = 0.7
 
 @dataclass(frozen=True)
 class CodedPicture:
-    """What goes into a picture packet: the number of frames that it completes, its payload, and whether it
-    opens a group."""
+    """What goes into a picture packet: the number of frames that it completes and their ticks, its payload, and
+    whether it opens a group."""
 
     frames: int
+    ticks: int
     payload: bytes
     is_intra: bool
 
@@ -162,6 +163,10 @@ class GroupEncoder:
         camera = trial.cameras.get(Stretch(start, end))
         closing = intervals[-1].closing_sample
         return CodedGroup(coded, Scene(sources[-1], shown[-1], after, closing, camera))
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._pool.shutdown(cancel_futures=True)
 
     def _searched(self, search: GroupSearch, budget: Budget) -> Trial:
         """The best plan at the price that brings its pictures near the budget."""
@@ -332,7 +337,9 @@ class GroupEncoder:
                 has_picture=has_picture,
             )
             payload = join_payload(writer.finish(), next(units) if has_picture else b"")
-            coded.append(CodedPicture(interval.length, payload, is_intra=not coded))
+            coded.append(
+                CodedPicture(interval.length, sum(interval.ticks), payload, is_intra=not coded)
+            )
         return coded
 
     def _timed(

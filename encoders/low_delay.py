@@ -59,8 +59,10 @@ class LowDelayEncoder:
         self._frame_ticks, self._effort, self._rate = frame_ticks, effort, rate
         self._spacing = max(1, round(level.spacing * video.frame_rate))
         self._longest = max(self._spacing, round(GROUP_SECONDS * video.frame_rate))
-        pool = ThreadPoolExecutor(1)
-        self._extractor = ScaffoldExtractor(level, tools, self._geometry, effort.anchors, pool)
+        self._pool = ThreadPoolExecutor(1)
+        self._extractor = ScaffoldExtractor(
+            level, tools, self._geometry, effort.anchors, self._pool
+        )
         self._crf = usual_crf(level.price)
         self._group: _Group | None = None
         self._waiting: list[tuple[Picture, int]] = []
@@ -72,7 +74,7 @@ class LowDelayEncoder:
         """Take a frame, `ticks` after the one before; `is_cut`: it begins a scene."""
         coded = self.flush() if is_cut else []
         if is_cut:
-            self.close()
+            self._end_group()
             self._scene = None
         self._waiting.append((picture, ticks))
         is_full = (
@@ -80,7 +82,7 @@ class LowDelayEncoder:
         )
         if self._group is None or is_full or len(self._waiting) >= self._spacing:
             if is_full:
-                self.close()
+                self._end_group()
             coded.append(self._key())
         return coded
 
@@ -89,7 +91,13 @@ class LowDelayEncoder:
         return [self._key()] if self._waiting else []
 
     def close(self) -> None:
-        """End the group; the next frame opens another."""
+        """Drop what waits, let the threads go."""
+        self._waiting = []
+        self._end_group()
+        self._pool.shutdown(cancel_futures=True)
+
+    def _end_group(self) -> None:
+        """The next key picture opens another."""
         if self._group is not None:
             self._group.stream.close()
         self._group = None
@@ -115,7 +123,7 @@ class LowDelayEncoder:
         self._scene = Scene(pictures[-1], shown, (), interval.closing_sample)
         group.frames += len(ticks)
         payload = join_payload(group.writer.finish(), unit)
-        coded = CodedPicture(len(ticks), payload, is_intra)
+        coded = CodedPicture(len(ticks), sum(ticks), payload, is_intra)
         self._rate.spent(coded.bits, len(ticks))
         return coded
 

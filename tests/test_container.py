@@ -14,11 +14,11 @@ from gsvc.codec.varint import varint
 
 HEADER = Header(VideoFormat(64, 48, Fraction(1, 25), Fraction(25)), 1)
 PACKETS = [
-    Packet(PacketType.INTRA, 1, b"intra"),
-    Packet(PacketType.AUDIO, 1, b"sound"),
-    Packet(PacketType.INTER, 9, b"inter" * 40),
-    Packet(14, 9, b"something new"),
-    Packet(PacketType.END, 9, varint(2)),
+    Packet(PacketType.INTRA, 1, b"intra", number=0, group=0),
+    Packet(PacketType.AUDIO, 0, b"sound"),
+    Packet(PacketType.INTER, 8, b"inter" * 40, number=1, group=0),
+    Packet(14, 0, b"something new"),
+    Packet(PacketType.END, 0, varint(2)),
 ]
 
 
@@ -71,11 +71,11 @@ def test_every_missing_tail_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("packets", "message"),
     [
-        ([PACKETS[0], PACKETS[1], PACKETS[4]], "no valid time"),
-        ([*PACKETS[:2], Packet(PacketType.END, 1, varint(2))], "packets were lost"),
-        ([PACKETS[0], Packet(PacketType.END, 1, b"")], "shorter"),
-        ([PACKETS[0], Packet(PacketType.INTER, 1, b"no frame")], "no valid time"),
-        ([PACKETS[0], Packet(PacketType.AUDIO, 3, b"late")], "no valid time"),
+        ([PACKETS[0], Packet(PacketType.END, 1, varint(1))], "1 frames"),
+        ([*PACKETS[:2], Packet(PacketType.END, 0, varint(2))], "packets were lost"),
+        ([PACKETS[0], Packet(PacketType.END, 0, b"")], "shorter"),
+        ([PACKETS[0], Packet(PacketType.INTER, 0, b"no frame")], "0 frames"),
+        ([PACKETS[0], Packet(PacketType.AUDIO, 3, b"late")], "3 frames"),
     ],
 )
 def test_packets_that_make_no_stream_are_refused(packets: list[Packet], message: str) -> None:

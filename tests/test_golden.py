@@ -50,7 +50,7 @@ def test_golden_stream_decodes_as_ever(path: Path) -> None:
         Decoder(reader.header, DecoderSettings(steps=0)),
     )
     pictures = [p for p in packets if p.is_picture]
-    frames = [frame for packet in packets for frame in decoder.push(packet)]
+    frames = [frame for packet in packets for frame in decoder.decode(packet)]
 
     assert [packet.type for packet in packets] == expected["packets"]
     assert scaffold_hash(parser.parse(p)[0].interval for p in pictures) == expected["scaffold"]
@@ -79,7 +79,7 @@ def test_damage_behind_a_right_checksum_is_decoded_or_refused(seed: int) -> None
         for _ in range(int(rng.integers(0, 3))):
             payload[int(len(payload) * rng.random() ** 3)] = int(rng.integers(256))
         try:
-            for frame in decoder.push(replace(packet, payload=bytes(payload))):
+            for frame in decoder.decode(replace(packet, payload=bytes(payload))):
                 assert frame.pixels.dtype == np.uint8
         except BitstreamError:
             return

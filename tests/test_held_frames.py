@@ -33,9 +33,9 @@ def read(name: str) -> tuple[Header, list[Packet]]:
         return reader.header, [packet for packet in reader if packet.is_picture]
 
 
-def decode(header: Header, packets: Iterable[Packet], start: int = 0) -> list[Frame]:
-    decoder = Decoder(header, SHOWN, start=start)
-    return [frame for packet in packets for frame in decoder.push(packet)]
+def decode(header: Header, packets: Iterable[Packet]) -> list[Frame]:
+    decoder = Decoder(header, SHOWN)
+    return [frame for packet in packets for frame in decoder.decode(packet)]
 
 
 def parse(header: Header, packets: Iterable[Packet]) -> list[ScaffoldPacket]:
@@ -81,14 +81,15 @@ def looked_up(picture: Picture, corners: np.ndarray) -> Picture:
 def test_held_frames_are_the_key_picture_moved_along_the_path() -> None:
     header, packets = read(HELD)
     frames, seen = decode(header, packets), set()
-    assert [frame.pts for frame in frames] == list(range(packets[-1].time))
+    assert [frame.pts for frame in frames] == list(range(sum(packet.frames for packet in packets)))
     start = 0
     for packet, parsed in zip(packets, parse(header, packets), strict=True):
+        end = start + packet.frames
         place, has_path = parsed.interval.place, parsed.interval.camera is not None
         if place is not Place.BETWEEN:
             seen.add((place, has_path))
-            key = frames[packet.time - 1 if place is Place.BEFORE else start - 1].pixels
-            shown, times = held(parsed, frames[start : packet.time])
+            key = frames[end - 1 if place is Place.BEFORE else start - 1].pixels
+            shown, times = held(parsed, frames[start:end])
             for frame, time in zip(shown, times, strict=True):
                 if not has_path:
                     assert np.array_equal(frame.pixels, key)
@@ -96,23 +97,24 @@ def test_held_frames_are_the_key_picture_moved_along_the_path() -> None:
                 assert not np.array_equal(frame.pixels, key)
                 expected = looked_up(key, path_at(parsed, time, cell=8))
                 assert np.abs(frame.pixels.astype(int) - expected).mean() < 0.1
-        start = packet.time
+        start = end
     assert len(seen) == 4
 
 
 def test_joining_where_frames_are_held_gives_them_all() -> None:
     header, packets = read(HELD)
     whole = decode(header, packets)
-    begun = set()
-    for packet, parsed in zip(packets, parse(header, packets), strict=True):
+    begun, end = set(), 0
+    for number, parsed in enumerate(parse(header, packets)):
+        start, end = end, end + parsed.interval.length
         if not parsed.is_intra:
             continue
         begun.add(parsed.interval.place)
-        start = packet.time - parsed.interval.length
-        joined = decode(header, (p for p in packets if p.time > start), start)
+        first = replace(packets[number], pts=end - 1)
+        joined = decode(header, [first, *packets[number + 1 :]])
         # Frames between key pictures need the one before, which was missed.
         is_between = parsed.interval.place is Place.BETWEEN
-        expected = whole[packet.time - 1 if is_between else start :]
+        expected = whole[end - 1 if is_between else start :]
         assert [frame.pts for frame in joined] == [frame.pts for frame in expected]
         for a, b in zip(joined, expected, strict=True):
             assert np.array_equal(a.pixels, b.pixels)
@@ -143,17 +145,18 @@ def test_a_picture_that_cannot_be_decoded_ends_its_group() -> None:
     for damaged in (0, 1):
         decoder = Decoder(header, SHOWN)
         for packet in first[:damaged]:
-            list(decoder.push(packet))
+            decoder.decode(packet)
         scaffold, unit = split_payload(first[damaged].payload)
         payload = join_payload(scaffold, b"\xff" * len(unit))
         with pytest.raises(BitstreamError):
-            list(decoder.push(replace(first[damaged], payload=payload)))
+            decoder.decode(replace(first[damaged], payload=payload))
         for packet in first[damaged + 1 :]:
             with pytest.raises(BitstreamError, match="intra"):
-                list(decoder.push(packet))
-        shown = [frame for packet in second for frame in decoder.push(packet)]
-        assert len(shown) == second[-1].time - first[-1].time
-        assert np.array_equal(shown[-1].pixels, whole[second[-1].time - 1].pixels)
+                decoder.decode(packet)
+        shown = [frame for packet in second for frame in decoder.decode(packet)]
+        assert len(shown) == sum(packet.frames for packet in second)
+        last = sum(packet.frames for packet in [*first, *second]) - 1
+        assert np.array_equal(shown[-1].pixels, whole[last].pixels)
 
 
 def photograph(width: int, height: int) -> Picture:
@@ -189,7 +192,7 @@ def coded(pictures: Sequence[Picture], *, camera: bool) -> tuple[Header, list[Pa
     settings = EncoderSettings(bpp=0.01, tools=tools, preset="fast")
     encoder = Encoder(VideoFormat(width, height, Fraction(1, 25), Fraction(25)), settings)
     packets = [
-        p for index, pixels in enumerate(pictures) for p in encoder.push(Frame(pixels, index))
+        p for index, pixels in enumerate(pictures) for p in encoder.encode(Frame(pixels, index))
     ]
     return encoder.header, [*packets, *encoder.flush()]
 

@@ -15,7 +15,6 @@ from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.levels import LEVELS
-from gsvc.codec.packet import PacketType
 from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.encoders.rate import WindowCap
 from gsvc.encoders.texture import choose_gains
@@ -39,7 +38,7 @@ def encode(pictures: list[Picture], settings: EncoderSettings) -> bytes:
     file = io.BytesIO()
     writer = StreamWriter(file, encoder.header)
     for pts, picture in enumerate(pictures):
-        for packet in encoder.push(Frame(picture, pts)):
+        for packet in encoder.encode(Frame(picture, pts)):
             writer.write(packet)
     for packet in encoder.flush():
         writer.write(packet)
@@ -78,9 +77,8 @@ def test_no_second_takes_more_than_the_cap(pictures: list[Picture]) -> None:
     reader = StreamReader(io.BytesIO(data))
     packets, last = [(0.0, 8 * 32)], 0
     for packet in reader:
-        size = 8 * len(packet.to_bytes(last))
-        packets.append(((packet.time - 1) / float(RATE), size))
-        last = packet.time
+        last += packet.frames
+        packets.append(((last - 1) / float(RATE), 8 * len(packet.to_bytes())))
     for time, _ in packets:
         assert sum(bits for at, bits in packets if time <= at < time + 1) <= cap
     with pytest.raises(ConfigError, match="cap"):
@@ -124,11 +122,11 @@ def test_low_delay_sends_each_key_picture_when_it_comes(pictures: list[Picture])
     longest = round(LEVELS[2].spacing * RATE)
     shown = 0
     for pts, picture in enumerate(pictures):
-        for packet in encoder.push(Frame(picture, pts)):
-            shown += len(list(decoder.push(packet)))
+        for packet in encoder.encode(Frame(picture, pts)):
+            shown += len(decoder.decode(packet))
         assert pts + 1 - shown < longest
     for packet in encoder.flush():
-        shown += len(list(decoder.push(packet)))
+        shown += len(decoder.decode(packet))
     assert shown == len(pictures)
 
 
@@ -138,7 +136,8 @@ def test_low_delay_begins_a_group_every_four_seconds_and_after_a_cut(
     frames = [*pictures, *pictures[::-1], *pictures, *(255 - p for p in pictures[:5])]
     data = encode(frames, replace(FAST, level=0, low_delay=True))
     packets = list(StreamReader(io.BytesIO(data)))
-    intra = [packet.time for packet in packets if packet.type == PacketType.INTRA]
+    ends = accumulate(packet.frames for packet in packets)
+    intra = [end for end, packet in zip(ends, packets, strict=True) if packet.is_key]
     assert intra[0] == 1 and intra[-1] == 151
     assert all(b - a <= 100 for a, b in pairwise(intra))
     assert encode(frames, replace(FAST, level=0, low_delay=True)) == data

@@ -101,7 +101,7 @@ class Gsvc:
         file = io.BytesIO()
         writer = StreamWriter(file, encoder.header)
         for pts, frame in enumerate(clip.frames):
-            for packet in encoder.push(Frame(frame, pts)):
+            for packet in encoder.encode(Frame(frame, pts)):
                 writer.write(packet)
         for packet in encoder.flush():
             writer.write(packet)
@@ -114,7 +114,7 @@ class Gsvc:
         start = time.perf_counter()
         reader = StreamReader(io.BytesIO(data))
         decoder = Decoder(reader.header, _decoder_settings(way))
-        frames = [frame.pixels for packet in reader for frame in decoder.push(packet)]
+        frames = [frame.pixels for packet in reader for frame in decoder.decode(packet)]
         return Decoded(checked(frames, clip), time.perf_counter() - start)
 
     def compute(

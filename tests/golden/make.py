@@ -100,8 +100,10 @@ def sample(geometry: Geometry, offset: int, step: int, *, block_log2: int | None
     return Sample(offset, labels, layers, people, correction)
 
 
-def stream(header: Header, groups: Sequence[Group], extra: Sequence[Packet] = ()) -> bytes:
-    """Code groups as they are given; each packet of `extra` goes before the first picture after its time."""
+def stream(
+    header: Header, groups: Sequence[Group], extra: Sequence[tuple[int, Packet]] = ()
+) -> bytes:
+    """Code groups as they are given; each packet of `extra` comes after so many frames."""
     video, file, waiting = header.format, io.BytesIO(), list(extra)
     geometry = Geometry(video.width, video.height)
     out, time, count = StreamWriter(file, header), 0, 0
@@ -116,8 +118,8 @@ def stream(header: Header, groups: Sequence[Group], extra: Sequence[Packet] = ()
         code_picture(writer, crf, eighths)
         kind, left = PacketType.INTRA, iter(units)
         for picture, interval in pictures:
-            while waiting and waiting[0].time <= time:
-                out.write(waiting.pop(0))
+            while waiting and waiting[0][0] <= time:
+                out.write(waiting.pop(0)[1])
             code_interval(
                 writer,
                 prediction,
@@ -129,9 +131,9 @@ def stream(header: Header, groups: Sequence[Group], extra: Sequence[Packet] = ()
             )
             time += interval.length
             unit = b"" if picture is None else next(left)
-            out.write(Packet(kind, time, join_payload(writer.finish(), unit)))
+            out.write(Packet(kind, interval.length, join_payload(writer.finish(), unit)))
             kind, count = PacketType.INTER, count + 1
-    out.write(Packet(PacketType.END, time, varint(count)))
+    out.write(Packet(PacketType.END, 0, varint(count)))
     return file.getvalue()
 
 
@@ -314,7 +316,8 @@ def sound_and_the_unknown() -> bytes:
         audio=True,
     )
     chunk = AudioChunk(-312, 1, 960, 312, tone(10))
-    extra = [Packet(PacketType.AUDIO, 0, pack_audio(chunk)), Packet(13, 1, b"of a later version")]
+    sound = Packet(PacketType.AUDIO, 0, pack_audio(chunk))
+    extra = [(0, sound), (1, Packet(13, 0, b"of a later version"))]
     pictures = [(scene(size, 0), Interval((1,))), (scene(size, 8), Interval((1,) * 8))]
     return stream(header, [(30, 4, pictures)], extra)
 
@@ -372,7 +375,7 @@ def main() -> None:
         for packet in reader:
             if packet.is_picture:
                 intervals.append(parser.parse(packet)[0].interval)
-            frames += decoder.push(packet)
+            frames += decoder.decode(packet)
         expected = {
             "scaffold": scaffold_hash(intervals),
             "times": [frame.pts for frame in frames],
