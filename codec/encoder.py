@@ -4,11 +4,13 @@ One group of pictures is held back, at most `GROUP_SECONDS` long; with low delay
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import inf
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.frame_input import FrameInput
 from gsvc.codec.frames import Frame, VideoFormat
 from gsvc.codec.header import HEADER_BYTES, Header, storable_format
 from gsvc.codec.levels import GROUP_SECONDS, LEVELS, Level
@@ -26,6 +28,12 @@ from gsvc.encoders.pictures import can_code
 from gsvc.encoders.rate import RateControl, WindowCap
 from gsvc.encoders.scaffold import Scene
 
+if TYPE_CHECKING:
+    from gsvc.codec.frame_input import AnyFrame
+
+
+_LEAST_PACKET = 64
+
 
 @dataclass(frozen=True)
 class EncoderSettings:
@@ -34,10 +42,12 @@ class EncoderSettings:
     `level` 0-3, or None to let the rate choose (1 without a rate); `bpp` (bits per pixel of a frame) or
     `bitrate` (bit/s): the rate to meet, headers included, audio not; `quality`: the ST-LPIPS AlexNet of the
     rendering to come near to; at most one of the three. `max_bitrate`: bits that no second may exceed, headers
-    included. `preset`: "fast", "medium" or "slow"; `semantics`: send segmentation and pose even where they do not pay;
+    included; `max_packet_bytes`: bytes that no packet may exceed, framing included: key pictures get coarser and
+    smaller until they fit. `preset`: "fast", "medium" or "slow"; `semantics`: send segmentation and pose even where they do not pay;
     `tools`: scaffold layers, None for texture, camera and, but at preset fast, flow; at preset slow or with `semantics`
     segmentation and pose too;
-    `low_delay`: no look-ahead, a frame waits for the next key picture only, at the price of more bits;
+    `low_delay`: no look-ahead, a frame waits for the next key picture only, at the price of more bits (see
+    `Encoder.delay`);
     `seed` 0-65535 and `model_id` (4 bytes) for the decoder's refiner.
     """
 
@@ -46,6 +56,7 @@ class EncoderSettings:
     bitrate: float | None = None
     quality: float | None = None
     max_bitrate: float | None = None
+    max_packet_bytes: int | None = None
     tools: Tools | None = None
     preset: str = DEFAULT_PRESET
     semantics: bool = False
@@ -67,6 +78,10 @@ class EncoderSettings:
             raise ConfigError(
                 "a quality or a cap needs look-ahead: leave low delay out, or give a bitrate"
             )
+        if self.max_packet_bytes is not None and self.max_packet_bytes < _LEAST_PACKET:
+            raise ConfigError(
+                f"packets of {self.max_packet_bytes} bytes hold no picture: allow {_LEAST_PACKET} or more"
+            )
         if self.preset not in PRESETS:
             raise ConfigError(f"preset {self.preset!r}: choose one of {', '.join(PRESETS)}")
 
@@ -82,6 +97,12 @@ class EncoderSettings:
         if self.bitrate is None:
             return self.bpp
         return float(self.bitrate / (video.width * video.height * video.frame_rate))
+
+    def target_bitrate(self, video: VideoFormat) -> float | None:
+        """The rate asked for, in bits per second."""
+        if self.bpp is None:
+            return self.bitrate
+        return float(self.bpp * video.width * video.height * video.frame_rate)
 
     def chosen_level(self, video: VideoFormat) -> int:
         """The level: as set, or the lowest whose usual rate reaches the target."""
@@ -101,7 +122,7 @@ class Encoder:
     """Encodes one stream. `encode` every frame in order, then `flush` once; both return packets.
 
     Write `header` first, then the packets in order; see `gsvc.codec.container.StreamWriter`. `close` it at the end, or
-    use it in a `with` block.
+    use it in a `with` block. Not to be used by two threads at once.
     Raises MissingModelError when made, if a scaffold tool's model is not on this machine.
     """
 
@@ -121,21 +142,29 @@ class Encoder:
             seed=settings.seed,
             model_id=settings.model_id,
         )
-        self._geometry = Geometry(video.width, video.height)
+        self._settings, self._level = settings, level
+        self._target = settings.target_bitrate(video)
         self._rate = _rate_control(settings, video, level)
         self._coder: GroupEncoder | LowDelayEncoder
         arguments = level, tools, video, self.header.frame_ticks, PRESETS[settings.preset]
         if settings.low_delay:
-            self._coder = LowDelayEncoder(*arguments, self._rate, semantics=settings.semantics)
+            self._coder = LowDelayEncoder(
+                *arguments,
+                self._rate,
+                semantics=settings.semantics,
+                packet_bytes=settings.max_packet_bytes,
+            )
         else:
+            most = settings.max_bitrate
             self._coder = GroupEncoder(
                 *arguments,
                 semantics=settings.semantics,
                 quality=settings.quality,
-                cap=None
-                if settings.max_bitrate is None
-                else WindowCap(settings.max_bitrate, _FIXED_BITS),
+                cap=None if most is None else WindowCap(most, _FIXED_BITS),
+                packet_bytes=settings.max_packet_bytes,
             )
+        self._input = FrameInput(video)
+        self._opens_group = False
         self._is_cut = CutDetector()
         self._group: list[Frame] = []
         self._leading: list[
@@ -159,23 +188,69 @@ class Encoder:
         self._group, self._leading, self._scene = [], [], None
         self._coder.close()
 
-    def encode(self, frame: Frame) -> list[Packet]:
-        """Take one frame (pixels of the format's size, pts above the last); returns packets that are ready."""
-        self._check_open()
-        expected = (self._geometry.height, self._geometry.width, 3)
-        if frame.pixels.shape != expected or frame.pixels.dtype != "uint8":
-            raise ConfigError(f"a frame of {frame.pixels.shape}: uint8 {expected} is needed")
-        is_cut = self._is_cut(frame.pixels)
+    @property
+    def delay(self) -> int:
+        """Frames that must be given after a frame before its packet comes, at most (`flush` asks for none).
+
+        With low delay: those up to the next key picture, 4 (level 3) to 19 (level 0) at 25 frames a second. With
+        look-ahead: a group of four seconds and, for frames after its last key picture, the next one, 199 at 25
+        frames a second. A decoder adds none: all frames of a packet come with it.
+        """
         if isinstance(self._coder, LowDelayEncoder):
-            ticks = self._ticks([frame])[0]
-            self._clock = frame.pts
-            return self._packets_of(self._coder.push(frame.pixels, ticks, is_cut=is_cut))
+            return self._coder.spacing - 1
+        return 2 * self._longest - 1
+
+    @property
+    def target_bitrate(self) -> float | None:
+        """Bits a second to meet, headers included and sound not; None: the level decides, under its limit.
+
+        It may be set at any time and holds from the next group on; with low delay a rate that falls by a fifth or
+        rises by half opens a group with the next key picture. The level's price and spacing stay. Raises ConfigError
+        for rates that are not positive and where a quality was asked for.
+        """
+        return self._target
+
+    @target_bitrate.setter
+    def target_bitrate(self, bitrate: float | None) -> None:
+        settings = replace(self._settings, bitrate=bitrate, bpp=None)  # checks it
+        bpp, before = _bpp(settings, self.header.format, self._level), self._rate.bpp
+        self._rate.retarget(bpp, exact=bitrate is not None)
+        self._settings, self._target = settings, bitrate
+        if isinstance(self._coder, LowDelayEncoder):
+            self._coder.follow_rate(at_once=not 0.8 <= bpp / before <= 1.5)
+
+    def force_keyframe(self) -> None:
+        """Let the next frame begin a group: it becomes an intra picture, at which a receiver can begin.
+
+        With low delay its packet comes at once; with look-ahead the group before it does.
+        """
+        self._opens_group = True
+
+    def encode(self, frame: "AnyFrame", pts: int | None = None) -> list[Packet]:
+        """Take one frame; returns the packets that are ready.
+
+        `frame`: a Frame, an array or a tensor, RGB uint8 (H, W, 3), a tensor also (3, H, W), or an `av.VideoFrame` of
+        any pixel format. `pts`: its time in ticks of the time base, above that of the last; None: the frame's own, or
+        one nominal duration after the last. A Frame's pixels must not be written over until their packet is there;
+        other arrays are copied. Raises ConfigError for another shape, type or time, or where `max_bitrate` or
+        `max_packet_bytes` cannot be kept, UnsupportedInputError for HDR and alpha.
+        """
+        self._check_open()
+        taken = self._input.frame(frame, pts)
+        is_cut = self._is_cut(taken.pixels)
+        opens_group, self._opens_group = self._opens_group, False
+        if isinstance(self._coder, LowDelayEncoder):
+            (ticks,) = self._ticks([taken])
+            self._clock = taken.pts
+            return self._packets_of(
+                self._coder.push(taken.pixels, ticks, is_cut=is_cut, opens_group=opens_group)
+            )
         packets = []
         if is_cut and self._group:
             packets = self._encode_group(self._coder, self._group, open_ended=False)
             self._group, self._scene = [], None
-        self._group.append(frame)
-        if len(self._group) > self._frames_of(GROUP_SECONDS):
+        self._group.append(taken)
+        if len(self._group) > self._longest or (opens_group and len(self._group) > 1):
             packets += self._encode_group(self._coder, self._group, open_ended=True)
             self._group = self._group[-1:]
         return packets
@@ -196,8 +271,10 @@ class Encoder:
         if self._is_over:
             raise ConfigError("this encoder was flushed or closed: make another for another stream")
 
-    def _frames_of(self, seconds: float) -> int:
-        frames = round(seconds * self.header.format.frame_rate)
+    @property
+    def _longest(self) -> int:
+        """Frames of a group, at most."""
+        frames = round(GROUP_SECONDS * self.header.format.frame_rate)
         return min(max(1, frames), DEFAULT_LIMITS.interval)
 
     def _encode_group(
@@ -241,25 +318,23 @@ class Encoder:
 
     def _ticks(self, frames: Sequence[Frame]) -> tuple[int, ...]:
         """Time from each frame to the next in units of the time base, from the last frame sent on."""
-        ticks, clock = [], self._clock
-        for frame in frames:
-            if frame.pts <= clock:
-                raise ConfigError(f"frame times must rise: {frame.pts} follows {clock}")
-            ticks.append(frame.pts - clock)
-            clock = frame.pts
-        return tuple(ticks)
+        times = [self._clock, *(frame.pts for frame in frames)]
+        return tuple(after - before for before, after in pairwise(times))
+
+
+def _bpp(settings: EncoderSettings, video: VideoFormat, level: Level) -> float:
+    """Bits per pixel to meet or, where none are asked for, to stay under."""
+    if settings.quality is not None:
+        return inf
+    target = settings.target_bpp(video)
+    return level.most_bpp if target is None else target
 
 
 def _rate_control(settings: EncoderSettings, video: VideoFormat, level: Level) -> RateControl:
-    target = settings.target_bpp(video)
-    if settings.quality is not None:
-        bpp = inf
-    else:
-        bpp = level.most_bpp if target is None else target
     return RateControl(
-        bpp,
+        _bpp(settings, video, level),
         video.width * video.height,
-        exact=target is not None,
+        exact=settings.target_bpp(video) is not None,
         header_bits=_FIXED_BITS,
         second=float(video.frame_rate),
     )

@@ -57,6 +57,17 @@ class CodedPicture:
         return 8 * (len(self.payload) + FRAMING_BYTES)
 
 
+def packet_excess(pictures: Sequence[CodedPicture], most: int) -> float:
+    """Size of the largest packet in proportion to `most` bytes."""
+    # Framing takes a byte more where a large packet completes 128 frames.
+    return (max(len(picture.payload) for picture in pictures) + FRAMING_BYTES + 1) / most
+
+
+def packet_advice(most: int) -> str:
+    """What to tell a user whose limit on packets cannot be kept."""
+    return f"no key picture of this video fits into packets of {most} bytes: raise max_packet_bytes or shrink the video"
+
+
 @dataclass(frozen=True)
 class CodedGroup:
     """The pictures of a group, the first one intra, and what the next group goes on from, if it does."""
@@ -92,9 +103,11 @@ class GroupEncoder:
         semantics: bool = False,
         quality: float | None = None,
         cap: WindowCap | None = None,
+        packet_bytes: int | None = None,
     ) -> None:
         """`frame_ticks`: as in the header; `semantics`: send people and regions whether they pay or not;
-        `quality`: ST-LPIPS to come to, in place of the level's price; `cap`: bits that any second may take."""
+        `quality`: ST-LPIPS to come to, in place of the level's price; `cap`: bits that any second may take;
+        `packet_bytes`: that any packet may take, framing included."""
         self._level, self._tools, self._color = level, tools, video.color
         self._geometry = Geometry(video.width, video.height)
         self._frame_ticks, self._tick = frame_ticks, float(video.time_base)
@@ -105,7 +118,7 @@ class GroupEncoder:
             level, tools, self._geometry, effort.anchors, self._pool
         )
         self._semantics = semantics
-        self._quality, self._cap = quality, cap
+        self._quality, self._cap, self._packet_bytes = quality, cap, packet_bytes
         self._plan: Plan | None = None
         self._price = level.price
         self._scaffold_share = 0.1
@@ -304,7 +317,7 @@ class GroupEncoder:
         rest = self._scaffold_bits(keys, intervals)
         self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget.bits))
         keys = self._fitted(keys, budget.bits - rest, budget)
-        coded = self._written(keys, intervals)
+        keys, coded = self._within_packets(keys, intervals)
         while self._cap and not self._cap.fits(self._timed(coded, intervals)):
             smaller = Budget(0.85 * keys.bits, exact=False)
             fewer = self._fitted(keys, smaller.bits, smaller)
@@ -313,6 +326,19 @@ class GroupEncoder:
             keys, coded = fewer, self._written(fewer, intervals)
         if self._cap:
             self._cap.add(self._timed(coded, intervals))
+        return keys, coded
+
+    def _within_packets(
+        self, keys: _Keys, intervals: Sequence[Interval]
+    ) -> tuple[_Keys, list[CodedPicture]]:
+        """The packets, with key pictures that bring the largest of them under the limit."""
+        coded = self._written(keys, intervals)
+        while self._packet_bytes and (excess := packet_excess(coded, self._packet_bytes)) > 1:
+            smaller = Budget(0.95 * keys.bits / excess, exact=False)
+            fewer = self._fitted(keys, smaller.bits, smaller)
+            if fewer.bits >= keys.bits:
+                raise ConfigError(packet_advice(self._packet_bytes))
+            keys, coded = fewer, self._written(fewer, intervals)
         return keys, coded
 
     def _scaffold_bits(self, keys: _Keys, intervals: Sequence[Interval]) -> int:

@@ -33,11 +33,21 @@ class RateControl:
     ) -> None:
         """`bpp`: bits per pixel over the stream; `pixels` of a frame; `header_bits` are spent already;
         `second`: frames a second."""
+        self.bpp, self._pixels = bpp, pixels
         self._rate = bpp * pixels
         self._exact = exact
         self._least = second
         self._debt = float(header_bits)
         self._frames = 0
+        self._bits = 0
+        self._usual: float | None = None
+
+    def retarget(self, bpp: float, *, exact: bool) -> None:
+        """Another rate from here on; what was over- or underspent at the old one is forgotten."""
+        if self._frames >= self._least or self._usual is None:
+            self._usual = self._bits / self._frames if self._frames else None
+        self.bpp, self._rate, self._exact = bpp, bpp * self._pixels, exact
+        self._debt, self._frames, self._bits = 0.0, 0, 0
 
     def budget(self, frames: int) -> Budget:
         """What `frames` frames may take."""
@@ -51,9 +61,15 @@ class RateControl:
         """Tell what a group took in all."""
         self._debt += bits - self._rate * frames
         self._frames += frames
+        self._bits += bits
 
     def excess(self) -> float | None:
         """What was spent in proportion to what was to be spent; None where that is not known or not aimed at."""
+        if (
+            not self._frames and self._usual is not None
+        ):  # A new rate: what the old one took is known.
+            usual, self._usual = self._usual, self._rate
+            return usual / self._rate
         share = self._rate * self._frames
         if not self._frames or math.isinf(share) or (self._debt <= 0 and not self._exact):
             return None
