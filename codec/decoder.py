@@ -5,25 +5,20 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Self
 
+from gsvc.codec.concealment import Concealer
 from gsvc.codec.errors import BitstreamError, ConfigError, LimitError, VersionError
 from gsvc.codec.frames import Frame, Picture
 from gsvc.codec.header import Header
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.payload import split_payload
-from gsvc.codec.scaffold import Geometry, Interval, Place, Sample
+from gsvc.codec.reconstruction import Reconstruction, Step
+from gsvc.codec.scaffold import Geometry, Interval, Place
 from gsvc.codec.scaffold_syntax import Prediction, code_interval, code_picture
 from gsvc.codec.syntax import Reader, Trace
 from gsvc.codec.timing import nominal_time
 from gsvc.decoders.motion import ESTIMATORS
-from gsvc.decoders.pictures import PictureDecoder
-from gsvc.decoders.rendering import (
-    IntervalRenderer,
-    Rendering,
-    held_rendering,
-    still_rendering,
-)
-from gsvc.decoders.texture import raise_texture
+from gsvc.decoders.rendering import Rendering
 
 if TYPE_CHECKING:
     from gsvc.decoders.refiner import Refiner
@@ -36,13 +31,15 @@ class DecoderSettings:
     """How much compute to spend.
 
     `steps` of the refiner: 0 (show the rendering), 1, 2, 4 or 8; `backend`: which refiner; `device`: "cpu",
-    "cuda" or "cuda:N"; `seed` 0-65535 replaces the stream's.
+    "cuda" or "cuda:N"; `seed` 0-65535 replaces the stream's. `conceal`: never raise for packets that are damaged or
+    missing, but show what can be made without them, flagged.
     """
 
     steps: int = 1
     backend: str = "compact"
     device: str = "cpu"
     seed: int | None = None
+    conceal: bool = False
 
     def __post_init__(self) -> None:
         if self.steps not in STEPS:
@@ -119,8 +116,9 @@ class Decoder:
     be made and are left out. Times are the packets' own where they have `pts`; else they count on from the frame
     before, or from 0.
 
-    `close` it at the end, or use it in a `with` block. Raises BitstreamError for packets that are not valid or missing,
-    and when made: ConfigError, DeviceError or MissingModelError if the refiner cannot be had.
+    `close` it at the end, or use it in a `with` block. Not to be used by two threads at once. Raises BitstreamError for
+    packets that are not valid or, by their numbers, missing, unless it conceals that; and when made: ConfigError,
+    DeviceError or MissingModelError if the refiner cannot be had.
     """
 
     def __init__(
@@ -142,8 +140,8 @@ class Decoder:
             from gsvc.decoders.refiner import load_refiner
 
             self._refiner = load_refiner(settings.backend, settings.device)
-        self._parser = ScaffoldParser(header, limits)
-        self._size = header.format.width, header.format.height
+        self._chain = Reconstruction(header, ScaffoldParser(header, limits), self._refine)
+        self._concealer = Concealer(header, self._chain, limits) if settings.conceal else None
         self._is_closed = False
         self.reset()
         self._may_join = False
@@ -162,43 +160,57 @@ class Decoder:
 
     def reset(self) -> None:
         """Forget all packets so far, to go on at any INTRA packet, after a seek for example."""
-        self._parser.end_group()
-        self._pictures: PictureDecoder | None = None
-        self._last_key: Picture | None = None
-        self._closing: Sample | None = None
+        self._chain.reset()
+        if self._concealer:
+            self._concealer.reset()
         self._clock: int | None = None
         self._next: int | None = None
         self._may_join = True
 
     def decode(self, packet: Packet) -> list[Frame]:
-        """Decode one packet: the frames that it completes, in order. Other packets than pictures give none."""
+        """Decode one packet: the frames that it completes, in order. Other packets than pictures give none.
+
+        A decoder that conceals puts before them what stands for packets that are missing, and the END packet gives
+        what is missing at the end.
+        """
         return list(self.frames(packet))
 
     def flush(self) -> list[Frame]:
-        """Frames that are still held back: none, every packet gives all of its frames."""
+        """Frames that are still held back: none, every packet gives all of its frames at once."""
         self._check_open()
         return []
+
+    def conceal_until(self, pts: int) -> list[Frame]:
+        """Frames that are due up to `pts`, in ticks, without a packet, one nominal duration apart: for a receiver whose
+        clock runs on. What arrives of them later is not shown again. None before the first picture.
+
+        Raises ConfigError for a decoder that was not told to conceal.
+        """
+        self._check_open()
+        if self._concealer is None:
+            raise ConfigError("this decoder does not conceal: set DecoderSettings(conceal=True)")
+        return list(self._concealer.until(pts))
 
     def frames(self, packet: Packet) -> Iterator[Frame]:
         """`decode` one frame at a time, in the memory of one; use it up before the next packet."""
         self._check_open()
+        if self._concealer:
+            yield from self._concealer.frames(packet)
+            return
         if not packet.is_picture:
             return
         self._check_order(packet)
-        try:
-            parsed, _ = self._parser.parse(packet)
-            interval = parsed.interval
-            times = self._times(packet, interval)
-            picture = self._picture(parsed)
-        except BitstreamError:
-            self._end_group()
-            raise
-        if self._last_key is None and interval.place is Place.BETWEEN:
-            del times[:-1]
-        renderings = self._render(parsed, picture)
-        for pts, pixels in zip(times, self._refine(renderings), strict=True):
+        step = self._chain.read(packet)
+        interval = step.interval
+        times = self._times(packet, step)
+        skip = 0
+        if step.before is None and interval.place is Place.BETWEEN:
+            skip = interval.length - 1
+            if skip and not self._may_join:
+                self._lose_track()
+                raise BitstreamError("the stream does not begin with a key picture: it is damaged")
+        for pts, pixels in zip(times[skip:], self._chain.draw(step, skip), strict=True):
             yield Frame(pixels, pts)
-        self._last_key, self._closing = picture, interval.closing_sample
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -210,67 +222,27 @@ class Decoder:
         if number is None:
             return
         if expected is not None and number != expected:
-            self._end_group()
-            self._next = None
+            self._lose_track()
             raise BitstreamError(
                 f"picture packet {number} follows {expected - 1}: packets were lost, go on at an intra one"
             )
         self._may_join |= expected is None and number > 0
         self._next = number + 1
 
-    def _end_group(self) -> None:
-        """Neither the group nor frames since its last key picture can be decoded any further."""
-        self._parser.end_group()
-        self._last_key, self._may_join = None, True
+    def _lose_track(self) -> None:
+        self._chain.end_group()
+        self._next, self._may_join = None, True
 
-    def _times(self, packet: Packet, interval: Interval) -> list[int]:
+    def _times(self, packet: Packet, step: Step) -> list[int]:
         """When the frames of the packet are shown."""
-        if self._last_key is None and packet.pts is not None:
-            self._clock = packet.pts - sum(interval.ticks)
+        ticks = step.interval.ticks
+        if step.before is None and packet.pts is not None:
+            self._clock = packet.pts - sum(ticks)
         elif self._clock is None:
             self._clock = -nominal_time(1, self._header.frame_ticks)
-        times = [self._clock + t for t in accumulate(interval.ticks)]
+        times = [self._clock + t for t in accumulate(ticks)]
         self._clock = times[-1]
         return times
-
-    def _picture(self, parsed: ScaffoldPacket) -> Picture:
-        """The packet's key picture as it is shown; without one, the key picture before."""
-        interval = parsed.interval
-        if interval.place is Place.AFTER:
-            assert self._last_key is not None  # the parser refuses a group that begins so
-            return self._last_key
-        begins = self._last_key is None and not self._may_join
-        if begins and interval.place is Place.BETWEEN and interval.length > 1:
-            raise BitstreamError("the stream does not begin with a key picture: it is damaged")
-        if parsed.is_intra:
-            self._pictures = PictureDecoder(self._size, self._header.format.color)
-        assert self._pictures is not None  # the parser refuses a stream that begins otherwise
-        coded_size = Geometry(*self._size).coded_size(parsed.eighths)
-        decoded = self._pictures.decode(parsed.unit, coded_size)
-        return raise_texture(decoded, interval.texture)
-
-    def _render(self, parsed: ScaffoldPacket, picture: Picture) -> Iterator[Rendering]:
-        interval, quantizer = parsed.interval, min(1.0, parsed.crf / 63)
-        between = range(1, interval.length)
-        if interval.place is Place.AFTER:
-            for time in (*between, interval.length):
-                yield held_rendering(picture, interval, time, quantizer)
-            return
-        if interval.place is Place.BEFORE:
-            for time in reversed(between):
-                yield held_rendering(picture, interval, time, quantizer)
-        elif between and self._last_key is not None:
-            renderer = IntervalRenderer(
-                self._last_key,
-                picture,
-                interval,
-                self._closing,
-                quantizer,
-                self._header.motion_estimator,
-            )
-            for offset in between:
-                yield renderer.render(offset)
-        yield still_rendering(picture, interval.closing_sample, quantizer)
 
     def _refine(self, renderings: Iterator[Rendering]) -> Iterator[Picture]:
         if self._refiner is None:

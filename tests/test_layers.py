@@ -15,11 +15,13 @@ ROOT = Path(gsvc.__file__).parent
 FACADE = {
     "gsvc.codec.cli",
     "gsvc.codec.commands",
+    "gsvc.codec.concealment",
     "gsvc.codec.decoder",
     "gsvc.codec.doctor",
     "gsvc.codec.encoder",
     "gsvc.codec.files",
     "gsvc.codec.progress",
+    "gsvc.codec.reconstruction",
     "gsvc.codec.stream_info",
 }
 """The part of codec/ that people hold; the rest is what a stream is."""
