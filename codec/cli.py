@@ -226,6 +226,10 @@ def _add_decode(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", default="compact", help="which refiner (compact)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (cpu)")
     parser.add_argument("--seed", type=int, metavar="0..65535", help="in place of the stream's")
+    parser.add_argument(
+        "--start", type=float, default=0.0, metavar="S", help="begin at this time, in seconds"
+    )
+    parser.add_argument("--frames", type=int, metavar="N", help="decode at most N frames")
     _add_common(parser)
 
 

@@ -70,6 +70,8 @@ def decode(options: Namespace) -> int:
             options.source,
             target,
             settings=settings,
+            start=options.start,
+            frames=options.frames,
             overwrite=options.overwrite,
             progress=progress,
         )

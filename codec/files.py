@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
@@ -14,14 +15,16 @@ from gsvc.codec.audio import pack_audio, unpack_audio
 from gsvc.codec.container import StreamReader, StreamWriter
 from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
-from gsvc.codec.errors import BitstreamError, ConfigError, MissingModelError
+from gsvc.codec.errors import BitstreamError, ConfigError, InputError, MissingModelError
 from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
+from gsvc.codec.header import Header
 from gsvc.codec.image_writer import image_pattern
 from gsvc.codec.output import STANDARD_OUTPUT
 from gsvc.codec.packet import Packet, PacketType
-from gsvc.codec.sound import Sound, open_sound
+from gsvc.codec.sound import Sound, cut, open_sound
 from gsvc.codec.source import STANDARD_INPUT
 from gsvc.codec.stream_file import create_stream, open_stream
+from gsvc.codec.stream_index import StreamIndex
 from gsvc.codec.video_reader import open_video
 from gsvc.codec.video_writer import open_writer
 from gsvc.decoders.refiner import model_id
@@ -115,7 +118,7 @@ def encode_file(
         sound = open_sound(source, start) if audio == "opus" else Sound(iter(()))
         encoder = Encoder(video.format, settings, audio=bool(sound))
         times = array("q")
-        with create_stream(target, overwrite) as file:
+        with encoder, create_stream(target, overwrite) as file:
             writer = StreamWriter(file, encoder.header)
 
             def report(done: int) -> None:
@@ -149,6 +152,8 @@ def decode_file(
     target: str | Path,
     *,
     settings: DecoderSettings | None = None,
+    start: float = 0.0,
+    frames: int | None = None,
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> DecodeReport:
@@ -156,29 +161,36 @@ def decode_file(
 
     `source`: a path, or "-" for standard input; `target`: a container by its suffix, numbered images
     ("out/%05d.png") or y4m ("-" or .y4m), as in `gsvc.codec.video_writer.open_writer`. A file is checked
-    from beginning to end before the first frame is decoded.
+    from beginning to end before the first frame is decoded. `start` in seconds, `frames` at most: only these frames are
+    made, in a file of which the rest is not decoded; the first of them has time 0.
 
     Raises InputError, BitstreamError, OutputError, ConfigError, MissingModelError or DeviceError.
     """
     began = monotonic()
     settings = settings or DecoderSettings()
     _refuse_same(source, target)
+    times = array("q")
+    size = 0
     with open_stream(source) as file:
-        reader = StreamReader(file)
-        header = reader.header
-        decoder = Decoder(header, settings)
+        chosen = _chosen(file, start, frames, carries_sound=_carries_sound(target))
+        header = chosen.header
         _warn_of_other_model(header.model_id, settings)
-        packets, sound, total = _survey(file, reader, carries_sound=_carries_sound(target))
-        times = array("q")
-        with open_writer(target, header.format, audio=sound, overwrite=overwrite) as writer:
-            size = 0
-            for packet in packets:
+        with (
+            Decoder(header, settings) as decoder,
+            open_writer(target, header.format, audio=chosen.sound, overwrite=overwrite) as writer,
+        ):
+            for packet, is_wanted in chosen.packets:
                 size += len(packet.payload)
+                if not is_wanted:
+                    decoder.skip(packet)
+                    continue
                 for frame in decoder.frames(packet):
-                    writer.write(frame)
+                    if frame.pts not in chosen.times:
+                        continue
+                    writer.write(replace(frame, pts=frame.pts - chosen.origin))
                     times.append(frame.pts)
                     if progress:
-                        progress(Progress(len(times), total, size))
+                        progress(Progress(len(times), chosen.frames, size))
             if not times:
                 raise BitstreamError("the stream holds no picture: there is nothing to decode")
     return DecodeReport(
@@ -235,23 +247,68 @@ def _end_of(times: "array[int]", form: VideoFormat) -> Fraction:
     return (times[-1] - times[0]) * form.time_base + 1 / form.frame_rate
 
 
-def _survey(
-    file: BinaryIO, reader: StreamReader, *, carries_sound: bool
-) -> tuple[Iterable[Packet], list[AudioChunk], int | None]:
-    """The packets to decode, all sound, and the number of frames if it is known before.
+_ALWAYS = range(-(1 << 62), 1 << 62)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What to decode: packets, and with each whether any of its frames is to be shown; the sound; the number of frames
+    if it is known before; their times, and which of them becomes 0."""
+
+    header: Header
+    packets: Iterable[tuple[Packet, bool]]
+    sound: list[AudioChunk]
+    frames: int | None
+    times: range = _ALWAYS
+    origin: int = 0
+
+
+def _chosen(file: BinaryIO, start: float, frames: int | None, *, carries_sound: bool) -> _Chosen:
+    if start == 0 and frames is None:
+        return _survey(file, carries_sound=carries_sound)
+    if not 0 <= start < inf or (frames is not None and frames < 1):
+        raise ConfigError(f"start {start} s, {frames} frames: from 0 s on, at least 1 frame")
+    if not file.seekable():
+        raise ConfigError("a part can only be decoded of a file: save the stream first")
+    index = StreamIndex(file)
+    first = index.frame_at(start)
+    if first >= index.frames:
+        raise InputError(f"the stream ends before {start:g} s: choose an earlier start")
+    count = min(index.frames - first, frames or index.frames)
+    times = index.times[first : first + count]
+    sound: list[AudioChunk] = []
+    if carries_sound and index.header.audio:
+        file.seek(0)
+        sound, _ = _overview(StreamReader(file))
+        form, begin = (
+            index.header.format,
+            (times[0] - index.times[0]) * index.header.format.time_base,
+        )
+        sound = list(cut(sound, begin, begin + _end_of(times, form)))
+    packets = index.packets(first, count)
+    return _Chosen(index.header, packets, sound, count, range(times[0], times[-1] + 1), times[0])
+
+
+def _survey(file: BinaryIO, *, carries_sound: bool) -> _Chosen:
+    """All of a stream.
 
     A writer wants the sound before the pictures. A file is read twice for it; from a pipe, the packets of a
     stream with sound are kept (a stream is small).
     """
+    reader = StreamReader(file)
+    header, packets = reader.header, iter(reader)
+    sound: list[AudioChunk] = []
+    frames: int | None = None
     if file.seekable():
-        sound, frames = _overview(reader)
+        sound, frames = _overview(packets)
         file.seek(0)
-        return StreamReader(file), sound if carries_sound else [], frames
-    if not (carries_sound and reader.header.audio):
-        return reader, [], None
-    packets = list(reader)
-    sound, frames = _overview(packets)
-    return packets, sound, frames
+        packets = iter(StreamReader(file))
+    elif carries_sound and header.audio:
+        kept = list(packets)
+        sound, frames = _overview(kept)
+        packets = iter(kept)
+    every = ((packet, True) for packet in packets)
+    return _Chosen(header, every, sound if carries_sound else [], frames)
 
 
 def _overview(packets: Iterable[Packet]) -> tuple[list[AudioChunk], int]:

@@ -73,8 +73,7 @@ def code_interval(
     has_picture: bool = True,
 ) -> Interval:
     """Code the frame times and the scaffold of an interval of `length` frames; `has_picture`: a key picture ends it."""
-    place = _code_place(coder, prediction, length, interval, has_picture)
-    ticks = _code_ticks(coder, prediction.clock, length, interval)
+    place, ticks = code_times(coder, prediction, length, interval, has_picture=has_picture)
     camera = texture = None
     samples: tuple[Sample, ...] = ()
     if tools.camera:
@@ -89,6 +88,20 @@ def code_interval(
             prediction.texture = texture
         samples = _code_samples(coder, prediction, geometry, tools, length, interval)
     return Interval(ticks, samples, texture, camera, place)
+
+
+def code_times(
+    coder: Coder,
+    prediction: Prediction,
+    length: int,
+    interval: Interval | None,
+    *,
+    has_picture: bool,
+) -> tuple[Place, tuple[int, ...]]:
+    """What `code_interval` begins with: where the frames lie and their ticks. Nothing after it in a packet bears on the
+    times of the next one, so that they can be read alone."""
+    place = _code_place(coder, prediction, length, interval, has_picture)
+    return place, _code_ticks(coder, prediction.clock, length, interval)
 
 
 def _code_place(

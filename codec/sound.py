@@ -1,6 +1,6 @@
 """The sound that goes into a stream: chunks in step with the pictures, none beyond the last of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +10,9 @@ from gsvc.codec.frames import AudioChunk
 from gsvc.codec.images import is_glob
 from gsvc.codec.source import STANDARD_INPUT
 from gsvc.codec.video_reader import read_audio
+
+_PREROLL = 3840
+"""Samples that an Opus decoder should have heard before what it plays is right: 80 ms (RFC 7845, section 4.6)."""
 
 
 class Sound:
@@ -39,6 +42,25 @@ class Sound:
                 kept = -int(-ticks // chunk.packet_samples)
                 chunk = replace(chunk, packets=chunk.packets[:kept])
             yield chunk
+
+
+def cut(chunks: Iterable[AudioChunk], start: Fraction, end: Fraction) -> Iterator[AudioChunk]:
+    """What is heard from `start` to `end`, in seconds, with `start` as the new time 0.
+
+    Opus needs some packets before the first one that is heard: they stay, and are dropped as pre-skip.
+    """
+    begin, over = start * SAMPLE_RATE, end * SAMPLE_RATE
+    is_first = True
+    for chunk in chunks:
+        samples = chunk.packet_samples
+        skipped = max(0, int((begin - _PREROLL - chunk.pts) // samples))
+        kept = chunk.packets[skipped : max(0, -int(-(over - chunk.pts) // samples))]
+        if not kept:
+            continue
+        pts = round(chunk.pts + skipped * samples - begin)
+        pre_skip = max(0, -pts) if is_first else chunk.pre_skip
+        yield replace(chunk, pts=pts, pre_skip=pre_skip, packets=kept)
+        is_first = False
 
 
 def _end(chunk: AudioChunk) -> int:

@@ -13,6 +13,7 @@ import gsvc
 ROOT = Path(gsvc.__file__).parent
 
 FACADE = {
+    "gsvc.codec.aio",
     "gsvc.codec.cli",
     "gsvc.codec.commands",
     "gsvc.codec.concealment",
@@ -22,6 +23,7 @@ FACADE = {
     "gsvc.codec.files",
     "gsvc.codec.progress",
     "gsvc.codec.reconstruction",
+    "gsvc.codec.stream_index",
     "gsvc.codec.stream_info",
 }
 """The part of codec/ that people hold; the rest is what a stream is."""

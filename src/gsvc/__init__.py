@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gsvc.codec.aio import LatestQueue, decode_stream, encode_stream
     from gsvc.codec.container import StreamReader, StreamWriter
     from gsvc.codec.decoder import Decoder, DecoderSettings
     from gsvc.codec.encoder import Encoder, EncoderSettings
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from gsvc.codec.limits import Limits
     from gsvc.codec.packet import Packet, PacketType
     from gsvc.codec.scaffold_syntax import Tools
+    from gsvc.codec.stream_index import StreamIndex
     from gsvc.codec.stream_info import StreamInfo
     from gsvc.codec.stream_info import stream_info as info
 
@@ -59,6 +61,7 @@ __all__ = [
     "GsvcError",
     "Header",
     "InputError",
+    "LatestQueue",
     "LimitError",
     "Limits",
     "MissingDependencyError",
@@ -68,6 +71,7 @@ __all__ = [
     "PacketType",
     "Picture",
     "Progress",
+    "StreamIndex",
     "StreamInfo",
     "StreamReader",
     "StreamWriter",
@@ -78,11 +82,14 @@ __all__ = [
     "VideoFormat",
     "__version__",
     "decode",
+    "decode_stream",
     "encode",
+    "encode_stream",
     "info",
 ]
 
 _HOMES = {
+    "aio": ("LatestQueue", "decode_stream", "encode_stream"),
     "container": ("StreamReader", "StreamWriter"),
     "decoder": ("Decoder", "DecoderSettings"),
     "encoder": ("Encoder", "EncoderSettings"),
@@ -92,6 +99,7 @@ _HOMES = {
     "limits": ("Limits",),
     "packet": ("Packet", "PacketType"),
     "scaffold_syntax": ("Tools",),
+    "stream_index": ("StreamIndex",),
     "stream_info": ("StreamInfo",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
