@@ -6,16 +6,17 @@ counted: a live picture is worth more than a complete one.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from fractions import Fraction
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from gsvc.codec.decoder import Decoder
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame
 from gsvc.codec.packet import Packet
+from gsvc.codec.timing import nominal_time
 
 if TYPE_CHECKING:
     from gsvc.codec.frame_input import AnyFrame
@@ -61,59 +62,75 @@ class LatestQueue(Generic[_T]):
         return self._waiting.popleft()
 
 
+Timed: TypeAlias = "tuple[AnyFrame, int | None]"
+"""A frame and its pts where it does not know it itself."""
+
+
 async def encode_stream(
     encoder: Encoder,
     frames: "AsyncIterable[AnyFrame]",
     *,
-    queue: "LatestQueue[AnyFrame] | None" = None,
+    queue: LatestQueue[Timed] | None = None,
 ) -> AsyncIterator[Packet]:
     """The packets of `frames`, the END packet last; the encoder is closed in the end.
 
-    `queue`, two frames long by default: between the source and the encoder, in `queue.dropped` are the frames that were
-    too many. The frames' own times (or those at which an `av.VideoFrame` says it was taken) stay true; arrays without
-    times close ranks. Raises what the source and the encoder raise.
+    `queue`: between source and encoder, `LatestQueue(2)` unless another is given; its `dropped` counts the frames that
+    were too many. Frames without times of their own get nominal ones, dropped frames counted in. Raises what the source
+    and the encoder raise.
     """
     queue = LatestQueue(2) if queue is None else queue
-    source = asyncio.create_task(_fill(queue, frames))
+    source = asyncio.create_task(_fill(queue, frames, encoder.header.frame_ticks))
+    worker = ThreadPoolExecutor(1)
     try:
-        with ThreadPoolExecutor(1) as worker:
-            async for frame in queue:
-                for packet in await _run(worker, lambda frame=frame: encoder.encode(frame)):
-                    yield packet
-            await source
-            for packet in await _run(worker, encoder.flush):
+        async for frame, pts in queue:
+            for packet in await _run(worker, encoder.encode, frame, pts):
                 yield packet
+        await source
+        for packet in await _run(worker, encoder.flush):
+            yield packet
     finally:
-        await _stop(source)
-        encoder.close()
+        source.cancel()
+        _finish(worker, encoder.close)
 
 
 async def decode_stream(decoder: Decoder, packets: AsyncIterable[Packet]) -> AsyncIterator[Frame]:
-    """The frames of `packets`, each when it is made; the decoder is closed in the end. Packets are never dropped: what
-    comes after them needs them, so a slow receiver slows its source. Raises what the source and the decoder raise."""
+    """The frames of `packets`, each when it is made; the decoder is closed in the end.
+
+    Packets are never dropped, for what comes after needs them: a slow receiver slows its source. Raises what the source
+    and the decoder raise.
+    """
+    worker = ThreadPoolExecutor(1)
     try:
-        with ThreadPoolExecutor(1) as worker:
-            async for packet in packets:
-                frames = decoder.frames(packet)
-                while (frame := await _run(worker, lambda: next(frames, None))) is not None:
-                    yield frame
+        async for packet in packets:
+            frames = decoder.frames(packet)
+            while (frame := await _run(worker, _next, frames)) is not None:
+                yield frame
     finally:
-        decoder.close()
+        _finish(worker, decoder.close)
 
 
-async def _fill(queue: LatestQueue[_T], things: AsyncIterable[_T]) -> None:
+async def _fill(
+    queue: LatestQueue[Timed], frames: "AsyncIterable[AnyFrame]", frame_ticks: Fraction
+) -> None:
+    number = 0
     try:
-        async for thing in things:
-            queue.put(thing)
+        async for frame in frames:
+            own = getattr(frame, "pts", None)
+            queue.put((frame, nominal_time(number, frame_ticks) if own is None else None))
+            number += 1
     finally:
         queue.close()
 
 
-async def _run(worker: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
-    return await asyncio.get_running_loop().run_in_executor(worker, work)
+def _next(frames: Iterator[Frame]) -> Frame | None:
+    return next(frames, None)
 
 
-async def _stop(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+async def _run(worker: Executor, work: Callable[..., _T], *arguments: object) -> _T:
+    return await asyncio.get_running_loop().run_in_executor(worker, work, *arguments)
+
+
+def _finish(worker: Executor, close: Callable[[], None]) -> None:
+    """Close after the work that may still be going on, without waiting for it: the loop must not be held up."""
+    worker.submit(close)
+    worker.shutdown(wait=False)
