@@ -1,0 +1,214 @@
+"""What is shown while packets are missing: as many frames, flagged, and after the next intra picture the same ones."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from gsvc import (
+    BitstreamError,
+    ConfigError,
+    Decoder,
+    DecoderSettings,
+    Encoder,
+    EncoderSettings,
+    Frame,
+    Header,
+    Limits,
+    Packet,
+    PacketType,
+    Picture,
+    VideoFormat,
+)
+from gsvc.decoders.extrapolation import Extrapolator
+
+Pictures = Callable[..., list[Picture]]
+Stream = tuple[Header, list[Packet]]
+PLAIN, CONCEAL = DecoderSettings(steps=0), DecoderSettings(steps=0, conceal=True)
+RATE = Fraction(25)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["low delay", "look-ahead"])
+def stream(request: pytest.FixtureRequest, moving_pictures: Pictures) -> Stream:
+    """60 frames, a group every 20."""
+    settings = EncoderSettings(level=3, preset="fast", low_delay=request.param)
+    packets: list[Packet] = []
+    with Encoder(VideoFormat(64, 48, 1 / RATE, RATE), settings) as encoder:
+        for number, picture in enumerate(moving_pictures(60)):
+            if number in (20, 40):
+                encoder.force_keyframe()
+            packets += encoder.encode(picture)
+        packets += encoder.flush()
+    assert sum(packet.is_key for packet in packets) == 3
+    return encoder.header, packets
+
+
+def decode(header: Header, packets: Iterable[Packet], settings: DecoderSettings) -> list[Frame]:
+    with Decoder(header, settings) as decoder:
+        return [frame for packet in packets for frame in decoder.decode(packet)]
+
+
+def same(a: Frame, b: Frame) -> bool:
+    return a.pts == b.pts and not b.concealed and np.array_equal(a.pixels, b.pixels)
+
+
+def heals_at(packets: Sequence[Packet], lost: Packet) -> int:
+    """The pts of the next intra picture after a packet, the end where there is none."""
+    later = (p.pts for p in packets if p.is_key and (p.number or 0) > (lost.number or 0))
+    return next((pts for pts in later if pts is not None), 60)
+
+
+def check(whole: Sequence[Frame], shown: Sequence[Frame], first: int, healed: int) -> None:
+    """All frames are there, none is wrong without a flag, and all is well before `first` and from `healed` on."""
+    assert [frame.pts for frame in shown] == [frame.pts for frame in whole]
+    for a, b in zip(whole, shown, strict=True):
+        assert b.concealed or same(a, b)
+        assert not b.concealed or first <= b.pts < healed
+    assert shown[first].concealed
+
+
+def test_nothing_is_concealed_where_nothing_is_missing(stream: Stream) -> None:
+    header, packets = stream
+    whole, shown = (decode(header, packets, settings) for settings in (PLAIN, CONCEAL))
+    assert len(whole) == 60
+    assert all(same(a, b) for a, b in zip(whole, shown, strict=True))
+
+
+@pytest.mark.parametrize("is_damaged", [False, True], ids=["lost", "damaged"])
+def test_every_single_packet_can_go(stream: Stream, is_damaged: bool) -> None:
+    header, packets = stream
+    whole = decode(header, packets, PLAIN)
+    for lost in packets[1:-1]:
+        if is_damaged:
+            kept = [replace(p, payload=b"\xff" * 9) if p is lost else p for p in packets]
+        else:
+            kept = [packet for packet in packets if packet is not lost]
+        first = (lost.pts or 0) - (lost.duration or 0) + 1
+        check(whole, decode(header, kept, CONCEAL), first, heals_at(packets, lost))
+
+
+def test_bursts_can_go_too(stream: Stream) -> None:
+    header, packets = stream
+    whole = decode(header, packets, PLAIN)
+    keys = [k for k, packet in enumerate(packets) if packet.is_key]
+    for start, end in (
+        (keys[0] + 1, keys[1]),
+        (keys[0] + 1, keys[1] + 1),
+        (keys[1], len(packets) - 1),
+    ):
+        lost = packets[start:end]
+        first = (lost[0].pts or 0) - (lost[0].duration or 0) + 1
+        shown = decode(header, packets[:start] + packets[end:], CONCEAL)
+        check(whole, shown, first, heals_at(packets, lost[-1]))
+
+
+def test_what_begins_without_an_intra_picture_waits_for_one(stream: Stream) -> None:
+    header, packets = stream
+    whole = decode(header, packets, PLAIN)
+    keys = [k for k, packet in enumerate(packets) if packet.is_key]
+    for settings in (PLAIN, CONCEAL):
+        for key in keys:
+            shown = decode(header, packets[key:], settings)
+            assert packets[key].pts in {frame.pts for frame in shown[:20]}
+            assert all(same(a, b) for a, b in zip(whole[-len(shown) :], shown, strict=True))
+    waited = decode(header, packets[1:], CONCEAL)
+    assert waited[0].pts <= (packets[keys[1]].pts or 0) and not waited[0].concealed
+
+
+def test_without_times_they_are_guessed(stream: Stream) -> None:
+    header, packets = stream
+    bare = [replace(packet, pts=None, duration=None) for packet in packets]
+    whole = decode(header, bare, CONCEAL)
+    assert [frame.pts for frame in whole] == list(range(60))
+    for lost in range(1, len(bare) - 2):
+        shown = decode(header, bare[:lost] + bare[lost + 1 :], CONCEAL)
+        times = [frame.pts for frame in shown]
+        assert times == sorted(set(times)) and abs(len(times) - 60) <= 20
+
+
+def test_a_packet_that_comes_late_mends_its_group(stream: Stream) -> None:
+    header, packets = stream
+    whole = decode(header, packets, PLAIN)
+    keys = [k for k, packet in enumerate(packets) if packet.is_key]
+    for late in (keys[0] + 1, keys[1]):
+        order = [*packets]
+        order.insert(late + 1, order.pop(late))
+        shown = decode(header, order, CONCEAL)
+        first = (packets[late].pts or 0) - (packets[late].duration or 0) + 1
+        check(whole, shown, first, 60)
+        mended = (packets[late + 1].pts or 0) + 1
+        assert all(same(a, b) for a, b in zip(whole[mended:], shown[mended:], strict=True))
+    twice = decode(header, (p for packet in packets for p in (packet, packet)), CONCEAL)
+    assert all(same(a, b) for a, b in zip(whole, twice, strict=True))
+
+
+def test_a_clock_that_runs_on(stream: Stream) -> None:
+    header, packets = stream
+    whole = decode(header, packets, PLAIN)
+    with Decoder(header, CONCEAL) as decoder:
+        assert decoder.conceal_until(100) == []
+        shown = decoder.decode(packets[0])
+        end = (packets[0].pts or 0) + 3
+        waiting = decoder.conceal_until(end)
+        assert [frame.pts for frame in waiting] == [end - 2, end - 1, end]
+        assert all(frame.concealed for frame in waiting)
+        assert decoder.conceal_until(end) == []
+        shown += waiting
+        for packet in packets[1:]:
+            shown += decoder.decode(packet)
+    assert [frame.pts for frame in shown] == [frame.pts for frame in whole]
+    assert all(same(a, b) for a, b in zip(whole[end + 1 :], shown[end + 1 :], strict=True))
+    with Decoder(header, PLAIN) as strict, pytest.raises(ConfigError, match="conceal=True"):
+        strict.conceal_until(3)
+
+
+def test_no_time_orders_more_frames_than_the_limit(stream: Stream) -> None:
+    header, packets = stream
+    limits = Limits(interval=100)
+    for pts in (10**15, -(10**15)):
+        with Decoder(header, CONCEAL, limits) as decoder:
+            decoder.decode(packets[0])
+            strange = replace(packets[2], pts=pts, frames=10**9)
+            assert len(decoder.decode(strange)) <= 200
+            assert len(decoder.conceal_until(10**16)) <= 100
+            end = Packet(PacketType.END, 0, b"", pts=10**17)
+            assert len(decoder.decode(end)) <= 100
+
+
+def test_who_does_not_conceal_is_told(stream: Stream) -> None:
+    header, packets = stream
+    key = next(k for k, packet in enumerate(packets) if k and packet.is_key)
+    with Decoder(header, PLAIN) as decoder:
+        decoder.decode(packets[0])
+        with pytest.raises(BitstreamError, match="packets were lost"):
+            decoder.decode(packets[2])
+        with pytest.raises(BitstreamError, match="intra"):
+            decoder.decode(packets[2])
+        decoder.reset()
+        (*_, frame) = decoder.decode(packets[key])
+        assert frame.pts == packets[key].pts
+
+
+def test_the_refiner_draws_what_is_concealed_too(stream: Stream) -> None:
+    pytest.importorskip("torch")
+    header, packets = stream
+    settings = DecoderSettings(steps=1, conceal=True)
+    whole = decode(header, packets[:4], replace(settings, conceal=False))
+    shown = decode(header, [packets[0], *packets[2:4]], settings)
+    assert [frame.pts for frame in shown] == [frame.pts for frame in whole]
+    assert any(frame.concealed for frame in shown)
+
+
+def test_motion_is_carried_on() -> None:
+    rng = np.random.default_rng(4)
+    wide = np.kron(rng.integers(0, 255, (16, 40, 3)), np.ones((8, 8, 1))).astype(np.uint8)
+    before, last, after = (wide[:, k : k + 192] for k in (0, 6, 12))
+    moved = Extrapolator(before, last).picture(1.0)
+    inside = slice(16, -16), slice(24, -24)
+    error = [
+        np.abs(picture[inside].astype(float) - after[inside]).mean() for picture in (moved, last)
+    ]
+    assert error[0] < 0.3 * error[1]
+    assert np.array_equal(Extrapolator(before, last).picture(0.0), last)
