@@ -43,9 +43,9 @@ class EncoderSettings:
     `bitrate` (bit/s): the rate to meet, headers included, audio not; `quality`: the ST-LPIPS AlexNet of the
     rendering to come near to; at most one of the three. `max_bitrate`: bits that no second may exceed, headers
     included; `max_packet_bytes`: bytes that no packet may exceed, framing included: key pictures get coarser and
-    smaller until they fit. `preset`: "fast", "medium" or "slow"; `semantics`: send segmentation and pose even where they do not pay;
-    `tools`: scaffold layers, None for texture, camera and, but at preset fast, flow; at preset slow or with `semantics`
-    segmentation and pose too;
+    smaller until they fit. `preset`: "fast", "medium" or "slow"; `semantics`: send segmentation and pose even where
+    they do not pay; `tools`: scaffold layers, None for texture and camera, at preset slow also flow, segmentation and
+    pose, with `semantics` the last two at any;
     `low_delay`: no look-ahead, a frame waits for the next key picture only, at the price of more bits (see
     `Encoder.delay`);
     `seed` 0-65535 and `model_id` (4 bytes) for the decoder's refiner.
@@ -90,7 +90,7 @@ class EncoderSettings:
         if self.tools is not None:
             return self.tools
         seen = self.semantics or self.preset == "slow"
-        return Tools(segmentation=seen, pose=seen, flow=self.preset != "fast")
+        return Tools(segmentation=seen, pose=seen, flow=self.preset == "slow")
 
     def target_bpp(self, video: VideoFormat) -> float | None:
         """The rate asked for, in bits per pixel."""

@@ -20,7 +20,7 @@ STRIDE = 4
 at a quarter of the size."""
 FLAT = 10.0
 """Gradient (Sobel 3x3 of 0-255 luma) below which texture counts for little."""
-PLACE = 0.3
+PLACE = 0.2
 """Weight of structure out of place, 1 - SSIM, beside a logarithm of gradient energies."""
 _SLOPE, _OFFSET = 0.73, 0.04
 _SSIM_WINDOW = 7
