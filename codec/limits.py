@@ -5,7 +5,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """What a stream may ask of its decoder; pass larger ones to `Decoder` if you trust the source."""
+    """What a stream may ask of its decoder.
+
+    Together they bound the memory that decoding holds and the time that one packet takes. The defaults fit anything
+    that this version encodes; `RESTRICTIVE_LIMITS` are for senders that nobody vouches for; pass larger ones for a
+    source that you trust.
+    """
 
     pixels: int = 8192 * 4352
     """Pixels of a picture: those of AV1's highest level."""
@@ -14,12 +19,37 @@ class Limits:
     frames: int = 1 << 24
     """Frames of a stream."""
     interval: int = 2048
-    """Frames between two key pictures."""
+    """Frames that one packet completes."""
+    interval_pixels: int = 1 << 33
+    """Pixels of all the frames that one packet completes: four seconds at the largest size, 60 a second."""
     packet_bytes: int = 1 << 24
     """Payload of one packet."""
+    scaffold_bits: int = 1 << 20
+    """Coded bits of one scaffold: entropy coding turns few bytes into very many. A core reads some 500,000 a second."""
+    held_bytes: int = 1 << 28
+    """Memory for what a whole file has to be held for: its sound, the packets of a pipe, a list of its packets."""
+
+    def longest_interval(self, width: int, height: int) -> int:
+        """Frames of this size that one packet may complete."""
+        return min(self.interval, self.interval_pixels // (width * height))
 
 
 DEFAULT_LIMITS = Limits()
+RESTRICTIVE_LIMITS = Limits(
+    pixels=1920 * 1088,
+    side=4096,
+    interval=256,
+    interval_pixels=1 << 29,
+    packet_bytes=1 << 20,
+    scaffold_bits=1 << 17,
+    held_bytes=1 << 25,
+)
+"""For untrusted senders: 1080p, four seconds at 60 frames a second, packets of 1 MiB, a quarter of a second for a
+scaffold."""
+MAX_UNIT_FRAMES = 9
+"""AV1 frames of one key picture's temporal unit: the one that is shown, and one hidden for each of AV1's references."""
+MAX_UNIT_OBUS = 64
+"""Open bitstream units of one temporal unit."""
 MAX_PEOPLE = 16
 """People in one sample."""
 MAX_SAMPLES = 15

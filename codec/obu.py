@@ -1,24 +1,45 @@
 """The little of AV1's bitstream that gsvc touches: open bitstream units (AV1 specification, section 5.3)."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from gsvc.codec.errors import BitstreamError
+from gsvc.codec.errors import BitstreamError, LimitError
+from gsvc.codec.limits import MAX_UNIT_FRAMES, MAX_UNIT_OBUS
 
+SEQUENCE_HEADER = 1
 TEMPORAL_DELIMITER = 2
+FRAME_HEADER = 3
+TILE_GROUP = 4
+METADATA = 5
+FRAME = 6
+REDUNDANT_FRAME_HEADER = 7
 PADDING = 15
+
+_SEQUENCE_BYTES = 64
+"""Bytes of a sequence header that its size lies in, whatever else it has."""
+_PERMITTED = (SEQUENCE_HEADER, FRAME_HEADER, TILE_GROUP, METADATA, FRAME, REDUNDANT_FRAME_HEADER)
+
+
+@dataclass(frozen=True)
+class _Obu:
+    """One open bitstream unit: its type, its spatial layer, all of its bytes, and where its payload begins in them."""
+
+    kind: int
+    spatial_layer: int
+    data: bytes
+    start: int
 
 
 def strip_temporal_unit(unit: bytes) -> bytes:
     """Drop what a packet says already: temporal delimiters, padding, and the size of the last bitstream unit."""
-    kept = [obu for kind, obu in _split(unit) if kind not in (TEMPORAL_DELIMITER, PADDING)]
-    return b"".join((*kept[:-1], *map(_without_size, kept[-1:])))
+    kept = [obu for obu in _split(unit) if obu.kind not in (TEMPORAL_DELIMITER, PADDING)]
+    return b"".join((*(obu.data for obu in kept[:-1]), *map(_without_size, kept[-1:])))
 
 
-def _without_size(obu: bytes) -> bytes:
+def _without_size(obu: _Obu) -> bytes:
     """A bitstream unit that reaches to the end of its temporal unit (AV1, section 5.3.1: obu_has_size_field)."""
-    head = 1 + (obu[0] >> 2 & 1)
-    _, start = _leb128(obu, head)
-    return bytes([obu[0] & ~0b10]) + obu[1:head] + obu[start:]
+    head = 1 + (obu.data[0] >> 2 & 1)
+    return bytes([obu.data[0] & ~0b10]) + obu.data[1:head] + obu.data[obu.start :]
 
 
 def restore_temporal_unit(stripped: bytes) -> bytes:
@@ -26,20 +47,111 @@ def restore_temporal_unit(stripped: bytes) -> bytes:
     return bytes([TEMPORAL_DELIMITER << 3 | 0b10, 0]) + stripped
 
 
-def _split(data: bytes) -> Iterator[tuple[int, bytes]]:
+def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:
+    """Refuse, before an AV1 decoder sees it, a unit that would cost it more than a picture of `size` (width, height).
+
+    That is one of another size, of several layers, with unusual bitstream units, or with more of them or of
+    frames, which need not be shown, than a key picture can use. Raises BitstreamError or its LimitError.
+    """
+    frames = 0
+    for count, obu in enumerate(_split(stripped, may_end_open=True)):
+        if obu.kind not in _PERMITTED or obu.spatial_layer:
+            raise BitstreamError(f"a key picture has an AV1 unit of type {obu.kind} out of place")
+        frames += obu.kind in (FRAME_HEADER, FRAME)
+        if count >= MAX_UNIT_OBUS or frames > MAX_UNIT_FRAMES:
+            raise LimitError(
+                f"a key picture has more than {MAX_UNIT_FRAMES} AV1 frames or {MAX_UNIT_OBUS} units"
+            )
+        if obu.kind == SEQUENCE_HEADER:
+            declared = _sequence_size(_Bits(obu.data[obu.start :][:_SEQUENCE_BYTES]))
+            if declared != size:
+                raise BitstreamError(
+                    "a key picture is coded at {}x{}, its packet says {}x{}".format(
+                        *declared, *size
+                    )
+                )
+
+
+class _Bits:
+    """Reads a payload bit by bit, the most significant first."""
+
+    def __init__(self, data: bytes) -> None:
+        self._value, self._left = int.from_bytes(data, "big"), 8 * len(data)
+
+    def take(self, count: int) -> int:
+        """f(n) of the specification."""
+        self._left -= count
+        if self._left < 0:
+            raise BitstreamError("an AV1 sequence header is cut short: the picture is damaged")
+        return self._value >> self._left & (1 << count) - 1
+
+    def take_uvlc(self) -> None:
+        """uvlc() of the specification."""
+        zeros = 0
+        while not self.take(1):
+            zeros += 1
+        self.take(zeros if zeros < 32 else 0)
+
+
+def _sequence_size(bits: _Bits) -> tuple[int, int]:
+    """Largest frame (width, height) of a sequence header (AV1, section 5.5.1)."""
+    bits.take(4)  # seq_profile, still_picture
+    if bits.take(1):  # reduced_still_picture_header
+        bits.take(5)  # seq_level_idx
+    else:
+        _skip_operating_points(bits, _skip_timing(bits))
+    width_bits, height_bits = bits.take(4) + 1, bits.take(4) + 1
+    return bits.take(width_bits) + 1, bits.take(height_bits) + 1
+
+
+def _skip_timing(bits: _Bits) -> int:
+    """Timing and decoder model; gives the length of the delays in the operating points, 0 without a model."""
+    if not bits.take(1):  # timing_info_present_flag
+        return 0
+    bits.take(64)  # num_units_in_display_tick, time_scale
+    if bits.take(1):  # equal_picture_interval
+        bits.take_uvlc()
+    if not bits.take(1):  # decoder_model_info_present_flag
+        return 0
+    delay_bits = bits.take(5) + 1
+    bits.take(42)  # num_units_in_decoding_tick and two lengths
+    return delay_bits
+
+
+def _skip_operating_points(bits: _Bits, delay_bits: int) -> None:
+    has_display_delay = bits.take(1)
+    if bits.take(5):  # operating_points_cnt_minus_1
+        raise BitstreamError("a key picture has several AV1 operating points: re-encode it")
+    bits.take(12)  # operating_point_idc
+    if bits.take(5) > 7:  # seq_level_idx
+        bits.take(1)  # seq_tier
+    if delay_bits and bits.take(1):
+        bits.take(2 * delay_bits + 1)
+    if has_display_delay and bits.take(1):
+        bits.take(4)
+
+
+def _split(data: bytes, *, may_end_open: bool = False) -> Iterator[_Obu]:
+    """The bitstream units of `data`; `may_end_open`: the last one may lack its size and reach to the end."""
     position = 0
     while position < len(data):
         start = position
         head = data[position]
-        kind, has_extension, has_size = head >> 3 & 15, head >> 2 & 1, head >> 1 & 1
+        has_extension, has_size = head >> 2 & 1, head >> 1 & 1
         position += 1 + has_extension
-        if not has_size:
+        if position > len(data):
+            raise BitstreamError("an AV1 unit is cut short: the picture is damaged")
+        layer = data[start + 1] >> 3 & 3 if has_extension else 0
+        if has_size:
+            size, position = _leb128(data, position)
+        elif may_end_open:
+            size = len(data) - position
+        else:
             raise BitstreamError("an AV1 unit without a size field cannot be split: re-encode it")
-        size, position = _leb128(data, position)
-        position += size
+        payload, position = position, position + size
         if position > len(data):
             raise BitstreamError("an AV1 unit runs past its temporal unit: the picture is damaged")
-        yield kind, data[start:position]
+        yield _Obu(head >> 3 & 15, layer, data[start:position], payload - start)
 
 
 def _leb128(data: bytes, position: int) -> tuple[int, int]:

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from gsvc.codec.entropy import EVEN, BitModel, RangeReader, RangeWriter, bit_cost
 from gsvc.codec.errors import ConfigError, LimitError
-from gsvc.codec.limits import MAX_CAMERA, MAX_GAIN, MAX_PEOPLE, MAX_POINT, MAX_VECTOR
+from gsvc.codec.limits import (
+    DEFAULT_LIMITS,
+    MAX_CAMERA,
+    MAX_GAIN,
+    MAX_PEOPLE,
+    MAX_POINT,
+    MAX_VECTOR,
+)
 
 
 @dataclass(frozen=True)
@@ -170,23 +177,37 @@ class Writer(Coder):
     def __init__(self) -> None:
         super().__init__()
         self._range = RangeWriter()
+        self._coded = 0
 
     def _bit(self, bit: int | None, probability: int) -> int:
         assert bit is not None
+        self._coded += 1
         return self._range.bit(bit, probability)
 
     def finish(self) -> bytes:
-        """The bytes of everything coded since the last call; the models stay."""
+        """The bytes of everything coded since the last call; the models stay.
+
+        Raises ConfigError for more than a decoder reads of one scaffold (`Limits.scaffold_bits`).
+        """
+        coded, self._coded = self._coded, 0
+        if coded > DEFAULT_LIMITS.scaffold_bits:
+            raise ConfigError(
+                f"a scaffold of {coded} coded bits: at most {DEFAULT_LIMITS.scaffold_bits} are possible, leave out "
+                "segmentation or flow"
+            )
         data = self._range.finish()
         self._range = RangeWriter()
         return data
 
 
 class Reader(Coder):
-    """Decodes values from bytes."""
+    """Decodes values from bytes, at most `most_bits` of them a run."""
 
-    def __init__(self, trace: Trace | None = None) -> None:
+    def __init__(
+        self, trace: Trace | None = None, most_bits: int = DEFAULT_LIMITS.scaffold_bits
+    ) -> None:
         super().__init__(trace)
+        self._most_bits = self._left = most_bits
         self._range = RangeReader(b"")
 
     @property
@@ -195,7 +216,12 @@ class Reader(Coder):
 
     def start(self, data: bytes) -> None:
         """Read from `data` on; the models stay."""
+        self._left = self._most_bits
         self._range = RangeReader(data)
 
     def _bit(self, bit: int | None, probability: int) -> int:
+        # The coder never runs dry: without this, an empty scaffold could fill every grid of every sample.
+        self._left -= 1
+        if self._left < 0:
+            raise LimitError(f"a scaffold has more than {self._most_bits} coded bits")
         return self._range.bit(None, probability)

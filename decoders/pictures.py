@@ -7,7 +7,7 @@ import numpy as np
 from gsvc.codec.color import rgb_from_yuv
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Color, Picture
-from gsvc.codec.obu import restore_temporal_unit
+from gsvc.codec.obu import check_temporal_unit, restore_temporal_unit
 
 
 class PictureDecoder:
@@ -30,6 +30,7 @@ class PictureDecoder:
 
     def decode(self, unit: bytes, coded_size: tuple[int, int]) -> Picture:
         """Decode one temporal unit. Raises BitstreamError when it is not one picture of `coded_size`."""
+        check_temporal_unit(unit, coded_size)
         try:
             frames = self._decoder.decode(av.Packet(restore_temporal_unit(unit)))
         except av.FFmpegError as error:

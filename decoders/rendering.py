@@ -39,6 +39,7 @@ from gsvc.decoders.motion import (
 
 FloatImage = NDArray[np.float32]
 
+_KEPT_FIELDS = 2  # Those of the anchors around a frame: an interval may have 15 anchors.
 _FLOOR = 1e-3  # Trust where the two estimates disagree: small, but never a division by zero.
 
 
@@ -209,6 +210,8 @@ class IntervalRenderer:
 
     def _dense(self, anchor: Sample) -> tuple[Flow, FloatImage]:
         if anchor.offset not in self._fields:
+            if len(self._fields) == _KEPT_FIELDS:
+                del self._fields[next(iter(self._fields))]
             field, side = dense_correction(anchor, self._geometry)
             previous = [s for s in (self._before, *self._samples) if s is not None]
             field = field + limb_motion(anchor, previous, self._length, self._geometry)
