@@ -1,0 +1,138 @@
+"""Hours of video through encoder and decoder, and many of both opened and closed: does memory stay where it was?
+
+    python tests/soak.py                       # one hour at 25 frames a second, in both modes, and 1000 cycles
+    python tests/soak.py --seconds 60 --cycles 50
+
+Prints resident memory, threads and open files at the start, after a tenth, and at the end of each; not in real time.
+"""
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from time import monotonic
+
+import numpy as np
+
+import gsvc
+
+RATE = 25
+WIDTH, HEIGHT = 128, 96
+SCENE = 300
+"""Frames from cut to cut."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Of this process: resident memory in MB, threads, open files."""
+
+    memory: float
+    threads: int
+    files: int
+
+
+def usage() -> Usage:
+    """As the kernel says."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    memory = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return Usage(memory, len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")))
+
+
+def scene_frames(count: int) -> Iterator[gsvc.Frame]:
+    """Textured scenes that pan, with a patch that moves on its own and a cut every `SCENE` frames."""
+    for index in range(count):
+        scene, time = divmod(index, SCENE)
+        if time == 0:
+            rng = np.random.default_rng(scene)
+            wide = rng.integers(0, 256, (16, 32, 3), np.uint8).repeat(12, 0).repeat(12, 1)
+            patch = rng.integers(0, 256, 3, np.uint8)
+        x, y = time // 2, time // 4
+        picture = wide[y : y + HEIGHT, x : x + WIDTH].copy()
+        left = time * 3 % (WIDTH - 20)
+        picture[40:60, left : left + 20] = patch
+        yield gsvc.Frame(picture, index)
+
+
+def video_format() -> gsvc.VideoFormat:
+    """Of `scene_frames`."""
+    return gsvc.VideoFormat(WIDTH, HEIGHT, Fraction(1, RATE), Fraction(RATE))
+
+
+def stream_for(
+    frames: int, *, low_delay: bool, report: Callable[[int], None] = lambda done: None
+) -> int:
+    """One stream of so many frames, decoded as it is coded; returns the frames that came back."""
+    settings = gsvc.EncoderSettings(level=1, preset="fast", low_delay=low_delay)
+    shown = 0
+    with (
+        gsvc.Encoder(video_format(), settings) as encoder,
+        gsvc.Decoder(encoder.header, gsvc.DecoderSettings(steps=0)) as decoder,
+    ):
+        for index, frame in enumerate(scene_frames(frames)):
+            report(index)
+            for packet in encoder.encode(frame):
+                shown += len(decoder.decode(packet))
+        for packet in encoder.flush():
+            shown += len(decoder.decode(packet))
+    return shown
+
+
+def open_and_close(cycles: int, report: Callable[[int], None] = lambda done: None) -> None:
+    """So many encoders and decoders, in turn without a frame, with some left in the encoder, and brought to an end."""
+    for cycle in range(cycles):
+        report(cycle)
+        settings = gsvc.EncoderSettings(level=1, preset="fast", low_delay=cycle % 2 == 0)
+        with (
+            gsvc.Encoder(video_format(), settings) as encoder,
+            gsvc.Decoder(encoder.header, gsvc.DecoderSettings(steps=0)) as decoder,
+        ):
+            given = (0, 3, 8)[cycle % 3]
+            packets = [p for frame in scene_frames(given) for p in encoder.encode(frame)]
+            if given == 8:
+                packets += encoder.flush()
+            for packet in packets:
+                decoder.decode(packet)
+
+
+def watch(name: str, total: int, run: Callable[[Callable[[int], None]], object]) -> None:
+    """Run something of `total` rounds and print a row of what it uses as it goes on."""
+    began = monotonic()
+    marks = {min(total, 100): "start", total // 10: "a tenth", total // 2: "half"}
+
+    def report(done: int) -> None:
+        if done in marks:
+            show(marks[done])
+
+    def show(when: str) -> None:
+        now = usage()
+        print(
+            f"{name:<12} {when:<8} {now.memory:>7.1f} MB  {now.threads:>3} threads  {now.files:>3} files"
+            f"  {monotonic() - began:>6.0f} s",
+            flush=True,
+        )
+
+    run(report)
+    show("end")
+
+
+def main() -> None:
+    """Run all of it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=3600, help="of video, in each mode")
+    parser.add_argument("--cycles", type=int, default=1000, help="of opening and closing")
+    arguments = parser.parse_args()
+    frames = arguments.seconds * RATE
+    for name, low_delay in (("low delay", True), ("look-ahead", False)):
+
+        def stream(report: Callable[[int], None], low_delay: bool = low_delay) -> None:
+            shown = stream_for(frames, low_delay=low_delay, report=report)
+            print(f"{name}: {shown} of {frames} frames came back")
+
+        watch(name, frames, stream)
+    watch("open, close", arguments.cycles, lambda report: open_and_close(arguments.cycles, report))
+
+
+if __name__ == "__main__":
+    main()
