@@ -230,6 +230,7 @@ def _add_decode(parser: argparse.ArgumentParser) -> None:
         "--start", type=float, default=0.0, metavar="S", help="begin at this time, in seconds"
     )
     parser.add_argument("--frames", type=int, metavar="N", help="decode at most N frames")
+    _add_untrusted(parser)
     _add_common(parser)
 
 
@@ -239,6 +240,7 @@ def _add_info(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verbose", action="store_true", help="and for each element of the scaffold"
     )
+    _add_untrusted(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
@@ -289,6 +291,12 @@ def _add_paths(parser: argparse.ArgumentParser, source: str, target: str) -> Non
     parser.add_argument("source", metavar="IN", help=source)
     parser.add_argument("target", metavar="OUT", nargs="?", help=target)
     parser.add_argument("-o", dest="output", metavar="OUT", help="the same, as an option")
+
+
+def _add_untrusted(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--untrusted", action="store_true", help="tight limits: at most 1080p, small packets"
+    )
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:

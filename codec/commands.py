@@ -14,6 +14,7 @@ from gsvc.codec.encoder import EncoderSettings
 from gsvc.codec.errors import ConfigError, MissingDependencyError
 from gsvc.codec.files import DecodeReport, EncodeReport, Report, decode_file, encode_file
 from gsvc.codec.images import is_glob
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.output import STANDARD_OUTPUT
 from gsvc.codec.progress import JsonLines, terminal_progress
 from gsvc.codec.scaffold_syntax import Tools
@@ -72,6 +73,7 @@ def decode(options: Namespace) -> int:
             settings=settings,
             start=options.start,
             frames=options.frames,
+            limits=_limits(options),
             overwrite=options.overwrite,
             progress=progress,
         )
@@ -84,7 +86,7 @@ def decode(options: Namespace) -> int:
 
 def info(options: Namespace) -> int:
     """Show what is in a stream."""
-    found = stream_info(options.source, elements=options.verbose)
+    found = stream_info(options.source, elements=options.verbose, limits=_limits(options))
     packets = options.packets or options.verbose
     if not options.json:
         for line in info_lines(found, packets=packets):
@@ -95,6 +97,10 @@ def info(options: Namespace) -> int:
     for packet in found.packets if packets else ():
         lines.put("packet", **_packet_object(packet, elements=options.verbose))
     return 0
+
+
+def _limits(options: Namespace) -> Limits:
+    return Limits.restrictive() if options.untrusted else DEFAULT_LIMITS
 
 
 def models(options: Namespace) -> int:

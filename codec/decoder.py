@@ -76,12 +76,13 @@ class ScaffoldParser:
         """Parse an INTRA or INTER packet; also gives the bits it spent, by layer."""
         length = packet.frames
         group, self._group = self._group, None  # Damage ends the group.
-        if not 1 <= length <= self._limits.interval:
-            raise LimitError(f"a packet of {length} frames: 1 to {self._limits.interval} can be")
+        longest = self._limits.longest_interval(self._geometry.width, self._geometry.height)
+        if not 1 <= length <= longest:
+            raise LimitError(f"a packet of {length} frames: 1 to {longest} can be of this size")
         scaffold, unit = split_payload(packet.payload)
         is_intra = packet.type == PacketType.INTRA
         if is_intra:
-            reader = Reader(self._trace)
+            reader = Reader(self._trace, self._limits.scaffold_bits)
             reader.start(scaffold)
             crf, eighths = code_picture(reader, None, None)
             prediction = Prediction(self._header.frame_ticks, holds=self._header.holds)

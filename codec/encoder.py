@@ -275,7 +275,13 @@ class Encoder:
     def _longest(self) -> int:
         """Frames of a group, at most."""
         frames = round(GROUP_SECONDS * self.header.format.frame_rate)
-        return min(max(1, frames), DEFAULT_LIMITS.interval)
+        return min(max(1, frames), self._longest_interval)
+
+    @property
+    def _longest_interval(self) -> int:
+        """Frames of a packet, at most."""
+        video = self.header.format
+        return DEFAULT_LIMITS.longest_interval(video.width, video.height)
 
     def _encode_group(
         self, coder: GroupEncoder, frames: Sequence[Frame], *, open_ended: bool
@@ -289,7 +295,7 @@ class Encoder:
             self._scene,
             self._rate.budget(own),
             open_ended=open_ended,
-            longest=DEFAULT_LIMITS.interval,
+            longest=self._longest_interval,
         )
         sent = sum(picture.frames for picture in group.pictures)
         self._scene, self._leading, self._clock = group.scene, unsent[sent:], unsent[sent - 1].pts

@@ -19,6 +19,7 @@ from gsvc.codec.errors import BitstreamError, ConfigError, InputError, MissingMo
 from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
 from gsvc.codec.header import Header
 from gsvc.codec.image_writer import image_pattern
+from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
 from gsvc.codec.output import STANDARD_OUTPUT
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.sound import Sound, cut, open_sound
@@ -30,6 +31,8 @@ from gsvc.codec.video_writer import open_writer
 from gsvc.decoders.refiner import model_id
 
 AUDIO_CODINGS = ("opus", "none")
+
+_PACKET_BYTES, _OPUS_BYTES = 300, 64  # of memory for a packet of no bytes
 
 _log = logging.getLogger(__name__)
 
@@ -154,6 +157,7 @@ def decode_file(
     settings: DecoderSettings | None = None,
     start: float = 0.0,
     frames: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> DecodeReport:
@@ -162,7 +166,7 @@ def decode_file(
     `source`: a path, or "-" for standard input; `target`: a container by its suffix, numbered images
     ("out/%05d.png") or y4m ("-" or .y4m), as in `gsvc.codec.video_writer.open_writer`. A file is checked
     from beginning to end before the first frame is decoded. `start` in seconds, `frames` at most: only these frames are
-    made, in a file of which the rest is not decoded; the first of them has time 0.
+    made, in a file of which the rest is not decoded; the first of them has time 0. `limits`: what the stream may ask for.
 
     Raises InputError, BitstreamError, OutputError, ConfigError, MissingModelError or DeviceError.
     """
@@ -172,11 +176,11 @@ def decode_file(
     times = array("q")
     size = 0
     with open_stream(source) as file:
-        chosen = _chosen(file, start, frames, carries_sound=_carries_sound(target))
+        chosen = _chosen(file, start, frames, limits, carries_sound=_carries_sound(target))
         header = chosen.header
         _warn_of_other_model(header.model_id, settings)
         with (
-            Decoder(header, settings) as decoder,
+            Decoder(header, settings, limits) as decoder,
             open_writer(target, header.format, audio=chosen.sound, overwrite=overwrite) as writer,
         ):
             for packet, is_wanted in chosen.packets:
@@ -263,14 +267,16 @@ class _Chosen:
     origin: int = 0
 
 
-def _chosen(file: BinaryIO, start: float, frames: int | None, *, carries_sound: bool) -> _Chosen:
+def _chosen(
+    file: BinaryIO, start: float, frames: int | None, limits: Limits, *, carries_sound: bool
+) -> _Chosen:
     if start == 0 and frames is None:
-        return _survey(file, carries_sound=carries_sound)
+        return _survey(file, limits, carries_sound=carries_sound)
     if not 0 <= start < inf or (frames is not None and frames < 1):
         raise ConfigError(f"start {start} s, {frames} frames: from 0 s on, at least 1 frame")
     if not file.seekable():
         raise ConfigError("a part can only be decoded of a file: save the stream first")
-    index = StreamIndex(file)
+    index = StreamIndex(file, limits)
     first = index.frame_at(start)
     if first >= index.frames:
         raise InputError(f"the stream ends before {start:g} s: choose an earlier start")
@@ -279,7 +285,7 @@ def _chosen(file: BinaryIO, start: float, frames: int | None, *, carries_sound: 
     sound: list[AudioChunk] = []
     if carries_sound and index.header.audio:
         file.seek(0)
-        sound, _ = _overview(StreamReader(file))
+        sound, _ = _overview(StreamReader(file, limits), Held(limits))
         form, begin = (
             index.header.format,
             (times[0] - index.times[0]) * index.header.format.time_base,
@@ -289,33 +295,38 @@ def _chosen(file: BinaryIO, start: float, frames: int | None, *, carries_sound: 
     return _Chosen(index.header, packets, sound, count, range(times[0], times[-1] + 1), times[0])
 
 
-def _survey(file: BinaryIO, *, carries_sound: bool) -> _Chosen:
+def _survey(file: BinaryIO, limits: Limits, *, carries_sound: bool) -> _Chosen:
     """All of a stream.
 
     A writer wants the sound before the pictures. A file is read twice for it; from a pipe, the packets of a
     stream with sound are kept (a stream is small).
     """
-    reader = StreamReader(file)
+    reader, held = StreamReader(file, limits), Held(limits)
     header, packets = reader.header, iter(reader)
     sound: list[AudioChunk] = []
     frames: int | None = None
     if file.seekable():
-        sound, frames = _overview(packets)
+        sound, frames = _overview(packets, held)
         file.seek(0)
-        packets = iter(StreamReader(file))
+        packets = iter(StreamReader(file, limits))
     elif carries_sound and header.audio:
-        kept = list(packets)
-        sound, frames = _overview(kept)
+        kept = []
+        for packet in packets:
+            held.add(_PACKET_BYTES + len(packet.payload))
+            kept.append(packet)
+        sound, frames = _overview(kept, held)
         packets = iter(kept)
     every = ((packet, True) for packet in packets)
     return _Chosen(header, every, sound if carries_sound else [], frames)
 
 
-def _overview(packets: Iterable[Packet]) -> tuple[list[AudioChunk], int]:
+def _overview(packets: Iterable[Packet], held: Held) -> tuple[list[AudioChunk], int]:
     sound, frames = [], 0
     for packet in packets:
         if packet.type == PacketType.AUDIO:
-            sound.append(unpack_audio(packet.payload))
+            chunk = unpack_audio(packet.payload)
+            held.add(_PACKET_BYTES + len(packet.payload) + _OPUS_BYTES * len(chunk.packets))
+            sound.append(chunk)
         frames += packet.frames
     return sound, frames
 

@@ -15,7 +15,7 @@ from gsvc.codec.container import StreamReader
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Frame
 from gsvc.codec.header import Header
-from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
 from gsvc.codec.packet import Packet, read_packet
 from gsvc.codec.payload import split_payload
 from gsvc.codec.scaffold import Place
@@ -25,6 +25,8 @@ from gsvc.codec.timing import nominal_time
 
 if TYPE_CHECKING:
     from gsvc.codec.decoder import Decoder
+
+_ENTRY_BYTES = 400  # of memory
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,12 @@ class StreamIndex:
         self.header = reader.header
         self.times = array("q")
         self.entries: list[IndexEntry] = []
-        times, offset = _Times(self.header), file.tell()
+        times, offset = _Times(self.header, limits), file.tell()
         clock = -nominal_time(1, self.header.frame_ticks)
+        held = Held(limits)
         for packet in reader:
             if packet.is_picture:
+                held.add(_ENTRY_BYTES + self.times.itemsize * packet.frames)
                 place, ticks = times.read(packet)
                 self.entries.append(self._entry(packet, offset, place, clock + sum(ticks), ticks))
                 self.times.extend(clock + t for t in accumulate(ticks))
@@ -145,14 +149,14 @@ class StreamIndex:
 class _Times:
     """Reads of each picture packet where its frames lie and their ticks."""
 
-    def __init__(self, header: Header) -> None:
-        self._header = header
+    def __init__(self, header: Header, limits: Limits) -> None:
+        self._header, self._limits = header, limits
         self._group: tuple[Reader, Prediction] | None = None
 
     def read(self, packet: Packet) -> tuple[Place, tuple[int, ...]]:
         scaffold, unit = split_payload(packet.payload)
         if packet.is_key:
-            reader = Reader()
+            reader = Reader(most_bits=self._limits.scaffold_bits)
             reader.start(scaffold)
             code_picture(reader, None, None)
             group = reader, Prediction(self._header.frame_ticks, holds=self._header.holds)

@@ -18,11 +18,14 @@ from gsvc.codec.ledger import (
     picture_ledger,
     total,
 )
+from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
 from gsvc.codec.packet import PICTURES, Packet, PacketType
 from gsvc.codec.payload import split_payload
 from gsvc.codec.scaffold import Place
 from gsvc.codec.scaffold_hash import scaffold_bytes
 from gsvc.codec.stream_file import open_stream
+
+_PACKET_BYTES, _ELEMENT_BYTES = 1500, 100  # of memory to tell of a packet, of an element
 
 
 @dataclass(frozen=True)
@@ -87,24 +90,32 @@ class StreamInfo:
         return 8 * self.size - sound
 
 
-def stream_info(source: str | Path, *, elements: bool = False) -> StreamInfo:
+def stream_info(
+    source: str | Path, *, elements: bool = False, limits: Limits = DEFAULT_LIMITS
+) -> StreamInfo:
     """Read a stream from a file, or from standard input for "-"; `elements` lists every scaffold element too.
+    `limits`: what the stream may ask for.
 
     Raises InputError when it cannot be read, BitstreamError when it is not valid.
     """
     with open_stream(source) as file:
-        return read_info(file, elements=elements)
+        return read_info(file, elements=elements, limits=limits)
 
 
-def read_info(file: BinaryIO, *, elements: bool = False) -> StreamInfo:
+def read_info(
+    file: BinaryIO, *, elements: bool = False, limits: Limits = DEFAULT_LIMITS
+) -> StreamInfo:
     """`stream_info` of an open binary file."""
     counter = _CountingFile(file)
-    reader = StreamReader(cast(BinaryIO, counter))
-    inspector = _Inspector(reader.header, elements)
+    reader = StreamReader(cast(BinaryIO, counter), limits)
+    inspector = _Inspector(reader.header, elements, limits)
     packets = []
     position = HEADER_BYTES
+    held = Held(limits)
     for packet in reader:
-        packets.append(inspector.inspect(packet, counter.position - position))
+        found = inspector.inspect(packet, counter.position - position)
+        held.add(_PACKET_BYTES + _ELEMENT_BYTES * len(found.elements))
+        packets.append(found)
         position = counter.position
     return StreamInfo(
         header=reader.header,
@@ -118,11 +129,11 @@ def read_info(file: BinaryIO, *, elements: bool = False) -> StreamInfo:
 
 
 class _Inspector:
-    def __init__(self, header: Header, elements: bool) -> None:
+    def __init__(self, header: Header, elements: bool, limits: Limits) -> None:
         self._header = header
         self._elements: list[tuple[str, int]] = []
         trace = (lambda name, value: self._elements.append((name, value))) if elements else None
-        self._parser = ScaffoldParser(header, trace=trace)
+        self._parser = ScaffoldParser(header, limits, trace)
         self._first: int | None = None
         self._ticks = 0
         self._time = 0

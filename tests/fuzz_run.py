@@ -44,12 +44,9 @@ def make_input(target: str, seed: int, index: int) -> bytes:
     return TARGETS[target].make(random.Random(f"{seed}/{target}/{index}"))
 
 
-def work(
-    target: str, seed: int, indices: range, at: "Synchronized[int]", out: Connection
-) -> None:
+def work(target: str, seed: int, indices: range, at: "Synchronized[int]", out: Connection) -> None:
     """Try inputs in this process; `at` tells the parent which one it is, should the process die of it."""
     from fuzz_targets import TARGETS
-
     from gsvc.codec.errors import GsvcError
 
     def too_long(_: int, __: object) -> None:
@@ -71,7 +68,7 @@ def work(
             tally.outcomes[type(error).__name__] += 1
             if "\n" in str(error):
                 tally.faults.append((index, f"an error of several lines: {error!r}"))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - any at all is a find
             tally.faults.append((index, f"{type(error).__name__}: {error}"))
         signal.setitimer(signal.ITIMER_REAL, 0)
         tally.slowest = max(tally.slowest, perf_counter() - began)
@@ -161,7 +158,6 @@ def run_atheris(target: str, more: list[str]) -> None:
 
     with atheris.instrument_imports(include=["gsvc"]):
         from fuzz_targets import TARGETS
-
         from gsvc.codec.errors import GsvcError
 
     check = TARGETS[target].check

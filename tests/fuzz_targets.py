@@ -92,11 +92,8 @@ def golden_streams() -> tuple[tuple[bytes, tuple[Part, ...]], ...]:
 
 def split_stream(data: bytes) -> tuple[bytes, tuple[Part, ...]]:
     """Header and packets of a valid stream."""
-    parts, time = [], 0
-    for packet in StreamReader(io.BytesIO(data)):
-        parts.append(Part(packet.type, packet.time - time, packet.payload))
-        time = packet.time
-    return data[:HEADER_BYTES], tuple(parts)
+    packets = StreamReader(io.BytesIO(data))
+    return data[:HEADER_BYTES], tuple(Part(p.type, p.frames, p.payload) for p in packets)
 
 
 @cache
@@ -245,7 +242,13 @@ def check_audio(data: bytes) -> None:
 def make_audio(rng: random.Random) -> bytes:
     """A run of Opus packets, true or nearly so."""
     packets = [b"\x08" + rng.randbytes(rng.randint(0, 6)) for _ in range(rng.randint(0, 5))]
-    numbers = [rng.choice((1, 1, 2, 0)), 8, rng.randrange(400), rng.randrange(1 << 20), len(packets)]
+    numbers = [
+        rng.choice((1, 1, 2, 0)),
+        8,
+        rng.randrange(400),
+        rng.randrange(1 << 20),
+        len(packets),
+    ]
     data = b"".join(map(varint, [*numbers, *map(len, packets)])) + b"".join(packets)
     return data if rng.random() < 0.2 else bend(rng, data)
 
@@ -304,7 +307,7 @@ def check_decoder(data: bytes) -> None:
     decoder = Decoder(reader.header, DecoderSettings(steps=0))
     last = None
     for packet in reader:
-        for frame in decoder.push(packet):
+        for frame in decoder.frames(packet):
             assert frame.pixels.shape == (video.height, video.width, 3)
             assert frame.pixels.dtype == np.uint8
             assert last is None or frame.pts > last

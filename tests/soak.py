@@ -128,7 +128,7 @@ def main() -> None:
 
         def stream(report: Callable[[int], None], low_delay: bool = low_delay) -> None:
             shown = stream_for(frames, low_delay=low_delay, report=report)
-            print(f"{name}: {shown} of {frames} frames came back")
+            print(f"{shown} of {frames} frames came back")
 
         watch(name, frames, stream)
     watch("open, close", arguments.cycles, lambda report: open_and_close(arguments.cycles, report))

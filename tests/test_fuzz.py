@@ -4,10 +4,10 @@
 """
 
 import pytest
-from fuzz_targets import TARGETS, Target
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fuzz_targets import TARGETS, Target
 from gsvc.codec.errors import GsvcError
 
 Randoms = st.randoms(use_true_random=False)
