@@ -40,17 +40,18 @@ def limb_motion(
     A key point seen at the left key picture, at the anchor and at the right key picture deviates from the
     straight line between the ends by a vector; the limbs carry that vector, the rest of the picture is still.
     """
-    field = np.zeros((geometry.height, geometry.width, 2), np.float32)
+    small = np.zeros((*geometry.label_shape, 2), np.float32)
     starts = next((s for s in samples if s.offset <= 0), None)
     ends = next((s for s in samples if s.offset == length), None)
-    if starts is None or ends is None:
-        return field
-    time = anchor.offset / length
-    for person in anchor.people or ():
+    for person in anchor.people or () if starts and ends else ():
+        assert starts is not None and ends is not None
         start, end = _find(starts, person), _find(ends, person)
         if person.moves_picture and start is not None and end is not None:
-            field += _one_person(person, start, end, time, geometry)
-    return field
+            small += _one_person(person, start, end, anchor.offset / length, geometry)
+    rows, columns = geometry.label_shape
+    size = columns * geometry.cell, rows * geometry.cell
+    large = cv2.resize(small, size, interpolation=cv2.INTER_LINEAR)
+    return np.asarray(large[: geometry.height, : geometry.width], np.float32)
 
 
 def _one_person(
@@ -76,10 +77,7 @@ def _one_person(
             (1 - along)[..., None] * bend[a] + along[..., None] * bend[b]
         )
         weight += near
-    small = weighted / np.maximum(weight, 1)[..., None]
-    size = columns * geometry.cell, rows * geometry.cell
-    large = cv2.resize(small.astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
-    return np.asarray(large[: geometry.height, : geometry.width], np.float32)
+    return np.asarray(weighted / np.maximum(weight, 1)[..., None], np.float32)
 
 
 def _find(sample: Sample, person: Person) -> Person | None:

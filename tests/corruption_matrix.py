@@ -33,9 +33,7 @@ def flipped_byte(data: bytes) -> Iterator[bytes]:
 
 def flipped_bit(data: bytes) -> Iterator[bytes]:
     """One bit of one byte changed, for each byte; which one changes from byte to byte."""
-    return (
-        data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :] for at in range(len(data))
-    )
+    return (data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :] for at in range(len(data)))
 
 
 def broken_off(data: bytes) -> Iterator[bytes]:
@@ -87,7 +85,9 @@ def main() -> int:
     told = ", ".join(f"{what} {count}" for what, count in total.most_common())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"{total.total()} damaged streams in {monotonic() - began:.0f} s: {told}")
-    print(f"memory at most {peak / 1000:.0f} MB, {(peak - before) / 1000:.0f} MB of it for decoding")
+    print(
+        f"memory at most {peak / 1000:.0f} MB, {(peak - before) / 1000:.0f} MB of it for decoding"
+    )
     return int(any(what.startswith((SILENT, CRASH)) for what in total))
 
 
