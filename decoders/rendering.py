@@ -309,10 +309,10 @@ def _interpolate_blocks(
     for label in np.unique(labels):
         mask = labels == label
         share = _block_share(mask, correction, geometry)[..., None]
-        total = _enlarge(share, correction.block_log2, geometry)[..., None]
-        own = _enlarge(blocks * share, correction.block_log2, geometry) / np.maximum(total, 1e-3)
-        inside = mask & (total[..., 0] > 1e-2)
-        result[inside] = own[inside]
+        total = _enlarge(share, correction.block_log2, geometry)
+        own = _enlarge(blocks * share, correction.block_log2, geometry)
+        inside = mask & (total > 1e-2)
+        result[inside] = own[inside] / total[inside][..., None]
     return result
 
 
