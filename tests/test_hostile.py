@@ -1,0 +1,325 @@
+"""Streams made to harm: each is refused early, or costs no more than its limits say."""
+
+import ast
+import io
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+import gsvc
+from fuzz_targets import TARGETS, Part, golden_streams, golden_units, join_stream, split_stream
+from gsvc.codec.audio import pack_audio
+from gsvc.codec.decoder import ScaffoldParser
+from gsvc.codec.frames import AudioChunk
+from gsvc.codec.limits import MAX_UNIT_FRAMES, Held
+from gsvc.codec.obu import check_temporal_unit
+from gsvc.codec.payload import join_payload
+from gsvc.codec.stream_info import read_info
+from gsvc.codec.syntax import Reader, Writer
+from gsvc.decoders.pictures import PictureDecoder
+
+ROOT = Path(__file__).parent.parent
+FOUND = sorted((Path(__file__).parent / "hostile").glob("*"))
+"""Inputs that once crashed, hung, or raised what they should not; named after their target."""
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.name)
+def test_what_was_found_stays_mended(path: Path) -> None:
+    try:
+        TARGETS[path.name.partition("-")[0]].check(path.read_bytes())
+    except gsvc.GsvcError as error:
+        assert "\n" not in str(error)
+
+
+def header_of(width: int, height: int) -> gsvc.Header:
+    video = gsvc.VideoFormat(width, height, Fraction(1, 25), Fraction(25))
+    return gsvc.Header(video, level=1)
+
+
+@pytest.mark.parametrize("fill", [0x00, 0xFF, 0x5A])
+@pytest.mark.parametrize("size", [(8192, 4352), (16384, 288)])
+def test_a_few_bytes_cannot_order_minutes_of_parsing(fill: int, size: tuple[int, int]) -> None:
+    """The range coder never runs dry, and this grid has 73,728 cells."""
+    parser = ScaffoldParser(header_of(*size), gsvc.Limits.restrictive())
+    payload = join_payload(bytes([fill]) * 40, b"unit")
+    began = perf_counter()
+    try:
+        parser.parse(gsvc.Packet(gsvc.PacketType.INTRA, 16, payload))
+    except gsvc.BitstreamError:
+        pass
+    assert perf_counter() - began < 5
+
+
+def test_a_scaffold_is_read_up_to_its_limit_and_not_further() -> None:
+    reader = Reader(most_bits=1000)
+    reader.start(b"")
+    for _ in range(1000):
+        reader.code("labels.same")
+    with pytest.raises(gsvc.LimitError, match="1000 coded bits"):
+        reader.code("labels.same")
+    reader.start(b"")  # each scaffold has its own
+    reader.code("labels.same")
+
+
+def test_the_encoder_writes_no_scaffold_that_a_decoder_refuses() -> None:
+    writer = Writer()
+    for _ in range(gsvc.Limits().scaffold_bits + 1):
+        writer.code("labels.same", 0)
+    with pytest.raises(gsvc.ConfigError, match="coded bits"):
+        writer.finish()
+
+
+def test_a_packet_cannot_order_hours_of_large_pictures() -> None:
+    limits = gsvc.Limits()
+    assert limits.longest_interval(512, 288) == 2048
+    assert limits.longest_interval(8192, 4352) == 240
+    parser = ScaffoldParser(header_of(8192, 4352))
+    with pytest.raises(gsvc.LimitError, match="240"):
+        parser.parse(gsvc.Packet(gsvc.PacketType.INTRA, 241, b"\0"))
+
+
+def test_what_this_version_encodes_fits_the_tight_limits(stream: Path) -> None:
+    for data in (stream.read_bytes(), *(join_stream(*given) for given in golden_streams())):
+        info = read_info(io.BytesIO(data), limits=gsvc.Limits.restrictive())
+        assert info.size == len(data)
+
+
+def leb128(value: int) -> bytes:
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128, value >> 7])
+
+
+def sized(kind: int, payload: bytes) -> bytes:
+    """An AV1 unit with its size."""
+    return bytes([kind << 3 | 2]) + leb128(len(payload)) + payload
+
+
+def first_unit() -> tuple[tuple[int, int], bytes, bytes]:
+    """Size, sequence header and frame of a golden key picture, both with their sizes."""
+    size, (unit, *_) = golden_units()[0]
+    return size, *cut(unit)
+
+
+def cut(unit: bytes) -> tuple[bytes, bytes]:
+    """Sequence header and frame of a unit that begins a group, both with their sizes."""
+    sequence, frame = unit[: 2 + unit[1]], unit[2 + unit[1] :]
+    return sequence, frame if frame[0] & 2 else sized(frame[0] >> 3, frame[1:])
+
+
+def test_hidden_av1_frames_are_counted() -> None:
+    size, sequence, frame = first_unit()
+    check_temporal_unit(sequence + MAX_UNIT_FRAMES * frame, size)
+    with pytest.raises(gsvc.LimitError):
+        check_temporal_unit(sequence + (MAX_UNIT_FRAMES + 1) * frame, size)
+    with pytest.raises(gsvc.LimitError):
+        check_temporal_unit(sequence + 64 * sized(5, b"\4") + frame, size)
+
+
+@pytest.mark.parametrize(
+    ("unit", "why"),
+    [
+        (sized(2, b""), "type 2"),  # another temporal unit would begin
+        (sized(8, b"\0" * 8), "type 8"),  # a list of tiles
+        (bytes([6 << 3 | 6, 1 << 3, 1, 0]), "type 6"),  # an enhancement layer
+        (sized(1, b"\0" * 4), "cut short"),
+        (sized(1, b"\0"), "cut short"),
+        (bytes([6 << 3 | 6]), "cut short"),
+        (bytes([6 << 3 | 2, 9, 0]), "runs past"),
+    ],
+)
+def test_av1_units_that_no_key_picture_needs(unit: bytes, why: str) -> None:
+    size, sequence, frame = first_unit()
+    with pytest.raises(gsvc.BitstreamError, match=why):
+        check_temporal_unit(sequence + unit, size)
+    with pytest.raises(gsvc.BitstreamError):
+        check_temporal_unit(sequence + unit + frame, size)
+
+
+def test_a_picture_of_another_size_never_reaches_the_decoder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size, sequence, frame = first_unit()
+    decoder = PictureDecoder(size, gsvc.Color())
+    assert decoder.decode(sequence + frame, size).shape == (size[1], size[0], 3)
+
+    def never(*_: object) -> None:
+        raise AssertionError("the AV1 decoder was called")
+
+    monkeypatch.setattr(decoder, "_decoder", type("Decoder", (), {"decode": never})())
+    for other in ((size[0] + 2, size[1]), (size[0], size[1] - 2), (2, 2)):
+        with pytest.raises(gsvc.BitstreamError, match="is coded at"):
+            decoder.decode(sequence + frame, other)
+
+
+def test_a_unit_with_two_pictures_is_refused() -> None:
+    size, (first, second, *_) = next(group for group in golden_units() if len(group[1]) > 1)
+    both = b"".join(cut(first)) + second
+    with pytest.raises(gsvc.BitstreamError, match="not the one picture"):
+        PictureDecoder(size, gsvc.Color()).decode(both, size)
+
+
+def with_sound(chunks: int) -> bytes:
+    header, parts = split_stream((ROOT / "tests/golden/sound_and_the_unknown.gsv").read_bytes())
+    chunk = pack_audio(AudioChunk(0, 1, 960, 0, (b"\x08",) * 4096))
+    return join_stream(header, [*parts[:1], *[Part(8, 0, chunk)] * chunks, *parts[1:]])
+
+
+def test_sound_and_packets_are_held_within_a_limit(tmp_path: Path) -> None:
+    """8 kB of the shortest Opus packets take 260 kB of memory."""
+    source, target = tmp_path / "it.gsv", tmp_path / "it.mkv"
+    source.write_bytes(with_sound(20))
+    limits = replace(gsvc.Limits(), held_bytes=1 << 20)
+    with pytest.raises(gsvc.LimitError, match="split it"):
+        gsvc.decode(source, target, settings=gsvc.DecoderSettings(steps=0), limits=limits)
+    with pytest.raises(gsvc.LimitError, match="split it"):
+        gsvc.info(source, limits=replace(limits, held_bytes=1 << 14))
+    # Where no sound is wanted, none is held against it; a pipe holds nothing then.
+    held = Held(limits)
+    held.add(1 << 20)
+    with pytest.raises(gsvc.LimitError):
+        held.add(1)
+
+
+def test_the_command_has_tight_limits_for_strangers(stream: Path, run_gsvc, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    assert run_gsvc("info", stream, "--untrusted").returncode == 0
+    assert run_gsvc("decode", stream, "-o", "-", "--steps", "0", "--untrusted").returncode == 0
+    data = stream.read_bytes()
+    large = header_of(2560, 1440).to_bytes() + data[32:]
+    (tmp_path / "large.gsv").write_bytes(large)
+    result = run_gsvc("info", tmp_path / "large.gsv", "--untrusted")
+    assert result.returncode == 1 and b"2560x1440" in result.stderr
+
+
+def test_chunks_of_any_size_give_the_same_packets() -> None:
+    for header, parts in golden_streams():
+        data = join_stream(header, parts)
+        whole = list(gsvc.StreamReader(io.BytesIO(data)))
+        for size in (1, 7, 1000):
+
+            class Pipe(io.BytesIO):
+                def read(self, count: int | None = -1, /, size: int = size) -> bytes:
+                    return super().read(min(size, count or 0))
+
+            assert list(gsvc.StreamReader(Pipe(data))) == whole
+
+
+DECODES = """
+import sys
+import gsvc
+
+opened = []
+
+def watch(event, arguments):
+    if event.startswith(("socket.", "subprocess.", "os.system", "urllib.")):
+        opened.append((event, arguments))
+    if event in ("pickle.find_class", "marshal.loads") and opened is armed:
+        opened.append((event, arguments))
+
+armed = None
+settings = gsvc.DecoderSettings(steps=1)
+gsvc.decode(sys.argv[1], sys.argv[2], settings=settings, overwrite=True)  # imports all
+armed = opened
+sys.addaudithook(watch)
+gsvc.decode(sys.argv[1], sys.argv[2], settings=settings, overwrite=True)
+print(opened)
+"""
+
+
+def test_a_stream_names_no_model_to_load(tmp_path: Path) -> None:
+    """An unknown model's hash changes nothing: no connection, no process, no pickle."""
+    header, parts = golden_streams()[0]
+    forged = replace(gsvc.Header.from_bytes(header), model_id=b"http")
+    (tmp_path / "it.gsv").write_bytes(join_stream(forged.to_bytes(), parts))
+    result = subprocess.run(
+        [sys.executable, "-c", DECODES, tmp_path / "it.gsv", tmp_path / "it.y4m"],
+        capture_output=True,
+        check=True,
+        timeout=300,
+    )
+    assert result.stdout.strip() == b"[]"
+
+
+def test_decoding_has_no_way_to_run_what_it_reads() -> None:
+    training = {"train.py", "pairs.py", "assess.py", "footage.py"}
+    banned = {"pickle", "marshal", "shelve", "yaml", "urllib", "requests", "socket", "http"}
+    for folder in ("codec", "decoders"):
+        for path in (ROOT / folder).glob("*.py"):
+            if path.name in training:
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Import):
+                    assert not {a.name.split(".")[0] for a in node.names} & banned, path
+                if isinstance(node, ast.ImportFrom):
+                    assert (node.module or "").split(".")[0] not in banned, path
+                if isinstance(node, ast.Call):
+                    name = ast.unparse(node.func)
+                    assert name not in ("eval", "exec", "torch.load", "np.load"), path
+
+
+def test_a_million_packets_of_nothing_take_no_memory() -> None:
+    header, _ = golden_streams()[0]
+    packet = gsvc.Packet(13, 0, b"").to_bytes()
+
+    class Endless(io.RawIOBase):
+        """A header, and then packets that nobody knows."""
+
+        def __init__(self) -> None:
+            self.data = header
+
+        def read(self, size: int = -1) -> bytes:
+            if len(self.data) < size:
+                self.data += packet * 1000
+            part, self.data = self.data[:size], self.data[size:]
+            return part
+
+    packets = iter(gsvc.StreamReader(Endless()))  # type: ignore[arg-type]
+    for _ in range(1000):
+        next(packets)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(100_000):
+        next(packets)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 5000
+
+
+def test_pictures_stay_pictures_however_far_things_are_moved() -> None:
+    """Vectors, people and the camera as far out as they may be: no overflow, nothing but pixels."""
+    from gsvc.codec.scaffold import Camera, Correction, Geometry
+    from gsvc.decoders.rendering import IntervalRenderer
+    from worst_case import dear_interval
+
+    rng = np.random.default_rng(3)
+    left, right = (rng.integers(0, 256, (48, 64, 3), np.uint8) for _ in "ab")
+    geometry = Geometry(64, 48)
+    for sign in (-1, 1):
+        given = dear_interval(geometry, 4, rng)
+        samples = []
+        for sample in given.samples:
+            assert sample.correction is not None and sample.layers is not None and sample.people
+            vectors = np.full_like(sample.correction.vectors, sign * 1023)
+            people = tuple(
+                replace(person, points=np.full((17, 2), -sign * 8192, np.int16))
+                for person in sample.people
+            )
+            samples.append(
+                replace(
+                    sample,
+                    layers=np.full_like(sample.layers, sign * 1023),
+                    people=people,
+                    correction=Correction(2, sample.correction.sides, vectors),
+                )
+            )
+        corners = np.full((3, 3, 2), 16384, np.int16)
+        corners[:, 1:] *= -1
+        interval = replace(given, samples=tuple(samples), camera=Camera(0, corners))
+        for estimator in (1, 2):
+            renderer = IntervalRenderer(left, right, interval, samples[-1], 1.0, estimator)
+            for offset in (1, 2, 3):
+                rendering = renderer.render(offset)
+                assert rendering.picture.dtype == np.uint8
+                assert np.isfinite(rendering.trust).all() and np.isfinite(rendering.pose).all()
