@@ -50,14 +50,18 @@ def restore_temporal_unit(stripped: bytes) -> bytes:
 def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:
     """Refuse, before an AV1 decoder sees it, a unit that would cost it more than a picture of `size` (width, height).
 
-    That is one of another size, of several layers, with unusual bitstream units, or with more of them or of
-    frames, which need not be shown, than a key picture can use. Raises BitstreamError or its LimitError.
+    That is one of another size, of several layers, with unusual bitstream units, or with more of them or of hidden
+    frames than a key picture can use. The last frame, and no other, must be shown: a decoder would keep a second
+    picture for the next unit. Raises BitstreamError or its LimitError.
     """
-    frames = 0
+    frames, is_shown = 0, False
     for count, obu in enumerate(_split(stripped, may_end_open=True)):
         if obu.kind not in _PERMITTED or obu.spatial_layer:
             raise BitstreamError(f"a key picture has an AV1 unit of type {obu.kind} out of place")
-        frames += obu.kind in (FRAME_HEADER, FRAME)
+        if obu.kind in (FRAME_HEADER, FRAME):
+            if is_shown:
+                raise BitstreamError("a key picture has an AV1 frame after the one that is shown")
+            frames, is_shown = frames + 1, _is_shown(obu)
         if count >= MAX_UNIT_OBUS or frames > MAX_UNIT_FRAMES:
             raise LimitError(
                 f"a key picture has more than {MAX_UNIT_FRAMES} AV1 frames or {MAX_UNIT_OBUS} units"
@@ -70,6 +74,14 @@ def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:
                         *declared, *size
                     )
                 )
+    if not is_shown:
+        raise BitstreamError("a key picture has no AV1 frame that is shown: the stream is damaged")
+
+
+def _is_shown(frame: _Obu) -> bool:
+    """show_existing_frame or show_frame of a frame header (AV1, section 5.9.2)."""
+    first = frame.data[frame.start : frame.start + 1]
+    return bool(first and first[0] & 0b1001_0000)
 
 
 class _Bits:
@@ -97,9 +109,8 @@ def _sequence_size(bits: _Bits) -> tuple[int, int]:
     """Largest frame (width, height) of a sequence header (AV1, section 5.5.1)."""
     bits.take(4)  # seq_profile, still_picture
     if bits.take(1):  # reduced_still_picture_header
-        bits.take(5)  # seq_level_idx
-    else:
-        _skip_operating_points(bits, _skip_timing(bits))
+        raise BitstreamError("a key picture is an AV1 still image: re-encode it")
+    _skip_operating_points(bits, _skip_timing(bits))
     width_bits, height_bits = bits.take(4) + 1, bits.take(4) + 1
     return bits.take(width_bits) + 1, bits.take(height_bits) + 1
 
