@@ -43,7 +43,7 @@ class Concealer:
         self._ticks = header.frame_ticks
         self._estimator = header.motion_estimator
         self._chain = chain
-        self._most = limits.interval
+        self._most = limits.longest_interval(header.format.width, header.format.height)
         self.reset()
 
     def reset(self) -> None:

@@ -8,10 +8,12 @@ checks are used by `test_fuzz` (a few inputs, by hypothesis), `fuzz_run` (millio
 
 import io
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +23,13 @@ from gsvc.codec.audio import pack_audio, unpack_audio
 from gsvc.codec.camera_syntax import code_camera
 from gsvc.codec.container import StreamReader
 from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldParser
-from gsvc.codec.errors import BitstreamError, VersionError
+from gsvc.codec.errors import BitstreamError, GsvcError, VersionError
 from gsvc.codec.flow_syntax import code_correction
-from gsvc.codec.frames import Color
+from gsvc.codec.frames import Color, Frame
 from gsvc.codec.header import FIELDS, HEADER_BYTES, Header
 from gsvc.codec.label_syntax import code_labels, code_layers
 from gsvc.codec.obu import check_temporal_unit, strip_temporal_unit
-from gsvc.codec.packet import PacketType
+from gsvc.codec.packet import Packet, PacketType, read_packet
 from gsvc.codec.payload import join_payload, split_payload
 from gsvc.codec.pose_syntax import code_people
 from gsvc.codec.scaffold import Geometry, Interval, Place, Sample
@@ -301,17 +303,61 @@ def make_picture(rng: random.Random) -> bytes:
 def check_decoder(data: bytes) -> None:
     """A stream through the decoder, every frame drawn."""
     reader = StreamReader(io.BytesIO(data))
-    video = reader.header.format
+    with Decoder(_small(reader.header), DecoderSettings(steps=0)) as decoder:
+        last = None
+        for packet in reader:
+            for frame in decoder.frames(packet):
+                _check_frame(frame, reader.header)
+                assert last is None or frame.pts > last
+                last = frame.pts
+
+
+def check_concealment(data: bytes) -> None:
+    """Packets that arrive as it happens, their numbers and times forged too: nothing may be raised at all."""
+    header = _small(Header.from_bytes(data[:HEADER_BYTES]))
+    rng = random.Random(data)
+    with Decoder(header, DecoderSettings(steps=0, conceal=True)) as decoder:
+        for number, packet in enumerate(_packets_in(data[HEADER_BYTES:])):
+            known = rng.random() < 0.9
+            pts = rng.choice((None, number * 5, rng.randrange(-(1 << 40), 1 << 40)))
+            sent = replace(
+                packet,
+                number=rng.choice((number, number, number + 1, 3, 1 << 30)) if known else None,
+                group=rng.choice((0, 0, number, 99, None)),
+                pts=pts,
+                duration=rng.choice((None, 1, 5, 0, 1 << 40)),
+            )
+            for frame in _conceals(decoder, sent):
+                _check_frame(frame, header)
+        for frame in decoder.conceal_until(rng.choice((0, 99, 1 << 62))):
+            _check_frame(frame, header)
+
+
+def _conceals(decoder: Decoder, packet: Packet) -> Iterator[Frame]:
+    try:
+        yield from islice(decoder.frames(packet), 400)
+    except GsvcError as error:
+        raise AssertionError(f"concealment raised {error!r}") from error
+
+
+def _packets_in(data: bytes) -> Iterator[Packet]:
+    """The packets up to the first one that does not read."""
+    read = io.BytesIO(data).read
+    with suppress(BitstreamError):
+        while True:
+            yield read_packet(read)
+
+
+def _small(header: Header) -> Header:
+    video = header.format
     if video.width * video.height > 1 << 16:
         raise VersionError("too large to try many of: left out")
-    decoder = Decoder(reader.header, DecoderSettings(steps=0))
-    last = None
-    for packet in reader:
-        for frame in decoder.frames(packet):
-            assert frame.pixels.shape == (video.height, video.width, 3)
-            assert frame.pixels.dtype == np.uint8
-            assert last is None or frame.pts > last
-            last = frame.pts
+    return header
+
+
+def _check_frame(frame: Frame, header: Header) -> None:
+    assert frame.pixels.shape == (header.format.height, header.format.width, 3)
+    assert frame.pixels.dtype == np.uint8
 
 
 def check_scaffold(data: bytes) -> None:
@@ -440,4 +486,5 @@ TARGETS: dict[str, Target] = {
     "info": Target(bent_stream, check_info, cost=20),
     "picture": Target(make_picture, check_picture, cost=30),
     "decoder": Target(bent_stream, check_decoder, cost=200),
+    "concealment": Target(bent_stream, check_concealment, cost=200),
 }
