@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
@@ -468,6 +469,48 @@ def _camera(coder: Coder, _: Geometry, number: int, __: object) -> None:
     assert camera is None or abs(camera.corners.astype(int)).max() <= 1 << 14
 
 
+def make_datagrams(rng: random.Random) -> bytes:
+    """A golden stream as RTP, in small datagrams, some bent, lost, repeated or late; each led by its length."""
+    from gsvc.codec.transport.packetizer import Packetizer, WireSettings
+
+    reader = StreamReader(io.BytesIO(join_stream(*rng.choice(golden_streams()))))
+    settings = WireSettings(mtu=rng.choice((256, 300, 1200)), redundancy=rng.randint(0, 3))
+    packetizer = Packetizer(reader.header, 7, settings, sequence=rng.choice((0, 65530)))
+    sent, pts = [], 0
+    for packet in reader:
+        pts += packet.frames
+        sent += [d.to_bytes() for d in packetizer.packetize([replace(packet, pts=pts)])]
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(sent))
+        match rng.randrange(6):
+            case 0 | 1 | 2:
+                sent[at] = bend(rng, sent[at])[: 1 << 15]
+            case 3:
+                sent.insert(rng.randrange(len(sent)), sent[at])
+            case 4:
+                sent[at] = sent[at][:12] + any_bytes(rng, 300)
+            case _:
+                sent[at] = b""
+    return b"".join(len(datagram).to_bytes(2) + datagram for datagram in sent)
+
+
+def check_datagrams(data: bytes) -> None:
+    """Datagrams as they come: nothing is raised, and what waits is bounded."""
+    from gsvc.codec.transport.depacketizer import Depacketizer, ReorderLimits
+
+    receiver, now = Depacketizer(reorder=ReorderLimits(packets=8)), 0.0
+    while data:
+        size, now = int.from_bytes(data[:2]), now + 0.05
+        datagram, data = data[2 : 2 + size], data[2 + size :]
+        try:
+            for packet in receiver.push(datagram, now):
+                assert packet.pts is not None
+            receiver.to_ask_for(now)
+        except GsvcError as error:
+            raise AssertionError(f"the depacketizer raised {error!r}") from error
+        assert receiver.depth <= 9
+
+
 TARGETS: dict[str, Target] = {
     "header": Target(any_header, check_header),
     "header_bytes": Target(lambda rng: bend(rng, golden_streams()[0][0]), check_header),
@@ -488,3 +531,5 @@ TARGETS: dict[str, Target] = {
     "decoder": Target(bent_stream, check_decoder, cost=60),
     "concealment": Target(bent_stream, check_concealment, cost=60),
 }
+if find_spec("gsvc.codec.transport"):
+    TARGETS["datagrams"] = Target(make_datagrams, check_datagrams, cost=8)
