@@ -1,0 +1,44 @@
+"""Damage is never silent: a sample of `corruption_matrix`, which tries every byte of every golden stream."""
+
+import pytest
+
+from corruption_matrix import (
+    BEGINS_LATER,
+    DAMAGES,
+    FLAGGED,
+    GOLDEN,
+    SAME,
+    WAYS,
+    Original,
+    outcome,
+)
+
+TYPED = {
+    "BitstreamError",
+    "TruncatedStreamError",
+    "ChecksumError",
+    "LimitError",
+    "VersionError",
+}
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
+    data = (GOLDEN / "held_and_moved.gsv").read_bytes()
+    return Original(data, tmp_path_factory.mktemp("matrix"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_refused_or_flagged(way: str, damage: str, original: Original) -> None:
+    data = (GOLDEN / "held_and_moved.gsv").read_bytes()
+    copies = list(DAMAGES[damage](data))
+    found = {outcome(WAYS[way], original, copy) for copy in [*copies[:40], *copies[40::17]]}
+    permitted = TYPED | ({FLAGGED, BEGINS_LATER, SAME} if way == "wire" else set())
+    assert found <= permitted
+    assert way != "wire" or FLAGGED in found
+
+
+def test_nothing_is_held_against_a_whole_stream(original: Original) -> None:
+    data = (GOLDEN / "held_and_moved.gsv").read_bytes()
+    assert {outcome(way, original, data) for way in WAYS.values()} == {SAME}

@@ -1,0 +1,26 @@
+"""Memory, threads and files after much video and many coders are what they were before; `soak` does it for an hour."""
+
+import pytest
+
+from soak import open_and_close, stream_for, usage
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("low_delay", [True, False])
+def test_a_long_stream_takes_no_more_than_a_short_one(low_delay: bool) -> None:
+    stream_for(500, low_delay=low_delay)
+    before = usage()
+    assert stream_for(3000, low_delay=low_delay) == 3000
+    after = usage()
+    assert after.memory - before.memory < 60
+    assert (after.threads, after.files) == (before.threads, before.files)
+
+
+@pytest.mark.slow
+def test_coders_that_were_closed_are_gone() -> None:
+    open_and_close(30)
+    before = usage()
+    open_and_close(120)
+    after = usage()
+    assert after.memory - before.memory < 60
+    assert (after.threads, after.files) == (before.threads, before.files)
