@@ -124,6 +124,8 @@ class StreamIndex:
         if number is None or group is None:
             raise BitstreamError("the stream does not begin with an intra picture: it is damaged")
         is_between = packet.is_key and place is Place.BETWEEN and packet.frames > 1
+        if is_between and number == 0:
+            raise BitstreamError("the stream does not begin with a key picture: it is damaged")
         return IndexEntry(
             offset=offset,
             first=len(self.times),
@@ -132,7 +134,7 @@ class StreamIndex:
             group=group,
             pts=pts,
             duration=sum(ticks),
-            needs_before=is_between and number > 0,
+            needs_before=is_between,
         )
 
     def _read(self, entry: IndexEntry) -> Packet:

@@ -36,6 +36,7 @@ from gsvc.codec.pose_syntax import code_people
 from gsvc.codec.scaffold import Geometry, Interval, Place, Sample
 from gsvc.codec.scaffold_hash import scaffold_bytes
 from gsvc.codec.scaffold_syntax import TOOLS, Prediction, Tools, code_interval
+from gsvc.codec.stream_index import StreamIndex
 from gsvc.codec.stream_info import read_info
 from gsvc.codec.syntax import Coder, Reader, Writer
 from gsvc.codec.texture_syntax import code_texture
@@ -313,6 +314,20 @@ def check_decoder(data: bytes) -> None:
                 last = frame.pts
 
 
+def check_index(data: bytes) -> None:
+    """A stream sought: three frames of its middle are what decoding all gives there."""
+    index = StreamIndex(io.BytesIO(data))
+    middle = index.frames // 2
+    with Decoder(_small(index.header), DecoderSettings(steps=0)) as decoder:
+        sought = list(index.decode(decoder, middle, 3))
+    with Decoder(index.header, DecoderSettings(steps=0)) as decoder:
+        packets = StreamReader(io.BytesIO(data))
+        frames = [frame for packet in packets for frame in decoder.frames(packet)]
+    assert len(frames) == index.frames
+    for one, other in zip(sought, frames[middle : middle + 3], strict=True):
+        assert one.pts == other.pts and np.array_equal(one.pixels, other.pixels)
+
+
 def check_concealment(data: bytes) -> None:
     """Packets that arrive as it happens, their numbers and times forged too: nothing may be raised at all."""
     header = _small(Header.from_bytes(data[:HEADER_BYTES]))
@@ -531,6 +546,7 @@ TARGETS: dict[str, Target] = {
     "info": Target(bent_stream, check_info, cost=8),
     "picture": Target(make_picture, check_picture, cost=10),
     "decoder": Target(bent_stream, check_decoder, cost=60),
+    "index": Target(bent_stream, check_index, cost=30),
     "concealment": Target(bent_stream, check_concealment, cost=60),
 }
 if find_spec("gsvc.codec.transport"):
