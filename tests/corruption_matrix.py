@@ -5,8 +5,8 @@
 
 Each damaged copy is decoded in three ways, without refinement: as a file (`gsvc decode`), packet by packet as from a pipe,
 and with concealment, where a packet that does not read is one that never came. A row a stream, way and damage: how many
-were refused, by which error; how many had frames that are flagged; how many gave the same video again, or all of it from
-a later key picture on; how many were SILENT (a frame that differs, or is not there, and neither error nor flag); how many
+were refused, by which error; how many had frames that are flagged; how many gave the same video again, all of it from
+a later key picture on, or nothing for want of any; how many were SILENT (a frame that differs, or is not there, and neither error nor flag); how many
 crashed.
 """
 
@@ -32,8 +32,8 @@ from gsvc.codec.header import HEADER_BYTES, Header
 from gsvc.codec.packet import Packet, read_packet
 
 GOLDEN = Path(__file__).parent / "golden"
-SAME, FLAGGED, BEGINS_LATER, SILENT, CRASH = (
-    "the same", "flagged", "begins later", "SILENT", "CRASH",
+SAME, FLAGGED, BEGINS_LATER, NOTHING, SILENT, CRASH = (
+    "the same", "flagged", "begins later", "nothing shown", "SILENT", "CRASH",
 )  # fmt: skip
 Shown = tuple[tuple[int, bytes, bool], ...]
 """Time, pixels, and whether it is flagged, of each frame."""
@@ -80,6 +80,7 @@ class Original:
         self.packets = tuple(reader)
         self.frames = shown(self.header, self.packets)
         self.video = self._file(data)
+        self._sent = tuple(self._timed())
 
     def file(self, damaged: bytes) -> str:
         """As a file: read to its end before the first frame is decoded."""
@@ -102,7 +103,7 @@ class Original:
         """With concealment, each packet by itself, its number and times known from what carried it."""
         header = Header.from_bytes(damaged[:HEADER_BYTES])
         arrived, at = [], HEADER_BYTES
-        for packet in self._timed():
+        for packet in self._sent:
             size = len(packet.to_bytes())
             read, at = io.BytesIO(damaged[at : at + size]).read, at + size
             try:
@@ -117,6 +118,8 @@ class Original:
             return SILENT
         if any(flag for *_, flag in frames):
             return FLAGGED
+        if not frames:
+            return NOTHING
         # Without its first key picture a stream begins at the next one, as for who joins late.
         if frames == self.frames[len(self.frames) - len(frames) :]:
             return SAME if len(frames) == len(self.frames) else BEGINS_LATER
