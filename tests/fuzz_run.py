@@ -32,7 +32,7 @@ class Tally:
     """What came out of one target's inputs."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
-    slowest: float = 0.0
+    slowest: tuple[float, int] = (0.0, 0)
     memory: int = 0
     faults: list[tuple[int, str]] = field(default_factory=list)
 
@@ -71,7 +71,7 @@ def work(target: str, seed: int, indices: range, at: "Synchronized[int]", out: C
         except Exception as error:  # noqa: BLE001 - any at all is a find
             tally.faults.append((index, f"{type(error).__name__}: {error}"))
         signal.setitimer(signal.ITIMER_REAL, 0)
-        tally.slowest = max(tally.slowest, perf_counter() - began)
+        tally.slowest = max(tally.slowest, (perf_counter() - began, index))
     tally.memory = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - check_start)
     out.send(tally)
 
@@ -138,7 +138,7 @@ def main() -> int:
         tally = run_target(target, arguments.seed, count)
         told = ", ".join(f"{name} {number}" for name, number in tally.outcomes.most_common())
         print(
-            f"{target:<16} {count:>8}  slowest {1000 * tally.slowest:>7.1f} ms"
+            f"{target:<16} {count:>8}  slowest {1000 * tally.slowest[0]:>7.1f} ms (number {tally.slowest[1]})"
             f"  memory {tally.memory / 1e6:>6.1f} MB  faults {len(tally.faults)}  {told}",
             flush=True,
         )
