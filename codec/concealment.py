@@ -29,11 +29,13 @@ _REPLAYS = 4
 
 @dataclass(frozen=True)
 class _Motion:
-    """What can be carried on: from the key picture at `time`, over `ticks` at most."""
+    """What can be carried on: from the key picture at `time`, over `ticks` and at once over `frames` at most (a stream's
+    times may lie far apart)."""
 
     extrapolator: Extrapolator
     time: int
     ticks: int
+    frames: int
 
 
 class Concealer:
@@ -157,8 +159,9 @@ class Concealer:
         if self._shown is None:
             return
         times, motion = times[self._not_due(times) :], self._motion
-        moving = [t for t in times if motion is not None and t <= motion.time + motion.ticks]
+        moving: list[int] = []
         if motion is not None:
+            moving = [t for t in times if t <= motion.time + motion.ticks][: motion.frames]
             ages = ((t - motion.time) / motion.ticks for t in moving)
             pictures = (motion.extrapolator.picture(age) for age in ages)
             for pts, pixels in zip(moving, self._chain.still(pictures), strict=True):
@@ -200,4 +203,5 @@ class Concealer:
         self._motion = None
         if interval.place is Place.BETWEEN and step.before is not None and not begins:
             extrapolator = Extrapolator(step.before, step.picture, self._estimator)
-            self._motion = _Motion(extrapolator, self._clock, sum(interval.ticks))
+            ticks = interval.ticks
+            self._motion = _Motion(extrapolator, self._clock, sum(ticks), len(ticks))

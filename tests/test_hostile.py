@@ -24,6 +24,7 @@ from gsvc.codec.obu import check_temporal_unit
 from gsvc.codec.payload import join_payload
 from gsvc.codec.stream_info import read_info
 from gsvc.codec.syntax import Reader, Writer
+from gsvc.decoders.extrapolation import Extrapolator
 from gsvc.decoders.pictures import PictureDecoder
 
 ROOT = Path(__file__).parent.parent
@@ -322,3 +323,22 @@ def test_pictures_stay_pictures_however_far_things_are_moved() -> None:
                 rendering = renderer.render(offset)
                 assert rendering.picture.dtype == np.uint8
                 assert np.isfinite(rendering.trust).all() and np.isfinite(rendering.pose).all()
+
+
+def test_times_that_lie_far_apart_order_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Missing frames are motion carried on, for as many frames as the last packet had; then stills, without work."""
+    moved = []
+    real = Extrapolator.picture
+    monkeypatch.setattr(
+        Extrapolator, "picture", lambda self, time: moved.append(time) or real(self, time)
+    )
+    header, parts = split_stream((ROOT / "tests/golden/every_tool.gsv").read_bytes())
+    reader = gsvc.StreamReader(io.BytesIO(join_stream(header, parts)))
+    settings = gsvc.DecoderSettings(steps=0, conceal=True)
+    with gsvc.Decoder(reader.header, settings) as decoder:
+        for number, packet in enumerate(p for p in reader if p.is_picture):
+            moved.clear()
+            far = replace(packet, pts=number << 40, duration=1 << 39)
+            frames = decoder.decode(far)
+            assert len(frames) <= packet.frames + gsvc.Limits().interval
+            assert len(moved) <= 5
