@@ -337,6 +337,8 @@ def test_times_that_lie_far_apart_order_little_work(monkeypatch: pytest.MonkeyPa
     settings = gsvc.DecoderSettings(steps=0, conceal=True)
     with gsvc.Decoder(reader.header, settings) as decoder:
         for number, packet in enumerate(p for p in reader if p.is_picture):
+            if number == 1:  # lost: from here on times are what the packets' carrier says
+                continue
             moved.clear()
             far = replace(packet, pts=number << 40, duration=1 << 39)
             frames = decoder.decode(far)
