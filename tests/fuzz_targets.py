@@ -528,6 +528,25 @@ def check_datagrams(data: bytes) -> None:
         assert receiver.depth <= 9
 
 
+def make_rtcp(rng: random.Random) -> bytes:
+    """One to three reports or pieces of feedback, true in their lengths, and then perhaps bent."""
+    parts = []
+    for _ in range(rng.randint(1, 3)):
+        body = rng.randbytes(4 * rng.randint(0, 14))
+        kind = bytes([0x80 | rng.choice((0, 1, 2, 15)), rng.choice((200, 201, 202, 203, 205, 206))])
+        parts.append(kind + (len(body) // 4).to_bytes(2) + body)
+    data = b"".join(parts)
+    return data if rng.random() < 0.5 else bend(rng, data)
+
+
+def check_rtcp(data: bytes) -> None:
+    """Reports and feedback; what is read can be written."""
+    from gsvc.codec.transport.rtcp import read_rtcp, write_rtcp
+
+    for packet in read_rtcp(data):
+        write_rtcp(packet)
+
+
 TARGETS: dict[str, Target] = {
     "header": Target(any_header, check_header),
     "header_bytes": Target(lambda rng: bend(rng, golden_streams()[0][0]), check_header),
@@ -551,3 +570,4 @@ TARGETS: dict[str, Target] = {
 }
 if find_spec("gsvc.codec.transport"):
     TARGETS["datagrams"] = Target(make_datagrams, check_datagrams, cost=8)
+    TARGETS["rtcp"] = Target(make_rtcp, check_rtcp)
