@@ -41,6 +41,11 @@ class Cutter:
         self._position += count
         return self._data[self._position - count : self._position]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether all is taken."""
+        return self._position == len(self._data)
+
     def rest(self) -> bytes:
         """All that is left."""
         return self.take(len(self._data) - self._position)

@@ -1,0 +1,237 @@
+"""RTP datagrams to packets in order: reordering, reassembly and repair, in bounded memory and time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from gsvc.codec.errors import BitstreamError
+from gsvc.codec.header import Header
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.packet import Packet
+from gsvc.codec.transport.parity import repaired
+from gsvc.codec.transport.reception import Reception
+from gsvc.codec.transport.rtp import RtpPacket, presentation_time, unwrap
+from gsvc.codec.transport.units import Kind, Piece, Unit, read_packet_data, read_units
+
+_PIECE_COST = 128
+"""Bytes that a piece takes beside its data: what is bounded is memory."""
+
+
+@dataclass(frozen=True)
+class ReorderLimits:
+    """What may wait for a packet that is missing: `seconds`, after which it is given up; picture `packets` and their
+    `bytes`, beyond which the oldest is."""
+
+    seconds: float = 0.25
+    packets: int = 64
+    bytes: int = 8 << 20
+
+
+@dataclass
+class Counts:
+    """Picture packets `lost` in spite of all, `repaired` by parity, `repeated` (only a later copy came); datagrams and
+    packets that are `damaged`."""
+
+    lost: int = 0
+    repaired: int = 0
+    repeated: int = 0
+    damaged: int = 0
+
+
+@dataclass
+class _Slot:
+    """A picture packet that waits: complete, or in pieces, of which the last came at `since`."""
+
+    timestamp: int
+    since: float
+    packet: Packet | None = None
+    count: int = 0
+    fragments: dict[int, bytes] = field(default_factory=dict)
+    parities: dict[int, bytes] = field(default_factory=dict)
+    stripes: int = 0
+    size: int = 0
+
+    def add(self, piece: Piece, data: bytes) -> bool:
+        """Take a piece, and repair what it allows to; True if that completes the packet."""
+        self.count = self.count or piece.count
+        self.stripes = self.stripes or piece.stripes
+        if piece.count != self.count or piece.stripes not in (0, self.stripes):
+            raise BitstreamError("pieces of a packet do not fit together: one is damaged")
+        kept = self.parities if piece.stripes else self.fragments
+        if piece.index not in kept:
+            kept[piece.index] = data
+            self.size += len(data) + _PIECE_COST
+        if self.stripes:
+            self._repair(piece.index % self.stripes)
+        return len(self.fragments) == self.count
+
+    def _repair(self, stripe: int) -> None:
+        check = self.parities.get(stripe)
+        if check is None:
+            return
+        found = repaired(self.fragments, self.count, stripe, self.stripes, check)
+        if found:
+            self.fragments[found[0]] = found[1]
+            self.size += len(found[1]) + _PIECE_COST
+
+    def joined(self) -> bytes:
+        return b"".join(self.fragments[index] for index in range(self.count))
+
+
+class Depacketizer:
+    """Receives one source: `push` datagrams as they arrive, packets come back in order, the first one INTRA.
+
+    `header` is the stream's, known from the first packet on. Picture packets have their number, pts, group (None after
+    a loss, up to the next INTRA) and, if the one before came too, duration; a gap in the numbers is a loss. What is
+    not valid is counted and otherwise ignored: no bytes make this raise.
+    """
+
+    def __init__(
+        self, limits: Limits = DEFAULT_LIMITS, reorder: ReorderLimits | None = None
+    ) -> None:
+        self.header: Header | None = None
+        self.reception = Reception()
+        self.counts = Counts()
+        self._limits, self._reorder = limits, reorder or ReorderLimits()
+        self._stream_header = b""
+        self._slots: dict[int, _Slot] = {}
+        self._others: dict[int, list[Packet]] = {}
+        self._head = -1  # number of the next picture to give; -1 before the first INTRA packet
+        self._newest = self._clock = 0
+        self._last: Packet | None = None
+
+    @property
+    def depth(self) -> int:
+        """Picture packets that wait."""
+        return len(self._slots)
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether pictures cannot be decoded before the next INTRA packet."""
+        return self._last is None or self._last.group is None
+
+    def push(self, datagram: bytes, now: float) -> list[Packet]:
+        """Take a datagram at time `now` (seconds, steady); the packets that can be given now."""
+        try:
+            rtp = RtpPacket.from_bytes(datagram)
+            if self.reception.arrived(rtp, now):
+                for unit in read_units(rtp.payload):
+                    self._take(unit, rtp.timestamp, now)
+        except BitstreamError:
+            self.counts.damaged += 1
+        return self.poll(now)
+
+    def poll(self, now: float) -> list[Packet]:
+        """The packets that can be given now, those given up that were waited for long enough."""
+        self.reception.forget_before(now - self._reorder.seconds)
+        if self._head < 0:
+            self._drop_old(now)
+            return []
+        packets = list(self._others_due())
+        while self._slots:
+            slot = self._slots.get(self._head)
+            if slot and slot.packet:
+                packets.append(self._given(slot, slot.packet))
+            elif self._is_full or now >= self._deadline(slot):
+                self._give_up()
+            else:
+                break
+            packets += self._others_due()
+        return packets
+
+    def to_ask_for(self, now: float) -> list[int]:
+        """Sequence numbers of datagrams to ask for again, if pictures wait for any."""
+        return self.reception.to_ask_for(now) if self._slots else []
+
+    def _take(self, unit: Unit, timestamp: int, now: float) -> None:
+        number = unwrap(unit.number, self._newest, 16)
+        if unit.kind == Kind.OTHER:
+            self._take_other(number, unit.data)
+            if number <= self._head or self._head < 0:
+                return
+            number -= 1  # the picture before it was sent: it is waited for
+        if number < self._head:
+            return
+        timestamp = unwrap((timestamp - unit.age) % (1 << 32), self._clock, 32)
+        slot = self._slots.get(number) or _Slot(timestamp, now)
+        if slot.packet:
+            return
+        self._newest = max(self._newest, number)
+        self._slots[number] = slot
+        if unit.kind == Kind.OTHER:
+            return
+        slot.since = now
+        if unit.piece is None:
+            self._complete(number, slot, unit.data)
+            self.counts.repeated += unit.is_copy
+        elif slot.add(unit.piece, unit.data):
+            self._complete(number, slot, slot.joined())
+            self.counts.repaired += unit.piece.stripes > 0
+
+    def _take_other(self, number: int, data: bytes) -> None:
+        _, packet = read_packet_data(data, self._limits)
+        if packet.is_picture:
+            raise BitstreamError("a picture packet comes as another: the datagram is damaged")
+        if self._head >= 0 and sum(map(len, self._others.values())) < self._reorder.packets:
+            self._others.setdefault(number, []).append(packet)
+
+    def _complete(self, number: int, slot: _Slot, data: bytes) -> None:
+        try:
+            stream_header, packet = read_packet_data(data, self._limits)
+            if not packet.is_picture:
+                raise BitstreamError("a packet that is no picture has a number: it is damaged")
+            if stream_header:
+                self._check_header(stream_header)
+        except BitstreamError:
+            del self._slots[number]
+            raise
+        slot.packet = replace(packet, number=number)
+        slot.fragments, slot.parities, slot.size = {}, {}, len(data) + _PIECE_COST
+        if packet.is_key and self._head < 0:
+            self._head = number
+            self._slots = {n: waiting for n, waiting in self._slots.items() if n >= number}
+
+    def _check_header(self, stream_header: bytes) -> None:
+        if self.header is None:
+            self.header = Header.from_bytes(stream_header, self._limits)
+            self._stream_header = stream_header
+        elif stream_header != self._stream_header:
+            raise BitstreamError("the stream's header changes: it is damaged")
+
+    def _given(self, slot: _Slot, packet: Packet) -> Packet:
+        """The picture packet at the head, with all that is known of it."""
+        assert self.header is not None  # the first packet, an INTRA, brought it
+        del self._slots[self._head]
+        self._clock = slot.timestamp
+        pts = presentation_time(slot.timestamp, self.header.format.time_base)
+        last = self._last if self._last and self._last.number == self._head - 1 else None
+        duration = pts - last.pts if last and last.pts is not None else None
+        group = self._head if packet.is_key else last.group if last else None
+        self._head += 1
+        self._last = replace(packet, pts=pts, duration=duration, group=group)
+        return self._last
+
+    def _others_due(self) -> Iterator[Packet]:
+        for number in [n for n in self._others if n <= self._head]:
+            yield from self._others.pop(number)
+
+    def _deadline(self, head: _Slot | None) -> float:
+        since = head.since if head else min(slot.since for slot in self._slots.values())
+        return since + self._reorder.seconds
+
+    @property
+    def _is_full(self) -> bool:
+        held = sum(slot.size for slot in self._slots.values())
+        return len(self._slots) > self._reorder.packets or held > self._reorder.bytes
+
+    def _give_up(self) -> None:
+        """Go on from the next packet of which there is anything."""
+        gone = self._slots.pop(self._head, None)
+        after = self._head + 1 if gone else min(self._slots)
+        self.counts.lost += after - self._head
+        self._head = after
+
+    def _drop_old(self, now: float) -> None:
+        """Before the first INTRA packet, nothing waits for long."""
+        for number in sorted(self._slots):
+            if self._is_full or now >= self._slots[number].since + self._reorder.seconds:
+                del self._slots[number]

@@ -1,0 +1,183 @@
+"""Reports and feedback (RTCP, RFC 3550 section 6; RFC 4585), on the same port as RTP (RFC 5761).
+
+Packets stand alone or together in a datagram, of reduced size (RFC 5506): names (SDES) are not sent.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gsvc.codec.errors import BitstreamError
+
+_SENDER, _RECEIVER, _BYE, _TRANSPORT, _PAYLOAD = 200, 201, 203, 205, 206
+_NACK = _PLI = 1  # formats of _TRANSPORT and of _PAYLOAD
+_HEAD = struct.Struct("!BBHI")
+_INFO = struct.Struct("!QIII")
+_BLOCK = struct.Struct("!IIIIII")
+_EPOCH = 2_208_988_800
+"""Seconds from 1900, where NTP begins to count, to 1970."""
+
+
+@dataclass(frozen=True)
+class SenderReport:
+    """`ntp`: time of day in 2^-32 s since 1900, at which the frame of RTP time `timestamp` was captured; `packets` and
+    `octets` sent so far."""
+
+    ssrc: int
+    ntp: int
+    timestamp: int
+    packets: int
+    octets: int
+
+
+@dataclass(frozen=True)
+class ReportBlock:
+    """How `source` arrives: `fraction_lost` in 1/256 since the last report, `lost` datagrams in all, `highest` sequence
+    number with its wraps, `jitter` in RTP ticks, `last_report`: middle 32 bits of the last sender report's `ntp` (0
+    without one), `delay` since it in 2^-16 s."""
+
+    source: int
+    fraction_lost: int
+    lost: int
+    highest: int
+    jitter: int
+    last_report: int
+    delay: int
+
+
+@dataclass(frozen=True)
+class ReceiverReport:
+    """Reports of the receiver `ssrc`."""
+
+    ssrc: int
+    blocks: tuple[ReportBlock, ...]
+
+
+@dataclass(frozen=True)
+class Nack:
+    """Please send these datagrams of `source` again: sequence numbers, 0-65535."""
+
+    ssrc: int
+    source: int
+    sequences: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PictureLoss:
+    """Please begin a new group: pictures of `source` cannot be decoded."""
+
+    ssrc: int
+    source: int
+
+
+@dataclass(frozen=True)
+class Bye:
+    """The source sends no more."""
+
+    ssrc: int
+
+
+Rtcp = SenderReport | ReceiverReport | Nack | PictureLoss | Bye
+
+
+def is_rtcp(data: bytes) -> bool:
+    """Whether a datagram is RTCP, not RTP (RFC 5761, section 4)."""
+    return len(data) > 1 and 192 <= data[1] <= 223
+
+
+def write_rtcp(packet: Rtcp) -> bytes:
+    """Serialise one packet."""
+    match packet:
+        case SenderReport():
+            info = _INFO.pack(packet.ntp, packet.timestamp, packet.packets, packet.octets)
+            return _packed(0, _SENDER, packet.ssrc, info)
+        case ReceiverReport():
+            blocks = b"".join(_block(block) for block in packet.blocks)
+            return _packed(len(packet.blocks), _RECEIVER, packet.ssrc, blocks)
+        case Nack():
+            words = b"".join(struct.pack("!HH", *pair) for pair in _pairs(packet.sequences))
+            source = packet.source.to_bytes(4, "big")
+            return _packed(_NACK, _TRANSPORT, packet.ssrc, source + words)
+        case PictureLoss():
+            return _packed(_PLI, _PAYLOAD, packet.ssrc, packet.source.to_bytes(4, "big"))
+        case Bye():
+            return _packed(1, _BYE, packet.ssrc, b"")
+
+
+def read_rtcp(data: bytes) -> Iterator[Rtcp]:
+    """The packets of a datagram; kinds that are not known are skipped. Raises BitstreamError at damage."""
+    while data:
+        if len(data) < _HEAD.size:
+            raise BitstreamError("an RTCP packet is cut short: the datagram is damaged")
+        first, kind, words, ssrc = _HEAD.unpack_from(data)
+        size = 4 * (words + 1)
+        if first >> 6 != 2 or not _HEAD.size <= size <= len(data):
+            raise BitstreamError("this is no RTCP packet of version 2: the datagram is damaged")
+        body, data = data[_HEAD.size : size], data[size:]
+        try:
+            packet = _read(kind, first & 31, ssrc, body)
+        except struct.error as error:
+            raise BitstreamError("an RTCP packet is too short: it is damaged") from error
+        if packet:
+            yield packet
+
+
+def ntp_time(seconds: float) -> int:
+    """Time of day, in seconds since 1970, as 64 bits since 1900."""
+    return int((seconds + _EPOCH) * (1 << 32)) % (1 << 64)
+
+
+def time_of_day(ntp: int) -> float:
+    """Undo `ntp_time`."""
+    return ntp / (1 << 32) - _EPOCH
+
+
+def middle(ntp: int) -> int:
+    """The 32 bits by which a report is referred to: seconds modulo 2^16, in 2^-16 s."""
+    return ntp >> 16 & 0xFFFFFFFF
+
+
+def _read(kind: int, count: int, ssrc: int, body: bytes) -> Rtcp | None:
+    if kind == _SENDER:
+        return SenderReport(ssrc, *_INFO.unpack_from(body))
+    if kind == _RECEIVER:
+        blocks = [_BLOCK.unpack_from(body, at * _BLOCK.size) for at in range(count)]
+        return ReceiverReport(
+            ssrc, tuple(ReportBlock(b[0], b[1] >> 24, b[1] & 0xFFFFFF, *b[2:]) for b in blocks)
+        )
+    if (kind, count) == (_TRANSPORT, _NACK):
+        (source,) = struct.unpack_from("!I", body)
+        return Nack(ssrc, source, tuple(_sequences(body[4:])))
+    if (kind, count) == (_PAYLOAD, _PLI):
+        return PictureLoss(ssrc, *struct.unpack_from("!I", body))
+    return Bye(ssrc) if kind == _BYE else None
+
+
+def _packed(count: int, kind: int, ssrc: int, body: bytes) -> bytes:
+    return _HEAD.pack(2 << 6 | count, kind, 1 + len(body) // 4, ssrc) + body
+
+
+def _block(block: ReportBlock) -> bytes:
+    loss = block.fraction_lost << 24 | block.lost
+    return _BLOCK.pack(
+        block.source, loss, block.highest, block.jitter, block.last_report, block.delay
+    )
+
+
+def _pairs(sequences: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """A number, and a bit for each of the 16 after it (RFC 4585, section 6.2.1)."""
+    left = list(sequences)
+    while left:
+        first = left.pop(0)
+        mask = 0
+        while left and 1 <= (left[0] - first) % (1 << 16) <= 16:
+            mask |= 1 << (left.pop(0) - first) % (1 << 16) - 1
+        yield first, mask
+
+
+def _sequences(words: bytes) -> Iterator[int]:
+    for first, mask in struct.iter_unpack("!HH", words):
+        yield first
+        for bit in range(16):
+            if mask >> bit & 1:
+                yield (first + bit + 1) % (1 << 16)
