@@ -171,7 +171,7 @@ class Depacketizer:
         _, packet = read_packet_data(data, self._limits)
         if packet.is_picture:
             raise BitstreamError("a picture packet comes as another: the datagram is damaged")
-        if self._head >= 0 and sum(map(len, self._others.values())) < self._reorder.packets:
+        if sum(map(len, self._others.values())) < self._reorder.packets:
             self._others.setdefault(number, []).append(packet)
 
     def _complete(self, number: int, slot: _Slot, data: bytes) -> None:
@@ -189,6 +189,7 @@ class Depacketizer:
         if packet.is_key and self._head < 0:
             self._head = number
             self._slots = {n: waiting for n, waiting in self._slots.items() if n >= number}
+            self._others = {n: waiting for n, waiting in self._others.items() if n >= number}
 
     def _check_header(self, stream_header: bytes) -> None:
         if self.header is None:

@@ -40,9 +40,7 @@ class WireSettings:
         if not 0 <= self.redundancy <= 16:
             raise ConfigError(f"redundancy {self.redundancy}: repeat 0 to 16 packets")
         if not 0 <= self.parity_span <= MAX_SPAN:
-            raise ConfigError(
-                f"a parity for {self.parity_span} fragments: choose 0 to {MAX_SPAN}"
-            )
+            raise ConfigError(f"a parity for {self.parity_span} fragments: choose 0 to {MAX_SPAN}")
 
 
 @dataclass(frozen=True)

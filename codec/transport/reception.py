@@ -12,6 +12,8 @@ _WINDOW = 512
 """Missing datagrams that are remembered."""
 _MAX_JUMP = 3000
 """Numbers further apart than this are no loss but another beginning (RFC 3550, MAX_DROPOUT)."""
+_REORDERED = 16
+"""How far before the first datagram to arrive one may have been sent."""
 _FIRST_ASK, _NEXT_ASK, _ASKS = 0.01, 0.1, 3
 """Seconds from a gap to asking for it (reordering fills many), seconds to asking again, and how often."""
 
@@ -52,11 +54,11 @@ class Reception:
         if self._first < 0 or abs(number - self._highest) > _MAX_JUMP:
             self._begin(packet.sequence)
         elif number > self._highest:
-            missing = range(max(self._highest + 1, number - _WINDOW), number)
-            self._absent.update((absent, _Absent(now)) for absent in missing)
-            while len(self._absent) > _WINDOW:
-                del self._absent[next(iter(self._absent))]
+            self._miss(range(max(self._highest + 1, number - _WINDOW), number), now)
             self._highest = number
+        elif self._first - _REORDERED <= number < self._first:
+            self._miss(range(number + 1, self._first), now)
+            self._first = number
         elif (gap := self._absent.pop(number, None)) is None:
             self.duplicates += 1
             return False
@@ -98,8 +100,13 @@ class Reception:
             delay=min(int(65536 * delay), (1 << 32) - 1),
         )
 
+    def _miss(self, numbers: range, now: float) -> None:
+        self._absent.update((number, _Absent(now)) for number in numbers)
+        while len(self._absent) > _WINDOW:
+            del self._absent[next(iter(self._absent))]
+
     def _begin(self, sequence: int) -> None:
-        self._first = self._highest = sequence
+        self._first = self._highest = sequence + (1 << 16)  # some may come from before it
         self.received = 0
         self._reported = 0, 0
         self._absent.clear()

@@ -1,7 +1,7 @@
 """Units, the payload of a datagram: packets, or pieces of larger ones.
 
-    unit    descriptor (1 byte), number (2 bytes, big-endian), length (varint), then `length` bytes:
-            [age (varint)], [index, count, stripes (2 bytes each)], data
+unit    descriptor (1 byte), number (2 bytes, big-endian), length (varint), then `length` bytes:
+        [age (varint)], [index, count, stripes (2 bytes each)], data
 """
 
 import struct

@@ -1,0 +1,44 @@
+"""The last datagrams sent, to be sent again when a receiver asks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_DATAGRAMS, _BYTES = 512, 2 << 20
+_TIMES = 3
+
+
+@dataclass
+class _Sent:
+    data: bytes
+    times_again: int = 0
+
+
+class History:
+    """Keeps at most 512 datagrams and 2 MiB, and gives each at most 3 times: forged requests make little traffic."""
+
+    def __init__(self) -> None:
+        self._sent: dict[int, _Sent] = {}
+        self._bytes = 0
+
+    def add(self, sequence: int, data: bytes) -> None:
+        """Remember a datagram; the oldest are forgotten."""
+        self._drop(sequence)
+        self._sent[sequence] = _Sent(data)
+        self._bytes += len(data)
+        while len(self._sent) > _DATAGRAMS or self._bytes > _BYTES:
+            self._drop(next(iter(self._sent)))
+
+    def again(self, sequences: Iterable[int]) -> list[bytes]:
+        """Those of these datagrams that may be sent again."""
+        found = []
+        for sequence in sequences:
+            sent = self._sent.get(sequence)
+            if sent and sent.times_again < _TIMES:
+                sent.times_again += 1
+                found.append(sent.data)
+        return found
+
+    def _drop(self, sequence: int) -> None:
+        old = self._sent.pop(sequence, None)
+        if old:
+            self._bytes -= len(old.data)

@@ -1,0 +1,301 @@
+"""Packets to datagrams and back: RTP, units, redundancy, parity, the reorder buffer."""
+
+import itertools
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsvc.codec.errors import BitstreamError, ConfigError
+from gsvc.codec.frames import VideoFormat
+from gsvc.codec.header import Header
+from gsvc.codec.packet import Packet, PacketType
+from gsvc.codec.transport.depacketizer import Depacketizer, ReorderLimits
+from gsvc.codec.transport.packetizer import Packetizer, WireSettings
+from gsvc.codec.transport.rtp import RtpPacket, presentation_time, rtp_timestamp, unwrap
+from gsvc.codec.transport.units import Kind, Piece, Unit, read_units
+from gsvc.codec.varint import varint
+
+TIME_BASE = Fraction(1001, 30_000)
+HEADER = Header(VideoFormat(64, 48, TIME_BASE, 1 / TIME_BASE), level=1)
+PLAIN = WireSettings(redundancy=0, parity_span=0)
+INTERVAL = 0.1
+"""Seconds from packet to packet."""
+
+
+def stream(sizes: Sequence[int], group: int = 8, first: int = 0) -> list[Packet]:
+    """Picture packets with these payloads, an INTRA every `group`, and the end."""
+    random_bytes = random.Random(len(sizes)).randbytes
+    packets, intra = [], first
+    for number, size in enumerate(sizes, first):
+        kind = PacketType.INTER if (number - first) % group else PacketType.INTRA
+        intra = number if kind == PacketType.INTRA else intra
+        pts = 3 * number
+        packets.append(Packet(kind, 3, random_bytes(size), pts, 3, number, intra))
+    end = Packet(PacketType.END, 0, varint(len(sizes)), packets[-1].pts, 0)
+    return [*packets, end]
+
+
+def sent(packets: Iterable[Packet], wire: WireSettings | None = None) -> list[tuple[float, bytes]]:
+    """Datagrams, each with its time, every packet sent as soon as it is there."""
+    packetizer = Packetizer(HEADER, 77, wire, sequence=65_530)
+    timed = []
+    for index, packet in enumerate(packets):
+        for datagram in packetizer.packetize([packet]):
+            timed.append((index * INTERVAL, datagram.to_bytes()))
+    return timed
+
+
+def received(
+    datagrams: Iterable[tuple[float, bytes]], depacketizer: Depacketizer | None = None
+) -> list[Packet]:
+    """All packets that come out, to the last one that is waited for."""
+    depacketizer = depacketizer or Depacketizer()
+    packets, now = [], 0.0
+    for now, datagram in datagrams:
+        packets += depacketizer.push(datagram, now)
+    for _ in range(200):
+        now += 0.3
+        packets += depacketizer.poll(now)
+    assert depacketizer.depth == 0 or depacketizer.needs_key
+    return packets
+
+
+def same(packets: Sequence[Packet], others: Sequence[Packet]) -> None:
+    """Equal but for what the wire does not carry: the first one's duration, the end's time."""
+    bare = [
+        [replace(p, duration=None, pts=p.pts if p.is_picture else None) for p in side]
+        for side in (packets, others)
+    ]
+    assert bare[0] == bare[1]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    sizes=st.lists(st.integers(0, 6000), min_size=1, max_size=20),
+    mtu=st.integers(256, 1500),
+    redundancy=st.integers(0, 4),
+    span=st.integers(0, 6),
+)
+def test_what_is_sent_arrives(sizes: list[int], mtu: int, redundancy: int, span: int) -> None:
+    packets = stream(sizes, group=3)
+    wire = WireSettings(mtu, redundancy, span)
+    datagrams = sent(packets, wire)
+    assert max(len(datagram) for _, datagram in datagrams) <= mtu
+    same(received(datagrams), packets)
+
+
+def test_durations_and_groups_come_back() -> None:
+    packets = stream([300] * 10, group=4)
+    first, *others = received(sent(packets))[:-1]
+    assert first == replace(packets[0], duration=None)
+    assert others == packets[1:-1]
+
+
+def test_packets_that_are_ready_together_share_datagrams() -> None:
+    packets = stream([100] * 12, group=12)
+    datagrams = Packetizer(HEADER, 1, PLAIN).packetize(packets)
+    assert len(datagrams) == 3  # the INTRA has its own
+    same(received((0.0, datagram.to_bytes()) for datagram in datagrams), packets)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.permutations(list(range(12))))
+def test_order_on_the_way_does_not_matter(order: list[int]) -> None:
+    packets = stream([700] * 5, group=5)
+    datagrams = [datagram for _, datagram in sent(packets, PLAIN)]
+    shuffled = [datagrams[index] for index in order if index < len(datagrams)]
+    same(received((0.001 * i, d) for i, d in enumerate(shuffled)), packets)
+
+
+def test_duplicates_are_dropped() -> None:
+    packets = stream([700, 3000, 20, 5000])
+    twice = [timed for timed in sent(packets) for _ in range(2)]
+    depacketizer = Depacketizer()
+    same(received(twice, depacketizer), packets)
+    assert depacketizer.reception.duplicates == len(twice) / 2
+
+
+@pytest.mark.parametrize("wire", [WireSettings(), WireSettings(mtu=480, redundancy=3)], ids=str)
+def test_any_one_datagram_may_be_lost(wire: WireSettings) -> None:
+    """Redundancy and parity repair it; what is too large for either is a gap."""
+    packets = stream([2500, 200, 150, 200, 90, 2500, 200, 210], group=5)
+    datagrams = sent(packets, wire)
+    for gone in range(len(datagrams) - 1):
+        depacketizer = Depacketizer()
+        came = received(datagrams[:gone] + datagrams[gone + 1 :], depacketizer)
+        in_order = [packet.number for packet in came if packet.is_picture]
+        assert in_order == list(range(8)), gone
+        assert depacketizer.counts.lost == 0
+
+
+def test_without_redundancy_a_loss_is_a_gap_up_to_the_next_group() -> None:
+    packets = stream([200] * 12, group=6)
+    datagrams = sent(packets, PLAIN)
+    depacketizer = Depacketizer()
+    came = received(datagrams[:2] + datagrams[3:], depacketizer)
+    pictures = [packet for packet in came if packet.is_picture]
+    assert [packet.number for packet in pictures] == [0, 1, *range(3, 12)]
+    assert [packet.group for packet in pictures] == [0, 0, None, None, None, *[6] * 6]
+    assert pictures[2].duration is None and pictures[2].pts == 9
+    assert depacketizer.counts.lost == 1
+
+
+def test_what_waits_is_given_up_in_time() -> None:
+    datagrams = sent(stream([200] * 4), PLAIN)
+    depacketizer = Depacketizer(reorder=ReorderLimits(seconds=0.5))
+    assert [p.number for p in depacketizer.push(datagrams[0][1], 0.0)] == [0]
+    assert depacketizer.push(datagrams[2][1], 1.0) == []
+    assert depacketizer.poll(1.49) == []
+    assert [p.number for p in depacketizer.poll(1.51)] == [2]
+
+
+@pytest.mark.parametrize("bound", [ReorderLimits(60, packets=5), ReorderLimits(60, bytes=3000)])
+def test_what_waits_is_bounded(bound: ReorderLimits) -> None:
+    datagrams = sent(stream([400] * 40, group=40), PLAIN)
+    depacketizer = Depacketizer(reorder=bound)
+    depacketizer.push(datagrams[0][1], 0.0)
+    came = []
+    for _, datagram in datagrams[2:]:
+        came += depacketizer.push(datagram, 0.0)
+        assert depacketizer.depth <= 6
+    assert came[-2].number == 39 and depacketizer.counts.lost == 1
+
+
+def test_pieces_that_never_become_a_packet_are_bounded() -> None:
+    depacketizer = Depacketizer(reorder=ReorderLimits(60, bytes=20_000))
+    for sequence in range(3000):
+        piece = Unit(Kind.PIECE, sequence // 20, bytes(500), piece=Piece(sequence % 20, 21))
+        rtp = RtpPacket(sequence, 0, 77, piece.to_bytes())
+        depacketizer.push(rtp.to_bytes(), 0.0)
+        assert depacketizer.depth <= 20_000 // 500
+
+
+def test_a_receiver_joins_at_an_intra_packet() -> None:
+    packets = stream([200] * 14, group=5, first=65_530)
+    datagrams = [timed for timed in sent(packets) if timed[0] >= 3 * INTERVAL]
+    depacketizer = Depacketizer()
+    came = received(datagrams, depacketizer)
+    # Numbers count on where 16 bits wrap around.
+    assert [packet.number for packet in came[:-1]] == list(range(65_535, 65_544))
+    assert came[0].is_key and came[0].pts == packets[5].pts
+    assert depacketizer.header == HEADER
+
+
+def test_the_end_waits_for_the_pictures_before_it() -> None:
+    packets = stream([200] * 4)
+    *others, last, end = sent(packets, PLAIN)
+    depacketizer = Depacketizer()
+    for now, datagram in others:
+        depacketizer.push(datagram, now)
+    assert depacketizer.push(end[1], 0.5) == []
+    assert [p.number for p in depacketizer.push(last[1], 0.6)] == [3, None]
+
+
+@pytest.mark.parametrize("loss", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize("burst", [1, 4])
+def test_loss_leaves_gaps_and_nothing_else(loss: float, burst: int) -> None:
+    packets = stream([2000 if n % 10 == 0 else 180 for n in range(300)], group=10)
+    chance = random.Random(burst)
+    for wire in (PLAIN, WireSettings(redundancy=2)):
+        depacketizer = Depacketizer()
+        datagrams, left = [], 0
+        for timed in sent(packets, wire):
+            left = burst if not left and chance.random() < loss / burst else left
+            if left:
+                left -= 1
+            else:
+                datagrams.append(timed)
+        came = received(datagrams, depacketizer)
+        by_number = {packet.number: packet for packet in packets}
+        for packet in came:
+            if packet.is_picture:
+                assert packet.payload == by_number[packet.number].payload
+                assert packet.pts == by_number[packet.number].pts
+        numbers = [packet.number for packet in came if packet.number is not None]
+        assert numbers == sorted(set(numbers))
+        assert depacketizer.counts.damaged == 0
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.binary(max_size=80), max_size=20))
+def test_any_bytes_are_ignored_or_counted(datagrams: list[bytes]) -> None:
+    depacketizer = Depacketizer()
+    for datagram in datagrams:
+        depacketizer.push(datagram, 0.0)
+        depacketizer.push(RtpPacket(1, 2, 3, datagram).to_bytes(), 0.0)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_damaged_datagrams_never_give_another_packet(data: st.DataObject) -> None:
+    packets = stream([600, 2000, 30, 30, 2500], group=3)
+    payloads = {packet.payload for packet in packets}
+    depacketizer = Depacketizer()
+    came = []
+    for now, datagram in sent(packets, WireSettings(mtu=500)):
+        damaged = bytearray(datagram)
+        if data.draw(st.booleans()):
+            damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= data.draw(st.integers(1, 255))
+        came += depacketizer.push(bytes(damaged), now)
+    assert {packet.payload for packet in came} <= payloads
+
+
+def test_units_of_an_unknown_kind_are_skipped() -> None:
+    known = Unit(Kind.PICTURE, 5, b"data").to_bytes()
+    unknown = bytes([3 << 6, 0, 9]) + varint(4) + b"what"
+    assert [unit.number for unit in read_units(unknown + known + unknown)] == [5]
+
+
+@pytest.mark.parametrize(
+    "piece", [Piece(3, 3), Piece(0, 0), Piece(0, 20_000), Piece(2, 8, 2), Piece(0, 8, 9)]
+)
+def test_pieces_that_cannot_be_are_refused(piece: Piece) -> None:
+    with pytest.raises(BitstreamError):
+        list(read_units(Unit(Kind.PIECE, 0, b"", piece=piece).to_bytes()))
+
+
+def test_rtp_headers_round_trip_and_extras_are_stepped_over() -> None:
+    packet = RtpPacket(65_535, 4_000_000_000, 0xDEADBEEF, b"payload", marker=True)
+    assert RtpPacket.from_bytes(packet.to_bytes()) == packet
+    plain = packet.to_bytes()
+    extras = (
+        bytes([plain[0] | 0b110010]) + plain[1:12] + bytes(8)
+    )  # padding, extension, two sources
+    extras += b"\xbe\xde\0\1abcd" + b"payload" + b"\0\0\3"
+    assert RtpPacket.from_bytes(extras).payload == b"payload"
+    for size in range(12):
+        with pytest.raises(BitstreamError):
+            RtpPacket.from_bytes(plain[:size])
+
+
+@given(
+    pts=st.integers(0, 10_000),
+    time_base=st.fractions(Fraction(1, 90_000), 1, max_denominator=90_000),
+)
+def test_presentation_times_survive_the_rtp_clock(pts: int, time_base: Fraction) -> None:
+    near = int(pts * time_base * 90_000)
+    timestamp = unwrap(rtp_timestamp(pts, time_base), near, 32)
+    assert presentation_time(timestamp, time_base) == pts
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    make: list[Callable[[], object]] = [
+        lambda: WireSettings(mtu=100),
+        lambda: WireSettings(redundancy=-1),
+        lambda: WireSettings(parity_span=100),
+        lambda: Packetizer(HEADER, 1).packetize([Packet(PacketType.INTER, 1, b"")]),
+        lambda: Packetizer(HEADER, 1).packetize([Packet(PacketType.AUDIO, 0, bytes(2000))]),
+    ]
+    for attempt in make:
+        with pytest.raises(ConfigError):
+            attempt()
+
+
+def test_sequence_numbers_wrap() -> None:
+    numbers = [RtpPacket.from_bytes(d).sequence for _, d in sent(stream([900] * 10), PLAIN)]
+    assert numbers == [n % 65_536 for n in itertools.islice(itertools.count(65_530), len(numbers))]
