@@ -66,7 +66,7 @@ def test_what_is_lost_is_asked_for_and_sent_again() -> None:
         datagrams = sender.send([packet])
         for datagram in datagrams if index != 2 else []:
             came += receiver.receive(datagram, now)
-        for feedback in receiver.feedback(now + 0.02):
+        for feedback, _ in receiver.feedback(now + 0.02):
             for datagram in sender.take_feedback(feedback, DAY)[0]:
                 came += receiver.receive(datagram, now + 0.03)
     assert [packet.number for packet in came] == [0, 1, 2, 3, 4, 5, None]
@@ -90,7 +90,7 @@ def test_a_receiver_that_joins_late_asks_for_a_group() -> None:
         now = index * 0.1
         for datagram in sender.send([packet]):
             assert receiver.receive(datagram, now) == []
-        for feedback in receiver.feedback(now):
+        for feedback, _ in receiver.feedback(now):
             asked += sender.take_feedback(feedback, DAY + now)[1]
     assert asked == 2  # in 1.5 seconds: a sender heeds one a second
 
@@ -130,7 +130,7 @@ def test_reports_tell_loss_round_trip_and_capture_time() -> None:
         for datagram in sender.send([packet]):
             if index % 4 != 3:
                 receiver.receive(datagram, now + 0.01)
-        for feedback in receiver.feedback(now + 0.01):
+        for feedback, _ in receiver.feedback(now + 0.01):
             sender.take_feedback(feedback, DAY + now + 0.02)
     assert sender.report is not None and sender.report.lost == pytest.approx(2, abs=1)
     assert 0 < sender.report.fraction_lost < 128

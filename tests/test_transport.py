@@ -140,7 +140,7 @@ def test_without_redundancy_a_loss_is_a_gap_up_to_the_next_group() -> None:
     came = received(datagrams[:2] + datagrams[3:], depacketizer)
     pictures = [packet for packet in came if packet.is_picture]
     assert [packet.number for packet in pictures] == [0, 1, *range(3, 12)]
-    assert [packet.group for packet in pictures] == [0, 0, None, None, None, *[6] * 6]
+    assert [packet.group for packet in pictures] == [*[0] * 5, *[6] * 6]
     assert pictures[2].duration is None and pictures[2].pts == 9
     assert depacketizer.counts.lost == 1
 
@@ -152,6 +152,20 @@ def test_what_waits_is_given_up_in_time() -> None:
     assert depacketizer.push(datagrams[2][1], 1.0) == []
     assert depacketizer.poll(1.49) == []
     assert [p.number for p in depacketizer.poll(1.51)] == [2]
+
+
+def test_what_was_given_up_may_come_late() -> None:
+    packets = stream([200] * 5)
+    datagrams = sent(packets, PLAIN)
+    depacketizer = Depacketizer()
+    for index in (0, 1, 3):
+        depacketizer.push(datagrams[index][1], 0.0)
+    assert [p.number for p in depacketizer.poll(0.3)] == [3]
+    assert depacketizer.needs_key
+    (late,) = depacketizer.push(datagrams[2][1], 0.5)
+    assert (late.number, late.pts, late.group) == (2, packets[2].pts, 0)
+    assert not depacketizer.needs_key
+    assert depacketizer.push(datagrams[2][1], 0.6) == []
 
 
 @pytest.mark.parametrize("bound", [ReorderLimits(60, packets=5), ReorderLimits(60, bytes=3000)])

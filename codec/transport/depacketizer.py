@@ -14,6 +14,8 @@ from gsvc.codec.transport.units import Kind, Piece, Unit, read_packet_data, read
 
 _PIECE_COST = 128
 """Bytes that a piece takes beside its data: what is bounded is memory."""
+_LATE_SECONDS, _LATE_PACKETS = 2.0, 16
+"""How long packets that were given up may still come, and how many: they put the rest of their group right."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,11 @@ class ReorderLimits:
 
 @dataclass
 class Counts:
-    """Picture packets `lost` in spite of all, `repaired` by parity, `repeated` (only a later copy came); datagrams and
-    packets that are `damaged`."""
+    """Picture packets given up as `lost`, of which some came `late`; those `repaired` by parity, and `repeated` (a later
+    copy came first); datagrams and packets that are `damaged`."""
 
     lost: int = 0
+    late: int = 0
     repaired: int = 0
     repeated: int = 0
     damaged: int = 0
@@ -41,8 +44,9 @@ class Counts:
 class _Slot:
     """A picture packet that waits: complete, or in pieces, of which the last came at `since`."""
 
-    timestamp: int
     since: float
+    timestamp: int = 0
+    group: int = 0
     packet: Packet | None = None
     count: int = 0
     fragments: dict[int, bytes] = field(default_factory=dict)
@@ -80,8 +84,8 @@ class _Slot:
 class Depacketizer:
     """Receives one source: `push` datagrams as they arrive, packets come back in order, the first one INTRA.
 
-    `header` is the stream's, known from the first packet on. Picture packets have their number, pts, group (None after
-    a loss, up to the next INTRA) and, if the one before came too, duration; a gap in the numbers is a loss. What is
+    `header` is the stream's, known from the first packet on. Picture packets have their number, group, pts and, if the
+    one before came too, duration. A gap in the numbers is a loss; a packet out of order was given up before. What is
     not valid is counted and otherwise ignored: no bytes make this raise.
     """
 
@@ -97,7 +101,9 @@ class Depacketizer:
         self._others: dict[int, list[Packet]] = {}
         self._head = -1  # number of the next picture to give; -1 before the first INTRA packet
         self._newest = self._clock = 0
-        self._last: Packet | None = None
+        self._last: tuple[int, int] | None = None  # number and pts of the last one given in order
+        self._late: dict[int, _Slot] = {}  # of the group, given up
+        self._is_broken = False
 
     @property
     def depth(self) -> int:
@@ -107,7 +113,7 @@ class Depacketizer:
     @property
     def needs_key(self) -> bool:
         """Whether pictures cannot be decoded before the next INTRA packet."""
-        return self._last is None or self._last.group is None
+        return self._head < 0 or self._is_broken
 
     def push(self, datagram: bytes, now: float) -> list[Packet]:
         """Take a datagram at time `now` (seconds, steady); the packets that can be given now."""
@@ -122,17 +128,17 @@ class Depacketizer:
 
     def poll(self, now: float) -> list[Packet]:
         """The packets that can be given now, those given up that were waited for long enough."""
-        self.reception.forget_before(now - self._reorder.seconds)
+        self.reception.forget_before(now - _LATE_SECONDS)
         if self._head < 0:
             self._drop_old(now)
             return []
-        packets = list(self._others_due())
+        packets = [*self._late_ones(now), *self._others_due()]
         while self._slots:
             slot = self._slots.get(self._head)
             if slot and slot.packet:
-                packets.append(self._given(slot, slot.packet))
+                packets.append(self._next(slot, slot.packet))
             elif self._is_full or now >= self._deadline(slot):
-                self._give_up()
+                self._give_up(now)
             else:
                 break
             packets += self._others_due()
@@ -140,26 +146,33 @@ class Depacketizer:
 
     def to_ask_for(self, now: float) -> list[int]:
         """Sequence numbers of datagrams to ask for again, if pictures wait for any."""
-        return self.reception.to_ask_for(now) if self._slots else []
+        return self.reception.to_ask_for(now) if self._slots or self._late else []
 
     def _take(self, unit: Unit, timestamp: int, now: float) -> None:
         number = unwrap(unit.number, self._newest, 16)
         if unit.kind == Kind.OTHER:
             self._take_other(number, unit.data)
-            if number <= self._head or self._head < 0:
-                return
-            number -= 1  # the picture before it was sent: it is waited for
+            if 0 <= self._head < number:  # the picture before it was sent: it is waited for
+                self._slots.setdefault(number - 1, _Slot(now))
+                self._newest = max(self._newest, number - 1)
+            return
         if number < self._head:
+            slot = self._late.get(number)
+        else:
+            slot = self._slots.setdefault(number, _Slot(now))
+            self._newest = max(self._newest, number)
+        if slot is None or slot.packet:
             return
-        timestamp = unwrap((timestamp - unit.age) % (1 << 32), self._clock, 32)
-        slot = self._slots.get(number) or _Slot(timestamp, now)
-        if slot.packet:
-            return
-        self._newest = max(self._newest, number)
-        self._slots[number] = slot
-        if unit.kind == Kind.OTHER:
-            return
-        slot.since = now
+        slot.since, slot.group = now, number - unit.back
+        slot.timestamp = unwrap((timestamp - unit.age) % (1 << 32), self._clock, 32)
+        try:
+            self._fill(number, slot, unit)
+        except BitstreamError:
+            (self._slots if number >= self._head else self._late)[number] = _Slot(now)
+            raise
+
+    def _fill(self, number: int, slot: _Slot, unit: Unit) -> None:
+        """Put the unit into its slot, and the packet together when that completes it."""
         if unit.piece is None:
             self._complete(number, slot, unit.data)
             self.counts.repeated += unit.is_copy
@@ -175,16 +188,12 @@ class Depacketizer:
             self._others.setdefault(number, []).append(packet)
 
     def _complete(self, number: int, slot: _Slot, data: bytes) -> None:
-        try:
-            stream_header, packet = read_packet_data(data, self._limits)
-            if not packet.is_picture:
-                raise BitstreamError("a packet that is no picture has a number: it is damaged")
-            if stream_header:
-                self._check_header(stream_header)
-        except BitstreamError:
-            del self._slots[number]
-            raise
-        slot.packet = replace(packet, number=number)
+        stream_header, packet = read_packet_data(data, self._limits)
+        if not packet.is_picture or packet.is_key != (slot.group == number) or slot.group < 0:
+            raise BitstreamError("a packet does not fit its number and group: it is damaged")
+        if stream_header:
+            self._check_header(stream_header)
+        slot.packet = replace(packet, number=number, group=slot.group)
         slot.fragments, slot.parities, slot.size = {}, {}, len(data) + _PIECE_COST
         if packet.is_key and self._head < 0:
             self._head = number
@@ -199,17 +208,36 @@ class Depacketizer:
             raise BitstreamError("the stream's header changes: it is damaged")
 
     def _given(self, slot: _Slot, packet: Packet) -> Packet:
-        """The picture packet at the head, with all that is known of it."""
+        """The packet with its times, to be given now."""
         assert self.header is not None  # the first packet, an INTRA, brought it
+        pts = presentation_time(slot.timestamp, self.header.format.time_base)
+        number, before = packet.number, self._last
+        follows = before is not None and before[0] + 1 == number
+        return replace(packet, pts=pts, duration=pts - before[1] if follows and before else None)
+
+    def _next(self, slot: _Slot, packet: Packet) -> Packet:
+        """The picture packet at the head, given."""
         del self._slots[self._head]
         self._clock = slot.timestamp
-        pts = presentation_time(slot.timestamp, self.header.format.time_base)
-        last = self._last if self._last and self._last.number == self._head - 1 else None
-        duration = pts - last.pts if last and last.pts is not None else None
-        group = self._head if packet.is_key else last.group if last else None
+        packet = self._given(slot, packet)
+        if packet.is_key:
+            self._late, self._is_broken = {}, False
+        self._last = self._head, packet.pts or 0
         self._head += 1
-        self._last = replace(packet, pts=pts, duration=duration, group=group)
-        return self._last
+        return packet
+
+    def _late_ones(self, now: float) -> Iterator[Packet]:
+        """Packets that came after they were given up."""
+        for number, slot in list(self._late.items()):
+            if slot.packet:
+                del self._late[number]
+                self.counts.late += 1
+                self._is_broken = bool(self._late)
+                yield self._given(slot, slot.packet)
+            elif (
+                now - slot.since > _LATE_SECONDS or len(self._late) > _LATE_PACKETS or self._is_full
+            ):
+                del self._late[number]
 
     def _others_due(self) -> Iterator[Packet]:
         for number in [n for n in self._others if n <= self._head]:
@@ -221,15 +249,16 @@ class Depacketizer:
 
     @property
     def _is_full(self) -> bool:
-        held = sum(slot.size for slot in self._slots.values())
+        held = sum(slot.size for slot in (*self._slots.values(), *self._late.values()))
         return len(self._slots) > self._reorder.packets or held > self._reorder.bytes
 
-    def _give_up(self) -> None:
+    def _give_up(self, now: float) -> None:
         """Go on from the next packet of which there is anything."""
-        gone = self._slots.pop(self._head, None)
-        after = self._head + 1 if gone else min(self._slots)
+        after = self._head + 1 if self._head in self._slots else min(self._slots)
+        for number in range(max(self._head, after - _LATE_PACKETS), after):
+            self._late[number] = self._slots.pop(number, _Slot(now))
         self.counts.lost += after - self._head
-        self._head = after
+        self._head, self._is_broken = after, True
 
     def _drop_old(self, now: float) -> None:
         """Before the first INTRA packet, nothing waits for long."""

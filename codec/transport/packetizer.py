@@ -93,13 +93,14 @@ class Packetizer:
         return [*datagrams, self._datagram(batch)] if batch else datagrams
 
     def _timed(self, packet: Packet) -> _Timed:
+        back = 0
         if packet.is_picture:
-            if packet.number is None or packet.pts is None:
+            if packet.number is None or packet.group is None or packet.pts is None:
                 raise ConfigError("a packet has no number or time: take packets from an Encoder")
-            self._number = packet.number
+            self._number, back = packet.number, packet.number - packet.group
             self._timestamp = rtp_timestamp(packet.pts, self._time_base)
         kind = Kind.PICTURE if packet.is_picture else Kind.OTHER
-        unit = Unit(kind, self._number, packet_data(packet, self._header))
+        unit = Unit(kind, self._number, packet_data(packet, self._header), back=back)
         self._number += packet.is_picture
         return _Timed(unit, self._timestamp)
 
@@ -123,7 +124,7 @@ class Packetizer:
                 for stripe in range(stripes)
             ]
         return [
-            replace(packet, unit=Unit(Kind.PIECE, unit.number, part, piece=piece))
+            replace(packet, unit=replace(unit, kind=Kind.PIECE, data=part, piece=piece))
             for piece, part in pieces
         ]
 

@@ -1,6 +1,7 @@
 """The receiving end of RTP, without its socket: packets out of datagrams, and what to ask the sender for."""
 
 import secrets
+from typing import Any
 
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.header import Header
@@ -12,6 +13,7 @@ from gsvc.codec.transport.rtcp import (
     Nack,
     PictureLoss,
     ReceiverReport,
+    Rtcp,
     SenderReport,
     is_rtcp,
     middle,
@@ -38,6 +40,7 @@ class _Source:
         self.heard = now
         self.pleaded = now - _PLEA_SECONDS + _PATIENCE
         self.reported = now
+        self.peer: Any = None
         self.capture: SenderReport | None = None
         self.captured_at = now
         self.is_over = False
@@ -79,8 +82,11 @@ class RtpReceiver:
         """Whether the source said good-bye."""
         return self._current is not None and self._current.is_over
 
-    def receive(self, datagram: bytes, now: float) -> list[Packet]:
-        """Take a datagram at time `now` (seconds, steady); packets that can be decoded now, of one source."""
+    def receive(self, datagram: bytes, now: float, peer: Any = None) -> list[Packet]:
+        """Take a datagram at time `now` (seconds, steady) from the address `peer`, of whatever kind.
+
+        Gives packets that can be decoded now, of one source.
+        """
         self.datagrams += 1
         self.bytes += len(datagram)
         try:
@@ -93,6 +99,7 @@ class RtpReceiver:
             return []
         if source is None:
             return []
+        source.peer = peer
         packets = source.depacketizer.push(datagram, now)
         if packets and source is not self._current:
             self._current, self._next = source, None
@@ -104,22 +111,24 @@ class RtpReceiver:
             self._next.depacketizer.poll(now)
         return self._current.depacketizer.poll(now) if self._current else []
 
-    def feedback(self, now: float) -> list[bytes]:
-        """Datagrams to send back now: requests to repeat, to begin a new group, and a report every second."""
-        found = []
+    def feedback(self, now: float) -> list[tuple[bytes, Any]]:
+        """Datagrams to send back now, and where to: requests to repeat, to begin a new group, a report every second."""
+        addressed: list[tuple[bytes, Any]] = []
         for source in filter(None, (self._current, self._next)):
+            found: list[Rtcp] = []
             depacketizer = source.depacketizer
             missing = depacketizer.to_ask_for(now)
             if missing:
-                found.append(write_rtcp(Nack(self._own, source.ssrc, tuple(missing))))
+                found.append(Nack(self._own, source.ssrc, tuple(missing)))
             silent = now - source.heard > _PLEA_SECONDS
             if depacketizer.needs_key and not silent and now - source.pleaded >= _PLEA_SECONDS:
                 source.pleaded = now
-                found.append(write_rtcp(PictureLoss(self._own, source.ssrc)))
+                found.append(PictureLoss(self._own, source.ssrc))
             if now - source.reported >= _REPORT_SECONDS:
                 source.reported = now
-                found.append(write_rtcp(self._report(source, now)))
-        return found
+                found.append(self._report(source, now))
+            addressed += [(write_rtcp(packet), source.peer) for packet in found]
+        return addressed
 
     def capture_time(self, pts: int) -> float | None:
         """When the frame at `pts` was captured: the sender's time of day, seconds since 1970; None if not known."""

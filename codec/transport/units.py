@@ -21,7 +21,7 @@ MAX_PIECES = 1 << 14
 """Fragments of one packet: 16 MiB in datagrams of usual size."""
 MAX_SPAN = 64
 """Fragments of one stripe of parity."""
-PIECE_HEAD_BYTES = 3 + 5 + 5 + 6
+PIECE_HEAD_BYTES = 3 + 5 + 5 + 3 + 6
 """The most that a piece has beside its data."""
 
 _FIELDS = struct.Struct("!HHH")
@@ -56,19 +56,23 @@ class Unit:
     """A packet, or a piece of one.
 
     `number`: of a picture packet, modulo 2^16; of any other packet, that of the picture after it. `age`: ticks of the
-    RTP clock that its time lies before its datagram's timestamp. `piece`: of kind PIECE. `is_copy`: it was sent before.
+    RTP clock that its time lies before its datagram's timestamp. `back`: numbers back to the INTRA packet that a picture
+    builds on, 0 to 65535. `piece`: of kind PIECE. `is_copy`: it was sent before.
     """
 
     kind: Kind
     number: int
     data: bytes
     age: int = 0
+    back: int = 0
     piece: Piece | None = None
     is_copy: bool = False
 
     def to_bytes(self) -> bytes:
         """Serialise."""
         rest = varint(self.age) if self.age else b""
+        if self.kind != Kind.OTHER:
+            rest += varint(self.back)
         if self.piece:
             rest += _FIELDS.pack(self.piece.index, self.piece.count, self.piece.stripes)
         rest += self.data
@@ -88,8 +92,11 @@ def read_units(payload: bytes) -> Iterator[Unit]:
         age = read_varint(body.take) if descriptor & _AGED else 0
         if age > _MAX_AGE:
             raise BitstreamError(f"a unit of age {age} is too old: the datagram is damaged")
+        back = 0 if kind == Kind.OTHER else read_varint(body.take)
+        if back >= 1 << 16:
+            raise BitstreamError(f"a packet builds on one {back} before: the datagram is damaged")
         piece = _read_piece(body) if kind == Kind.PIECE else None
-        yield Unit(kind, number, body.rest(), age, piece, bool(descriptor & _COPY))
+        yield Unit(kind, number, body.rest(), age, back, piece, bool(descriptor & _COPY))
 
 
 def _read_piece(body: Cutter) -> Piece:
