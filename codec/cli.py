@@ -154,6 +154,8 @@ def _parser() -> _Parser:
     _add_encode(commands.add_parser("encode", help="video to stream", description=_ENCODE))
     _add_decode(commands.add_parser("decode", help="stream to video", description=_DECODE))
     _add_info(commands.add_parser("info", help="what is in a stream", description=_INFO))
+    _add_send(commands.add_parser("send", help="video to network", description=_SEND))
+    _add_recv(commands.add_parser("recv", help="network to video", description=_RECV))
     _add_models(commands.add_parser("models", help="the extractors' models", description=_MODELS))
     _add_bench(commands.add_parser("bench", help="compare codecs", description=_BENCH))
     doctor = commands.add_parser("doctor", help="is everything here?", description=_DOCTOR)
@@ -166,6 +168,10 @@ or - for y4m on standard input."""
 _DECODE = """Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...), images ('out/%%05d.png'),
 or y4m (.y4m, or - for standard output)."""
 _INFO = "Show a stream's header and how many bits each layer takes. - reads standard input."
+_SEND = """Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp:// or ws:// too, or with
+@ before the host to all that connect. Ctrl-C ends the stream in good order."""
+_RECV = """Receive what gsvc send sends: udp://@:port, tcp:// or ws://, listening (@) or connecting, and write the
+video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then."""
 _MODELS = (
     "The extractors' models: list them (default), pull what is missing, or verify what is there."
 )
@@ -220,18 +226,22 @@ def _add_encode(parser: argparse.ArgumentParser) -> None:
 
 def _add_decode(parser: argparse.ArgumentParser) -> None:
     _add_paths(parser, "the stream", "the video (default: IN with .decoded.mp4)")
-    parser.add_argument(
-        "--steps", type=int, default=1, metavar="0|1|2|4|8", help="of the refiner; 0 is fastest (1)"
-    )
-    parser.add_argument("--backend", default="compact", help="which refiner (compact)")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (cpu)")
-    parser.add_argument("--seed", type=int, metavar="0..65535", help="in place of the stream's")
+    _add_refiner(parser)
     parser.add_argument(
         "--start", type=float, default=0.0, metavar="S", help="begin at this time, in seconds"
     )
     parser.add_argument("--frames", type=int, metavar="N", help="decode at most N frames")
     _add_untrusted(parser)
     _add_common(parser)
+
+
+def _add_refiner(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--steps", type=int, default=1, metavar="0|1|2|4|8", help="of the refiner; 0 is fastest (1)"
+    )
+    parser.add_argument("--backend", default="compact", help="which refiner (compact)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (cpu)")
+    parser.add_argument("--seed", type=int, metavar="0..65535", help="in place of the stream's")
 
 
 def _add_info(parser: argparse.ArgumentParser) -> None:
@@ -242,6 +252,43 @@ def _add_info(parser: argparse.ArgumentParser) -> None:
     )
     _add_untrusted(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def _add_send(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("source", metavar="IN", help="the video, or - for y4m on standard input")
+    add("address", metavar="ADDRESS", help="udp://host:port, tcp://host:port, ws://host:port")
+    add("--level", type=int, metavar="0..3", help="rate class (default: 1, or by the rate)")
+    add("--bitrate", type=bitrate, metavar="RATE", help="meet this many bit/s: 8000, 8k, 0.5M")
+    add("--preset", default="fast", metavar="|".join(PRESETS), help="time for bits (fast)")
+    add("--look-ahead", action="store_true", help="code whole groups: seconds late, fewer bits")
+    add("--start", type=float, default=0.0, metavar="S", help="begin at this time, in seconds")
+    add("--frames", type=int, metavar="N", help="send at most N frames")
+    add("--loop", action="store_true", help="begin again at the end of the video")
+    add("--fast", action="store_true", help="as fast as can be, instead of in real time")
+    add("--mtu", type=int, default=1200, metavar="BYTES", help="of a datagram at most (1200)")
+    add("--redundancy", type=int, default=1, metavar="N", help="last packets to repeat (1)")
+    add("--parity", type=int, default=4, metavar="N", help="datagrams a parity is for, 0: none (4)")
+    add("--sdp", metavar="FILE", help="write a session description")
+    _add_stats(parser)
+
+
+def _add_recv(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("address", metavar="ADDRESS", help="udp://@:port, tcp://@:port, ws://host:port ...")
+    add("-o", dest="output", metavar="OUT", required=True, help="the video, or - for y4m")
+    add("-y", dest="overwrite", action="store_true", help="replace an output that exists")
+    _add_refiner(parser)
+    add("--wait", type=float, default=250.0, metavar="MS", help="for missing packets (250)")
+    add("--no-feedback", action="store_true", help="ask the sender for nothing")
+    add("--timeout", type=float, metavar="S", help="end after so long without a packet")
+    _add_stats(parser)
+
+
+def _add_stats(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--stats", metavar="FILE", help="a JSON object a second to a file, or - for standard output"
+    )
 
 
 def _add_models(parser: argparse.ArgumentParser) -> None:

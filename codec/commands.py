@@ -148,10 +148,26 @@ def bench(options: Namespace) -> int:
     return ACTIONS[options.action](options)
 
 
+def send(options: Namespace) -> int:
+    """Send a video over a network."""
+    from gsvc.codec.transport import commands  # late: nothing else needs a network
+
+    return commands.send(options)
+
+
+def recv(options: Namespace) -> int:
+    """Receive a video from a network."""
+    from gsvc.codec.transport import commands
+
+    return commands.recv(options)
+
+
 COMMANDS: dict[str, Callable[[Namespace], int]] = {
     "encode": encode,
     "decode": decode,
     "info": info,
+    "send": send,
+    "recv": recv,
     "models": models,
     "doctor": doctor,
     "bench": bench,

@@ -66,11 +66,8 @@ def received(
 
 
 def same(packets: Sequence[Packet], others: Sequence[Packet]) -> None:
-    """Equal but for what the wire does not carry: the first one's duration, the end's time."""
-    bare = [
-        [replace(p, duration=None, pts=p.pts if p.is_picture else None) for p in side]
-        for side in (packets, others)
-    ]
+    """Equal but for what the wire does not carry: the duration of the first one and of the end."""
+    bare = [[replace(packet, duration=None) for packet in side] for side in (packets, others)]
     assert bare[0] == bare[1]
 
 
@@ -235,7 +232,7 @@ def test_loss_leaves_gaps_and_nothing_else(loss: float, burst: int) -> None:
         assert depacketizer.counts.damaged == 0
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(st.binary(max_size=80), max_size=20))
 def test_any_bytes_are_ignored_or_counted(datagrams: list[bytes]) -> None:
     depacketizer = Depacketizer()
@@ -244,7 +241,7 @@ def test_any_bytes_are_ignored_or_counted(datagrams: list[bytes]) -> None:
         depacketizer.push(RtpPacket(1, 2, 3, datagram).to_bytes(), 0.0)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_damaged_datagrams_never_give_another_packet(data: st.DataObject) -> None:
     packets = stream([600, 2000, 30, 30, 2500], group=3)

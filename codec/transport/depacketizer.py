@@ -85,7 +85,7 @@ class Depacketizer:
     """Receives one source: `push` datagrams as they arrive, packets come back in order, the first one INTRA.
 
     `header` is the stream's, known from the first packet on. Picture packets have their number, group, pts and, if the
-    one before came too, duration. A gap in the numbers is a loss; a packet out of order was given up before. What is
+    one before came too, duration; others the pts of the picture before. A gap in the numbers is a loss; a packet out of order was given up before. What is
     not valid is counted and otherwise ignored: no bytes make this raise.
     """
 
@@ -98,7 +98,7 @@ class Depacketizer:
         self._limits, self._reorder = limits, reorder or ReorderLimits()
         self._stream_header = b""
         self._slots: dict[int, _Slot] = {}
-        self._others: dict[int, list[Packet]] = {}
+        self._others: dict[int, list[tuple[Packet, int]]] = {}  # and their RTP times
         self._head = -1  # number of the next picture to give; -1 before the first INTRA packet
         self._newest = self._clock = 0
         self._last: tuple[int, int] | None = None  # number and pts of the last one given in order
@@ -151,7 +151,7 @@ class Depacketizer:
     def _take(self, unit: Unit, timestamp: int, now: float) -> None:
         number = unwrap(unit.number, self._newest, 16)
         if unit.kind == Kind.OTHER:
-            self._take_other(number, unit.data)
+            self._take_other(number, unit.data, timestamp)
             if 0 <= self._head < number:  # the picture before it was sent: it is waited for
                 self._slots.setdefault(number - 1, _Slot(now))
                 self._newest = max(self._newest, number - 1)
@@ -180,12 +180,12 @@ class Depacketizer:
             self._complete(number, slot, slot.joined())
             self.counts.repaired += unit.piece.stripes > 0
 
-    def _take_other(self, number: int, data: bytes) -> None:
+    def _take_other(self, number: int, data: bytes, timestamp: int) -> None:
         _, packet = read_packet_data(data, self._limits)
         if packet.is_picture:
             raise BitstreamError("a picture packet comes as another: the datagram is damaged")
         if sum(map(len, self._others.values())) < self._reorder.packets:
-            self._others.setdefault(number, []).append(packet)
+            self._others.setdefault(number, []).append((packet, timestamp))
 
     def _complete(self, number: int, slot: _Slot, data: bytes) -> None:
         stream_header, packet = read_packet_data(data, self._limits)
@@ -209,8 +209,7 @@ class Depacketizer:
 
     def _given(self, slot: _Slot, packet: Packet) -> Packet:
         """The packet with its times, to be given now."""
-        assert self.header is not None  # the first packet, an INTRA, brought it
-        pts = presentation_time(slot.timestamp, self.header.format.time_base)
+        pts = self._time(slot.timestamp)
         number, before = packet.number, self._last
         follows = before is not None and before[0] + 1 == number
         return replace(packet, pts=pts, duration=pts - before[1] if follows and before else None)
@@ -239,9 +238,14 @@ class Depacketizer:
             ):
                 del self._late[number]
 
+    def _time(self, timestamp: int) -> int:
+        assert self.header is not None  # the first packet, an INTRA, brought it
+        return presentation_time(timestamp, self.header.format.time_base)
+
     def _others_due(self) -> Iterator[Packet]:
         for number in [n for n in self._others if n <= self._head]:
-            yield from self._others.pop(number)
+            for packet, timestamp in self._others.pop(number):
+                yield replace(packet, pts=self._time(unwrap(timestamp, self._clock, 32)))
 
     def _deadline(self, head: _Slot | None) -> float:
         since = head.since if head else min(slot.since for slot in self._slots.values())

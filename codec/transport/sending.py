@@ -42,15 +42,15 @@ class _Captured:
 class VideoSender:
     """Sends one stream to `address`: udp:// to one receiver, tcp:// and ws:// to all that connect, or to one.
 
-    `run` it once; `stats` at any time from the same event loop; `stop` ends the stream after the frames so far.
+    `address` is as parsed. `run` it once; `stats` at any time from the same event loop; `stop` ends the stream after the frames so far.
     The encoder is used in a thread of its own and closed at the end. Raises ConfigError for what is no address.
     """
 
     def __init__(
         self, address: str, encoder: Encoder, settings: SendSettings | None = None
     ) -> None:
-        self._address = parse_address(address)
-        if self._address.scheme == "udp" and self._address.listens:
+        self.address = parse_address(address)
+        if self.address.scheme == "udp" and self.address.listens:
             raise ConfigError(f"{address}: to send over UDP, name the receiver: udp://host:port")
         self._encoder, self._settings = encoder, settings or SendSettings()
         rate = encoder.header.format.frame_rate
@@ -74,11 +74,11 @@ class VideoSender:
         """
         with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as coder, self._encoder:
             serving = []
-            if self._address.scheme == "udp":
+            if self.address.scheme == "udp":
                 begin_group = self._encoder.force_keyframe
-                self._sink = await open_udp_sender(self._address, self._rtp, begin_group)
+                self._sink = await open_udp_sender(self.address, self._rtp, begin_group)
             else:
-                serving = [asyncio.create_task(run_channels(self._address, self._hub.handle))]
+                serving = [asyncio.create_task(run_channels(self.address, self._hub.handle))]
             capturing = asyncio.create_task(self._capture(iter(frames), reader))
             coding = asyncio.create_task(self._encode(coder))
             try:
@@ -131,23 +131,26 @@ class VideoSender:
                 if frame is None:
                     break
                 if self._settings.realtime:
-                    await self._until(frame)
-                    self._queue.put(_Captured(frame, time.time()))
+                    at = await self._until(frame)
+                    self._queue.put(_Captured(frame, at))
                 else:
                     await self._sink.room()
-                    await self._queue.put_all(_Captured(frame, time.time()))
+                    at = time.time()
+                    await self._queue.put_all(_Captured(frame, at))
                 self._frames += 1
-                self._sink.captured(frame.pts, time.time())
+                self._sink.captured(frame.pts, at)
         finally:
             self._queue.close()
 
-    async def _until(self, frame: Frame) -> None:
-        """Wait for the time of the frame; the first one's is when it comes."""
-        now = time.monotonic()
+    async def _until(self, frame: Frame) -> float:
+        """Wait for the time of the frame, which is returned as time of day; the first one's is when it comes."""
+        now = time.time()
         seconds = float(frame.pts * self._encoder.header.format.time_base)
         if self._starts_at is None:
             self._starts_at = now - seconds
-        await asyncio.sleep(max(0.0, self._starts_at + seconds - now))
+        due = self._starts_at + seconds
+        await asyncio.sleep(max(0.0, due - now))
+        return due
 
     async def _encode(self, coder: ThreadPoolExecutor) -> None:
         """Encode what was captured and send it, then the end."""

@@ -118,9 +118,14 @@ class LayerMeter:
     def __init__(self, header: Header) -> None:
         self.bits = total([])
         self._parser = ScaffoldParser(header)
+        self._next: int | None = 0
 
     def add(self, packet: Packet) -> None:
         """Take the next packet. What cannot be parsed after a loss counts as key picture."""
+        if packet.is_picture:
+            if packet.number != self._next:
+                self._parser.end_group()
+            self._next = None if packet.number is None else packet.number + 1
         self.bits = total([self.bits, self._ledger(packet)])
 
     def _ledger(self, packet: Packet) -> Ledger:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from gsvc.codec.errors import InputError, OutputError
 from gsvc.codec.packet import Packet
@@ -32,8 +32,7 @@ class UdpSender(asyncio.DatagramProtocol):
         self._transport: asyncio.DatagramTransport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: object) -> None:
         if is_rtcp(data):
@@ -86,8 +85,7 @@ class UdpReceiver(asyncio.DatagramProtocol):
         self._timer: asyncio.Task[None]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.DatagramTransport, transport)
         self._timer = asyncio.create_task(self._tick())
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
