@@ -4,7 +4,7 @@ A connection carries a stream of its own, which may begin at any INTRA packet an
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Protocol
@@ -56,6 +56,14 @@ async def run_channels(address: Address, handle: Handler) -> None:
         raise InputError(
             f"cannot listen at {address} ({error.strerror or error}): choose another port"
         ) from error
+
+
+async def end_all(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait for their end: connections close in their own good time."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
 
 
 class _TcpChannel:

@@ -15,7 +15,7 @@ from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.timing import nominal_time
 from gsvc.codec.transport.address import parse_address
-from gsvc.codec.transport.channel import Channel, run_channels
+from gsvc.codec.transport.channel import Channel, end_all, run_channels
 from gsvc.codec.transport.depacketizer import Counts, ReorderLimits
 from gsvc.codec.transport.latest_queue import LatestQueue
 from gsvc.codec.transport.playout import PlayoutClock
@@ -116,8 +116,7 @@ class VideoReceiver:
             if self._shown is None:
                 raise InputError(f"nothing came from {self._address}: is there a sender?")
         finally:
-            for task in tasks:
-                task.cancel()
+            await end_all(tasks)
             if self._udp:
                 self._udp.close()
             if self._stream:

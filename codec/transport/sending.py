@@ -2,16 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame
 from gsvc.codec.packet import Packet
 from gsvc.codec.transport.address import parse_address
-from gsvc.codec.transport.channel import run_channels
+from gsvc.codec.transport.channel import end_all, run_channels
 from gsvc.codec.transport.hub import Hub
 from gsvc.codec.transport.latest_queue import LatestQueue
 from gsvc.codec.transport.packetizer import WireSettings
@@ -89,8 +90,7 @@ class VideoSender:
                     await task
             finally:
                 self.stop()
-                for task in (capturing, coding, *serving):
-                    task.cancel()
+                await end_all([capturing, coding, *serving])
 
     def stop(self) -> None:
         """End the stream after what has been captured."""
@@ -158,17 +158,19 @@ class VideoSender:
         while (captured := await self._queue.get()) is not None:
             began = time.time()
             self._waiting.add(began - captured.at)
-            packets = await loop.run_in_executor(coder, self._encoded, captured.frame)
+            packets = await loop.run_in_executor(
+                coder, self._counted, partial(self._encoder.encode, captured.frame)
+            )
             if packets:
                 self._encoding.add(time.time() - began)
                 self._sink.send(packets)
-        *packets, end = await loop.run_in_executor(coder, self._encoder.flush)
-        self._packets += len(packets)
+        *packets, end = await loop.run_in_executor(coder, self._counted, self._encoder.flush)
         self._sink.send(packets)
         await self._sink.close(end)
 
-    def _encoded(self, frame: Frame) -> list[Packet]:
-        packets = self._encoder.encode(frame)
+    def _counted(self, encode: Callable[[], list[Packet]]) -> list[Packet]:
+        """The packets that `encode` gives, counted. Runs in the coder's thread."""
+        packets = encode()
         for packet in packets:
             self._meter.add(packet)
         self._packets += len(packets)
