@@ -210,8 +210,7 @@ class VideoReceiver:
             except TimeoutError:
                 for frame in await loop.run_in_executor(worker, self._due):
                     yield self._show(frame)
-                silence = self._settings.silence
-                if silence is not None and time.monotonic() - heard > silence:
+                if self._is_over(time.monotonic() - heard):
                     return
                 continue
             if arrival is None:
@@ -270,6 +269,13 @@ class VideoReceiver:
         if stream is None or due is None:
             return []
         return stream.decoder.conceal_until(due)
+
+    def _is_over(self, silence: float) -> bool:
+        """Whether to wait no longer: the sender said good-bye, or nothing came for as long as was set."""
+        source = self._rtp.depacketizer
+        if self._rtp.is_over and source and not source.depth:
+            return True
+        return self._settings.silence is not None and silence > self._settings.silence
 
     def _show(self, frame: Frame) -> Frame:
         """The frame with times that go on where a stream before ended."""

@@ -73,7 +73,7 @@ class VideoSender:
         Raises OutputError or InputError where the address cannot be used or the frames cannot be read, and what the
         encoder raises.
         """
-        with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as coder, self._encoder:
+        with self._encoder, ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as coder:
             serving = []
             if self.address.scheme == "udp":
                 begin_group = self._encoder.force_keyframe

@@ -29,6 +29,7 @@ class UdpSender(asyncio.DatagramProtocol):
         self.datagrams = self.bytes = 0
         self._rtp, self._begin_group = rtp, begin_group
         self._reported = float("-inf")
+        self._captured: tuple[int, float] | None = None
         self._transport: asyncio.DatagramTransport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -45,14 +46,16 @@ class UdpSender(asyncio.DatagramProtocol):
         """Nobody listens there, yet: one may come."""
 
     def send(self, packets: Sequence[Packet]) -> None:
-        """Send packets that are ready together; never waits."""
+        """Send packets that are ready together, and every second a report; never waits."""
         self._put(self._rtp.send(packets))
+        now = time.monotonic()
+        if self._captured and now - self._reported >= _REPORT_SECONDS:
+            self._reported = now
+            self._put([self._rtp.report_capture(*self._captured)])
 
     def captured(self, pts: int, now: float) -> None:
-        """Tell the receiver, every second, that the frame at `pts` was captured at the time of day `now`."""
-        if now - self._reported >= _REPORT_SECONDS:
-            self._reported = now
-            self._put([self._rtp.report_capture(pts, now)])
+        """Note, for reports, that the frame at `pts` was captured at the time of day `now`."""
+        self._captured = pts, now
 
     async def room(self) -> None:
         """Wait until more can be sent: at once, the network drops what is too much."""

@@ -1,0 +1,94 @@
+"""A bad network between two programs on one machine: relays UDP both ways, and loses some of it."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from gsvc.codec.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Lose `share` (0-1) of the datagrams, in bursts of `burst` on average (Gilbert's model); `delay` in seconds."""
+
+    share: float
+    burst: float = 1.0
+    delay: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share < 1 or self.burst < 1 or self.delay < 0:
+            raise ConfigError(
+                "a loss has a share below 1, bursts of at least 1, and no negative delay"
+            )
+
+    def pattern(self, stream: int) -> Callable[[], bool]:
+        """Whether the next datagram is lost; `stream` tells patterns of one seed apart."""
+        chance = random.Random(f"{self.seed} {stream}")
+        begins = self.share / (self.burst * (1 - self.share))
+        is_bad = False
+
+        def is_lost() -> bool:
+            nonlocal is_bad
+            is_bad = chance.random() < (1 - 1 / self.burst if is_bad else begins)
+            return is_bad
+
+        # With bursts of 1 on average a loss may still follow a loss.
+        return is_lost if self.burst > 1 else lambda: chance.random() < self.share
+
+
+class LossyRelay:
+    """Relays from a port of its own to `target` on this machine, and back. Use it in an `async with` block.
+
+    `port`: where to send to; `passed` and `lost`: datagrams towards the target.
+    """
+
+    def __init__(self, target: int, loss: Loss) -> None:
+        self._target, self._loss = target, loss
+        self.port = self.passed = self.lost = 0
+        self._sender: Any = None
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._inside, _ = await loop.create_datagram_endpoint(
+            lambda: _Port(self._forward), local_addr=("127.0.0.1", 0)
+        )
+        self._outside, _ = await loop.create_datagram_endpoint(
+            lambda: _Port(self._back), remote_addr=("127.0.0.1", self._target)
+        )
+        self.port = self._inside.get_extra_info("sockname")[1]
+        self._lost_forward, self._lost_back = self._loss.pattern(0), self._loss.pattern(1)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._inside.close()
+        self._outside.close()
+
+    def _forward(self, data: bytes, sender: Any) -> None:
+        self._sender = sender
+        if self._lost_forward():
+            self.lost += 1
+            return
+        self.passed += 1
+        self._later(self._outside, data, None)
+
+    def _back(self, data: bytes, _: Any) -> None:
+        if self._sender and not self._lost_back():
+            self._later(self._inside, data, self._sender)
+
+    def _later(self, transport: asyncio.DatagramTransport, data: bytes, address: Any) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._loss.delay, transport.sendto, data, address)
+
+
+class _Port(asyncio.DatagramProtocol):
+    def __init__(self, take: Callable[[bytes, Any], None]) -> None:
+        self._take = take
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        self._take(data, addr)
+
+    def error_received(self, exc: Exception) -> None:
+        """Nobody listens there, yet."""

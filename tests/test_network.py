@@ -1,0 +1,358 @@
+"""Video over real sockets: all ways to connect, loss, restarts of both sides, the commands."""
+
+import asyncio
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gsvc
+from gsvc.codec.frames import Frame, VideoFormat
+from gsvc.codec.transport.address import Address, parse_address
+from gsvc.codec.transport.depacketizer import ReorderLimits
+from gsvc.codec.transport.latest_queue import LatestQueue
+from gsvc.codec.transport.packetizer import WireSettings
+from gsvc.codec.transport.playout import PlayoutClock
+from gsvc.codec.transport.receiving import ReceiveSettings, VideoReceiver
+from gsvc.codec.transport.sending import SendSettings, VideoSender
+from gsvc.eval.lossy_relay import Loss, LossyRelay
+from test_cli import SCRIPT
+from video_clips import Clip, read
+
+RATE = Fraction(50)
+VIDEO = VideoFormat(96, 64, 1 / RATE, RATE)
+SETTINGS = gsvc.EncoderSettings(
+    level=3, preset="fast", low_delay=True, tools=gsvc.Tools(False, False, False)
+)
+STILL = gsvc.DecoderSettings(steps=0)
+
+
+def frames(count: int) -> list[Frame]:
+    """A texture that moves."""
+    texture = np.random.default_rng(0).integers(0, 255, (64, 48, 3), dtype=np.uint8)
+    texture = np.kron(texture, np.ones((4, 4, 1), np.uint8))
+    return [Frame(np.ascontiguousarray(texture[8:72, n % 90 :][:, :96]), n) for n in range(count)]
+
+
+def free_port(kind: socket.SocketKind = socket.SOCK_DGRAM) -> int:
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(main, 60))
+
+
+async def collect(receiver: VideoReceiver, into: list[Frame]) -> None:
+    async for frame in receiver.frames():
+        into.append(frame)
+
+
+def sender_to(port: int, **more: Any) -> VideoSender:
+    encoder = gsvc.Encoder(VIDEO, SETTINGS)
+    return VideoSender(f"udp://127.0.0.1:{port}", encoder, SendSettings(**more))
+
+
+def receiver_at(port: int, **more: Any) -> VideoReceiver:
+    return VideoReceiver(f"udp://@127.0.0.1:{port}", ReceiveSettings(decoder=STILL, **more))
+
+
+def decoded_directly(count: int) -> list[Frame]:
+    with gsvc.Encoder(VIDEO, SETTINGS) as encoder, gsvc.Decoder(encoder.header, STILL) as decoder:
+        packets = [packet for frame in frames(count) for packet in encoder.encode(frame)]
+        return [frame for p in packets + encoder.flush() for frame in decoder.decode(p)]
+
+
+@pytest.mark.parametrize("scheme", ["udp", "tcp", "ws"])
+@pytest.mark.parametrize("listens", ["receiver", "sender"])
+def test_what_is_sent_is_shown(scheme: str, listens: str) -> None:
+    if (scheme, listens) == ("udp", "sender"):
+        pytest.skip("over UDP it is the receiver that listens")
+
+    async def main() -> None:
+        port = free_port(socket.SOCK_STREAM)
+        ways = f"{scheme}://@127.0.0.1:{port}", f"{scheme}://127.0.0.1:{port}"
+        there, here = ways if listens == "sender" else ways[::-1]
+        # Over a connection, the sender waits for somebody when it is not bound to real time.
+        settings = SendSettings(realtime=scheme == "udp")
+        sender = VideoSender(there, gsvc.Encoder(VIDEO, SETTINGS), settings)
+        receiver = VideoReceiver(here, ReceiveSettings(decoder=STILL))
+        shown: list[Frame] = []
+        receiving = asyncio.create_task(collect(receiver, shown))
+        await asyncio.sleep(0.1)
+        await sender.run(frames(40))
+        await receiving
+        expected = decoded_directly(40)
+        assert [frame.pts for frame in shown] == [frame.pts for frame in expected]
+        for ours, direct in zip(shown, expected, strict=True):
+            assert np.array_equal(ours.pixels, direct.pixels) and not ours.concealed
+        sent, came = sender.stats(), receiver.stats()
+        assert (sent.frames, came.frames, came.concealed, came.damaged) == (40, 40, 0, 0)
+        assert sum(sent.bits.values()) > 0 and sum(came.bits.values()) >= sum(sent.bits.values())
+        if scheme == "udp":
+            assert came.latency.p50 is not None and 0 < came.latency.p50 < 5
+            assert came.lost == 0 and 0 < came.datagrams <= sent.datagrams
+
+    run(main())
+
+
+@pytest.mark.parametrize("loss", [Loss(0.1), Loss(0.2, burst=3)], ids=str)
+def test_loss_never_stops_the_picture(loss: Loss) -> None:
+    async def main() -> None:
+        port = free_port()
+        receiver = receiver_at(port, reorder=ReorderLimits(seconds=0.1), silence=5.0)
+        shown: list[Frame] = []
+        receiving = asyncio.create_task(collect(receiver, shown))
+        async with LossyRelay(port, loss) as relay:
+            sender = sender_to(relay.port, wire=WireSettings(mtu=400))
+            await sender.run(frames(150))
+            await receiving
+            assert relay.lost > 0
+        times = [frame.pts for frame in shown]
+        assert times == sorted(set(times)) and times[-1] - times[0] > 100
+        assert len(times) >= 0.9 * (times[-1] - times[0] + 1)  # hardly a frame is missing
+
+    run(main())
+
+
+def test_a_receiver_that_begins_again_joins_soon() -> None:
+    async def main() -> None:
+        port = free_port()
+        sender = sender_to(port)
+        sending = asyncio.create_task(sender.run(frames(120)))
+        first: list[Frame] = []
+        receiver = receiver_at(port)
+        receiving = asyncio.create_task(collect(receiver, first))
+        await asyncio.sleep(1.0)
+        receiver.stop()
+        await receiving
+        again: list[Frame] = []
+        await asyncio.gather(sending, collect(receiver_at(port), again))
+        assert first and again
+        assert sender.stats().keys_asked >= 1  # else the next group would be four seconds off
+
+    run(main())
+
+
+def test_a_sender_that_begins_again_is_followed() -> None:
+    async def main() -> None:
+        port = free_port()
+        receiver, shown = receiver_at(port), list[Frame]()
+        receiving = asyncio.create_task(collect(receiver, shown))
+        await asyncio.sleep(0.1)
+        killed = asyncio.create_task(sender_to(port).run(frames(500)))
+        await asyncio.sleep(0.8)
+        killed.cancel()  # without a good-bye
+        await asyncio.gather(killed, return_exceptions=True)
+        await asyncio.gather(sender_to(port).run(frames(40)), receiving)
+        times = [frame.pts for frame in shown]
+        assert times == sorted(set(times))
+        assert receiver.stats().streams == 2
+        assert sum(not frame.concealed for frame in shown[-40:]) == 40
+
+    run(main())
+
+
+def test_another_video_in_the_same_place_is_refused() -> None:
+    async def main() -> None:
+        port = free_port()
+        receiving = asyncio.create_task(collect(receiver_at(port), []))
+        await asyncio.sleep(0.1)
+        killed = asyncio.create_task(sender_to(port).run(frames(500)))
+        await asyncio.sleep(0.8)
+        killed.cancel()
+        await asyncio.gather(killed, return_exceptions=True)
+        other = VideoFormat(64, 64, 1 / RATE, RATE)
+        pictures = [Frame(np.ascontiguousarray(f.pixels[:, :64]), f.pts) for f in frames(20)]
+        address = f"udp://127.0.0.1:{port}"
+        await VideoSender(address, gsvc.Encoder(other, SETTINGS)).run(pictures)
+        with pytest.raises(gsvc.InputError, match="another format"):
+            await receiving
+
+    run(main())
+
+
+def test_nothing_that_comes_is_an_error_in_the_end() -> None:
+    async def main() -> None:
+        with pytest.raises(gsvc.InputError, match="nothing came"):
+            await collect(receiver_at(free_port(), silence=0.2), [])
+
+    run(main())
+
+
+def test_a_busy_port_is_said_in_one_line() -> None:
+    async def main() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+            taken.bind(("127.0.0.1", 0))
+            with pytest.raises(gsvc.InputError, match="choose another port"):
+                await collect(receiver_at(taken.getsockname()[1]), [])
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            for scheme in ("tcp", "ws"):
+                address = f"{scheme}://@127.0.0.1:{taken.getsockname()[1]}"
+                receiver = VideoReceiver(address, ReceiveSettings(decoder=STILL))
+                with pytest.raises(gsvc.InputError, match="choose another port"):
+                    await collect(receiver, [])
+
+    run(main())
+
+
+def test_addresses() -> None:
+    assert parse_address("udp://@:5004") == Address("udp", "", 5004, True)
+    assert parse_address("ws://a.example:80/live") == Address("ws", "a.example", 80, False, "/live")
+    assert str(parse_address("tcp://[::1]:5004")) == "tcp://[::1]:5004"
+    for text in (
+        "udp://:1",
+        "udp://host",
+        "http://host:1",
+        "host:1",
+        "udp://u@host:1",
+        "udp://h:x",
+    ):
+        with pytest.raises(gsvc.ConfigError):
+            parse_address(text)
+    with pytest.raises(gsvc.ConfigError, match="name the receiver"):
+        VideoSender("udp://@:5004", gsvc.Encoder(VIDEO, SETTINGS))
+    with pytest.raises(gsvc.ConfigError, match="listen"):
+        VideoReceiver("udp://host:5004")
+
+
+def test_a_queue_keeps_the_latest() -> None:
+    async def main() -> None:
+        queue: LatestQueue[int] = LatestQueue(3)
+        for item in range(5):
+            queue.put(item)
+        assert queue.dropped == 2 and [await queue.get() for _ in range(3)] == [2, 3, 4]
+        filling = asyncio.create_task(fill(queue))
+        assert [await queue.get() for _ in range(11)] == [*range(10), None]
+        await filling
+        assert queue.dropped == 2
+
+    async def fill(queue: LatestQueue[int]) -> None:
+        for item in range(10):
+            await queue.put_all(item)
+        queue.close()
+
+    run(main())
+
+
+def test_frames_are_due_as_late_as_packets_are() -> None:
+    clock = PlayoutClock(Fraction(1, 100), patience=0.2)
+    assert clock.due(0.0) is None
+    for index in range(1, 6):
+        clock.arrived(50 * index, 50, 10.0 + 0.5 * index + 0.1 * (index == 3))
+    # The latest had waited half a second for its packet, which came 0.1 s late.
+    assert clock.due(12.5 + 0.6 + 0.3) == pytest.approx(250, abs=1)
+
+
+def clip(tmp_path: Path, count: int) -> Path:
+    return Clip([frame.pixels for frame in frames(count)]).write(tmp_path / "clip.mkv")
+
+
+def start(*arguments: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [str(SCRIPT), *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        # A shell starts background jobs with the interrupt ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert condition()
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    text = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_two_processes(tmp_path: Path) -> None:
+    port, heard, said = free_port(), tmp_path / "recv.json", tmp_path / "send.json"
+    target, sdp = tmp_path / "out.mkv", tmp_path / "it.sdp"
+    receiving = start(
+        "recv", f"udp://@127.0.0.1:{port}", "-o", target, "--steps", 0, "--stats", heard
+    )
+    until(lambda: bool(lines(heard)))
+    source = clip(tmp_path, 60)
+    sending = start(
+        "send", source, f"udp://127.0.0.1:{port}", "--level", 2, "--stats", said, "--sdp", sdp
+    )
+    for process in (sending, receiving):
+        assert (process.wait(60), process.communicate()[1]) == (0, b"")
+    assert len(read(target)[1]) == 60
+    last = lines(heard)[-1]
+    assert (last["type"], last["frames"], last["lost"]) == ("done", 60, 0)
+    assert lines(said)[-1]["frames"] == 60
+    assert f"m=video {port} RTP/AVPF 96" in sdp.read_text()
+
+
+@pytest.mark.parametrize("interrupted", ["send", "recv"])
+def test_an_interrupt_ends_either_side_in_good_order(interrupted: str, tmp_path: Path) -> None:
+    port, heard, target = free_port(), tmp_path / "recv.json", tmp_path / "out.mkv"
+    receiving = start(
+        "recv", f"udp://@127.0.0.1:{port}", "-o", target, "--steps", 0, "--stats", heard
+    )
+    until(lambda: bool(lines(heard)))
+    sending = start("send", clip(tmp_path, 30), f"udp://127.0.0.1:{port}", "--loop")
+    until(lambda: lines(heard)[-1]["frames"] > 20)
+    (sending if interrupted == "send" else receiving).send_signal(signal.SIGINT)
+    # An interrupted sender ends the stream, and so its receiver.
+    assert receiving.wait(60) == 0
+    sending.send_signal(signal.SIGINT)
+    assert sending.wait(60) == 0
+    assert len(read(target)[1]) > 20
+    for process in (sending, receiving):
+        assert process.communicate()[1] == b""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("send", "no.mp4", "udp://127.0.0.1:9"), 1),
+        (("send", "no.mp4", "file://x"), 1),
+        (("send", "{clip}", "file://x"), 2),
+        (("send", "{clip}", "udp://127.0.0.1:9", "--mtu", "10"), 2),
+        (("send", "{clip}", "udp://127.0.0.1:9", "--level", "7"), 2),
+        (("send", "{clip}", "udp://no host:9"), 1),
+        (("send", "{clip}", "tcp://@203.0.113.1:9"), 1),
+        (("recv", "udp://127.0.0.1:9", "-o", "x.mkv"), 2),
+        (("recv", "udp://@127.0.0.1:{port}", "-o", "x.mkv", "--timeout", "0.2"), 1),
+        (("recv", "udp://@127.0.0.1:{port}", "-o", "x.mkv", "--timeout", "-1"), 2),
+        (("recv", "udp://@127.0.0.1:{port}", "-o", "-", "--stats", "-"), 2),
+    ],
+    ids=str,
+)
+def test_bad_input_is_one_line(arguments: tuple[str, ...], code: int, tmp_path: Path) -> None:
+    values = {"clip": str(clip(tmp_path, 3)), "port": str(free_port())}
+    done = subprocess.run(
+        [str(SCRIPT), *(argument.format(**values) for argument in arguments)],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stderr
+    assert done.stderr.startswith(b"gsvc: error: ") and done.stderr.count(b"\n") == 1
+    assert not (tmp_path / "x.mkv").exists()
+
+
+def test_web_sockets_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "websockets", None)
+    receiver = VideoReceiver("ws://127.0.0.1:1", ReceiveSettings(decoder=STILL))
+    with pytest.raises(gsvc.MissingDependencyError, match="gsvc\\[stream\\]"):
+        run(collect(receiver, []))
