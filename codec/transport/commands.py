@@ -86,14 +86,18 @@ async def _recv(options: Namespace, settings: ReceiveSettings) -> None:
     async with _Watch(receiver, options.stats):
         with ThreadPoolExecutor(1) as pool, ExitStack() as output:
             writer: VideoWriter | None = None
+            first = 0
             async for frame in receiver.frames():
                 if writer is None:
                     assert receiver.header is not None  # known with the first frame
                     opened = open_writer(
                         options.output, receiver.header.format, overwrite=options.overwrite
                     )
+                    first = frame.pts
                     writer = await loop.run_in_executor(pool, output.enter_context, opened)
-                await loop.run_in_executor(pool, writer.write, frame)
+                await loop.run_in_executor(
+                    pool, writer.write, replace(frame, pts=frame.pts - first)
+                )
 
 
 def _looped(video: VideoReader, options: Namespace) -> Iterator[Frame]:

@@ -75,8 +75,8 @@ class _Stream:
 class VideoReceiver:
     """Receives one stream from `address`: udp://@:port, tcp:// or ws://, listening or connecting.
 
-    Iterate over `frames`; `stats` at any time from the same event loop; `stop` ends it. When the sender begins again,
-    frames of the new stream follow, with times that go on. `header` is that of the stream, known with the first frame.
+    Iterate over `frames`; `stats` at any time from the same event loop; `stop` ends it. Times are the sender's (over TCP
+    and WebSocket, from 0); when it begins again, frames of the new stream follow, with times that go on. `header` is that of the stream, known with the first frame.
     Raises ConfigError for what is no address, and for settings that a decoder refuses.
     """
 
@@ -285,10 +285,11 @@ class VideoReceiver:
         if captured is not None and not frame.concealed:
             self._latency.add(time.time() - captured)
         if stream.shift is None:
-            stream.shift = -frame.pts
+            stream.shift = 0
             if self._shown:
                 gap = round((now - self._shown_at) / float(header.format.time_base))
-                stream.shift += self._shown.pts + max(nominal_time(1, header.frame_ticks), gap)
+                gap = max(nominal_time(1, header.frame_ticks), gap)
+                stream.shift = self._shown.pts + gap - frame.pts
         frame = replace(frame, pts=frame.pts + stream.shift)
         self._shown, self._shown_at = frame, now
         self._frames += 1

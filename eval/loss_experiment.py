@@ -1,0 +1,246 @@
+"""`python -m gsvc.eval.loss_experiment`: what loss on a network does to the picture, and how late it is.
+
+A sender in a process of its own, `gsvc send` in real time and low delay, a relay that loses datagrams both ways, and a
+receiver here; steps 0, unless `--steps`. Prints tables in Markdown: shares of frames shown and concealed, distances to
+the source and to what a lossless network showed, times to heal; latencies by stage; rates with all headers.
+"""
+
+import argparse
+import asyncio
+import json
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from gsvc.codec.decoder import DecoderSettings
+from gsvc.codec.errors import GsvcError, OutputError
+from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.transport.receiving import ReceiveSettings, VideoReceiver
+from gsvc.codec.transport.stats import ReceiverStats
+from gsvc.codec.video_writer import open_writer
+from gsvc.datasets.packaged import load_clip, packaged_clip
+from gsvc.eval.layout import markdown
+from gsvc.eval.lossy_relay import Loss, LossyRelay
+from gsvc.eval.metrics import st_lpips
+
+_STRIDE = 17
+"""One frame in so many is compared."""
+_SHARES = (0.01, 0.05, 0.2)
+_BURST = 4.0
+_SILENCE = 20.0
+_SENDER = "from gsvc.codec.cli import main; raise SystemExit(main())"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run: what is lost, and whether gsvc does anything about it (redundancy, parity, feedback)."""
+
+    loss: Loss
+    protected: bool = True
+
+    def __str__(self) -> str:
+        way = "none" if not self.loss.share else f"{self.loss.share:.0%}"
+        way += f", bursts of {self.loss.burst:g}" if self.loss.burst > 1 else ""
+        return way if self.protected else f"{way}, unprotected"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was shown: which frames and whether concealed, some of their pictures, and both sides' statistics."""
+
+    case: Case
+    frames: Sequence[tuple[int, bool]]
+    pictures: dict[int, Picture] = field(repr=False)
+    sent: dict[str, Any]
+    received: ReceiverStats
+    lost: float
+
+    @property
+    def healing(self) -> list[int]:
+        """How many frames each disturbance took."""
+        runs = groupby(self.frames, key=lambda frame: frame[1])
+        return [len(list(run)) for concealed, run in runs if concealed]
+
+
+async def run_case(case: Case, clip: Path, seconds: float, options: argparse.Namespace) -> Outcome:
+    """Send `clip` over and over for so many seconds."""
+    port = _free_port()
+    receiver = VideoReceiver(
+        f"udp://@127.0.0.1:{port}",
+        ReceiveSettings(
+            DecoderSettings(steps=options.steps), feedback=case.protected, silence=_SILENCE
+        ),
+    )
+    frames: list[tuple[int, bool]] = []
+    pictures: dict[int, Picture] = {}
+
+    async def watch() -> None:
+        async for frame in receiver.frames():
+            assert receiver.header is not None  # known with the first frame
+            index = round(frame.pts / receiver.header.frame_ticks)
+            frames.append((index, frame.concealed))
+            if index % _STRIDE == 0:
+                pictures[index] = frame.pixels
+
+    with tempfile.TemporaryDirectory() as folder:
+        stats = Path(folder, "stats.json")
+        async with LossyRelay(port, case.loss) as relay:
+            watching = asyncio.create_task(watch())
+            command = ["send", clip, f"udp://127.0.0.1:{relay.port}", "--loop", "--stats", stats]
+            command += ["--level", options.level, *([] if case.protected else _BARE)]
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", _SENDER, *map(str, command)
+            )
+            while not stats.exists() and process.returncode is None:
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(seconds)
+            process.send_signal(signal.SIGINT)
+            if await process.wait():
+                raise OutputError("the sender failed: see what it said above")
+            await watching
+            lost = relay.lost / max(1, relay.lost + relay.passed)
+        sent = json.loads(stats.read_text().splitlines()[-1])
+    return Outcome(case, frames, pictures, sent, receiver.stats(), lost)
+
+
+_BARE = ("--redundancy", "0", "--parity", "0")
+
+
+def loss_table(outcomes: Sequence[Outcome], source: Sequence[Picture], rate: float) -> str:
+    """Shown: of the frames captured; concealed: of those shown. Distances of all frames that were shown, concealed ones too."""
+    lossless = outcomes[0].pictures
+    header = ("loss", "lost", "shown", "concealed", "ST-LPIPS to the source", "to lossless",
+              "disturbances", "to heal: mean", "longest", "kbit/s")  # fmt: skip
+    rows = []
+    for outcome in outcomes:
+        total, healing = outcome.sent["frames"], outcome.healing
+        wire = outcome.sent["bytes"] + 28 * outcome.sent["datagrams"]
+        rows.append(
+            (
+                str(outcome.case),
+                f"{outcome.lost:.1%}",
+                f"{min(1, len(outcome.frames) / total):.1%}",
+                f"{sum(concealed for _, concealed in outcome.frames) / len(outcome.frames):.1%}",
+                _distance(
+                    outcome.pictures,
+                    {index: source[index % len(source)] for index in outcome.pictures},
+                ),
+                _distance(outcome.pictures, lossless) if outcome is not outcomes[0] else "",
+                str(len(healing)),
+                f"{fmean(healing) / rate:.2f} s" if healing else "",
+                f"{max(healing) / rate:.2f} s" if healing else "",
+                f"{8 * wire / (total / rate) / 1000:.1f}",
+            )
+        )
+    return markdown(header, rows)
+
+
+def latency_table(outcome: Outcome) -> str:
+    """Where the time goes without loss, in milliseconds."""
+    sent, received = outcome.sent, outcome.received
+    stages = (
+        ("a frame waits for the encoder", sent["waiting"]),
+        ("encoding of a key picture with its interval", sent["encoding"]),
+        ("decoding of a packet, all its frames", vars(received.decoding)),
+        ("capture of a frame to its decoded picture", vars(received.latency)),
+    )
+    rows = [
+        (name, str(values["count"]), *(_milliseconds(values[p]) for p in ("p50", "p95", "p99")))
+        for name, values in stages
+    ]
+    trip = sent["round_trip"]
+    rows.append(("there and back, by the reports", "1", _milliseconds(trip), "", ""))
+    return markdown(("stage", "count", "p50, ms", "p95", "p99"), rows)
+
+
+def rate_lines(outcome: Outcome, rate: float) -> Iterator[str]:
+    """How much of the rate is what."""
+    sent = outcome.sent
+    seconds = sent["frames"] / rate
+    coded = sum(sent["bits"].values()) / 8
+    rows = [
+        (name, f"{8 * size / seconds / 1000:.2f}")
+        for name, size in (
+            ("packets as in a file", coded),
+            ("repeated packets, parity, headers in band, reports", sent["bytes"] - coded - 12 * sent["datagrams"]),
+            ("RTP, UDP and IPv4 headers", 40 * sent["datagrams"]),
+            ("all", sent["bytes"] + 28 * sent["datagrams"]),
+        )
+    ]  # fmt: skip
+    yield markdown(("part", "kbit/s"), rows)
+    yield f"{sent['datagrams'] / seconds:.1f} datagrams a second."
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1000 * seconds:.1f}"
+
+
+def _distance(pictures: dict[int, Picture], others: dict[int, Picture]) -> str:
+    common = sorted(set(pictures) & set(others))
+    if not common:
+        return ""
+    ours, theirs = [pictures[index] for index in common], [others[index] for index in common]
+    return f"{st_lpips(theirs, ours, 'alex').mean():.4f}"
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _write(path: Path, frames: Sequence[Picture], form: VideoFormat) -> None:
+    with open_writer(path, form) as writer:
+        for index, picture in enumerate(frames):
+            writer.write(Frame(picture, index))
+
+
+def _main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m gsvc.eval.loss_experiment", description=(__doc__ or "").split("\n\n")[1]
+    )
+    add = parser.add_argument
+    add("--clip", default="bikes", help="of the packaged set (bikes)")
+    add("--seconds", type=float, default=12.0, help="of each run (12)")
+    add("--level", type=int, default=1, metavar="0..3", help="(1)")
+    add("--steps", type=int, default=0, metavar="0|1|2|4|8", help="of the refiner (0)")
+    add("--latency-only", action="store_true", help="only the run without loss")
+    options = parser.parse_args(arguments)
+    try:
+        frames, exact_rate = load_clip(packaged_clip(options.clip), None)
+        height, width, _ = frames[0].shape
+        rate, form = float(exact_rate), VideoFormat(width, height, 1 / exact_rate, exact_rate)
+        cases = [Case(Loss(0.0))]
+        if not options.latency_only:
+            patterns = [Loss(share, burst) for burst in (1.0, _BURST) for share in _SHARES]
+            cases += [Case(loss) for loss in patterns]
+            cases += [Case(loss, protected=False) for loss in patterns if loss.share == _SHARES[1]]
+        outcomes = []
+        with tempfile.TemporaryDirectory() as folder:
+            clip = Path(folder, "clip.nut")
+            _write(clip, frames, form)
+            for case in cases:
+                print(f"loss: {case}", file=sys.stderr, flush=True)
+                run = run_case(case, clip, options.seconds, options)
+                outcomes.append(asyncio.run(run))
+    except GsvcError as error:
+        print(error, file=sys.stderr)
+        return 1
+    size = f"{form.width}x{form.height}, {rate:g} frames a second"
+    print(f"{options.clip}, {size}, level {options.level}, low delay, steps {options.steps}\n")
+    print(loss_table(outcomes, frames, rate), latency_table(outcomes[0]), sep="\n\n")
+    print("", *rate_lines(outcomes[0], rate), sep="\n")
+    dropped = sum(outcome.sent["dropped"] for outcome in outcomes)
+    print(f"Frames that the encoder had no time for, in all runs: {dropped}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
