@@ -42,6 +42,13 @@ class LatestQueue(Generic[_T]):
         self._waiting.append(thing)
         self._changed.set()
 
+    async def put_all(self, thing: _T) -> None:
+        """Add the newest when there is room: nothing is dropped."""
+        while len(self._waiting) == self._waiting.maxlen and not self._is_closed:
+            self._changed.clear()
+            await self._changed.wait()
+        self.put(thing)
+
     def close(self) -> None:
         """What waits is still given out, nothing more comes."""
         self._is_closed = True
@@ -59,6 +66,7 @@ class LatestQueue(Generic[_T]):
                 raise StopAsyncIteration
             self._changed.clear()
             await self._changed.wait()
+        self._changed.set()  # there is room now
         return self._waiting.popleft()
 
 

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import gsvc
+from gsvc.codec.aio import LatestQueue
 from gsvc.codec.frames import Frame, VideoFormat
 from gsvc.codec.transport.address import Address, parse_address
 from gsvc.codec.transport.depacketizer import ReorderLimits
-from gsvc.codec.transport.latest_queue import LatestQueue
 from gsvc.codec.transport.packetizer import WireSettings
 from gsvc.codec.transport.playout import PlayoutClock
 from gsvc.codec.transport.receiving import ReceiveSettings, VideoReceiver
@@ -233,9 +233,9 @@ def test_a_queue_keeps_the_latest() -> None:
         queue: LatestQueue[int] = LatestQueue(3)
         for item in range(5):
             queue.put(item)
-        assert queue.dropped == 2 and [await queue.get() for _ in range(3)] == [2, 3, 4]
+        assert queue.dropped == 2 and [await anext(queue) for _ in range(3)] == [2, 3, 4]
         filling = asyncio.create_task(fill(queue))
-        assert [await queue.get() for _ in range(11)] == [*range(10), None]
+        assert [item async for item in queue] == [*range(10)]
         await filling
         assert queue.dropped == 2
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from gsvc.codec.aio import LatestQueue
 from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError, InputError, TruncatedStreamError
 from gsvc.codec.frames import Frame
@@ -17,7 +18,6 @@ from gsvc.codec.timing import nominal_time
 from gsvc.codec.transport.address import parse_address
 from gsvc.codec.transport.channel import Channel, end_all, run_channels
 from gsvc.codec.transport.depacketizer import Counts, ReorderLimits
-from gsvc.codec.transport.latest_queue import LatestQueue
 from gsvc.codec.transport.playout import PlayoutClock
 from gsvc.codec.transport.receiver import RtpReceiver
 from gsvc.codec.transport.reception import Reception
@@ -206,7 +206,7 @@ class VideoReceiver:
         heard = time.monotonic()
         while True:
             try:
-                arrival = await asyncio.wait_for(self._queue.get(), _LOOK_SECONDS)
+                arrival = await asyncio.wait_for(anext(self._queue, None), _LOOK_SECONDS)
             except TimeoutError:
                 for frame in await loop.run_in_executor(worker, self._due):
                     yield self._show(frame)

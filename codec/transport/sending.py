@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
+from gsvc.codec.aio import LatestQueue
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame
@@ -14,7 +15,6 @@ from gsvc.codec.packet import Packet
 from gsvc.codec.transport.address import parse_address
 from gsvc.codec.transport.channel import end_all, run_channels
 from gsvc.codec.transport.hub import Hub
-from gsvc.codec.transport.latest_queue import LatestQueue
 from gsvc.codec.transport.packetizer import WireSettings
 from gsvc.codec.transport.sender import RtpSender
 from gsvc.codec.transport.stats import IP_UDP_BYTES, Durations, LayerMeter, SenderStats
@@ -155,7 +155,7 @@ class VideoSender:
     async def _encode(self, coder: ThreadPoolExecutor) -> None:
         """Encode what was captured and send it, then the end."""
         loop = asyncio.get_running_loop()
-        while (captured := await self._queue.get()) is not None:
+        async for captured in self._queue:
             began = time.time()
             self._waiting.add(began - captured.at)
             packets = await loop.run_in_executor(
