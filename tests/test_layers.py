@@ -44,7 +44,8 @@ OFFLINE = {f"gsvc.decoders.{name}" for name in ("assess", "footage", "pairs", "t
 def layer(module: str) -> str:
     folder = module.split(".")[1]
     if folder == "codec":
-        return "façade" if module in FACADE else "data"
+        is_facade = module in FACADE or module.startswith("gsvc.codec.transport.")
+        return "façade" if is_facade else "data"
     return folder
 
 
@@ -54,6 +55,9 @@ def modules() -> dict[str, Path]:
         for path in sorted((ROOT / folder).glob("*.py")):
             if path.stem != "__init__":
                 found[f"gsvc.{folder}.{path.stem}"] = path
+    for path in sorted((ROOT / "codec" / "transport").glob("*.py")):
+        if path.stem != "__init__":
+            found[f"gsvc.codec.transport.{path.stem}"] = path
     return found
 
 

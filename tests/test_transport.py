@@ -256,6 +256,24 @@ def test_damaged_datagrams_never_give_another_packet(data: st.DataObject) -> Non
     assert {packet.payload for packet in came} <= payloads
 
 
+def test_the_wire_format_does_not_change() -> None:
+    """Bytes as WIRE.md has them; the first packet has the stream's header before it."""
+    packets = [
+        Packet(PacketType.INTRA, 1, b"abcdefgh", 300, 1, 7, 7),
+        Packet(PacketType.INTER, 2, b"ij", 302, 2, 8, 7),
+        Packet(PacketType.INTER, 1, b"k", 303, 1, 9, 7),
+    ]
+    packetizer = Packetizer(HEADER, 0x01020304, WireSettings(parity_span=0), sequence=9)
+    first, second, third = (packetizer.packetize([packet])[0].to_bytes() for packet in packets)
+    piece = "80600009000dbf2401020304" + "400007" + "36" + "00" + "000000010000"
+    assert first.hex() == piece + (HEADER.to_bytes() + packets[0].to_bytes()).hex()
+    unit = "000008" + "09" + "01" + packets[1].to_bytes().hex()
+    assert second.hex() == "8060000a000dd69a01020304" + unit
+    copy = "300008" + "0b" + "bb17" + "01" + packets[1].to_bytes().hex()
+    unit = "000009" + "08" + "02" + packets[2].to_bytes().hex()
+    assert third.hex() == "8060000b000de25501020304" + unit + copy
+
+
 def test_units_of_an_unknown_kind_are_skipped() -> None:
     known = Unit(Kind.PICTURE, 5, b"data").to_bytes()
     unknown = bytes([3 << 6, 0, 9]) + varint(4) + b"what"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.header import Header
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.packet import Packet
+from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.transport.parity import repaired
 from gsvc.codec.transport.reception import Reception
 from gsvc.codec.transport.rtp import RtpPacket, presentation_time, unwrap
@@ -103,7 +103,7 @@ class Depacketizer:
         self._newest = self._clock = 0
         self._last: tuple[int, int] | None = None  # number and pts of the last one given in order
         self._late: dict[int, _Slot] = {}  # of the group, given up
-        self._is_broken = False
+        self._is_broken = self._has_end = False
 
     @property
     def depth(self) -> int:
@@ -184,6 +184,10 @@ class Depacketizer:
         _, packet = read_packet_data(data, self._limits)
         if packet.is_picture:
             raise BitstreamError("a picture packet comes as another: the datagram is damaged")
+        if packet.type == PacketType.END:  # it is sent several times
+            if self._has_end:
+                return
+            self._has_end = True
         if sum(map(len, self._others.values())) < self._reorder.packets:
             self._others.setdefault(number, []).append((packet, timestamp))
 

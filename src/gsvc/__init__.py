@@ -41,6 +41,11 @@ if TYPE_CHECKING:
     from gsvc.codec.stream_index import StreamIndex
     from gsvc.codec.stream_info import StreamInfo
     from gsvc.codec.stream_info import stream_info as info
+    from gsvc.codec.transport.depacketizer import Depacketizer, ReorderLimits
+    from gsvc.codec.transport.packetizer import Packetizer, WireSettings
+    from gsvc.codec.transport.receiving import ReceiveSettings, VideoReceiver
+    from gsvc.codec.transport.sending import SendSettings, VideoSender
+    from gsvc.codec.transport.stats import ReceiverStats, SenderStats
 
 __version__ = "0.1.0"
 
@@ -53,6 +58,7 @@ __all__ = [
     "DecodeReport",
     "Decoder",
     "DecoderSettings",
+    "Depacketizer",
     "DeviceError",
     "EncodeReport",
     "Encoder",
@@ -69,8 +75,14 @@ __all__ = [
     "OutputError",
     "Packet",
     "PacketType",
+    "Packetizer",
     "Picture",
     "Progress",
+    "ReceiveSettings",
+    "ReceiverStats",
+    "ReorderLimits",
+    "SendSettings",
+    "SenderStats",
     "StreamIndex",
     "StreamInfo",
     "StreamReader",
@@ -80,6 +92,9 @@ __all__ = [
     "UnsupportedInputError",
     "VersionError",
     "VideoFormat",
+    "VideoReceiver",
+    "VideoSender",
+    "WireSettings",
     "__version__",
     "decode",
     "decode_stream",
@@ -101,6 +116,11 @@ _HOMES = {
     "scaffold_syntax": ("Tools",),
     "stream_index": ("StreamIndex",),
     "stream_info": ("StreamInfo",),
+    "transport.depacketizer": ("Depacketizer", "ReorderLimits"),
+    "transport.packetizer": ("Packetizer", "WireSettings"),
+    "transport.receiving": ("ReceiveSettings", "VideoReceiver"),
+    "transport.sending": ("SendSettings", "VideoSender"),
+    "transport.stats": ("ReceiverStats", "SenderStats"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _RENAMED = {
