@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,16 @@ def test_frames_are_due_as_late_as_packets_are() -> None:
         clock.arrived(50 * index, 50, 10.0 + 0.5 * index + 0.1 * (index == 3))
     # The latest had waited half a second for its packet, which came 0.1 s late.
     assert clock.due(12.5 + 0.6 + 0.3) == pytest.approx(250, abs=1)
+
+
+@pytest.mark.parametrize("loss", [Loss(0.0), Loss(0.2), Loss(0.05, burst=4)], ids=str)
+def test_a_relay_loses_as_much_as_it_is_told(loss: Loss) -> None:
+    is_lost = loss.pattern(0)
+    losses = [is_lost() for _ in range(40_000)]
+    assert np.mean(losses) == pytest.approx(loss.share, abs=0.01)
+    bursts = sum(b and not a for a, b in pairwise([False, *losses]))
+    if loss.burst > 1:
+        assert sum(losses) / bursts == pytest.approx(loss.burst, rel=0.1)
 
 
 def clip(tmp_path: Path, count: int) -> Path:

@@ -36,12 +36,12 @@ def test_python_examples_run(
     shutil.copy(clip, "video.mp4")
     names: dict[str, object] = {"pictures": pictures, "camera": camera, "show": show}
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     counts = []
     for block in blocks:
         shown.clear()
         exec(compile(block, str(README), "exec"), names)  # noqa: S102
         counts.append(len(shown))
-    assert counts[1] == 40 and counts[5] == 10
+    assert counts[1] == 40 and counts[5] == 10 and counts[6] > 0
     assert 10 < counts[3] < 43 and 0 < counts[4] <= 10
     assert Path("again.mp4").stat().st_size > 1000

@@ -24,7 +24,7 @@ from gsvc.codec.transport.reception import Reception
 from gsvc.codec.transport.stats import IP_UDP_BYTES, Durations, LayerMeter, ReceiverStats
 from gsvc.codec.transport.udp import UdpReceiver, open_udp_receiver
 
-_WAITING_PACKETS = 64
+_WAITING_PACKETS = 32
 """Packets that wait for the decoder; beyond, the oldest are lost."""
 _LOOK_SECONDS = 0.1
 """Between looks at whether frames are due without a packet."""

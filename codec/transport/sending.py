@@ -144,13 +144,13 @@ class VideoSender:
 
     async def _until(self, frame: Frame) -> float:
         """Wait for the time of the frame, which is returned as time of day; the first one's is when it comes."""
-        now = time.time()
+        now = time.monotonic()
         seconds = float(frame.pts * self._encoder.header.format.time_base)
         if self._starts_at is None:
             self._starts_at = now - seconds
         due = self._starts_at + seconds
         await asyncio.sleep(max(0.0, due - now))
-        return due
+        return time.time() - (time.monotonic() - due)
 
     async def _encode(self, coder: ThreadPoolExecutor) -> None:
         """Encode what was captured and send it, then the end."""
