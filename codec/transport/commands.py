@@ -29,6 +29,7 @@ from gsvc.codec.video_reader import VideoReader, open_video
 from gsvc.codec.video_writer import VideoWriter, open_writer
 
 _STATS_SECONDS = 1.0
+_SIGNALS = signal.SIGINT, signal.SIGTERM
 
 
 class _Session(Protocol):
@@ -119,15 +120,15 @@ def _again(options: Namespace) -> Iterator[Frame]:
 
 
 class _Watch:
-    """While a session runs: Ctrl-C ends it in good order, and its statistics are written every second."""
+    """While a session runs: Ctrl-C ends it in good order (a second one at once), and every second its statistics are
+    written."""
 
     def __init__(self, session: _Session, target: str | None) -> None:
         self._session, self._target = session, target
 
     async def __aenter__(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._session.stop)
+        for number in _SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, self._end)
         self._file = self._open()
         self._task = asyncio.create_task(self._every_second())
 
@@ -136,6 +137,11 @@ class _Watch:
         self._put("done")
         if self._file and self._file is not sys.stdout:
             self._file.close()
+
+    def _end(self) -> None:
+        for number in _SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+        self._session.stop()
 
     async def _every_second(self) -> None:
         while True:
