@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import signal
 import socket
 import subprocess
@@ -19,8 +20,10 @@ import pytest
 import gsvc
 from gsvc.codec.aio import LatestQueue
 from gsvc.codec.frames import Frame, VideoFormat
+from gsvc.codec.packet import PacketType
 from gsvc.codec.transport.address import Address, parse_address
 from gsvc.codec.transport.depacketizer import ReorderLimits
+from gsvc.codec.transport.hub import Hub
 from gsvc.codec.transport.packetizer import WireSettings
 from gsvc.codec.transport.playout import PlayoutClock
 from gsvc.codec.transport.receiving import ReceiveSettings, VideoReceiver
@@ -160,6 +163,59 @@ def test_a_sender_that_begins_again_is_followed() -> None:
         assert times == sorted(set(times))
         assert receiver.stats().streams == 2
         assert sum(not frame.concealed for frame in shown[-40:]) == 40
+
+    run(main())
+
+
+@pytest.mark.parametrize("garbage", [b"", b"GSV", bytes(5000), b"GET / HTTP/1.1\r\n\r\n"])
+@pytest.mark.parametrize("scheme", ["tcp", "ws"])
+def test_strangers_at_the_port_do_no_harm(scheme: str, garbage: bytes) -> None:
+    async def main() -> None:
+        port, shown = free_port(socket.SOCK_STREAM), list[Frame]()
+        receiver = VideoReceiver(f"{scheme}://@127.0.0.1:{port}", ReceiveSettings(decoder=STILL))
+        receiving = asyncio.create_task(collect(receiver, shown))
+        await asyncio.sleep(0.2)
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(garbage)
+        writer.write_eof()
+        await asyncio.sleep(0.1)
+        writer.close()
+        settings = SendSettings(realtime=False)
+        encoder = gsvc.Encoder(VIDEO, SETTINGS)
+        await VideoSender(f"{scheme}://127.0.0.1:{port}", encoder, settings).run(frames(20))
+        await receiving
+        assert len(shown) == 20
+
+    logging.getLogger("websockets").setLevel(logging.CRITICAL)  # it tells of bad handshakes
+    run(main())
+
+
+def test_a_slow_connection_is_cut_off_and_holds_up_nobody() -> None:
+    class Line:
+        """A connection that takes what it gets, or nothing more once it is stuck."""
+
+        def __init__(self, *, stuck: bool) -> None:
+            self.taken, self._stuck = list[bytes](), stuck
+
+        async def write(self, data: bytes) -> None:
+            self.taken.append(data)
+            if self._stuck:
+                await asyncio.Event().wait()
+
+    async def main() -> None:
+        hub = Hub(gsvc.Header(VIDEO, level=1), lambda: None)
+        lines = Line(stuck=False), Line(stuck=True)
+        serving = [asyncio.create_task(hub.handle(line)) for line in lines]  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        packets = [gsvc.Packet(PacketType.INTER, 1, b"too early")]
+        packets += [gsvc.Packet(PacketType.INTRA, 1, bytes([n])) for n in range(100)]
+        for packet in packets:
+            hub.send([packet])
+            await asyncio.sleep(0)
+        await hub.close(gsvc.Packet(PacketType.END, 0, b"d"))
+        await asyncio.gather(*serving)
+        assert hub.refused == 1 and len(lines[1].taken) == 1
+        assert len(lines[0].taken) == 1 + 100 + 1  # header, packets but the first, end
 
     run(main())
 
