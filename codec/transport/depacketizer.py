@@ -85,8 +85,8 @@ class Depacketizer:
     """Receives one source: `push` datagrams as they arrive, packets come back in order, the first one INTRA.
 
     `header` is the stream's, known from the first packet on. Picture packets have their number, group, pts and, if the
-    one before came too, duration; others the pts of the picture before. A gap in the numbers is a loss; a packet out of order was given up before. What is
-    not valid is counted and otherwise ignored: no bytes make this raise.
+    one before came too, duration; others the pts of the picture before. A gap in the numbers is a loss; a packet out of
+    order was given up before. What is not valid is counted and otherwise ignored: no bytes make this raise.
     """
 
     def __init__(

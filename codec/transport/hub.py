@@ -25,7 +25,8 @@ class _Client:
 class Hub:
     """Sends packets to every connection that `handle` is given.
 
-    `bytes` sent, TCP's framing not counted (`datagrams` is always 0); `refused`: connections cut off because they were too slow.
+    `bytes` sent, TCP's framing not counted (`datagrams` is always 0); `refused`: connections cut off because they were
+    too slow.
     """
 
     def __init__(self, header: Header, begin_group: Callable[[], None]) -> None:

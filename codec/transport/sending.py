@@ -43,8 +43,8 @@ class _Captured:
 class VideoSender:
     """Sends one stream to `address`: udp:// to one receiver, tcp:// and ws:// to all that connect, or to one.
 
-    `address` is as parsed. `run` it once; `stats` at any time from the same event loop; `stop` ends the stream after the frames so far.
-    The encoder is used in a thread of its own and closed at the end. Raises ConfigError for what is no address.
+    `address` is as parsed. `run` it once; `stats` at any time from the same event loop; `stop` ends the stream after the
+    frames so far. The encoder is used in a thread of its own and closed at the end. Raises ConfigError for what is no address.
     """
 
     def __init__(
