@@ -40,7 +40,8 @@ async def send(
             await asyncio.sleep(max(0.0, began + frame.pts * time_base - time.monotonic()))
             yield frame
 
-    async for packet in gsvc.encode_stream(encoder, due()):
+    waiting = gsvc.LatestQueue(16)  # a key picture takes longer than a frame
+    async for packet in gsvc.encode_stream(encoder, due(), queue=waiting):
         # What must arrive, and what is worthless when it is late.
         channel = lossy if packet.is_picture and not packet.is_key else reliable
         for datagram in packetizer.packetize([packet]):
