@@ -126,7 +126,9 @@ def test_reports_tell_loss_round_trip_and_capture_time() -> None:
     for index, packet in enumerate(stream([200] * 20)[:20]):
         now = index * 0.1
         if packet.number == 4:
-            receiver.receive(sender.report_capture(packet.pts or 0, DAY + now), now + 0.01)
+            receiver.receive(
+                sender.report_capture(packet.pts or 0, DAY + now - 0.5, DAY + now), now + 0.01
+            )
         for datagram in sender.send([packet]):
             if index % 4 != 3:
                 receiver.receive(datagram, now + 0.01)
@@ -136,5 +138,5 @@ def test_reports_tell_loss_round_trip_and_capture_time() -> None:
     assert 0 < sender.report.fraction_lost < 128
     assert sender.round_trip == pytest.approx(0.02, abs=0.005)
     seconds = 3 * Fraction(1001, 30_000)  # from one packet to the next
-    expected = DAY + 0.4 + float(seconds)
+    expected = DAY + 0.4 - 0.5 + float(seconds)
     assert receiver.capture_time(3 * 5) == pytest.approx(expected, abs=1e-4)

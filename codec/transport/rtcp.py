@@ -20,8 +20,8 @@ _EPOCH = 2_208_988_800
 
 @dataclass(frozen=True)
 class SenderReport:
-    """`ntp`: time of day in 2^-32 s since 1900, at which the frame of RTP time `timestamp` was captured; `packets` and
-    `octets` sent so far."""
+    """`ntp`: time of day, when it was sent, in 2^-32 s since 1900, and `timestamp`: the RTP time of a frame captured
+    then; `packets` and `octets` sent so far."""
 
     ssrc: int
     ntp: int

@@ -20,7 +20,7 @@ from gsvc.codec.transport.rtcp import (
     read_rtcp,
     write_rtcp,
 )
-from gsvc.codec.transport.rtp import rtp_timestamp
+from gsvc.codec.transport.rtp import CLOCK_RATE, rtp_timestamp
 
 _KEY_SECONDS = 1.0
 """Least time between two groups that are begun because a receiver asks."""
@@ -54,9 +54,10 @@ class RtpSender:
             sent.append(data)
         return sent
 
-    def report_capture(self, pts: int, now: float) -> bytes:
-        """A report that the frame at `pts` was captured at `now`, a time of day in seconds since 1970."""
-        timestamp = rtp_timestamp(pts, self._time_base)
+    def report_capture(self, pts: int, at: float, now: float) -> bytes:
+        """A report, sent `now`, that the frame at `pts` was captured `at`: times of day in seconds since 1970."""
+        passed = round((now - at) * CLOCK_RATE)  # a report tells the RTP time of when it is sent
+        timestamp = (rtp_timestamp(pts, self._time_base) + passed) % (1 << 32)
         counts = self.datagrams % (1 << 32), self.bytes % (1 << 32)
         return write_rtcp(SenderReport(self.ssrc, ntp_time(now), timestamp, *counts))
 

@@ -51,7 +51,7 @@ class UdpSender(asyncio.DatagramProtocol):
         now = time.monotonic()
         if self._captured and now - self._reported >= _REPORT_SECONDS:
             self._reported = now
-            self._put([self._rtp.report_capture(*self._captured)])
+            self._put([self._rtp.report_capture(*self._captured, time.time())])
 
     def captured(self, pts: int, now: float) -> None:
         """Note, for reports, that the frame at `pts` was captured at the time of day `now`."""
