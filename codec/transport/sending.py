@@ -146,8 +146,8 @@ class VideoSender:
         """Wait for the time of the frame, which is returned as time of day; the first one's is when it comes."""
         now = time.monotonic()
         seconds = float(frame.pts * self._encoder.header.format.time_base)
-        if self._starts_at is None:
-            self._starts_at = now - seconds
+        if self._starts_at is None or now - self._starts_at - seconds > _WAITING_SECONDS:
+            self._starts_at = now - seconds  # also where the source had no frame for long
         due = self._starts_at + seconds
         await asyncio.sleep(max(0.0, due - now))
         return time.time() - (time.monotonic() - due)
