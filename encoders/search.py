@@ -33,6 +33,8 @@ _USUAL_COUNT = 42.0
 """Key pictures of 100 frames that searches on development clips end at, times the root of the price."""
 _CLOSEST = 30.0
 """Key pictures of 100 frames up to which a search begins with."""
+_BETTER = 6.0
+"""By how much finer the quantiser is of the rarer pictures that a search begins with."""
 _SHORTEST = 2
 _CRF_STEP = 8.0
 """First step of the walk; with it the number of key pictures doubles or halves."""
@@ -134,11 +136,12 @@ class GroupSearch:
     def best(self, price: float, start: Plan | None, trials: int) -> Plan:
         """The plan with the least D + lambda R that about `trials` trials find.
 
-        From the better of the usual plan and `start`, or one with far more pictures, it walks to better neighbours, two
-        tried at a time.
+        From the best of the usual plan, `start` or one with far more pictures, and one with fewer and better ones, it
+        walks to better neighbours, two tried at a time.
         """
         usual = self._usual(price)
-        first = [usual, self._fitted(start) if start else self._closer(usual)]
+        closer = self._fitted(start) if start else self._closer(usual)
+        first = [usual, closer, self._rarer(usual)][:trials]
         tried = dict.fromkeys(first)
         best = min(self._all(price, first), key=lambda trial: trial.cost(price))
         step = _CRF_STEP
@@ -194,6 +197,11 @@ class GroupSearch:
         """Many more pictures, somewhat worse: where motion fails this is best, and no small step leads to it."""
         count = min(4 * (len(plan.keys) - self._open_ended), self._share_of(_CLOSEST))
         return replace(plan, keys=self.even(count), crf=min(MAX_CRF, plan.crf + _CRF_STEP / 2))
+
+    def _rarer(self, plan: Plan) -> Plan:
+        """Half as many pictures, and better ones."""
+        count = (len(plan.keys) - self._open_ended) // 2
+        return replace(plan, keys=self.even(count), crf=max(_LEAST_CRF, plan.crf - _BETTER))
 
     def _fitted(self, plan: Plan) -> Plan:
         """A plan of another group, its key pictures as far apart in this one."""

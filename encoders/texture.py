@@ -12,9 +12,8 @@ from gsvc.decoders.texture import STRENGTH, blur_detail
 from gsvc.encoders.distortion import Reference, block_sums, log_energy
 
 _GAINS = np.arange(MAX_GAIN + 1)
-_TEXTURE_PRICE = 20.0
-"""A key picture's gain in texture reaches the frames drawn from it only in part, and better key pictures bring it too
-(see SEARCH_LOG.md)."""
+_TEXTURE_PRICE = 6.0
+"""A key picture's gain in texture reaches the frames drawn from it only in part (see SEARCH_LOG.md)."""
 
 
 def choose_texture(
