@@ -37,7 +37,7 @@ def test_wheel_has_every_module_and_nothing_else(tmp_path: Path) -> None:
     modules = {
         f"gsvc/{path.relative_to(ROOT)}"
         for folder in FOLDERS
-        for path in (ROOT / folder).glob("*.py")
+        for path in (ROOT / folder).rglob("*.py")
     }
     weights = "gsvc/decoders/weights/compact.safetensors"
     assert modules | {"gsvc/__init__.py", "gsvc/py.typed", weights} <= names
@@ -59,7 +59,7 @@ FACADE = {"encoder", "decoder", "files", "cli", "commands", "doctor"}
 @in_checkout
 @pytest.mark.parametrize("folder", FORBIDDEN)
 def test_dependencies_point_one_way(folder: str) -> None:
-    for path in (ROOT / folder).glob("*.py"):
+    for path in (ROOT / folder).rglob("*.py"):
         if folder == "decoders" and path.stem in TRAINING:
             continue
         imported = [name.split(".") for name in _gsvc_imports(path)]

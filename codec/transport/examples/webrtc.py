@@ -1,6 +1,6 @@
 """Video over WebRTC data channels, with aiortc: pip install gsvc aiortc
 
-    python examples/webrtc.py IN OUT
+    python -m gsvc.codec.transport.examples.webrtc IN OUT
 
 Both peers are in this one process; an application of yours carries the two descriptions between them. Messages are the
 datagrams of codec/transport/WIRE.md. Those of INTRA packets go over a reliable channel, all others over one that loses
@@ -15,10 +15,11 @@ from collections.abc import AsyncIterator, Iterable
 from aiortc import RTCDataChannel, RTCPeerConnection
 
 import gsvc
+from gsvc.codec.aio import Timed
 from gsvc.codec.video_reader import open_video
 from gsvc.codec.video_writer import open_writer
 
-LOSSY = {"ordered": False, "maxRetransmits": 0}
+LIMITS = gsvc.Limits.restrictive()
 NEW_GROUP = "new group"
 POLL_SECONDS = 0.05
 
@@ -28,9 +29,14 @@ async def send(
 ) -> None:
     """Send frames in real time. The channels are made here, so call this before the offer is."""
     reliable = peer.createDataChannel("gsvc-intra")
-    lossy = peer.createDataChannel("gsvc", **LOSSY)
+    lossy = peer.createDataChannel("gsvc", ordered=False, maxRetransmits=0)
     packetizer = gsvc.Packetizer(encoder.header, ssrc=1)
-    reliable.on("message", lambda text: text == NEW_GROUP and encoder.force_keyframe())
+
+    @reliable.on("message")
+    def asked(text: str) -> None:
+        if text == NEW_GROUP:
+            encoder.force_keyframe()
+
     while not reliable.readyState == lossy.readyState == "open":
         await asyncio.sleep(0.01)
     time_base, began = float(encoder.header.format.time_base), time.monotonic()
@@ -40,7 +46,9 @@ async def send(
             await asyncio.sleep(max(0.0, began + frame.pts * time_base - time.monotonic()))
             yield frame
 
-    waiting = gsvc.LatestQueue(16)  # a key picture takes longer than a frame
+    waiting: gsvc.LatestQueue[Timed] = gsvc.LatestQueue(
+        16
+    )  # a key picture takes longer than a frame
     async for packet in gsvc.encode_stream(encoder, due(), queue=waiting):
         # What must arrive, and what is worthless when it is late.
         channel = lossy if packet.is_picture and not packet.is_key else reliable
@@ -52,7 +60,7 @@ async def receive(
     peer: RTCPeerConnection, steps: int = 0
 ) -> AsyncIterator[tuple[gsvc.Header, gsvc.Frame]]:
     """The frames that come, each with the stream's header, up to its end."""
-    depacketizer = gsvc.Depacketizer()
+    depacketizer = gsvc.Depacketizer(LIMITS)
     queue: asyncio.Queue[gsvc.Packet] = asyncio.Queue()
     reliable: list[RTCDataChannel] = []
 
@@ -84,7 +92,7 @@ async def receive(
     header = depacketizer.header
     assert header is not None  # it comes with the first packet
     settings = gsvc.DecoderSettings(steps=steps, conceal=True)
-    with gsvc.Decoder(header, settings) as decoder:
+    with gsvc.Decoder(header, settings, LIMITS) as decoder:
         for frame in decoder.decode(first):
             yield header, frame
         async for frame in gsvc.decode_stream(decoder, source):

@@ -1,0 +1,1 @@
+"""gsvc with other people's networking."""
