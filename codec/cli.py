@@ -281,6 +281,7 @@ def _add_recv(parser: argparse.ArgumentParser) -> None:
     _add_refiner(parser)
     add("--wait", type=float, default=250.0, metavar="MS", help="for missing packets (250)")
     add("--no-feedback", action="store_true", help="ask the sender for nothing")
+    add("--trusted", action="store_true", help="wide limits: pictures beyond 1080p too")
     add("--timeout", type=float, metavar="S", help="end after so long without a packet")
     _add_stats(parser)
 

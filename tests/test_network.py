@@ -247,6 +247,28 @@ def test_nothing_that_comes_is_an_error_in_the_end() -> None:
     run(main())
 
 
+def test_large_pictures_are_for_trusted_senders() -> None:
+    large = VideoFormat(2400, 1600, 1 / RATE, RATE)
+    header = gsvc.Header(large, level=1).to_bytes()
+
+    async def main() -> None:
+        port = free_port(socket.SOCK_STREAM)
+        receiver = VideoReceiver(
+            f"tcp://@127.0.0.1:{port}", ReceiveSettings(decoder=STILL, silence=1.0)
+        )
+        receiving = asyncio.create_task(collect(receiver, []))
+        await asyncio.sleep(0.2)
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(header)
+        await writer.drain()
+        with pytest.raises(gsvc.InputError, match="unless the sender is trusted"):
+            await receiving
+        writer.close()
+
+    run(main())
+    assert gsvc.Header.from_bytes(header, gsvc.Limits()).format == large
+
+
 def test_a_busy_port_is_said_in_one_line() -> None:
     async def main() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:

@@ -15,6 +15,7 @@ from gsvc.codec.decoder import DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.output import STANDARD_OUTPUT, explain_failure
 from gsvc.codec.progress import JsonLines
 from gsvc.codec.source import STANDARD_INPUT
@@ -62,6 +63,7 @@ def recv(options: Namespace) -> int:
         reorder=ReorderLimits(seconds=options.wait / 1000),
         feedback=not options.no_feedback,
         silence=options.timeout,
+        limits=DEFAULT_LIMITS if options.trusted else Limits.restrictive(),
     )
     if STANDARD_OUTPUT == options.output == options.stats:
         raise ConfigError("video and --stats cannot both go to standard output: give one a file")

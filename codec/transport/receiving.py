@@ -12,7 +12,7 @@ from gsvc.codec.errors import BitstreamError, ConfigError, InputError, Truncated
 from gsvc.codec.frames import Frame
 from gsvc.codec.header import Header
 from gsvc.codec.ledger import total
-from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.limits import Limits
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.timing import nominal_time
 from gsvc.codec.transport.address import parse_address
@@ -36,14 +36,14 @@ class ReceiveSettings:
 
     `decoder`: it conceals, whatever it says of that; `reorder`: what missing packets are waited for (UDP); `feedback`:
     ask the sender for what is missing (UDP); `silence`: seconds without a packet after which the stream counts as
-    ended, None to wait for ever; `limits` on what a stream may ask for.
+    ended, None to wait for ever; `limits` on what a stream may ask for: tight ones, for nobody vouches for senders.
     """
 
     decoder: DecoderSettings = field(default_factory=DecoderSettings)
     reorder: ReorderLimits = field(default_factory=ReorderLimits)
     feedback: bool = True
     silence: float | None = None
-    limits: Limits = DEFAULT_LIMITS
+    limits: Limits = field(default_factory=Limits.restrictive)
 
     def __post_init__(self) -> None:
         if self.silence is not None and self.silence <= 0:
@@ -115,7 +115,7 @@ class VideoReceiver:
                 if task.done():
                     await task
             if self._shown is None:
-                raise InputError(f"nothing came from {self._address}: is there a sender?")
+                raise InputError(self._what_came())
         finally:
             await end_all(tasks)
             if self._udp:
@@ -277,6 +277,14 @@ class VideoReceiver:
         if self._rtp.is_over and source and not source.depth:
             return True
         return self._settings.silence is not None and silence > self._settings.silence
+
+    def _what_came(self) -> str:
+        if self.stats().damaged:
+            return (
+                f"nothing from {self._address} can be decoded: it is damaged, or beyond the limits "
+                "(1080p unless the sender is trusted)"
+            )
+        return f"nothing came from {self._address}: is there a sender?"
 
     def _show(self, frame: Frame) -> Frame:
         """The frame with times that go on where a stream before ended."""
