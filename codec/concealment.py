@@ -72,15 +72,16 @@ class Concealer:
         if self._next is not None and number < self._next:
             self._take_late(packet, number)
             return
+        begins = self._next is None
         lost = 0 if self._next is None else number - self._next
         self._next = number + 1
         self._note(packet, number, lost)
         step, is_sound = self._read(packet)
         ticks = step.interval.ticks if step else self._even_ticks(packet)
-        if packet.pts is None:
-            start = self._clock + nominal_time(min(lost * self._usual, self._most), self._ticks)
-        else:
+        if packet.pts is not None and (begins or packet.pts > self._clock):
             start = packet.pts - sum(ticks)
+        else:  # not known, or one before was wrong: times go forward
+            start = self._clock + nominal_time(min(lost * self._usual, self._most), self._ticks)
         times = [start + t for t in accumulate(ticks)]
         self._clock, self._usual = times[-1], len(ticks)
         yield from self._filled(start)

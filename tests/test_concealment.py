@@ -212,3 +212,19 @@ def test_motion_is_carried_on() -> None:
     ]
     assert error[0] < 0.3 * error[1]
     assert np.array_equal(Extrapolator(before, last).picture(0.0), last)
+
+
+@pytest.mark.parametrize("hours", [-10, 10])
+def test_one_wrong_time_does_not_make_the_rest_late(hours: int, stream: Stream) -> None:
+    header, packets = stream
+    pictures = [packet for packet in packets if packet.is_picture]
+    at = len(pictures) // 2
+    for lost in (0, 1):
+        wrong = list(pictures)
+        wrong[at] = replace(wrong[at], pts=(wrong[at].pts or 0) + hours * 3600 * 25)
+        with Decoder(header, CONCEAL) as decoder:
+            for packet in wrong[: at - lost] + wrong[at:-1]:
+                decoder.decode(packet)
+            last = decoder.decode(wrong[-1])
+        assert len(last) == pictures[-1].frames
+        assert [frame.pts for frame in last] == sorted({frame.pts for frame in last})

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -195,6 +196,82 @@ def test_a_receiver_joins_at_an_intra_packet() -> None:
     assert [packet.number for packet in came[:-1]] == list(range(65_535, 65_544))
     assert came[0].is_key and came[0].pts == packets[5].pts
     assert depacketizer.header == HEADER
+
+
+def rest_of(packets: Sequence[Packet]) -> list[int | None]:
+    return [packet.number for packet in packets if packet.is_picture]
+
+
+@pytest.mark.parametrize("ahead", [50, 250, 300, 20_000, 65_000])
+@pytest.mark.parametrize("kind", [Kind.PICTURE, Kind.PIECE, Kind.OTHER])
+def test_one_forged_number_does_little_harm(ahead: int, kind: Kind) -> None:
+    packets = stream([200] * 400, group=20)
+    depacketizer = Depacketizer()
+    came = []
+    for index, (now, datagram) in enumerate(sent(packets)):
+        came += depacketizer.push(datagram, now)
+        if index == 100:
+            piece = Piece(0, 3) if kind == Kind.PIECE else None
+            data = Packet(PacketType.INTER, 1, b"forged").to_bytes()
+            forged = Unit(kind, packets[100].number + ahead, data, back=5, piece=piece)
+            rtp = RtpPacket(packets[100].number, 0, 77, forged.to_bytes())
+            came += depacketizer.push(rtp.to_bytes(), now)
+    numbers = [p.number for p in came if p.is_picture and p.payload != b"forged"]
+    missing = 400 - len(set(numbers))
+    assert missing <= (84 if ahead <= 250 else 0)  # what was behind, and the rest of its group
+    assert depacketizer.counts.lost <= ahead + 20 if ahead <= 250 else not depacketizer.counts.lost
+
+
+@pytest.mark.parametrize("ahead", [400, 2_000, 8_000, 35_000, 65_000])
+def test_a_forged_sequence_number_loses_nothing(ahead: int) -> None:
+    packets = stream([200] * 60, group=20)
+    depacketizer = Depacketizer()
+    came = []
+    for index, (now, datagram) in enumerate(sent(packets, PLAIN)):
+        came += depacketizer.push(datagram, 10 * now)  # what is forgotten is forgotten by then
+        if index == 5:
+            forged = RtpPacket((65_530 + index + ahead) % 65_536, 0, 77, b"")
+            came += depacketizer.push(forged.to_bytes(), 10 * now)
+    same(came, packets)
+
+
+@pytest.mark.parametrize("hours", [-6, -1, 1, 6])
+@pytest.mark.parametrize("intra", [False, True])
+def test_a_wrong_time_is_not_believed(hours: int, intra: bool) -> None:
+    packets = stream([200] * 60, group=20)
+    datagrams = sent(packets, WireSettings(parity_span=0))
+    at = 20 if intra else 30
+    rtp = RtpPacket.from_bytes(datagrams[at][1])
+    wrong = replace(rtp, timestamp=(rtp.timestamp + hours * 3600 * 90_000) % (1 << 32))
+    datagrams[at] = datagrams[at][0], wrong.to_bytes()
+    came = received(datagrams)
+    pictures = [packet for packet in came if packet.is_picture]
+    # Of an INTER packet, the copy in the next datagram is believed; after an INTRA one, what builds on it is lost.
+    assert len(pictures) == (41 if intra else 60)
+    assert rest_of(pictures[-20:]) == [*range(40, 60)]
+    assert {after.pts - before.pts for before, after in pairwise(pictures[-20:])} == {3}  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("gone", [100, 300, 5_000, 33_000, 60_000])
+def test_an_outage_of_any_length_heals_at_the_next_intra(gone: int) -> None:
+    before, after = stream([200] * 30, group=10), stream([200] * 30, group=10, first=gone + 25)
+    depacketizer = Depacketizer()
+    packetizer = Packetizer(HEADER, 77, PLAIN)
+    came = []
+    for now, packet in enumerate(before[:-1]):
+        for datagram in packetizer.packetize([packet]):
+            came += depacketizer.push(datagram.to_bytes(), INTERVAL * now)
+    packetizer._sequence = (packetizer._sequence + gone) % (1 << 16)
+    now = 3 + gone * INTERVAL
+    for packet in after[5:]:  # the rest of a group first
+        for datagram in packetizer.packetize([packet]):
+            now += INTERVAL
+            came += depacketizer.push(datagram.to_bytes(), now)
+    came += depacketizer.poll(now + 1)
+    healed = [packet for packet in came if packet.is_picture][-20:]
+    assert [packet.number for packet in healed] == list(range(gone + 35, gone + 55))
+    assert [packet.pts for packet in healed] == [packet.pts for packet in after[10:-1]]
+    assert came[-1].type == PacketType.END and not depacketizer.needs_key
 
 
 def test_the_end_waits_for_the_pictures_before_it() -> None:

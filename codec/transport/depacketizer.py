@@ -9,13 +9,17 @@ from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.transport.parity import repaired
 from gsvc.codec.transport.reception import Reception
-from gsvc.codec.transport.rtp import RtpPacket, presentation_time, unwrap
+from gsvc.codec.transport.rtp import CLOCK_RATE, RtpPacket, presentation_time, unwrap
 from gsvc.codec.transport.units import Kind, Piece, Unit, read_packet_data, read_units
 
 _PIECE_COST = 128
 """Bytes that a piece takes beside its data: what is bounded is memory."""
 _LATE_SECONDS, _LATE_PACKETS = 2.0, 16
 """How long packets that were given up may still come, and how many: they put the rest of their group right."""
+_BEHIND, _AHEAD = 64, 256
+"""Numbers before and after that of the picture due next that are believed of any unit."""
+_FAR_TICKS = 600 * CLOCK_RATE
+"""How far from the picture before it the time of any unit may be: ten minutes."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,8 @@ class Depacketizer:
     `header` is the stream's, known from the first packet on. Picture packets have their number, group, pts and, if the
     one before came too, duration; others the pts of the picture before. A gap in the numbers is a loss; a packet out of
     order was given up before. What is not valid is counted and otherwise ignored: no bytes make this raise.
+
+    After an outage of any length it joins again, at the next INTRA packet; nothing less moves it far.
     """
 
     def __init__(
@@ -100,7 +106,8 @@ class Depacketizer:
         self._slots: dict[int, _Slot] = {}
         self._others: dict[int, list[tuple[Packet, int]]] = {}  # and their RTP times
         self._head = -1  # number of the next picture to give; -1 before the first INTRA packet
-        self._newest = self._clock = 0
+        self._clock = 0
+        self._far: dict[int, _Slot] = {}  # the INTRA packet, not yet whole, at which to join again
         self._last: tuple[int, int] | None = None  # number and pts of the last one given in order
         self._late: dict[int, _Slot] = {}  # of the group, given up
         self._is_broken = self._has_end = False
@@ -128,7 +135,6 @@ class Depacketizer:
 
     def poll(self, now: float) -> list[Packet]:
         """The packets that can be given now, those given up that were waited for long enough."""
-        self.reception.forget_before(now - _LATE_SECONDS)
         if self._head < 0:
             self._drop_old(now)
             return []
@@ -149,26 +155,53 @@ class Depacketizer:
         return self.reception.to_ask_for(now) if self._slots or self._late else []
 
     def _take(self, unit: Unit, timestamp: int, now: float) -> None:
-        number = unwrap(unit.number, self._newest, 16)
-        if unit.kind == Kind.OTHER:
+        number = self._number(unit)
+        time = unwrap((timestamp - unit.age) % (1 << 32), self._clock, 32)
+        if self._is_far(number, time):
+            self._take_far(number, time, unit, now)
+        elif unit.kind == Kind.OTHER:
             self._take_other(number, unit.data, timestamp)
             if 0 <= self._head < number:  # the picture before it was sent: it is waited for
                 self._slots.setdefault(number - 1, _Slot(now))
-                self._newest = max(self._newest, number - 1)
-            return
+        elif number >= self._head:
+            self._slots.setdefault(number, _Slot(now))
+            self._take_picture(self._slots, number, time, unit, now)
+        elif number in self._late:
+            self._take_picture(self._late, number, time, unit, now)
+
+    def _number(self, unit: Unit) -> int:
+        """The unit's number, not modulo 2^16: what is not just behind lies ahead."""
+        if self._head < 0:
+            return unwrap(unit.number, max(self._slots, default=0), 16)
+        return self._head + (unit.number - self._head + _BEHIND) % (1 << 16) - _BEHIND
+
+    def _is_far(self, number: int, time: int) -> bool:
+        if self._head < 0:
+            return False
+        return number > self._head + _AHEAD or abs(time - self._clock) > _FAR_TICKS
+
+    def _take_far(self, number: int, time: int, unit: Unit, now: float) -> None:
+        """A forgery, or the end of an outage: a whole INTRA packet tells, so one is wanted."""
+        self._is_broken = True
+        if unit.kind == Kind.OTHER or unit.back:
+            raise BitstreamError("a packet is far from those before it: begin at an INTRA packet")
         if number < self._head:
-            slot = self._late.get(number)
-        else:
-            slot = self._slots.setdefault(number, _Slot(now))
-            self._newest = max(self._newest, number)
-        if slot is None or slot.packet:
+            number += 1 << 16  # numbers given never go back
+        if number not in self._far or self._far[number].size > self._reorder.bytes:
+            self._far = {number: _Slot(now)}
+        self._take_picture(self._far, number, time, unit, now)
+
+    def _take_picture(
+        self, slots: dict[int, _Slot], number: int, time: int, unit: Unit, now: float
+    ) -> None:
+        slot = slots[number]
+        if slot.packet:
             return
-        slot.since, slot.group = now, number - unit.back
-        slot.timestamp = unwrap((timestamp - unit.age) % (1 << 32), self._clock, 32)
+        slot.since, slot.group, slot.timestamp = now, number - unit.back, time
         try:
             self._fill(number, slot, unit)
         except BitstreamError:
-            (self._slots if number >= self._head else self._late)[number] = _Slot(now)
+            slots[number] = _Slot(now)
             raise
 
     def _fill(self, number: int, slot: _Slot, unit: Unit) -> None:
@@ -199,10 +232,17 @@ class Depacketizer:
             self._check_header(stream_header)
         slot.packet = replace(packet, number=number, group=slot.group)
         slot.fragments, slot.parities, slot.size = {}, {}, len(data) + _PIECE_COST
-        if packet.is_key and self._head < 0:
-            self._head = number
-            self._slots = {n: waiting for n, waiting in self._slots.items() if n >= number}
-            self._others = {n: waiting for n, waiting in self._others.items() if n >= number}
+        if packet.is_key and (self._head < 0 or number in self._far):
+            self._join(number, slot)
+
+    def _join(self, number: int, slot: _Slot) -> None:
+        """Begin at this INTRA packet."""
+        window = range(number, number + _AHEAD + 1)
+        self._slots = {n: waiting for n, waiting in self._slots.items() if n in window}
+        self._others = {n: waiting for n, waiting in self._others.items() if n in window}
+        self._slots[number] = slot
+        self._late, self._far = {}, {}
+        self._head, self._clock = number, slot.timestamp
 
     def _check_header(self, stream_header: bytes) -> None:
         if self.header is None:

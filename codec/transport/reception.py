@@ -9,13 +9,15 @@ from gsvc.codec.transport.rtcp import ReportBlock
 from gsvc.codec.transport.rtp import CLOCK_RATE, RtpPacket, unwrap
 
 _WINDOW = 512
-"""Missing datagrams that are remembered."""
+"""Missing datagrams that are remembered. One further away counts only when the next one follows it."""
 _MAX_JUMP = 3000
 """Numbers further apart than this are no loss but another beginning (RFC 3550, MAX_DROPOUT)."""
 _REORDERED = 16
 """How far before the first datagram to arrive one may have been sent."""
 _FIRST_ASK, _NEXT_ASK, _ASKS = 0.01, 0.1, 3
 """Seconds from a gap to asking for it (reordering fills many), seconds to asking again, and how often."""
+_LAST_ASK = 2.0
+"""Seconds from a gap after which nobody waits for it any more."""
 
 
 @dataclass
@@ -33,6 +35,7 @@ class Reception:
     def __init__(self) -> None:
         self.received = self.duplicates = self.reordered = self.retransmitted = 0
         self._first = self._highest = -1
+        self._follower = -1  # sequence number of the datagram that would bear out one far away
         self._absent: dict[int, _Absent] = {}
         self._jitter = 0.0
         self._transit: float | None = None
@@ -49,11 +52,14 @@ class Reception:
         return max(0, self.expected - self.received)
 
     def arrived(self, packet: RtpPacket, now: float) -> bool:
-        """Take note of a datagram; False if it came before, or too late to tell."""
+        """Take note of a datagram; False if it came before."""
         number = unwrap(packet.sequence, max(self._highest, 0), 16)
-        if self._first < 0 or abs(number - self._highest) > _MAX_JUMP:
+        jump = number - self._highest
+        if self._first >= 0 and abs(jump) > _WINDOW and not self._is_borne_out(packet.sequence):
+            return True
+        if self._first < 0 or not -_WINDOW <= jump <= _MAX_JUMP:
             self._begin(packet.sequence)
-        elif number > self._highest:
+        elif jump > 0:
             self._miss(range(max(self._highest + 1, number - _WINDOW), number), now)
             self._highest = number
         elif self._first - _REORDERED <= number < self._first:
@@ -75,15 +81,11 @@ class Reception:
         due = []
         for number, gap in self._absent.items():
             wait = now - (gap.asked if gap.asks else gap.since)
-            if gap.asks < _ASKS and wait >= (_NEXT_ASK if gap.asks else _FIRST_ASK):
+            is_wanted = gap.asks < _ASKS and now - gap.since <= _LAST_ASK
+            if is_wanted and wait >= (_NEXT_ASK if gap.asks else _FIRST_ASK):
                 gap.asks, gap.asked = gap.asks + 1, now
                 due.append(number % (1 << 16))
         return due
-
-    def forget_before(self, time: float) -> None:
-        """Give up what has been missing since before `time`."""
-        for number in [n for n, gap in self._absent.items() if gap.since < time]:
-            del self._absent[number]
 
     def report(self, source: int, last_report: int, delay: float) -> ReportBlock:
         """The report since the one before; `last_report` and `delay` (seconds) as in RFC 3550, LSR and DLSR."""
@@ -99,6 +101,11 @@ class Reception:
             last_report=last_report,
             delay=min(int(65536 * delay), (1 << 32) - 1),
         )
+
+    def _is_borne_out(self, sequence: int) -> bool:
+        """Whether a datagram far away follows the last such one: no single forged one moves the window (RFC 3550, A.1)."""
+        expected, self._follower = self._follower, (sequence + 1) % (1 << 16)
+        return sequence == expected
 
     def _miss(self, numbers: range, now: float) -> None:
         self._absent.update((number, _Absent(now)) for number in numbers)
