@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
@@ -40,6 +39,9 @@ from gsvc.codec.stream_index import StreamIndex
 from gsvc.codec.stream_info import read_info
 from gsvc.codec.syntax import Coder, Reader, Writer
 from gsvc.codec.texture_syntax import code_texture
+from gsvc.codec.transport.depacketizer import Depacketizer, ReorderLimits
+from gsvc.codec.transport.packetizer import Packetizer, WireSettings
+from gsvc.codec.transport.rtcp import read_rtcp, write_rtcp
 from gsvc.codec.varint import varint
 from gsvc.decoders.pictures import PictureDecoder
 
@@ -486,8 +488,6 @@ def _camera(coder: Coder, _: Geometry, number: int, __: object) -> None:
 
 def make_datagrams(rng: random.Random) -> bytes:
     """A golden stream as RTP, in small datagrams, some bent, lost, repeated or late; each led by its length."""
-    from gsvc.codec.transport.packetizer import Packetizer, WireSettings
-
     reader = StreamReader(io.BytesIO(join_stream(*rng.choice(golden_streams()))))
     settings = WireSettings(mtu=rng.choice((256, 300, 1200)), redundancy=rng.randint(0, 3))
     packetizer = Packetizer(reader.header, 7, settings, sequence=rng.choice((0, 65530)))
@@ -513,8 +513,6 @@ def make_datagrams(rng: random.Random) -> bytes:
 
 def check_datagrams(data: bytes) -> None:
     """Datagrams as they come: nothing is raised, and what waits is bounded."""
-    from gsvc.codec.transport.depacketizer import Depacketizer, ReorderLimits
-
     receiver, now = Depacketizer(reorder=ReorderLimits(packets=8)), 0.0
     while data:
         size, now = int.from_bytes(data[:2]), now + 0.05
@@ -541,8 +539,6 @@ def make_rtcp(rng: random.Random) -> bytes:
 
 def check_rtcp(data: bytes) -> None:
     """Reports and feedback; what is read can be written."""
-    from gsvc.codec.transport.rtcp import read_rtcp, write_rtcp
-
     for packet in read_rtcp(data):
         write_rtcp(packet)
 
@@ -567,7 +563,6 @@ TARGETS: dict[str, Target] = {
     "decoder": Target(bent_stream, check_decoder, cost=60),
     "index": Target(bent_stream, check_index, cost=30),
     "concealment": Target(bent_stream, check_concealment, cost=60),
+    "datagrams": Target(make_datagrams, check_datagrams, cost=8),
+    "rtcp": Target(make_rtcp, check_rtcp),
 }
-if find_spec("gsvc.codec.transport"):
-    TARGETS["datagrams"] = Target(make_datagrams, check_datagrams, cost=8)
-    TARGETS["rtcp"] = Target(make_rtcp, check_rtcp)
