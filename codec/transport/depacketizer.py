@@ -152,7 +152,7 @@ class Depacketizer:
 
     def to_ask_for(self, now: float) -> list[int]:
         """Sequence numbers of datagrams to ask for again, if pictures wait for any."""
-        return self.reception.to_ask_for(now) if self._slots or self._late else []
+        return self.reception.to_ask_for(now) if self._slots or self._late or self._far else []
 
     def _take(self, unit: Unit, timestamp: int, now: float) -> None:
         number = self._number(unit)
