@@ -232,7 +232,7 @@ class Depacketizer:
             self._check_header(stream_header)
         slot.packet = replace(packet, number=number, group=slot.group)
         slot.fragments, slot.parities, slot.size = {}, {}, len(data) + _PIECE_COST
-        if packet.is_key and (self._head < 0 or number in self._far):
+        if packet.is_key and (self._head < 0 or slot is self._far.get(number)):
             self._join(number, slot)
 
     def _join(self, number: int, slot: _Slot) -> None:
