@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 import pytest
@@ -51,12 +51,12 @@ def test_a_few_bytes_cannot_order_minutes_of_parsing(fill: int, size: tuple[int,
     """The range coder never runs dry, and this grid has 73,728 cells."""
     parser = ScaffoldParser(header_of(*size), gsvc.Limits.restrictive())
     payload = join_payload(bytes([fill]) * 40, b"unit")
-    began = perf_counter()
+    began = process_time()
     try:
         parser.parse(gsvc.Packet(gsvc.PacketType.INTRA, 16, payload))
     except gsvc.BitstreamError:
         pass
-    assert perf_counter() - began < 5
+    assert process_time() - began < 5
 
 
 def test_a_scaffold_is_read_up_to_its_limit_and_not_further() -> None:
