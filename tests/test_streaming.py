@@ -224,7 +224,7 @@ def test_no_packet_is_larger_than_allowed(settings: EncoderSettings, share: floa
 @MODES
 def test_packets_too_small_for_any_picture_are_refused(settings: EncoderSettings) -> None:
     rng = np.random.default_rng(2)
-    pictures = [rng.integers(0, 256, (480, 640, 3)).astype(np.uint8)]
+    pictures = [rng.integers(0, 256, (1080, 1920, 3)).astype(np.uint8)]
     with pytest.raises(gsvc.ConfigError, match="max_packet_bytes"):
         packets_of(form(pictures), replace(settings, max_packet_bytes=64), pictures)
 
