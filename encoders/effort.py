@@ -22,7 +22,7 @@ class Effort:
 
 PRESETS = {
     "fast": Effort(trials=2, samples=6, svt=8, anchors=1),
-    "medium": Effort(trials=6, samples=8, svt=4, anchors=1),
+    "medium": Effort(trials=8, samples=8, svt=4, anchors=1),
     "slow": Effort(trials=32, samples=20, svt=2, anchors=3),
 }
 DEFAULT_PRESET = "medium"
