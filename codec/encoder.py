@@ -3,7 +3,8 @@
 One group of pictures is held back, at most `GROUP_SECONDS` long; with low delay only what lies between key pictures.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
@@ -232,13 +233,30 @@ class Encoder:
         `frame`: a Frame, an array or a tensor, RGB uint8 (H, W, 3), a tensor also (3, H, W), or an `av.VideoFrame` of
         any pixel format. `pts`: its time in ticks of the time base, above that of the last; None: the frame's own, or
         one nominal duration after the last. A Frame's pixels must not be written over until their packet is there;
-        other arrays are copied. Raises ConfigError for another shape, type or time, or where `max_bitrate` or
-        `max_packet_bytes` cannot be kept, UnsupportedInputError for HDR and alpha.
+        other arrays are copied. Raises ConfigError for another shape, type or time and UnsupportedInputError for HDR
+        and alpha, without taking the frame; ConfigError too where `max_bitrate` or `max_packet_bytes` cannot be kept:
+        then this frame and all that wait are dropped, and the next one begins a group.
         """
         self._check_open()
         taken = self._input.frame(frame, pts)
         is_cut = self._is_cut(taken.pixels)
         opens_group, self._opens_group = self._opens_group, False
+        with self._dropped_if_refused():
+            return self._encode(taken, is_cut=is_cut, opens_group=opens_group)
+
+    def flush(self) -> list[Packet]:
+        """Encode what is held back and end the stream: nothing can be encoded after it.
+
+        Raises ConfigError where a limit cannot be kept, as `encode` does: then nothing is held any more, and another
+        `flush` ends the stream.
+        """
+        self._check_open()
+        with self._dropped_if_refused():
+            packets = self._encode_rest()
+        self.close()
+        return [*packets, Packet(PacketType.END, 0, varint(self._packets), self._sent, 0)]
+
+    def _encode(self, taken: Frame, *, is_cut: bool, opens_group: bool) -> list[Packet]:
         if isinstance(self._coder, LowDelayEncoder):
             (ticks,) = self._ticks([taken])
             self._clock = taken.pts
@@ -255,17 +273,24 @@ class Encoder:
             self._group = self._group[-1:]
         return packets
 
-    def flush(self) -> list[Packet]:
-        """Encode what is held back and end the stream: nothing can be encoded after it."""
-        self._check_open()
+    def _encode_rest(self) -> list[Packet]:
         if isinstance(self._coder, LowDelayEncoder):
-            packets = self._packets_of(self._coder.flush())
-        elif self._group:
-            packets = self._encode_group(self._coder, self._group, open_ended=False)
-        else:
-            packets = []
-        self.close()
-        return [*packets, Packet(PacketType.END, 0, varint(self._packets), self._sent, 0)]
+            return self._packets_of(self._coder.flush())
+        if self._group:
+            return self._encode_group(self._coder, self._group, open_ended=False)
+        return []
+
+    @contextmanager
+    def _dropped_if_refused(self) -> Iterator[None]:
+        """Frames that cannot be coded are not tried again: the stream goes on after them."""
+        try:
+            yield
+        except ConfigError:
+            self._group, self._leading, self._scene = [], [], None
+            self._clock = self._sent
+            if isinstance(self._coder, LowDelayEncoder):
+                self._coder.drop()
+            raise
 
     def _check_open(self) -> None:
         if self._is_over:

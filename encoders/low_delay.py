@@ -91,8 +91,7 @@ class LowDelayEncoder:
         if is_cut:
             self._ends_soon = False  # The new scene's group will do.
             coded = self.flush()
-            self._end_group()
-            self._scene = None
+            self.drop()
         self._waiting.append((picture, ticks))
         is_full = (
             self._group is not None and self._group.frames + len(self._waiting) > self._longest
@@ -112,10 +111,14 @@ class LowDelayEncoder:
         """Code the last frame that waits as a key picture, if one does."""
         return [self._key()] if self._waiting else []
 
+    def drop(self) -> None:
+        """Drop what waits: the next frame begins a scene."""
+        self._waiting, self._scene = [], None
+        self._end_group()
+
     def close(self) -> None:
         """Drop what waits, let the threads go."""
-        self._waiting = []
-        self._end_group()
+        self.drop()
         self._pool.shutdown(cancel_futures=True)
 
     def _end_group(self) -> None:

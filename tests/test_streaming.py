@@ -222,11 +222,36 @@ def test_no_packet_is_larger_than_allowed(settings: EncoderSettings, share: floa
 
 
 @MODES
-def test_packets_too_small_for_any_picture_are_refused(settings: EncoderSettings) -> None:
+def test_after_a_picture_that_fits_no_packet_the_stream_goes_on(settings: EncoderSettings) -> None:
     rng = np.random.default_rng(2)
-    pictures = [rng.integers(0, 256, (1080, 1920, 3)).astype(np.uint8)]
-    with pytest.raises(gsvc.ConfigError, match="max_packet_bytes"):
-        packets_of(form(pictures), replace(settings, max_packet_bytes=64), pictures)
+    calm = [np.full((144, 256, 3), level, np.uint8) for level in (60, 180)]
+    tiles = [rng.integers(0, 256, (18, 32, 3)).astype(np.uint8) for _ in range(2)]
+    noise = [picture.repeat(8, 0).repeat(8, 1) for picture in tiles]
+    pictures = [*8 * calm[:1], *noise, *8 * calm[1:]]
+    packets, refused = list[Packet](), 0
+    with Encoder(form(pictures), replace(settings, max_packet_bytes=200)) as encoder:
+        for picture in [*pictures, *noise]:
+            try:
+                packets += encoder.encode(picture)
+            except gsvc.ConfigError as error:
+                assert "max_packet_bytes" in str(error)
+                refused += 1
+        try:
+            packets += encoder.flush()
+        except gsvc.ConfigError:
+            refused += 1
+            packets += encoder.flush()
+    assert refused >= 2
+    assert max(len(packet.to_bytes()) for packet in packets) <= 200
+    assert [packet.number for packet in packets[:-1]] == [*range(len(packets) - 1)]
+    with gsvc.Decoder(encoder.header, gsvc.DecoderSettings(steps=0)) as decoder:
+        frames = [frame for packet in packets for frame in decoder.decode(packet)]
+    # Frames are where they were, those that were dropped left out.
+    times = [frame.pts for frame in frames]
+    assert times == sorted(set(times)) and {*range(6), *range(11, 16)} <= {*times}
+    assert not {8, 9, 18, 19} & {*times}
+    for frame in frames:
+        assert abs(frame.pixels.mean() - pictures[frame.pts].mean()) < 3
 
 
 @MODES
