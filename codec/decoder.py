@@ -1,7 +1,7 @@
 """`Decoder`: packets in, frames out."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Self
 
@@ -198,14 +198,16 @@ class Decoder:
         self._check_open()
         if self._concealer is None:
             raise ConfigError("this decoder does not conceal: set DecoderSettings(conceal=True)")
-        return list(self._concealer.until(pts))
+        return list(_owned(self._concealer.until(pts)))
 
     def frames(self, packet: Packet) -> Iterator[Frame]:
         """`decode` one frame at a time, in the memory of one; use it up before the next packet."""
         self._check_open()
-        if self._concealer:
-            yield from self._concealer.frames(packet)
-            return
+        shown = self._concealer.frames(packet) if self._concealer else self._complete(packet)
+        yield from _owned(shown)
+
+    def _complete(self, packet: Packet) -> Iterator[Frame]:
+        """The frames of a packet of which nothing is missing."""
         if not packet.is_picture:
             return
         step, times = self._taken(packet)
@@ -261,3 +263,8 @@ class Decoder:
         if self._refiner is None:
             return (rendering.picture for rendering in renderings)
         return self._refiner.refine(renderings, steps=self._steps, seed=self._seed)
+
+
+def _owned(frames: Iterable[Frame]) -> Iterator[Frame]:
+    """Frames that their receiver may write on: the decoder goes on from its own pictures."""
+    return (replace(frame, pixels=frame.pixels.copy()) for frame in frames)

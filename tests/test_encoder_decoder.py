@@ -5,7 +5,7 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -195,6 +195,19 @@ def test_key_pictures_are_what_the_encoder_saw(
     # The encoder decodes its trials too; what it decoded last of a group is what was sent.
     assert len(encoders) > len(seen) > 1
     assert all(any(np.array_equal(a, b) for b in encoders) for a in seen)
+
+
+@pytest.mark.parametrize("conceal", [False, True])
+def test_frames_are_the_receivers_to_write_on(stream: Path, conceal: bool) -> None:
+    def shown(*, writes: bool) -> Iterator[Picture]:
+        reader = StreamReader(io.BytesIO(stream.read_bytes()))
+        decoder = Decoder(reader.header, replace(SHOWN, conceal=conceal))
+        for frame in (frame for packet in reader for frame in decoder.decode(packet)):
+            yield frame.pixels.copy()
+            frame.pixels[:] *= not writes
+
+    for kept, written in zip(shown(writes=False), shown(writes=True), strict=True):
+        assert np.array_equal(kept, written)
 
 
 def test_joining_at_a_later_group(
