@@ -141,7 +141,8 @@ class Decoder:
             from gsvc.decoders.refiner import load_refiner
 
             self._refiner = load_refiner(settings.backend, settings.device)
-        self._chain = Reconstruction(header, ScaffoldParser(header, limits), self._refine)
+        refine = self._refine if settings.steps else None
+        self._chain = Reconstruction(header, ScaffoldParser(header, limits), refine)
         self._concealer = Concealer(header, self._chain, limits) if settings.conceal else None
         self._is_closed = False
         self.reset()
@@ -260,8 +261,7 @@ class Decoder:
         return times
 
     def _refine(self, renderings: Iterator[Rendering]) -> Iterator[Picture]:
-        if self._refiner is None:
-            return (rendering.picture for rendering in renderings)
+        assert self._refiner is not None  # a decoder of steps 0 or closed does not refine
         return self._refiner.refine(renderings, steps=self._steps, seed=self._seed)
 
 

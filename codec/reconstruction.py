@@ -1,7 +1,8 @@
 """From picture packets, in order, to pictures. Nothing here knows of loss or of time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from gsvc.codec.errors import BitstreamError
@@ -14,6 +15,7 @@ from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.rendering import (
     IntervalRenderer,
     Rendering,
+    held_picture,
     held_rendering,
     still_rendering,
 )
@@ -41,10 +43,18 @@ class Step:
     quantizer: float
 
 
+@dataclass(frozen=True)
+class _Drawing:
+    """How to draw a frame: as a picture alone, or with all that a refiner looks at, which is twice the work."""
+
+    picture: Callable[[], Picture]
+    rendering: Callable[[], Rendering]
+
+
 class Reconstruction:
     """Decodes the packets of a group one after the other; `drawn` is the last picture before refinement."""
 
-    def __init__(self, header: Header, parser: "ScaffoldParser", refine: Refine) -> None:
+    def __init__(self, header: Header, parser: "ScaffoldParser", refine: Refine | None) -> None:
         self._header, self._parser, self._refine = header, parser, refine
         self._size = header.format.width, header.format.height
         self.reset()
@@ -90,18 +100,24 @@ class Reconstruction:
 
     def draw(self, step: Step, skip: int = 0) -> Iterator[Picture]:
         """The frames of the packet but the first `skip`, one at a time."""
-        return self.refine(self._renderings(step, skip))
+        return self._drawn(self._drawings(step, skip))
 
-    def still(self, pictures: Iterator[Picture]) -> Iterator[Picture]:
+    def still(self, pictures: Iterable[Picture]) -> Iterator[Picture]:
         """Frames made of nothing but these pictures."""
-        return self.refine(still_rendering(p, None, self._quantizer) for p in pictures)
+        return self._drawn(_still(picture, None, self._quantizer) for picture in pictures)
 
-    def refine(self, renderings: Iterator[Rendering]) -> Iterator[Picture]:
-        """Refine, and keep what was drawn last."""
-        return self._refine(self._kept(renderings))
+    def _drawn(self, drawings: Iterable[_Drawing]) -> Iterator[Picture]:
+        """Draw, refine, and keep what was drawn last."""
+        if self._refine is None:
+            for drawing in drawings:
+                self.drawn = drawing.picture()
+                yield self.drawn
+        else:
+            yield from self._refine(self._renderings(drawings))
 
-    def _kept(self, renderings: Iterator[Rendering]) -> Iterator[Rendering]:
-        for rendering in renderings:
+    def _renderings(self, drawings: Iterable[_Drawing]) -> Iterator[Rendering]:
+        for drawing in drawings:
+            rendering = drawing.rendering()
             self.drawn = rendering.picture
             yield rendering
 
@@ -117,22 +133,34 @@ class Reconstruction:
         decoded = self._pictures.decode(parsed.unit, self._coded_size)
         return raise_texture(decoded, parsed.interval.texture)
 
-    def _renderings(self, step: Step, skip: int) -> Iterator[Rendering]:
+    def _drawings(self, step: Step, skip: int) -> Iterator[_Drawing]:
         interval, picture, quantizer = step.interval, step.picture, step.quantizer
         length = interval.length
         if interval.place is Place.AFTER:
             for offset in range(skip + 1, length + 1):
-                yield held_rendering(picture, interval, offset, quantizer)
+                yield _held(picture, interval, offset, quantizer)
             return
         if interval.place is Place.BEFORE:
             for offset in range(skip + 1, length):
-                yield held_rendering(picture, interval, length - offset, quantizer)
+                yield _held(picture, interval, length - offset, quantizer)
         elif step.before is not None and skip + 1 < length:
             estimator = self._header.motion_estimator
             renderer = IntervalRenderer(
                 step.before, picture, interval, step.closing, quantizer, estimator
             )
             for offset in range(skip + 1, length):
-                yield renderer.render(offset)
+                yield _Drawing(partial(renderer.picture, offset), partial(renderer.render, offset))
         if skip < length:
-            yield still_rendering(picture, interval.closing_sample, quantizer)
+            yield _still(picture, interval.closing_sample, quantizer)
+
+
+def _still(picture: Picture, sample: Sample | None, quantizer: float) -> _Drawing:
+    return _Drawing(lambda: picture, partial(still_rendering, picture, sample, quantizer))
+
+
+def _held(picture: Picture, interval: Interval, time: int, quantizer: float) -> _Drawing:
+    camera, place, length = interval.camera, interval.place, interval.length
+    return _Drawing(
+        partial(held_picture, picture, camera, place, length, time),
+        partial(held_rendering, picture, interval, time, quantizer),
+    )

@@ -119,10 +119,10 @@ class IntervalRenderer:
         return _blend(left, right, np.clip(np.float32(is_left) + side, 0, 1))
 
     def _moved(self, offset: int, vectors: Flow | None, *, left: bool) -> Picture:
-        positions = self._grid + self._towards(offset, left=left)
+        motion = self._towards(offset, left=left)
         if vectors is not None:
-            positions += vectors
-        return warp(self._left if left else self._right, positions, cv2.INTER_CUBIC)
+            motion = motion + vectors
+        return warp(self._left if left else self._right, self._grid + motion, cv2.INTER_CUBIC)
 
     def render(self, offset: int) -> Rendering:
         """Render the frame `offset` frames after the left key picture, 0 < offset < length."""

@@ -190,8 +190,10 @@ def test_every_scaffold_renders_in_shape_and_range(size: tuple[int, int], seed: 
     camera = Camera(0, rng.integers(-MAX_CAMERA, MAX_CAMERA + 1, (4, 3, 2)).astype(np.int16))
     interval = Interval((1,) * 5, samples, None, camera)
     renderer = IntervalRenderer(scene(0, size), scene(3, size), interval, samples[0], 1.0)
+    whole = renderer.render(2)
+    assert np.array_equal(renderer.picture(2), whole.picture)
     for rendering in (
-        renderer.render(2),
+        whole,
         still_rendering(scene(0, size), samples[0], 1.0),
         held_rendering(scene(0, size), replace(interval, place=Place.BEFORE), 3, 1.0),
     ):
