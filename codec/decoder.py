@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from gsvc.codec.concealment import Concealer
 from gsvc.codec.errors import BitstreamError, ConfigError, LimitError, VersionError
@@ -18,10 +18,8 @@ from gsvc.codec.scaffold_syntax import Prediction, code_interval, code_picture
 from gsvc.codec.syntax import Reader, Trace
 from gsvc.codec.timing import nominal_time
 from gsvc.decoders.motion import ESTIMATORS
+from gsvc.decoders.refiner import Refiner, check_device, load_refiner
 from gsvc.decoders.rendering import Rendering
-
-if TYPE_CHECKING:
-    from gsvc.decoders.refiner import Refiner
 
 STEPS = (0, 1, 2, 4, 8)
 
@@ -137,9 +135,8 @@ class Decoder:
         self._steps = settings.steps
         self._seed = header.seed if settings.seed is None else settings.seed
         self._refiner: Refiner | None = None
+        check_device(settings.device)  # steps 0 need none, but who asks for one is to know
         if settings.steps:
-            from gsvc.decoders.refiner import load_refiner
-
             self._refiner = load_refiner(settings.backend, settings.device)
         refine = self._refine if settings.steps else None
         self._chain = Reconstruction(header, ScaffoldParser(header, limits), refine)

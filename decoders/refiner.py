@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gsvc.codec.errors import ConfigError, DeviceError, MissingModelError
+from gsvc.codec.errors import ConfigError, DeviceError
 from gsvc.codec.frames import Picture
 from gsvc.decoders.rendering import Rendering
+from gsvc.decoders.shipped import check_shipped
 
 if TYPE_CHECKING:
     from gsvc.decoders.pipeline import RefinerPipeline
@@ -43,10 +44,10 @@ def load_refiner(backend: str = "compact", device: str = "cpu") -> Refiner:
     """The refiner `backend`, to run on `device` ("cpu", "cuda" or "cuda:N").
 
     Raises ConfigError for an unknown back end or device, DeviceError when the device is not there,
-    MissingModelError when the weights are not.
+    MissingModelError when the weights are not, or are not those that gsvc came with.
     """
     weights = _weights(backend)
-    _check_device(device)
+    check_device(device)
     return CompactBackend(weights, device)
 
 
@@ -105,12 +106,12 @@ def _weights(backend: str) -> Path:
     if backend not in BACKENDS:
         raise ConfigError(f"unknown refiner {backend!r}; there are: {', '.join(BACKENDS)}")
     weights = BACKENDS[backend]
-    if not (weights.exists() and weights.with_suffix(".json").exists()):
-        raise MissingModelError(f"the weights of refiner {backend} are missing: reinstall gsvc")
+    check_shipped(weights)
     return weights
 
 
-def _check_device(device: str) -> None:
+def check_device(device: str) -> None:
+    """Raises ConfigError for what is no device, DeviceError for one that is not there."""
     kind, _, number = device.partition(":")
     if kind not in ("cpu", "cuda") or (number and not (kind == "cuda" and number.isdigit())):
         raise ConfigError(f"unknown device {device!r}; permitted are cpu, cuda and cuda:N")

@@ -223,10 +223,11 @@ def test_models_that_are_missing(clip: Path, folder: Path, run_gsvc: Gsvc, tmp_p
     assert_one_line(result, FAILED, "gsvc models pull")
 
 
-def test_a_gpu_that_is_not_there(stream: Path, folder: Path, run_gsvc: Gsvc) -> None:
-    result = run_gsvc(
-        "decode", stream, folder / "it.mp4", "--device", "cuda", env={"CUDA_VISIBLE_DEVICES": ""}
-    )
+@pytest.mark.parametrize("steps", ["0", "1"])
+def test_a_gpu_that_is_not_there(steps: str, stream: Path, folder: Path, run_gsvc: Gsvc) -> None:
+    asked = "--device", "cuda", "--steps", steps
+    no_gpu = {"CUDA_VISIBLE_DEVICES": ""}
+    result = run_gsvc("decode", stream, folder / "it.mp4", *asked, env=no_gpu)
     assert_one_line(result, FAILED, "cuda")
 
 

@@ -1,9 +1,11 @@
 """The compact refiner: what a viewer sees of it, and what its stream and its users may rely on."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -191,7 +193,7 @@ def test_cost_stays_within_bounds() -> None:
     assert sum(p.numel() for p in network.parameters()) <= 1_000_000
 
 
-def test_errors_name_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+def test_errors_name_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="compact"):
         load_refiner("grand")
     with pytest.raises(ConfigError, match="cuda"):
@@ -201,11 +203,22 @@ def test_errors_name_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: obje
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(DeviceError, match="cpu"):
         load_refiner("compact", "cuda")
-    monkeypatch.setitem(
-        refiner.BACKENDS, "compact", refiner.Path(str(tmp_path)) / "none.safetensors"
-    )
+    monkeypatch.setitem(refiner.BACKENDS, "compact", tmp_path / "none.safetensors")
     with pytest.raises(MissingModelError, match="reinstall"):
         load_refiner("compact")
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".json"])
+def test_weights_that_gsvc_did_not_come_with_are_refused(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = Path(shutil.copytree(refiner.BACKENDS["compact"].parent, tmp_path / "weights"))
+    monkeypatch.setitem(refiner.BACKENDS, "compact", copy / "compact.safetensors")
+    load_refiner()
+    damaged = copy / f"compact{suffix}"
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b" ")
+    with pytest.raises(MissingModelError, match="damaged or not what this gsvc came with"):
+        load_refiner()
 
 
 @pytest.mark.parametrize("steps", [1, 2, 4, 8])
