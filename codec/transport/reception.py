@@ -18,6 +18,8 @@ _FIRST_ASK, _NEXT_ASK, _ASKS = 0.01, 0.1, 3
 """Seconds from a gap to asking for it (reordering fills many), seconds to asking again, and how often."""
 _LAST_ASK = 2.0
 """Seconds from a gap after which nobody waits for it any more."""
+_OUTAGE = 10.0
+"""Seconds without a datagram after which sequence numbers may have gone all around: none says that one came before."""
 
 
 @dataclass
@@ -39,6 +41,7 @@ class Reception:
         self._absent: dict[int, _Absent] = {}
         self._jitter = 0.0
         self._transit: float | None = None
+        self._heard = float("-inf")
         self._reported = 0, 0  # expected and received at the last report
 
     @property
@@ -55,9 +58,12 @@ class Reception:
         """Take note of a datagram; False if it came before."""
         number = unwrap(packet.sequence, max(self._highest, 0), 16)
         jump = number - self._highest
-        if self._first >= 0 and abs(jump) > _WINDOW and not self._is_borne_out(packet.sequence):
+        is_around = jump <= 0 and now - self._heard > _OUTAGE
+        is_far = self._first >= 0 and (is_around or abs(jump) > _WINDOW)
+        if is_far and not self._is_borne_out(packet.sequence):
             return True
-        if self._first < 0 or not -_WINDOW <= jump <= _MAX_JUMP:
+        self._heard = now
+        if self._first < 0 or is_around or not -_WINDOW <= jump <= _MAX_JUMP:
             self._begin(packet.sequence)
         elif jump > 0:
             self._miss(range(max(self._highest + 1, number - _WINDOW), number), now)
