@@ -169,7 +169,7 @@ _DECODE = """Decode a stream to a video: a container by its suffix (.mp4, .mkv, 
 or y4m (.y4m, or - for standard output)."""
 _INFO = "Show a stream's header and how many bits each layer takes. - reads standard input."
 _SEND = """Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp:// or ws:// too, or with
-@ before the host to all that connect. Ctrl-C ends the stream in good order."""
+@ before the host to all that connect. Without its sound. Ctrl-C ends the stream in good order."""
 _RECV = """Receive what gsvc send sends: udp://@:port, tcp:// or ws://, listening (@) or connecting, and write the
 video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then."""
 _MODELS = (

@@ -28,6 +28,7 @@ class ImageSource:
     time_base = 1 / IMAGE_RATE
     frame_rate = IMAGE_RATE
     start_time = Fraction(0)
+    has_sound = False
 
     def __init__(self, pattern: str | Path) -> None:
         self.name = str(pattern)

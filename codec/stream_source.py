@@ -1,5 +1,6 @@
 """The decoded frames of one video stream, from any time on, with FFmpeg's failures told apart."""
 
+import logging
 import re
 from collections.abc import Iterator
 from fractions import Fraction
@@ -32,6 +33,10 @@ _MAX_READ_ERRORS = 100_000
 # A last frame may be shown long, and containers round: less than this may be missing of a whole file.
 _MISSING_SECONDS = Fraction(1)
 _MISSING_SHARE = Fraction(1, 20)
+_TS_PACKETS = 188, 192, 204
+"""Bytes of an MPEG-TS packet: as broadcast, with time code, with parity."""
+
+_log = logging.getLogger(__name__)
 
 
 class StreamSource:
@@ -42,6 +47,7 @@ class StreamSource:
         self._source = source
         self._reached = 0
         self._last_pts: int | None = None
+        self._is_last_damaged = False
         self._matrices: dict[int, Matrix | None] = {}
         self._pipe = InputPipe() if str(source) == STANDARD_INPUT else None
         self._open()
@@ -104,6 +110,7 @@ class StreamSource:
         self.pixel_aspect = fraction(stream.sample_aspect_ratio) or Fraction(1)
         self.start_time = (stream.start_time or 0) * self.time_base
         self.frame_count = stream.frames or self._estimated_count()
+        self.has_sound = bool(self._container.streams.audio)
 
     def _estimated_count(self) -> int | None:
         duration = None
@@ -138,7 +145,7 @@ class StreamSource:
             for frame in frames:
                 yield f"{self.name}, frame {self._reached}", frame
                 self._reached += 1
-                self._last_pts = frame.pts
+                self._last_pts, self._is_last_damaged = frame.pts, frame.is_corrupt
         self._report_end(trouble, sought)
 
     def _packets(self) -> "Iterator[Packet[VideoStream] | av.FFmpegError]":
@@ -167,6 +174,18 @@ class StreamSource:
                 f"{self.name}: breaks off after {self._reached} frames, it is truncated: copy it again, "
                 f"or take what is there with --frames {self._reached}"
             )
+        if self._reached and (self._is_last_damaged or self._is_cut()):
+            _log.warning(
+                "%s: ends in the middle of something after %d frames: it may have been longer",
+                self.name,
+                self._reached,
+            )
+
+    def _is_cut(self) -> bool:
+        """Whether a file of MPEG-TS, which promises no length, breaks off within a packet."""
+        size = self._container.size
+        is_ts = self._container.format.name == "mpegts" and size > 0
+        return is_ts and all(size % packet for packet in _TS_PACKETS)
 
     def _ends_early(self) -> bool:
         duration = _declared_duration(self._container.format.name, self._stream)

@@ -32,6 +32,7 @@ class Source(Protocol):
     pixel_aspect: Fraction
     start_time: Fraction
     frame_count: int | None
+    has_sound: bool
 
     def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]: ...
     def matrix(self, frame: av.VideoFrame) -> Matrix | None: ...
@@ -41,12 +42,14 @@ class Source(Protocol):
 class VideoReader:
     """The frames of one source, in display order; can be iterated over once. Use it in a `with` block.
 
-    `format` holds for every frame, `frame_count` is the expected number of frames or None, and `origin` is
-    the time in seconds of the first frame on the source's own clock (whose pts here is 0).
+    `format` holds for every frame, `frame_count` is the expected number of frames or None, `origin` is the time in
+    seconds of the first frame on the source's own clock (whose pts here is 0), and `has_sound` tells whether there is
+    sound beside the pictures.
     """
 
     def __init__(self, source: Source, start: Fraction, frames: int | None) -> None:
         self._source = source
+        self.has_sound = source.has_sound
         self._start = start
         self._limit = frames
         self._clock = Clock(source.time_base, source.frame_rate)

@@ -408,6 +408,12 @@ def test_two_processes(tmp_path: Path) -> None:
     assert f"m=video {port} RTP/AVPF 96" in sdp.read_text()
 
 
+def test_sound_that_is_not_sent_is_told_of(clip: Path) -> None:
+    address = f"udp://127.0.0.1:{free_port()}"
+    sending = start("send", clip, address, "--fast", "--frames", 2)
+    assert (sending.wait(SECONDS), sending.communicate()[1].count(b"sound is not sent")) == (0, 1)
+
+
 @pytest.mark.parametrize("interrupted", ["send", "recv"])
 def test_an_interrupt_ends_either_side_in_good_order(interrupted: str, tmp_path: Path) -> None:
     port, heard, target = free_port(), tmp_path / "recv.json", tmp_path / "out.mkv"

@@ -269,7 +269,6 @@ def test_an_outage_of_any_length_heals_at_the_next_intra(gone: int) -> None:
             came += depacketizer.push(datagram.to_bytes(), now)
     came += depacketizer.poll(now + 1)
     healed = [packet for packet in came if packet.is_picture][-20:]
-    numbers = [packet.number for packet in healed]
     first = healed[0].number or 0
     assert first % (1 << 16) == (gone + 35) % (1 << 16)
     assert rest_of(healed) == [*range(first, first + 20)]

@@ -245,6 +245,19 @@ def test_a_truncated_file_gives_what_it_holds_on_request(suffix: str, tmp_path: 
     np.testing.assert_array_equal(part[4].pixels, whole[4].pixels)
 
 
+@pytest.mark.parametrize(("suffix", "kept"), [("ts", 0.7), ("avi", 0.7), ("ts", 1), ("avi", 1)])
+def test_an_end_in_the_middle_of_something_is_told(
+    suffix: str, kept: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """These containers promise no length."""
+    whole = h264(48).write(tmp_path / f"it.{suffix}")
+    data = whole.read_bytes()
+    whole.write_bytes(data[: round(kept * len(data))])
+    _, frames = read(whole)
+    assert (len(frames) == 48) == (kept == 1)
+    assert ("may have been longer" in caplog.text) == (kept < 1)
+
+
 def test_damage_in_the_middle_names_the_frame(tmp_path: Path) -> None:
     pictures = [scene(index) for index in range(20)]
     clip = Clip(pictures, "png", "rgb24", CFR)

@@ -1,6 +1,7 @@
 """`gsvc send` and `gsvc recv`."""
 
 import asyncio
+import logging
 import signal
 import sys
 from argparse import Namespace
@@ -31,6 +32,8 @@ from gsvc.codec.video_writer import VideoWriter, open_writer
 
 _STATS_SECONDS = 1.0
 _SIGNALS = signal.SIGINT, signal.SIGTERM
+
+_log = logging.getLogger(__name__)
 
 
 class _Session(Protocol):
@@ -75,6 +78,8 @@ async def _send(options: Namespace, settings: SendSettings, encoding: EncoderSet
     with open_video(options.source, start=options.start, frames=options.frames) as video:
         encoder = Encoder(video.format, encoding)
         sender = VideoSender(options.address, encoder, settings)
+        if video.has_sound:
+            _log.warning("%s: its sound is not sent, only its pictures are", options.source)
         if options.sdp:
             with explain_failure(options.sdp):
                 Path(options.sdp).write_text(session_description(encoder.header, sender.address))
