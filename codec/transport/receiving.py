@@ -76,7 +76,7 @@ class VideoReceiver:
     """Receives one stream from `address`: udp://@:port, tcp:// or ws://, listening or connecting.
 
     Iterate over `frames`; `stats` at any time from the same event loop; `stop` ends it. Times are the sender's (over TCP
-    and WebSocket, from 0); when it begins again, frames of the new stream follow, with times that go on. `header` is that
+    and WebSocket, only the distances between them); when it begins again, frames of the new stream follow, with times that go on. `header` is that
     of the stream, known with the first frame.
     Raises ConfigError for what is no address, and for settings that a decoder refuses.
     """
