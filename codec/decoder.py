@@ -115,9 +115,10 @@ class Decoder:
     be made and are left out. Times are the packets' own where they have `pts`; else they count on from the frame
     before, or from 0.
 
-    `close` it at the end, or use it in a `with` block. Not to be used by two threads at once. Raises BitstreamError for
-    packets that are not valid or, by their numbers, missing, unless it conceals that; and when made: ConfigError,
-    DeviceError or MissingModelError if the refiner cannot be had.
+    `limits`: what the stream may ask for. The default permits all that gsvc encodes; give `Limits.restrictive()` where
+    nobody vouches for the sender. `close` it at the end, or use it in a `with` block. Not to be used by two threads at
+    once. Raises BitstreamError for packets that are not valid or, by their numbers, missing, unless it conceals that;
+    and when made: ConfigError, DeviceError or MissingModelError if the refiner cannot be had.
     """
 
     def __init__(

@@ -183,6 +183,8 @@ def test_an_interrupted_run_leaves_nothing(number: int, code: int, tmp_path: Pat
 
 def test_version_and_help(run_gsvc: Gsvc) -> None:
     assert run_gsvc("--version").stdout.decode() == f"gsvc {gsvc.__version__}\n"
+    as_module = subprocess.check_output([sys.executable, "-m", "gsvc", "--version"])
+    assert as_module.decode() == f"gsvc {gsvc.__version__}\n"
     for command in ("encode", "decode", "info", "models", "doctor"):
         assert b"usage: gsvc " + command.encode() in run_gsvc(command, "--help").stdout
 

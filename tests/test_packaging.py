@@ -39,8 +39,11 @@ def test_wheel_has_every_module_and_nothing_else(tmp_path: Path) -> None:
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("*.py")
     }
-    weights = "gsvc/decoders/weights/compact.safetensors"
-    assert modules | {"gsvc/__init__.py", "gsvc/py.typed", weights} <= names
+    package = {f"gsvc/{name}" for name in ("__init__.py", "__main__.py", "py.typed")}
+    weights = {
+        f"gsvc/{path.relative_to(ROOT)}" for path in (ROOT / "decoders" / "weights").iterdir()
+    }
+    assert modules | package | weights <= names
     assert all(name.startswith("gsvc/") for name in names)
     assert not [name for name in names if name.endswith((".jpg", ".pyc"))]
 

@@ -92,6 +92,9 @@ class Depacketizer:
     one before came too, duration; others the pts of the picture before. A gap in the numbers is a loss; a packet out of
     order was given up before. What is not valid is counted and otherwise ignored: no bytes make this raise.
 
+    `limits`: what the stream may ask for. The default permits all that gsvc encodes; give `Limits.restrictive()`, as
+    `VideoReceiver` does, to this and to the decoder behind it where nobody vouches for the sender.
+
     After an outage of any length it joins again, at the next INTRA packet; nothing less moves it far.
     """
 
