@@ -83,7 +83,7 @@ class ScaffoldParser:
             reader = Reader(self._trace, self._limits.scaffold_bits)
             reader.start(scaffold)
             crf, eighths = code_picture(reader, None, None)
-            prediction = Prediction(self._header.frame_ticks, holds=self._header.holds)
+            prediction = self._header.prediction()
             group = reader, prediction, crf, eighths
         elif group is None:
             raise BitstreamError("a picture lacks the intra picture it builds on: begin at one")

@@ -16,7 +16,7 @@ from gsvc.codec.errors import (
 )
 from gsvc.codec.frames import Color, VideoFormat
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.scaffold_syntax import TOOLS, Tools
+from gsvc.codec.scaffold_syntax import TOOLS, Prediction, Tools
 
 MAGIC = b"GSV"
 VERSION = 1
@@ -50,6 +50,8 @@ FIELDS: tuple[tuple[str, int], ...] = (
 """Name and width in bits of every field after magic and version, first field in the highest bits."""
 
 _FIELD_BITS = sum(bits for _, bits in FIELDS)
+_FIRST_TO_DISSOLVE = 3
+"""Motion estimator from which intervals may dissolve."""
 assert len(MAGIC) + 1 + _FIELD_BITS / 8 + 4 == HEADER_BYTES
 
 
@@ -67,7 +69,7 @@ class Header:
     tools: Tools = field(default_factory=Tools)
     audio: bool = False
     holds: bool = True
-    motion_estimator: int = 2
+    motion_estimator: int = 3
     seed: int = 0
     model_id: bytes = bytes(4)
 
@@ -75,6 +77,11 @@ class Header:
     def frame_ticks(self) -> Fraction:
         """Nominal duration of a frame in units of the time base."""
         return 1 / (self.format.frame_rate * self.format.time_base)
+
+    def prediction(self) -> Prediction:
+        """What the first interval of a group is predicted from."""
+        dissolves = self.motion_estimator >= _FIRST_TO_DISSOLVE
+        return Prediction(self.frame_ticks, holds=self.holds, dissolves=dissolves)
 
     def fields(self) -> dict[str, int]:
         """Every field's value, by the names of `FIELDS`."""

@@ -152,7 +152,8 @@ class Interval:
     `ticks`: for each frame, in order, its distance in time from the frame before in units of the time base.
     `samples` are in order of `offset`; the last may lie on the key picture itself.
     `texture` is that of the key picture that ends it, None when texture is off or nothing is raised.
-    `camera`: None when that layer is off or the camera moves evenly. Where `place` is AFTER there is no key
+    `camera`: None when that layer is off or the camera moves evenly. `dissolves`: frames BETWEEN are both key
+    pictures, unmoved, the one fading into the other. Where `place` is AFTER there is no key
     picture: all frames are held, and samples and texture are empty.
     """
 
@@ -161,6 +162,7 @@ class Interval:
     texture: Texture | None = None
     camera: Camera | None = None
     place: Place = Place.BETWEEN
+    dissolves: bool = False
 
     @property
     def length(self) -> int:

@@ -27,6 +27,8 @@ def scaffold_bytes(interval: Interval) -> bytes:
         parts += [_count(interval.camera.step_log2), _numbers(interval.camera.corners)]
     if interval.place is not Place.BETWEEN:
         parts += [_count(interval.place.value)]
+    if interval.dissolves:
+        parts += [_count(-2)]
     return b"".join(parts)
 
 

@@ -43,9 +43,9 @@ TOOLS = tuple(field.name for field in fields(Tools))
 class Prediction:
     """What the next interval is predicted from; a new one at every intra picture."""
 
-    def __init__(self, frame_ticks: Fraction, *, holds: bool) -> None:
-        """`frame_ticks`, `holds`: as in the header."""
-        self.holds = holds
+    def __init__(self, frame_ticks: Fraction, *, holds: bool, dissolves: bool) -> None:
+        """`frame_ticks`, `holds`, `dissolves`: as in the header."""
+        self.holds, self.dissolves = holds, dissolves
         self.opens_group = True
         self.clock = FrameClock(frame_ticks)
         self.labels: NDArray[np.uint8] | None = None
@@ -74,6 +74,7 @@ def code_interval(
 ) -> Interval:
     """Code the frame times and the scaffold of an interval of `length` frames; `has_picture`: a key picture ends it."""
     place, ticks = code_times(coder, prediction, length, interval, has_picture=has_picture)
+    dissolves = _code_dissolve(coder, prediction, place, length, interval)
     camera = texture = None
     samples: tuple[Sample, ...] = ()
     if tools.camera:
@@ -87,7 +88,7 @@ def code_interval(
             )
             prediction.texture = texture
         samples = _code_samples(coder, prediction, geometry, tools, length, interval)
-    return Interval(ticks, samples, texture, camera, place)
+    return Interval(ticks, samples, texture, camera, place, dissolves)
 
 
 def code_times(
@@ -126,6 +127,17 @@ def _code_place(
         return Place.BETWEEN
     held = None if interval is None else int(interval.place is Place.BEFORE)
     return Place.BEFORE if coder.code("interval.held", held) else Place.BETWEEN
+
+
+def _code_dissolve(
+    coder: Coder, prediction: Prediction, place: Place, length: int, interval: Interval | None
+) -> bool:
+    may_dissolve = prediction.dissolves and place is Place.BETWEEN and length > 1
+    if interval is not None and interval.dissolves and not may_dissolve:
+        raise ConfigError("nothing can dissolve here")
+    if not may_dissolve:
+        return False
+    return bool(coder.code("interval.dissolves", None if interval is None else interval.dissolves))
 
 
 def _code_samples(

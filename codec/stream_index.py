@@ -161,7 +161,7 @@ class _Times:
             reader = Reader(most_bits=self._limits.scaffold_bits)
             reader.start(scaffold)
             code_picture(reader, None, None)
-            group = reader, Prediction(self._header.frame_ticks, holds=self._header.holds)
+            group = reader, self._header.prediction()
         elif self._group is None:
             raise BitstreamError("the stream does not begin with an intra picture: it is damaged")
         else:

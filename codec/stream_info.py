@@ -32,8 +32,8 @@ _PACKET_BYTES, _ELEMENT_BYTES = 1500, 100  # of memory to tell of a packet, of a
 class PacketInfo:
     """One packet: `time`: frames complete after it, `size` in bytes with framing, `bits` by layer (they sum to 8 x size).
 
-    `crf`, `eighths` and `place` of its frames of picture packets; `elements`: name and value of each scaffold element
-    in coding order, when they were asked for.
+    `crf`, `eighths`, `place` of its frames and whether it `dissolves` of picture packets; `elements`: name and value of
+    each scaffold element in coding order, when they were asked for.
     """
 
     type: int
@@ -43,6 +43,7 @@ class PacketInfo:
     crf: int | None = None
     eighths: int | None = None
     place: Place | None = None
+    dissolves: bool = False
     elements: tuple[tuple[str, int], ...] = field(default=(), repr=False)
 
     @property
@@ -169,6 +170,7 @@ class _Inspector:
             crf=parsed.crf,
             eighths=parsed.eighths,
             place=parsed.interval.place,
+            dissolves=parsed.interval.dissolves,
             elements=tuple(self._elements),
         )
 
@@ -220,6 +222,8 @@ def _packet_lines(packet: PacketInfo) -> Iterator[str]:
         coding += (
             ", holds the next key picture" if packet.place is Place.BEFORE else ", holds the last"
         )
+    if packet.dissolves:
+        coding += ", dissolves"
     layers = ", ".join(f"{layer} {bits}" for layer, bits in packet.bits.items() if bits)
     yield f"  {packet.name:<6} to frame {packet.time:>6} {packet.size:>7} bytes{coding}  bits: {layers}"
     for name, value in packet.elements:

@@ -39,6 +39,7 @@ ELEMENTS: dict[str, Element] = {
     "timing.irregular": Element("timing", FLAG, 1),
     "timing.deviation": Element("timing", SIGNED, 1 << 30),
     "interval.held": Element("timing", FLAG, 1),
+    "interval.dissolves": Element("timing", FLAG, 1),
     "camera.present": Element("camera", FLAG, 1, contexts=2),
     "camera.step": Element("camera", UNSIGNED, 4),
     "camera.corner": Element("camera", SIGNED, 4 * MAX_CAMERA, contexts=4),

@@ -6,13 +6,13 @@ import cv2
 import numpy as np
 
 from gsvc.codec.frames import Picture
-from gsvc.decoders.motion import DIS_NEARER, Flow, dense_flow, gray, pixel_grid, trust, warp
+from gsvc.decoders.motion import DIS_DISSOLVING, Flow, dense_flow, gray, pixel_grid, trust, warp
 
 
 class Extrapolator:
     """Moves a key picture on as it moved since the one before; where that is not certain, it stays."""
 
-    def __init__(self, before: Picture, last: Picture, estimator: int = DIS_NEARER) -> None:
+    def __init__(self, before: Picture, last: Picture, estimator: int = DIS_DISSOLVING) -> None:
         """Two key pictures in a row (RGB uint8, equal shapes); nothing is computed before it is needed."""
         self._before, self._last, self._estimator = before, last, estimator
 

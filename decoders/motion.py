@@ -16,10 +16,11 @@ _T = TypeVar("_T", bound=np.generic)
 Flow = NDArray[np.float32]
 """Optical flow, float32 (height, width, 2): x and y displacement in pixels."""
 
-DIS_BLENDED, DIS_NEARER = 1, 2
+DIS_BLENDED, DIS_NEARER, DIS_DISSOLVING = 1, 2, 3
 ESTIMATORS = {
     DIS_BLENDED: cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
     DIS_NEARER: cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
+    DIS_DISSOLVING: cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
 }
 """Estimator id of the stream header -> preset; the id also says how both sides make a frame (see `rendering`)."""
 
@@ -27,7 +28,7 @@ _CONSISTENT = 2.0
 """Forward-backward error, in pixels, at which trust has fallen to 1/e."""
 
 
-def dense_flow(a: Picture, b: Picture, estimator: int = DIS_NEARER) -> Flow:
+def dense_flow(a: Picture, b: Picture, estimator: int = DIS_DISSOLVING) -> Flow:
     """Optical flow from gray picture `a` to `b` (uint8, equal shapes)."""
     return dis_flow(a, b, ESTIMATORS[estimator])
 

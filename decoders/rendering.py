@@ -28,7 +28,7 @@ from gsvc.decoders.camera import camera_field
 from gsvc.decoders.limbs import limb_motion, pose_heat
 from gsvc.decoders.motion import (
     DIS_BLENDED,
-    DIS_NEARER,
+    DIS_DISSOLVING,
     Flow,
     dense_flow,
     gray,
@@ -73,13 +73,14 @@ class IntervalRenderer:
         interval: Interval,
         before: Sample | None,
         quantizer: float,
-        estimator: int = DIS_NEARER,
+        estimator: int = DIS_DISSOLVING,
     ) -> None:
         """`before` is the last sample of the interval before (pose and segmentation at the left key picture)."""
         self._left, self._right = left, right
         self._quantizer = quantizer
         self._length = interval.length
         self._camera = interval.camera
+        self._dissolves = interval.dissolves
         self._geometry = Geometry(left.shape[1], left.shape[0])
         self._grid = pixel_grid(*left.shape[:2])
         self._estimator = estimator
@@ -111,6 +112,8 @@ class IntervalRenderer:
         """`render(offset).picture` alone: half of the work, since most frames are drawn from one side."""
         if self._blends:
             return self.render(offset).picture
+        if self._dissolves:
+            return dissolved(self._left, self._right, offset / self._length)
         vectors, side = self._bend_at(offset)
         is_left = self.is_left_nearer(offset)
         if side is None or not side.any():
@@ -128,13 +131,15 @@ class IntervalRenderer:
         """Render the frame `offset` frames after the left key picture, 0 < offset < length."""
         time = offset / self._length
         to_left, to_right = self.motion_at(offset)
-        _, side = self._correction_at(offset)
+        _, side = self._bend_at(offset)
         from_left, from_right = self._grid + to_left, self._grid + to_right
         lookup = cv2.INTER_LINEAR if self._blends else cv2.INTER_CUBIC
         left, right = warp(self._left, from_left, lookup), warp(self._right, from_right, lookup)
         trust_left = (warp(self._trust[0], from_left) + _FLOOR) * (1 - time)
         trust_right = (warp(self._trust[1], from_right) + _FLOOR) * time
-        if self._blends:
+        if self._dissolves:
+            weight = np.full(trust_left.shape, 1 - time, np.float32)
+        elif self._blends:
             weight = np.asarray(trust_left / (trust_left + trust_right), np.float32)
         else:
             # Two pictures laid over each other blur: the nearer one alone is closer to the eye.
@@ -166,6 +171,8 @@ class IntervalRenderer:
 
     def _towards(self, offset: int, *, left: bool) -> Flow:
         """The decoder's own estimate at a frame towards one key picture: linear in time."""
+        if self._dissolves:
+            return np.zeros_like(self._grid)
         if left:
             return np.float32(offset / self._length) * self._backward
         return np.float32(1 - offset / self._length) * self._forward
@@ -182,6 +189,8 @@ class IntervalRenderer:
 
     def _bend_at(self, offset: int) -> tuple[Flow | None, FloatImage | None]:
         """How motion at `offset` differs from the even one: the corrections and the camera's path, and the side."""
+        if self._dissolves:
+            return None, None
         vectors, side = self._correction_at(offset)
         if self._camera is None:
             return vectors, side
@@ -260,6 +269,11 @@ def held_rendering(picture: Picture, interval: Interval, time: int, quantizer: f
     moved = held_picture(picture, interval.camera, interval.place, interval.length, time)
     still = still_rendering(moved, None, quantizer)
     return replace(still, distance=min(1.0, time / 16))
+
+
+def dissolved(left: Picture, right: Picture, time: float) -> Picture:
+    """Between two key pictures that fade into each other; `time`: 0 at the left one, 1 at the right one."""
+    return np.asarray(cv2.addWeighted(left, 1 - time, right, time, 0), np.uint8)
 
 
 def held_picture(

@@ -173,9 +173,11 @@ class GroupEncoder:
             shown[-1] = raise_texture(self._decoded(final)[-1], textures[-1])
         start, end = trial.plan.keys[-2:]
         after = tuple(pictures[start + 1 : end])
-        camera = trial.cameras.get(Stretch(start, end))
+        way = Stretch(start, end)
+        camera, dissolves = trial.cameras.get(way), way in trial.dissolves
         closing = intervals[-1].closing_sample
-        return CodedGroup(coded, Scene(sources[-1], shown[-1], after, closing, camera))
+        next_scene = Scene(sources[-1], shown[-1], after, closing, camera, dissolves)
+        return CodedGroup(coded, next_scene)
 
     def close(self) -> None:
         """Let the threads go."""
@@ -263,15 +265,17 @@ class GroupEncoder:
         first, last = indices[0], len(pictures) - 1
         lead = pictures[: first + 1]
         if scene is not None:
-            spans = [Span((*scene.after, *lead), shown[0], camera=scene.camera)]
+            camera, dissolves = scene.camera, scene.dissolves
+            spans = [Span((*scene.after, *lead), shown[0], camera=camera, dissolves=dissolves)]
         elif first:
             before = trial.cameras.get(Stretch(0, first, Place.BEFORE))
             spans = [Span(lead, shown[0], Place.BEFORE, before)]
         else:
             spans = [Span(lead, shown[0])]
         for (start, end), picture in zip(pairwise(indices), shown[1:], strict=True):
-            camera = trial.cameras.get(Stretch(start, end))
-            spans.append(Span(pictures[start + 1 : end + 1], picture, camera=camera))
+            sources, way = pictures[start + 1 : end + 1], Stretch(start, end)
+            camera, dissolves = trial.cameras.get(way), way in trial.dissolves
+            spans.append(Span(sources, picture, camera=camera, dissolves=dissolves))
         if not open_ended and indices[-1] < last:
             after = trial.cameras.get(Stretch(indices[-1], last, Place.AFTER))
             spans.append(Span(pictures[indices[-1] + 1 :], shown[-1], Place.AFTER, after))
@@ -295,6 +299,7 @@ class GroupEncoder:
                     None if span.place is Place.AFTER else next(gains),
                     span.camera,
                     span.place,
+                    span.dissolves,
                 )
                 for span, samples in zip(spans, found, strict=True)
             ]
@@ -347,7 +352,7 @@ class GroupEncoder:
         return sum(picture.bits for picture in self._written(empty, intervals))
 
     def _written(self, keys: _Keys, intervals: Sequence[Interval]) -> list[CodedPicture]:
-        writer, prediction = Writer(), Prediction(self._frame_ticks, holds=True)
+        writer, prediction = Writer(), Prediction(self._frame_ticks, holds=True, dissolves=True)
         code_picture(writer, round(keys.plan.crf), keys.plan.eighths)
         units = iter(keys.units)
         coded: list[CodedPicture] = []

@@ -199,7 +199,7 @@ class LowDelayEncoder:
             PictureStream(size=size, crf=crf, color=self._color, preset=self._effort.svt),
             PictureDecoder((self._geometry.width, self._geometry.height), self._color),
             writer,
-            Prediction(self._frame_ticks, holds=True),
+            Prediction(self._frame_ticks, holds=True, dissolves=True),
             crf,
             eighths,
         )

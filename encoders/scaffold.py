@@ -51,18 +51,20 @@ class Span:
     shown: Picture
     place: Place = Place.BETWEEN
     camera: Camera | None = None
+    dissolves: bool = False
 
 
 @dataclass(frozen=True)
 class Scene:
     """What comes before: the last key picture as it was and as shown, the source frames after it that are not
-    sent yet, the sample on it, and the camera's path to the next key picture."""
+    sent yet, the sample on it, and the camera's path to the next key picture or whether it dissolves into that."""
 
     source: Picture
     shown: Picture
     after: tuple[Picture, ...]
     closing: Sample | None
     camera: Camera | None = None
+    dissolves: bool = False
 
 
 class ScaffoldExtractor:
@@ -157,7 +159,7 @@ class ScaffoldExtractor:
         anchors = sorted(
             (s for s in samples if s.offset < length), key=lambda s: abs(s.offset - length // 2)
         )
-        if anchors:
+        if anchors and not span.dissolves:
             # Luma is enough to judge by, and the motion found in it is the same.
             ends = gray(left), gray(span.shown)
             empty = Interval((1,) * length, camera=span.camera)

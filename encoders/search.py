@@ -13,13 +13,14 @@ from itertools import pairwise
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.scaffold import Camera, Geometry, Place
 from gsvc.decoders.camera import camera_field
 from gsvc.decoders.motion import Flow, gray, pixel_grid, warp
 from gsvc.decoders.pictures import PictureDecoder
-from gsvc.decoders.rendering import held_picture
+from gsvc.decoders.rendering import dissolved, held_picture
 from gsvc.encoders.camera import CameraPath, camera_bits
 from gsvc.encoders.distortion import Reference, quarter
 from gsvc.encoders.flow import half_size_motion
@@ -43,6 +44,10 @@ _SIZES = (8, 6, 4)
 _TRIAL_PRESET = 8
 _AT_ONCE = 2
 _GOLDEN = 0.6180339887
+_FADED = 4.0
+"""Mean difference of luma from either end, 0-255, from which a frame may be a mixture of both."""
+_MIXED = 0.4
+"""Of that difference, what is left when the mixture is taken away."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +94,15 @@ def stretches(keys: Sequence[int], last: int) -> list[Stretch]:
 @dataclass(frozen=True)
 class Trial:
     """What a plan costs: `bits` of its packets, the scaffold left out but for the camera; `texture`: distortion in
-    texture, `distortion`: all of it, summed over all pixels and frames of the group; `cameras`: paths that pay."""
+    texture, `distortion`: all of it, summed over all pixels and frames of the group; `cameras`: paths that pay;
+    `dissolves`: where one key picture fades into the next."""
 
     plan: Plan
     bits: float
     texture: float
     distortion: float
     cameras: Mapping[Stretch, Camera]
+    dissolves: frozenset[Stretch]
 
     def cost(self, price: float) -> float:
         """D + lambda R; `price` is what a bit must save."""
@@ -130,6 +137,7 @@ class GroupSearch:
         self._samples = {i: Reference(pictures[i]) for i in sorted(spread)}
         self._path = CameraPath(pictures, pool) if with_camera else None
         self._different = _count_different(pictures)
+        self._thumbnails: dict[int, NDArray[np.float32]] = {}
         self._made: dict[Plan, Trial] = {}
         self._sizes = [e for e in _SIZES if e == 8 or can_code(self._geometry.coded_size(e))]
 
@@ -238,9 +246,13 @@ class GroupSearch:
             8 * len(u) + FRAMING_BITS for u in (units[:-1] if self._open_ended else units)
         )
         parts = [self._samples[k].totals(decoded[k]) for k in plan.keys if k in self._samples]
-        cameras = {}
+        cameras, dissolves = {}, set()
         for stretch in stretches(plan.keys, self._last):
             drawing = _Drawing(stretch, decoded, self._geometry)
+            if (found := self._dissolved(drawing)) is not None:
+                dissolves.add(stretch)
+                parts += found
+                continue
             camera, found = self._draw(drawing, price)
             parts += found
             if camera is not None:
@@ -249,7 +261,7 @@ class GroupSearch:
         bits += FRAMING_BITS * (plan.keys[-1] < self._last)
         frames = len(self._pictures) / len(self._samples)
         texture, misplaced = (frames * sum(one) for one in zip(*parts, strict=True))
-        return Trial(plan, bits, texture, texture + misplaced, cameras)
+        return Trial(plan, bits, texture, texture + misplaced, cameras, frozenset(dissolves))
 
     def _draw(
         self, drawing: "_Drawing", price: float
@@ -272,6 +284,31 @@ class GroupSearch:
             return None, plain
         return camera, moved if seen else []
 
+    def _dissolved(self, drawing: "_Drawing") -> list[tuple[float, float]] | None:
+        """Distortion of the sampled frames of a stretch where one key picture fades into the other; None where
+        they are better drawn by motion."""
+        stretch = drawing.stretch
+        if stretch.place is not Place.BETWEEN or not stretch.frames or not self._fades(stretch):
+            return None
+        seen = [index for index in self._samples if index in stretch.frames]
+        moved = [self._samples[i].totals(drawing.frame(i, None)) for i in seen]
+        faded = [self._samples[i].totals(drawing.dissolved(i)) for i in seen]
+        return faded if sum(map(sum, faded)) <= sum(map(sum, moved)) else None
+
+    def _fades(self, stretch: Stretch) -> bool:
+        """Whether the frame in the middle is much nearer to the mean of those at the ends than to either of them."""
+        middle = (stretch.start + stretch.end) // 2
+        left, now, right = (self._small(k) for k in (stretch.start, middle, stretch.end))
+        share = np.float32((middle - stretch.start) / stretch.length)
+        error = np.abs(now - (left + share * (right - left))).mean()
+        apart = min(np.abs(now - left).mean(), np.abs(now - right).mean())
+        return bool(apart > _FADED and error < _MIXED * apart)
+
+    def _small(self, index: int) -> NDArray[np.float32]:
+        if index not in self._thumbnails:
+            self._thumbnails[index] = quarter(gray(self._pictures[index])).astype(np.float32)
+        return self._thumbnails[index]
+
     def _camera(self, stretch: Stretch) -> Camera | None:
         if self._path is None or not stretch.frames:
             return None
@@ -290,6 +327,13 @@ class _Drawing:
     ) -> None:
         self.stretch, self._decoded, self._geometry = stretch, decoded, geometry
         self._flows: dict[int, Flow] = {}
+
+    def dissolved(self, index: int) -> Picture:
+        """One frame, the key pictures fading into each other."""
+        start, end = self.stretch.start, self.stretch.end
+        return dissolved(
+            self._decoded[start], self._decoded[end], (index - start) / self.stretch.length
+        )
 
     def frame(self, index: int, camera: Camera | None) -> Picture:
         """One frame, moved along the camera's path if there is one."""

@@ -390,7 +390,7 @@ def check_scaffold(data: bytes) -> None:
     tools = Tools(**{name: bool(data[1] >> bit & 1) for bit, name in enumerate(TOOLS)})
     ticks, holds = Fraction(1 + data[0] // 16, 1 + data[1] // 64), bool(data[1] >> 5 & 1)
     reader, writer, again = Reader(), Writer(), Reader()
-    predictions = [Prediction(ticks, holds=holds) for _ in range(3)]
+    predictions = [Prediction(ticks, holds=holds, dissolves=holds) for _ in range(3)]
     data = data[2:]
     while data:
         frames, has_picture, size = data[0] % 48 + 1, data[0] < 240, int.from_bytes(data[1:2])

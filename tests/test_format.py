@@ -180,6 +180,10 @@ class Plain:
         for _ in range(frames):
             ticks.append(self.clock.predict() + (self.code("timing.deviation") if irregular else 0))
             self.clock.learn(ticks[-1])
+        may_dissolve = (
+            self.header["motion_estimator"] >= 3 and place is Place.BETWEEN and frames > 1
+        )
+        dissolves = may_dissolve and bool(self.code("interval.dissolves"))
         camera = self.code_path(place, frames) if self.header["camera"] else None
         if place is Place.AFTER:
             return Interval(tuple(ticks), camera=camera, place=place)
@@ -187,7 +191,7 @@ class Plain:
         samples = []
         while self.code("sample.more"):
             samples.append(self.sample(frames - self.code("sample.gap")))
-        return Interval(tuple(ticks), tuple(samples), texture, camera, place)
+        return Interval(tuple(ticks), tuple(samples), texture, camera, place, dissolves)
 
     def code_place(self, intra: bool, frames: int, has_unit: bool) -> Place:
         if not has_unit:

@@ -37,6 +37,7 @@ def test_none_is_lost() -> None:
         "one_small_frame",
         "raised_texture",
         "held_and_moved",
+        "dissolving",
     }
     assert names <= {path.stem for path in STREAMS}
 

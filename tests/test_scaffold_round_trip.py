@@ -168,7 +168,9 @@ def random_intervals(
                 )
             )
         texture = random_texture(rng, geometry) if tools.texture else None
-        intervals.append(Interval(times, tuple(samples), texture, camera, place))
+        may_dissolve = holds and place is Place.BETWEEN and length > 1
+        dissolves = may_dissolve and bool(rng.random() < 0.3)
+        intervals.append(Interval(times, tuple(samples), texture, camera, place, dissolves))
     return intervals
 
 
@@ -207,7 +209,9 @@ def test_random_scaffolds_come_back(seed: int) -> None:
     ticks = TICKS[rng.integers(len(TICKS))]
     writer, reader, counter = Writer(), Reader(), Coder()
     holds = bool(rng.random() < 0.7)
-    written, read, counter_state = (Prediction(ticks, holds=holds) for _ in range(3))
+    written, read, counter_state = (
+        Prediction(ticks, holds=holds, dissolves=holds) for _ in range(3)
+    )
     for interval in random_intervals(rng, geometry, tools, ticks, holds=holds):
         length, before = interval.length, sum(writer.bits.values())
         has_picture = interval.place is not Place.AFTER
@@ -233,8 +237,8 @@ def test_random_scaffolds_come_back(seed: int) -> None:
 def test_hostile_scaffolds_are_decoded_or_refused(seed: int) -> None:
     rng = np.random.default_rng(seed)
     geometry, tools = Geometry(64, 48), Tools()
-    reader, prediction = Reader(), Prediction(Fraction(1), holds=True)
-    writer, written = Writer(), Prediction(Fraction(1), holds=True)
+    reader, prediction = Reader(), Prediction(Fraction(1), holds=True, dissolves=True)
+    writer, written = Writer(), Prediction(Fraction(1), holds=True, dissolves=True)
     for index in range(6):
         reader.start(rng.bytes(int(rng.integers(200))))
         has_picture = index != 3
@@ -253,7 +257,7 @@ def test_hostile_scaffolds_are_decoded_or_refused(seed: int) -> None:
 def steady_bits(ticks: Fraction, phase: Fraction, frames: int) -> float:
     """Bits for the times of a steady rate whose first frame lies `phase` ticks after its stamp."""
     stamps = [floor(phase + ticks * n + Fraction(1, 2)) for n in range(frames + 1)]
-    coder, prediction = Coder(), Prediction(ticks, holds=False)
+    coder, prediction = Coder(), Prediction(ticks, holds=False, dissolves=False)
     for start in range(0, frames, 10):
         steps = tuple(
             b - a for a, b in zip(stamps[start:], stamps[start + 1 : start + 11], strict=False)
@@ -306,7 +310,7 @@ def test_incomplete_samples_are_refused(sample: Sample) -> None:
     with pytest.raises(ConfigError):
         code_interval(
             Writer(),
-            Prediction(Fraction(1), holds=True),
+            Prediction(Fraction(1), holds=True, dissolves=True),
             Geometry(64, 48),
             Tools(),
             1,
@@ -318,7 +322,7 @@ def test_incomplete_samples_are_refused(sample: Sample) -> None:
 def test_a_camera_path_of_another_length_is_refused(nodes: int) -> None:
     camera = Camera(2, np.zeros((nodes, 3, 2), np.int16))
     interval = Interval((1,) * 9, camera=camera)
-    prediction = Prediction(Fraction(1), holds=True)
+    prediction = Prediction(Fraction(1), holds=True, dissolves=True)
     with pytest.raises(ConfigError, match="camera"):
         code_interval(Writer(), prediction, Geometry(64, 48), Tools(False, False), 9, interval)
 

@@ -20,7 +20,7 @@ from gsvc.codec.limits import Limits
 from gsvc.codec.packet import Packet, PacketType
 from gsvc.codec.payload import join_payload
 from gsvc.codec.scaffold import Camera, Correction, Geometry, Interval, Person, Sample, Texture
-from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
+from gsvc.codec.scaffold_syntax import Tools, code_interval, code_picture
 from gsvc.codec.syntax import Reader, Writer
 from gsvc.encoders.pictures import encode_pictures
 
@@ -61,7 +61,7 @@ def dear_packets(header: Header, count: int) -> Iterator[Packet]:
     noise = [rng.integers(0, 256, (*size[::-1], 3), np.uint8) for _ in range(count + 1)]
     units = encode_pictures(noise, size=size, crf=30, color=Color(), preset=10)
     geometry, writer = Geometry(*size), Writer()
-    prediction = Prediction(header.frame_ticks, holds=True)
+    prediction = header.prediction()
     code_picture(writer, 30, 8)
     for number, unit in enumerate(units):
         interval = dear_interval(geometry, FRAMES if number else 1, rng)

@@ -42,7 +42,7 @@ from gsvc.codec.scaffold import (
     camera_nodes,
 )
 from gsvc.codec.scaffold_hash import scaffold_hash
-from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
+from gsvc.codec.scaffold_syntax import Tools, code_interval, code_picture
 from gsvc.codec.syntax import Writer
 from gsvc.codec.varint import varint
 from gsvc.encoders.pictures import encode_pictures
@@ -118,7 +118,7 @@ def stream(
             crf=crf,
             color=video.color,
         )
-        writer, prediction = Writer(), Prediction(header.frame_ticks, holds=header.holds)
+        writer, prediction = Writer(), header.prediction()
         code_picture(writer, crf, eighths)
         kind, left = PacketType.INTRA, iter(units)
         for picture, interval in pictures:
@@ -150,7 +150,8 @@ def held_and_moved() -> bytes:
     size = 64, 48
     geometry = Geometry(*size)
     tools = Tools(segmentation=False, pose=False)
-    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 2, tools)
+    video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
+    header = Header(video, 2, tools, motion_estimator=2)
 
     def path(place: Place, length: int, step_log2: int) -> Camera:
         nodes = np.array(camera_nodes(place, length, step_log2)).reshape(-1, 1, 1)
@@ -215,7 +216,8 @@ def raised_texture() -> bytes:
     size = 80, 56
     geometry = Geometry(*size)
     tools = Tools(segmentation=False, pose=False, camera=False)
-    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 1, tools, holds=False)
+    video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
+    header = Header(video, 1, tools, holds=False, motion_estimator=2)
 
     def texture(block_log2: int, step: int) -> Texture:
         rows, columns = geometry.block_shape(block_log2)
@@ -326,6 +328,31 @@ def sound_and_the_unknown() -> bytes:
     return stream(header, [(30, 4, pictures)], extra)
 
 
+def dissolving() -> bytes:
+    """Key pictures that fade into each other, among others that do not, with samples that then change nothing."""
+    size = 64, 48
+    geometry = Geometry(*size)
+    tools = Tools(segmentation=False, pose=False)
+    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 1, tools, motion_estimator=3)
+
+    def interval(length: int, *, dissolves: bool) -> Interval:
+        vectors = np.full((*geometry.block_shape(2), 2), (9, -7), np.int16)
+        bend = Correction(2, np.full(vectors.shape[:2], RIGHT, np.uint8), vectors)
+        samples = (Sample(length // 2, correction=bend),) if length > 5 else ()
+        corners = np.full((len(camera_nodes(Place.BETWEEN, length, 1)), 3, 2), 21, np.int16)
+        camera = Camera(1, corners) if length > 7 else None
+        return Interval((1,) * length, samples, None, camera, dissolves=dissolves)
+
+    pictures = [
+        (scene(size, 0), interval(1, dissolves=False)),
+        (scene(size, 0, hue=3), interval(5, dissolves=True)),
+        (scene(size, 8, hue=3), interval(6, dissolves=False)),
+        (scene(size, 8), interval(8, dissolves=True)),
+        (np.zeros_like(scene(size, 0)), interval(6, dissolves=True)),
+    ]
+    return stream(header, [(40, 8, pictures)])
+
+
 def one_small_frame() -> bytes:
     """16x16, a single frame."""
     header = Header(
@@ -360,6 +387,7 @@ STREAMS: dict[str, Callable[[], bytes]] = {
     "sound_and_the_unknown": sound_and_the_unknown,
     "one_small_frame": one_small_frame,
     "held_and_moved": held_and_moved,
+    "dissolving": dissolving,
 }
 
 

@@ -1,0 +1,55 @@
+"""Fades and dissolves are seen, sent as such, and drawn as such."""
+
+from fractions import Fraction
+
+import cv2
+import numpy as np
+import pytest
+
+from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldParser
+from gsvc.codec.encoder import Encoder, EncoderSettings
+from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.scaffold import Interval
+
+SIZE = 96, 64
+WAIT, FADE = 12, 24
+
+
+def still(seed: int) -> Picture:
+    """Coarse texture of one hue."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (8, 12, 3), np.uint8)
+    return np.asarray(cv2.resize(coarse, SIZE, interpolation=cv2.INTER_CUBIC), np.uint8)
+
+
+def faded(first: Picture, second: Picture) -> list[Picture]:
+    """One picture, a dissolve, the other one."""
+    shares = [(k + 1) / (FADE + 1) for k in range(FADE)]
+    mixed = [cv2.addWeighted(first, 1 - s, second, s, 0) for s in shares]
+    return [first] * WAIT + [np.asarray(m, np.uint8) for m in mixed] + [second] * WAIT
+
+
+def through(pictures: list[Picture], level: int) -> tuple[list[Interval], list[Picture]]:
+    video = VideoFormat(*SIZE, Fraction(1, 25), Fraction(25))
+    encoder = Encoder(video, EncoderSettings(level=level))
+    packets = [p for k, one in enumerate(pictures) for p in encoder.encode(Frame(one, k))]
+    packets += encoder.flush()
+    parser = ScaffoldParser(encoder.header)
+    decoder = Decoder(encoder.header, DecoderSettings(steps=0))
+    intervals = [parser.parse(p)[0].interval for p in packets if p.is_picture]
+    return intervals, [frame.pixels for p in packets for frame in decoder.decode(p)]
+
+
+def test_a_dissolve_is_one_interval() -> None:
+    pictures = faded(still(1), still(2))
+    intervals, shown = through(pictures, 2)
+    assert any(i.dissolves and i.length >= FADE // 2 for i in intervals)
+    errors = [np.abs(a.astype(float) - b).mean() for a, b in zip(pictures, shown, strict=True)]
+    assert max(errors) < 16
+
+
+def test_motion_is_no_fade() -> None:
+    wide = np.hstack([still(3), still(4)])
+    pictures = [np.ascontiguousarray(wide[:, k : k + SIZE[0]]) for k in range(40)]
+    intervals, _ = through(pictures, 2)
+    assert not any(interval.dissolves for interval in intervals)
