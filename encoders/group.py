@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate, islice, pairwise
 
 from gsvc.codec.errors import ConfigError
@@ -246,10 +247,8 @@ class GroupEncoder:
         if not self._tools.texture:
             return [None] * len(decoded)
         each, block = max(1.0, frames / len(decoded)), self._level.texture_log2
-        return [
-            choose_texture(source, picture, block, each, self._price)
-            for source, picture in zip(keys.sources, decoded, strict=True)
-        ]
+        choose = partial(choose_texture, block_log2=block, frames=each, price=self._price)
+        return list(self._pool.map(choose, keys.sources, decoded))
 
     def _spans(
         self,

@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import cv2
 import numpy as np
-import pytest
 
 from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldParser
 from gsvc.codec.encoder import Encoder, EncoderSettings
