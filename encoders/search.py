@@ -136,7 +136,9 @@ class GroupSearch:
         spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(samples)}
         self._samples = {i: Reference(pictures[i]) for i in sorted(spread)}
         self._path = CameraPath(pictures, pool) if with_camera else None
-        self._different = _count_different(pictures)
+        changes = _changes(pictures)
+        self._different = 1 + int((changes > 0).sum())
+        self._progress = _progress(changes)
         self._thumbnails: dict[int, NDArray[np.float32]] = {}
         self._made: dict[Plan, Trial] = {}
         self._sizes = [e for e in _SIZES if e == 8 or can_code(self._geometry.coded_size(e))]
@@ -193,12 +195,26 @@ class GroupSearch:
     def even(self, count: int) -> tuple[int, ...]:
         """Indices of `count` key pictures in the middle of equal cells; a group that goes on from another begins
         with one, one that goes on in another ends with one more, which is the other's."""
+        return self._placed(self._last * self._shares(count))
+
+    def uneven(self, count: int) -> tuple[int, ...]:
+        """The same, closer where more changes from frame to frame."""
+        frames = np.arange(len(self._pictures))
+        keys = self._placed(np.interp(self._shares(count), self._progress, frames))
+        gaps = [stretch.length for stretch in stretches(keys, self._last)]
+        return keys if max(gaps, default=0) <= self._longest else self.even(count)
+
+    def _shares(self, count: int) -> NDArray[np.float64]:
+        """Where in the group its key pictures lie, 0 to 1."""
         count = max(
             1, -(-self._last // self._longest), min(count, len(self._pictures) // _SHORTEST)
         )
         lead = 0.5 if self._begins else 0.0
         cells = lead + count - (0.0 if self._open_ended else 0.5)
-        keys = {round((k + lead) * self._last / cells) for k in range(count)}
+        return np.asarray((np.arange(count) + lead) / max(cells, 0.5), np.float64)
+
+    def _placed(self, positions: NDArray[np.float64]) -> tuple[int, ...]:
+        keys = {round(position) for position in positions.tolist()}
         return tuple(sorted(keys | ({self._last} if self._open_ended else set())))
 
     def _closer(self, plan: Plan) -> Plan:
@@ -218,10 +234,12 @@ class GroupSearch:
         return replace(plan, keys=self.even(round(count)))
 
     def _neighbours(self, plan: Plan, step: float) -> Iterator[Plan]:
-        """Plans one step away: rarer and better key pictures, closer and worse ones, other sizes."""
+        """Plans one step away: rarer and better key pictures, closer and worse ones, other sizes and places."""
         count = len(plan.keys) - self._open_ended
+        even = self.even(count)
+        place, other = (self.even, self.uneven) if plan.keys == even else (self.uneven, self.even)
         for way in (-1, 1):
-            keys = self.even(round(count * 2 ** (way * step / _CRF_STEP)))
+            keys = place(round(count * 2 ** (way * step / _CRF_STEP)))
             if keys != plan.keys:
                 yield replace(plan, keys=keys)
             yield replace(plan, crf=min(MAX_CRF, max(_LEAST_CRF, plan.crf + way * step)))
@@ -229,6 +247,8 @@ class GroupSearch:
             if abs(eighths - plan.eighths) == 2 and plan.crf >= 58:
                 crf = min(MAX_CRF, plan.crf + 4 * (eighths - plan.eighths))
                 yield replace(plan, eighths=eighths, crf=crf)
+        if (keys := other(count)) != plan.keys:
+            yield replace(plan, keys=keys)
 
     def _try(self, plan: Plan, price: float) -> Trial:
         size = self._geometry.coded_size(plan.eighths)
@@ -355,10 +375,19 @@ class _Drawing:
         return warp(picture, positions, cv2.INTER_CUBIC)
 
 
-def _count_different(pictures: Sequence[Picture]) -> int:
-    """How many frames do not repeat the one before: whose luma is not the same at a quarter of the size."""
+def _changes(pictures: Sequence[Picture]) -> NDArray[np.float64]:
+    """How far each frame but the first is from the one before: mean difference of luma at a quarter of the size, 0 if
+    it repeats that."""
     small = (quarter(gray(picture)) for picture in pictures)
-    return 1 + sum(bool(cv2.absdiff(old, new).max() > 1) for old, new in pairwise(small))
+    apart = (cv2.absdiff(old, new) for old, new in pairwise(small))
+    return np.array([float(d.mean()) if d.max() > 1 else 0.0 for d in apart])
+
+
+def _progress(changes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How much of a group lies before each frame, 0 to 1: half of it in time, half in change."""
+    time = np.linspace(0, 1, len(changes) + 1)
+    changed = np.concatenate([[0.0], np.cumsum(changes)])
+    return time if changed[-1] == 0 else (time + changed / changed[-1]) / 2
 
 
 def usual_crf(price: float) -> float:
