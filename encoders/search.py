@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import cv2
 import numpy as np
@@ -36,6 +36,9 @@ _CLOSEST = 30.0
 """Key pictures of 100 frames up to which a search begins with."""
 _BETTER = 6.0
 """By how much finer the quantiser is of the rarer pictures that a search begins with."""
+_MOTION_FAILS = 0.4
+"""Share of the distortion that the key pictures do not have, from which more of them are tried first."""
+_JUDGED = 3
 _SHORTEST = 2
 _CRF_STEP = 8.0
 """First step of the walk; with it the number of key pictures doubles or halves."""
@@ -95,7 +98,8 @@ def stretches(keys: Sequence[int], last: int) -> list[Stretch]:
 class Trial:
     """What a plan costs: `bits` of its packets, the scaffold left out but for the camera; `texture`: distortion in
     texture, `distortion`: all of it, summed over all pixels and frames of the group; `cameras`: paths that pay;
-    `dissolves`: where one key picture fades into the next."""
+    `dissolves`: where one key picture fades into the next; `unmoved`: share of the distortion that the key pictures do
+    not have themselves."""
 
     plan: Plan
     bits: float
@@ -103,6 +107,7 @@ class Trial:
     distortion: float
     cameras: Mapping[Stretch, Camera]
     dissolves: frozenset[Stretch]
+    unmoved: float
 
     def cost(self, price: float) -> float:
         """D + lambda R; `price` is what a bit must save."""
@@ -146,22 +151,23 @@ class GroupSearch:
     def best(self, price: float, start: Plan | None, trials: int) -> Plan:
         """The plan with the least D + lambda R that about `trials` trials find.
 
-        From the best of the usual plan, `start` or one with far more pictures, and one with fewer and better ones, it
-        walks to better neighbours, two tried at a time.
+        From the better of the usual plan and `start` or one with fewer and better pictures, it walks to better
+        neighbours, two tried at a time; where motion fails, after a look at one with far more pictures.
         """
         usual = self._usual(price)
-        closer = self._fitted(start) if start else self._closer(usual)
-        first = [usual, closer, self._rarer(usual)][:trials]
+        first = [usual, self._fitted(start) if start else self._rarer(usual)][:trials]
         tried = dict.fromkeys(first)
         best = min(self._all(price, first), key=lambda trial: trial.cost(price))
-        step = _CRF_STEP
+        step, ahead = _CRF_STEP, [self._closer(usual)] if best.unmoved > _MOTION_FAILS else []
         while len(tried) < trials and step >= 1:
-            ahead = [p for p in self._neighbours(best.plan, step) if p not in tried][:_AT_ONCE]
+            near = (p for p in self._neighbours(best, step) if p not in tried and p not in ahead)
+            ahead += islice(near, _AT_ONCE - len(ahead))
             if not ahead:
                 step /= 2
                 continue
             tried.update(dict.fromkeys(ahead))
             best = min([best, *self._all(price, ahead)], key=lambda trial: trial.cost(price))
+            ahead = []
         return best.plan
 
     def _usual(self, price: float) -> Plan:
@@ -233,12 +239,13 @@ class GroupSearch:
         count = gaps * len(self._pictures) / (plan.keys[-1] - plan.keys[0]) if gaps else 1
         return replace(plan, keys=self.even(round(count)))
 
-    def _neighbours(self, plan: Plan, step: float) -> Iterator[Plan]:
+    def _neighbours(self, trial: Trial, step: float) -> Iterator[Plan]:
         """Plans one step away: rarer and better key pictures, closer and worse ones, other sizes and places."""
+        plan = trial.plan
         count = len(plan.keys) - self._open_ended
         even = self.even(count)
         place, other = (self.even, self.uneven) if plan.keys == even else (self.uneven, self.even)
-        for way in (-1, 1):
+        for way in (1, -1) if trial.unmoved > _MOTION_FAILS else (-1, 1):
             keys = place(round(count * 2 ** (way * step / _CRF_STEP)))
             if keys != plan.keys:
                 yield replace(plan, keys=keys)
@@ -281,7 +288,16 @@ class GroupSearch:
         bits += FRAMING_BITS * (plan.keys[-1] < self._last)
         frames = len(self._pictures) / len(self._samples)
         texture, misplaced = (frames * sum(one) for one in zip(*parts, strict=True))
-        return Trial(plan, bits, texture, texture + misplaced, cameras, frozenset(dissolves))
+        total = texture + misplaced
+        own = self._own_distortion(decoded) * len(self._pictures)
+        unmoved = 1 - own / total if total else 0.0
+        return Trial(plan, bits, texture, total, cameras, frozenset(dissolves), unmoved)
+
+    def _own_distortion(self, decoded: Mapping[int, Picture]) -> float:
+        """Mean distortion of a few of the key pictures."""
+        seen = list(decoded)[:: -(-len(decoded) // _JUDGED)]
+        parts = (Reference(self._pictures[k]).total(decoded[k]) for k in seen)
+        return sum(parts) / len(seen)
 
     def _draw(
         self, drawing: "_Drawing", price: float
