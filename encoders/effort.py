@@ -15,6 +15,10 @@ class Effort:
     svt: int
     anchors: int
 
+    def trials_of(self, begins: bool) -> int:
+        """Plans tried for a group that `begins` a scene, or for one that goes on: the plan before it is a good one."""
+        return self.trials if begins else max(2, self.trials // 2)
+
     def samples_of(self, frames: int) -> int:
         """How many frames of a group of `frames` distortion is measured on."""
         return round(self.samples * max(1.0, frames / _USUAL_FRAMES))

@@ -190,7 +190,7 @@ class GroupEncoder:
             return self._good_enough(search, self._quality)
         goal = budget.bits * (1 - self._scaffold_share)
         price = self._price if budget.exact else max(self._level.price, _EASIER * self._price)
-        plan = search.best(price, self._plan, self._effort.trials)
+        plan = search.best(price, self._plan, self._effort.trials_of(self._plan is None))
         # A cap needs a walk to fewer bits only, which is tried first; a target may lie either way.
         again = max(_BOTH_WAYS, self._effort.trials) if budget.exact else _FEWER_BITS
         for _ in range(_PRICE_ROUNDS):
