@@ -190,14 +190,15 @@ class Decoder:
 
     def conceal_until(self, pts: int) -> list[Frame]:
         """Frames that are due up to `pts`, in ticks, without a packet, one nominal duration apart: for a receiver whose
-        clock runs on. What arrives of them later is not shown again. None before the first picture.
+        clock runs on. What arrives of them later is not shown again. None before the first picture. Frames that repeat a
+        picture share its pixels: there may be many.
 
         Raises ConfigError for a decoder that was not told to conceal.
         """
         self._check_open()
         if self._concealer is None:
             raise ConfigError("this decoder does not conceal: set DecoderSettings(conceal=True)")
-        return list(_owned(self._concealer.until(pts)))
+        return list(_owned(self._concealer.until(pts), share=True))
 
     def frames(self, packet: Packet) -> Iterator[Frame]:
         """`decode` one frame at a time, in the memory of one; use it up before the next packet."""
@@ -263,6 +264,11 @@ class Decoder:
         return self._refiner.refine(renderings, steps=self._steps, seed=self._seed)
 
 
-def _owned(frames: Iterable[Frame]) -> Iterator[Frame]:
-    """Frames that their receiver may write on: the decoder goes on from its own pictures."""
-    return (replace(frame, pixels=frame.pixels.copy()) for frame in frames)
+def _owned(frames: Iterable[Frame], *, share: bool = False) -> Iterator[Frame]:
+    """Frames that their receiver may write on: the decoder goes on from its own pictures. `share`: one copy of a picture
+    does for all frames that repeat it."""
+    last, copy = None, None
+    for frame in frames:
+        if copy is None or not share or frame.pixels is not last:
+            last, copy = frame.pixels, frame.pixels.copy()
+        yield replace(frame, pixels=copy)
