@@ -158,6 +158,7 @@ def _parser() -> _Parser:
     _add_recv(commands.add_parser("recv", help="network to video", description=_RECV))
     _add_models(commands.add_parser("models", help="the extractors' models", description=_MODELS))
     _add_bench(commands.add_parser("bench", help="compare codecs", description=_BENCH))
+    _add_train(commands.add_parser("train", help="make a refiner", description=_TRAIN))
     doctor = commands.add_parser("doctor", help="is everything here?", description=_DOCTOR)
     doctor.add_argument("--json", action="store_true", help="one JSON object a line")
     return parser
@@ -178,6 +179,8 @@ _MODELS = (
 _BENCH = "Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval]."
 _BENCH_RUN = """Code, decode and score clips with several codecs at several rates. What RUN has already is kept:
 the same command resumes, another clip, codec, metric or way to decode adds to it."""
+_TRAIN = """Train a refiner of key pictures on a folder of videos and photographs. RUN gets the pairs, the loss, sample
+sheets, the weights (for gsvc decode --backend RUN/compact.safetensors) and a model card. Needs gsvc[eval]."""
 _DOCTOR = "Check this machine for everything gsvc needs; exits with 1 if something is missing."
 
 
@@ -237,9 +240,18 @@ def _add_decode(parser: argparse.ArgumentParser) -> None:
 
 def _add_refiner(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--steps", type=int, default=1, metavar="0|1|2|4|8", help="of the refiner; 0 is fastest (1)"
+        "--steps",
+        type=int,
+        default=1,
+        metavar="0|1|2|4|8",
+        help="of the refiner, on key pictures; 0 is fastest (1)",
     )
-    parser.add_argument("--backend", default="compact", help="which refiner (compact)")
+    parser.add_argument(
+        "--backend",
+        default="compact",
+        metavar="NAME|FILE",
+        help="compact:nano (default), compact:base, or the .safetensors of gsvc train",
+    )
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (cpu)")
     parser.add_argument("--seed", type=int, metavar="0..65535", help="in place of the stream's")
 
@@ -333,6 +345,56 @@ def _add_bench_run(parser: argparse.ArgumentParser) -> None:
     add("--ray", metavar="ADDRESS", help="run on a Ray cluster; local starts one here")
     add("--dry-run", "-n", action="store_true", help="only list the cells and what is left")
     add("--json", action="store_true", help="progress and result as one JSON object a line")
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("data", metavar="DATA", help="the folder of videos, photographs and cut-outs")
+    add("run", metavar="RUN", help="the folder of the run")
+    add(
+        "--size",
+        choices=("nano", "base"),
+        default="nano",
+        help="nano for CPUs, base for GPUs (nano)",
+    )
+    add("--steps", type=int, default=6000, metavar="N", help="of training (6000)")
+    add("--batch", type=int, default=8, metavar="N", help="crops a step (8)")
+    add("--rate", type=float, default=1e-3, metavar="R", help="of learning, at its highest (0.001)")
+    add("--texture", type=float, default=0.3, metavar="W", help="weight of gradient energies (0.3)")
+    add(
+        "--perceptual",
+        type=float,
+        default=0.5,
+        metavar="W",
+        help="weight of ST-LPIPS AlexNet (0.5)",
+    )
+    add(
+        "--noise",
+        type=float,
+        default=0.003,
+        metavar="D",
+        help="deviation of the state's noise (0.003)",
+    )
+    add(
+        "--held-out",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="files to score on, not to train on",
+    )
+    add("--minutes", type=float, default=10.0, metavar="M", help="to prepare pairs at most (10)")
+    add(
+        "--cache",
+        type=float,
+        default=2000.0,
+        metavar="MIB",
+        help="of prepared pairs at most (2000)",
+    )
+    add("--weights", metavar="FILE", help="begin from this .safetensors file")
+    add("--resume", action="store_true", help="go on from where the run stopped")
+    add("--device", default="cpu", help="cpu, cuda or cuda:N (cpu)")
+    add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (0)")
+    add("--json", action="store_true", help="one JSON object a line")
 
 
 def _add_paths(parser: argparse.ArgumentParser, source: str, target: str) -> None:

@@ -148,6 +148,13 @@ def bench(options: Namespace) -> int:
     return ACTIONS[options.action](options)
 
 
+def train(options: Namespace) -> int:
+    """Train a refiner."""
+    from gsvc.decoders.training import commands  # late: it takes torch and the perceptual loss
+
+    return commands.train(options)
+
+
 def send(options: Namespace) -> int:
     """Send a video over a network."""
     from gsvc.codec.transport import commands  # late: nothing else needs a network
@@ -171,6 +178,7 @@ COMMANDS: dict[str, Callable[[Namespace], int]] = {
     "models": models,
     "doctor": doctor,
     "bench": bench,
+    "train": train,
 }
 
 

@@ -16,7 +16,7 @@ from gsvc.codec.frames import Frame
 from gsvc.codec.header import Header
 from gsvc.codec.limits import Limits
 from gsvc.codec.packet import Packet, PacketType
-from gsvc.codec.reconstruction import Reconstruction, Step
+from gsvc.codec.reconstruction import DrawnKey, Reconstruction, Step
 from gsvc.codec.scaffold import Place
 from gsvc.codec.timing import nominal_time
 from gsvc.decoders.extrapolation import Extrapolator
@@ -165,7 +165,7 @@ class Concealer:
             moving = [t for t in times if t <= motion.time + motion.ticks][: motion.frames]
             ages = ((t - motion.time) / motion.ticks for t in moving)
             pictures = (motion.extrapolator.picture(age) for age in ages)
-            for pts, pixels in zip(moving, self._chain.still(pictures), strict=True):
+            for pts, pixels in zip(moving, self._chain.kept(pictures), strict=True):
                 yield self._show(Frame(pixels, pts, concealed=True))
         for pts in times[len(moving) :]:
             yield self._show(Frame(self._shown.pixels, pts, concealed=True))
@@ -179,9 +179,10 @@ class Concealer:
             good = good[-1:]
             own = tuple(sample for sample in interval.samples if sample.offset == length)
             interval = replace(interval, samples=own, camera=None)
-            step = replace(step, before=self._chain.drawn, interval=interval)
-            if step.before is None:
+            if self._chain.drawn is None:
                 skip = max(skip, length - 1)
+            else:
+                step = replace(step, before=DrawnKey(self._chain.drawn), interval=interval)
         pictures = self._chain.draw(step, skip)
         for n, pixels in zip(range(skip, length), pictures, strict=True):
             yield self._show(Frame(pixels, times[n], concealed=n not in good))
@@ -203,6 +204,8 @@ class Concealer:
         begins = packet.is_key and interval.length == 1
         self._motion = None
         if interval.place is Place.BETWEEN and step.before is not None and not begins:
-            extrapolator = Extrapolator(step.before, step.picture, self._estimator)
+            extrapolator = Extrapolator(
+                step.before.decoded, step.key.decoded, step.key.shown, self._estimator
+            )
             ticks = interval.ticks
             self._motion = _Motion(extrapolator, self._clock, sum(ticks), len(ticks))

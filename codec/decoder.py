@@ -17,9 +17,9 @@ from gsvc.codec.scaffold import Geometry, Interval, Place
 from gsvc.codec.scaffold_syntax import Prediction, code_interval, code_picture
 from gsvc.codec.syntax import Reader, Trace
 from gsvc.codec.timing import nominal_time
+from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.motion import ESTIMATORS
 from gsvc.decoders.refiner import Refiner, check_device, load_refiner
-from gsvc.decoders.rendering import Rendering
 
 STEPS = (0, 1, 2, 4, 8)
 
@@ -28,9 +28,9 @@ STEPS = (0, 1, 2, 4, 8)
 class DecoderSettings:
     """How much compute to spend.
 
-    `steps` of the refiner: 0 (show the rendering), 1, 2, 4 or 8; `backend`: which refiner; `device`: "cpu",
-    "cuda" or "cuda:N"; `seed` 0-65535 replaces the stream's. `conceal`: never raise for packets that are damaged or
-    missing, but show what can be made without them, flagged.
+    `steps` of the refiner on each key picture: 0 (show it as decoded), 1, 2, 4 or 8; `backend`: which refiner (see
+    `gsvc.decoders.refiner`); `device`: "cpu", "cuda" or "cuda:N"; `seed` 0-65535 replaces the stream's. `conceal`: never
+    raise for packets that are damaged or missing, but show what can be made without them, flagged.
     """
 
     steps: int = 1
@@ -139,8 +139,7 @@ class Decoder:
         check_device(settings.device)  # steps 0 need none, but who asks for one is to know
         if settings.steps:
             self._refiner = load_refiner(settings.backend, settings.device)
-        refine = self._refine if settings.steps else None
-        self._chain = Reconstruction(header, ScaffoldParser(header, limits), refine)
+        self._chain = Reconstruction(header, ScaffoldParser(header, limits), self._refine)
         self._concealer = Concealer(header, self._chain, limits) if settings.conceal else None
         self._is_closed = False
         self.reset()
@@ -259,9 +258,10 @@ class Decoder:
         self._clock = times[-1]
         return times
 
-    def _refine(self, renderings: Iterator[Rendering]) -> Iterator[Picture]:
-        assert self._refiner is not None  # a decoder of steps 0 or closed does not refine
-        return self._refiner.refine(renderings, steps=self._steps, seed=self._seed)
+    def _refine(self, key: KeyPicture) -> Picture:
+        if self._refiner is None:
+            return key.picture
+        return self._refiner.refine(key, steps=self._steps, seed=self._seed)
 
 
 def _owned(frames: Iterable[Frame], *, share: bool = False) -> Iterator[Frame]:

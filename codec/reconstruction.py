@@ -1,60 +1,68 @@
 """From picture packets, in order, to pictures. Nothing here knows of loss or of time."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Picture
 from gsvc.codec.header import Header
 from gsvc.codec.packet import Packet
 from gsvc.codec.payload import split_payload
-from gsvc.codec.scaffold import Geometry, Interval, Place, Sample
+from gsvc.codec.scaffold import Geometry, Interval, Place, Sample, Texture
+from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.pictures import PictureDecoder
-from gsvc.decoders.rendering import (
-    IntervalRenderer,
-    Rendering,
-    held_picture,
-    held_rendering,
-    still_rendering,
-)
-from gsvc.decoders.texture import raise_texture
+from gsvc.decoders.rendering import IntervalRenderer, held_picture
 
 if TYPE_CHECKING:
     from gsvc.codec.decoder import ScaffoldPacket, ScaffoldParser
 
 
-class Refine(Protocol):
-    """Turns renderings of consecutive frames into pictures."""
+Refine = Callable[[KeyPicture], Picture]
+"""Turns a decoded key picture into what is shown of it."""
 
-    def __call__(self, renderings: Iterator[Rendering]) -> Iterator[Picture]: ...
+
+class ShownKey:
+    """A key picture: `decoded`, on which motion is estimated, and `shown`, refined when it is first needed."""
+
+    def __init__(self, key: KeyPicture, refine: Refine) -> None:
+        self.decoded = key.picture
+        self._key, self._refine = key, refine
+
+    @cached_property
+    def shown(self) -> Picture:
+        """What is moved to the frames around it, RGB uint8 (H, W, 3)."""
+        return self._refine(self._key)
+
+
+@dataclass(frozen=True)
+class DrawnKey:
+    """A frame already drawn, in the place of a key picture that is missing."""
+
+    decoded: Picture
+
+    @property
+    def shown(self) -> Picture:
+        """The frame as it is."""
+        return self.decoded
 
 
 @dataclass(frozen=True)
 class Step:
     """A picture packet, decoded: its interval, the key picture that ends it or is held, and for frames BETWEEN the one
-    before, if it is known, with the sample on it. `quantizer`: crf / 63."""
+    before, if it is known, with the sample on it."""
 
     interval: Interval
-    picture: Picture
-    before: Picture | None
+    key: ShownKey
+    before: ShownKey | DrawnKey | None
     closing: Sample | None
-    quantizer: float
-
-
-@dataclass(frozen=True)
-class _Drawing:
-    """How to draw a frame: as a picture alone, or with all that a refiner looks at, which is twice the work."""
-
-    picture: Callable[[], Picture]
-    rendering: Callable[[], Rendering]
 
 
 class Reconstruction:
-    """Decodes the packets of a group one after the other; `drawn` is the last picture before refinement."""
+    """Decodes the packets of a group one after the other; `drawn` is the last picture that was drawn."""
 
-    def __init__(self, header: Header, parser: "ScaffoldParser", refine: Refine | None) -> None:
+    def __init__(self, header: Header, parser: "ScaffoldParser", refine: Refine) -> None:
         self._header, self._parser, self._refine = header, parser, refine
         self._size = header.format.width, header.format.height
         self.reset()
@@ -63,28 +71,26 @@ class Reconstruction:
         """Forget everything: the next packet must be INTRA."""
         self.end_group()
         self._pictures: PictureDecoder | None = None
-        self._coded_size = self._size
+        self._coding: tuple[int, int] | None = None
         self.drawn: Picture | None = None
 
     def end_group(self) -> None:
         """Neither the group nor frames since its last key picture can be decoded any further."""
         self._parser.end_group()
-        self._key: Picture | None = None
+        self._key: ShownKey | None = None
         self._closing: Sample | None = None
-        self._quantizer = 1.0
 
     def read(self, packet: Packet) -> Step:
         """Decode the next packet. Raises BitstreamError when it is damaged or not the next one; the group is over then."""
         try:
             parsed, _ = self._parser.parse(packet)
-            picture = self._picture(parsed)
+            key = self._read_key(parsed)
         except BitstreamError:
             self.end_group()
             raise
         interval = parsed.interval
-        self._quantizer = min(1.0, parsed.crf / 63)
-        step = Step(interval, picture, self._key, self._closing, self._quantizer)
-        self._key, self._closing = picture, interval.closing_sample
+        step = Step(interval, key, self._key, self._closing)
+        self._key, self._closing = key, interval.closing_sample
         return step
 
     def read_picture(self, packet: Packet, ticks: tuple[int, ...]) -> Step:
@@ -95,72 +101,57 @@ class Reconstruction:
         _, unit = split_payload(packet.payload)
         if self._pictures is None or not unit:
             raise BitstreamError("a picture lacks the intra picture it builds on: begin at one")
-        picture = self._pictures.decode(unit, self._coded_size)
-        return Step(Interval(ticks), picture, self.drawn, None, self._quantizer)
+        before = None if self.drawn is None else DrawnKey(self.drawn)
+        return Step(Interval(ticks), self._decoded(unit, None), before, None)
 
     def draw(self, step: Step, skip: int = 0) -> Iterator[Picture]:
         """The frames of the packet but the first `skip`, one at a time."""
-        return self._drawn(self._drawings(step, skip))
+        return self.kept(self._frames(step, skip))
 
-    def still(self, pictures: Iterable[Picture]) -> Iterator[Picture]:
-        """Frames made of nothing but these pictures."""
-        return self._drawn(_still(picture, None, self._quantizer) for picture in pictures)
+    def kept(self, pictures: Iterator[Picture]) -> Iterator[Picture]:
+        """The same pictures; keeps what was drawn last."""
+        for picture in pictures:
+            self.drawn = picture
+            yield picture
 
-    def _drawn(self, drawings: Iterable[_Drawing]) -> Iterator[Picture]:
-        """Draw, refine, and keep what was drawn last."""
-        if self._refine is None:
-            for drawing in drawings:
-                self.drawn = drawing.picture()
-                yield self.drawn
-        else:
-            yield from self._refine(self._renderings(drawings))
-
-    def _renderings(self, drawings: Iterable[_Drawing]) -> Iterator[Rendering]:
-        for drawing in drawings:
-            rendering = drawing.rendering()
-            self.drawn = rendering.picture
-            yield rendering
-
-    def _picture(self, parsed: "ScaffoldPacket") -> Picture:
-        """The packet's key picture as it is shown; without one, the key picture before."""
+    def _read_key(self, parsed: "ScaffoldPacket") -> ShownKey:
+        """The packet's key picture; without one, the key picture before."""
         if parsed.interval.place is Place.AFTER:
             assert self._key is not None  # the parser refuses a group that begins so
             return self._key
         if parsed.is_intra:
             self._pictures = PictureDecoder(self._size, self._header.format.color)
-            self._coded_size = Geometry(*self._size).coded_size(parsed.eighths)
-        assert self._pictures is not None  # the parser refuses a stream that begins otherwise
-        decoded = self._pictures.decode(parsed.unit, self._coded_size)
-        return raise_texture(decoded, parsed.interval.texture)
+            self._coding = parsed.crf, parsed.eighths
+        return self._decoded(parsed.unit, parsed.interval.texture)
 
-    def _drawings(self, step: Step, skip: int) -> Iterator[_Drawing]:
-        interval, picture, quantizer = step.interval, step.picture, step.quantizer
-        length = interval.length
-        if interval.place is Place.AFTER:
-            for offset in range(skip + 1, length + 1):
-                yield _held(picture, interval, offset, quantizer)
-            return
-        if interval.place is Place.BEFORE:
-            for offset in range(skip + 1, length):
-                yield _held(picture, interval, length - offset, quantizer)
-        elif step.before is not None and skip + 1 < length:
-            estimator = self._header.motion_estimator
-            renderer = IntervalRenderer(
-                step.before, picture, interval, step.closing, quantizer, estimator
-            )
-            for offset in range(skip + 1, length):
-                yield _Drawing(partial(renderer.picture, offset), partial(renderer.render, offset))
-        if skip < length:
-            yield _still(picture, interval.closing_sample, quantizer)
+    def _decoded(self, unit: bytes, texture: Texture | None) -> ShownKey:
+        # The parser refuses a stream that begins otherwise than with an intra picture.
+        assert self._pictures is not None and self._coding is not None
+        crf, eighths = self._coding
+        picture = self._pictures.decode(unit, Geometry(*self._size).coded_size(eighths))
+        return ShownKey(KeyPicture.of(picture, texture, crf, eighths), self._refine)
 
+    def _frames(self, step: Step, skip: int) -> Iterator[Picture]:
+        interval, length = step.interval, step.interval.length
+        if interval.place is Place.BETWEEN:
+            if step.before is not None and skip + 1 < length:
+                renderer = self._renderer(step, step.before)
+                for offset in range(skip + 1, length):
+                    yield renderer.picture(offset)
+        else:
+            is_after = interval.place is Place.AFTER
+            for offset in range(skip + 1, length + is_after):
+                time = offset if is_after else length - offset
+                yield held_picture(step.key.shown, interval.camera, interval.place, length, time)
+        if skip < length and interval.place is not Place.AFTER:
+            yield step.key.shown
 
-def _still(picture: Picture, sample: Sample | None, quantizer: float) -> _Drawing:
-    return _Drawing(lambda: picture, partial(still_rendering, picture, sample, quantizer))
-
-
-def _held(picture: Picture, interval: Interval, time: int, quantizer: float) -> _Drawing:
-    camera, place, length = interval.camera, interval.place, interval.length
-    return _Drawing(
-        partial(held_picture, picture, camera, place, length, time),
-        partial(held_rendering, picture, interval, time, quantizer),
-    )
+    def _renderer(self, step: Step, before: ShownKey | DrawnKey) -> IntervalRenderer:
+        return IntervalRenderer(
+            before.decoded,
+            step.key.decoded,
+            step.interval,
+            step.closing,
+            self._header.motion_estimator,
+            drawn=(before.shown, step.key.shown),
+        )

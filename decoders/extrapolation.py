@@ -12,9 +12,12 @@ from gsvc.decoders.motion import DIS_DISSOLVING, Flow, dense_flow, gray, pixel_g
 class Extrapolator:
     """Moves a key picture on as it moved since the one before; where that is not certain, it stays."""
 
-    def __init__(self, before: Picture, last: Picture, estimator: int = DIS_DISSOLVING) -> None:
-        """Two key pictures in a row (RGB uint8, equal shapes); nothing is computed before it is needed."""
-        self._before, self._last, self._estimator = before, last, estimator
+    def __init__(
+        self, before: Picture, last: Picture, drawn: Picture, estimator: int = DIS_DISSOLVING
+    ) -> None:
+        """Two key pictures in a row (RGB uint8, equal shapes), and what is `drawn` of the last one; nothing is
+        computed before it is needed."""
+        self._before, self._last, self._drawn, self._estimator = before, last, drawn, estimator
 
     @cached_property
     def _back(self) -> Flow:
@@ -27,4 +30,4 @@ class Extrapolator:
     def picture(self, time: float) -> Picture:
         """The picture `time` after the last one, in units of the time between the two."""
         grid = pixel_grid(*self._last.shape[:2])
-        return warp(self._last, grid + np.float32(time) * self._back, cv2.INTER_CUBIC)
+        return warp(self._drawn, grid + np.float32(time) * self._back, cv2.INTER_CUBIC)

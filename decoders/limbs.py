@@ -17,21 +17,6 @@ LIMBS = (
 _THICKNESS = 2.0  # of a drawn limb, in cells
 
 
-def pose_heat(sample: Sample | None, geometry: Geometry) -> NDArray[np.float32]:
-    """Heat map of all limbs of a sample, float32 (H, W) in [0, 1]; drawn at cell size, enlarged smoothly."""
-    rows, columns = geometry.label_shape
-    canvas = np.zeros((rows * 4, columns * 4), np.uint8)
-    for person in (sample.people or ()) if sample else ():
-        for a, b in LIMBS:
-            if person.visible[a] and person.visible[b]:
-                # Pose units are quarter cells: the canvas has one pixel a unit.
-                ends = [tuple(int(v) for v in person.points[p]) for p in (a, b)]
-                cv2.line(canvas, ends[0], ends[1], 255, 3)
-    size = columns * geometry.cell, rows * geometry.cell
-    heat = cv2.resize(canvas, size, interpolation=cv2.INTER_LINEAR)
-    return np.asarray(heat[: geometry.height, : geometry.width] / np.float32(255), np.float32)
-
-
 def limb_motion(
     anchor: Sample, samples: Sequence[Sample], length: int, geometry: Geometry
 ) -> NDArray[np.float32]:

@@ -1,52 +1,52 @@
-"""Refiners by name: renderings in, frames out, as a stream with constant memory.
+"""Refiners by name: decoded key pictures in, refined ones out.
 
-Importing this module, loading a refiner for the CPU and refining with 0 steps do not import torch.
+What a refiner does to a key picture is carried to every frame between by the motion. Importing this module and
+loading a refiner for the CPU do not import torch.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gsvc.codec.errors import ConfigError, DeviceError
+from gsvc.codec.errors import ConfigError, DeviceError, MissingModelError
 from gsvc.codec.frames import Picture
-from gsvc.decoders.rendering import Rendering
+from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.shipped import check_shipped
 
 if TYPE_CHECKING:
     from gsvc.decoders.pipeline import RefinerPipeline
 
-BACKENDS = {"compact": Path(__file__).parent / "weights" / "compact.safetensors"}
+_WEIGHTS = Path(__file__).parent / "weights"
+BACKENDS = {
+    "compact": _WEIGHTS / "nano.safetensors",
+    "compact:nano": _WEIGHTS / "nano.safetensors",
+    "compact:base": _WEIGHTS / "base.safetensors",
+}
 """Back end -> its weights; the network's settings lie beside them as `.json`."""
-
-WINDOW = 4
-"""Frames that the network sees together; windows overlap by one frame, which the earlier window decides."""
 
 
 class Refiner(Protocol):
-    """Turns renderings into frames."""
+    """Turns decoded key pictures into what they were before coding, as near as it can."""
 
-    def refine(
-        self, renderings: Iterable[Rendering], *, steps: int, seed: int
-    ) -> Iterator[Picture]:
-        """Refine consecutive frames of one size; one picture a rendering, in order.
+    def refine(self, key: KeyPicture, *, steps: int, seed: int) -> Picture:
+        """Refine one key picture.
 
-        `steps`: evaluations of the network a window; 0 gives the renderings' pictures. The same
-        renderings, steps and seed give the same pictures on the same machine, others within a tolerance.
-        Raises ConfigError for negative steps.
+        `steps`: evaluations of the network, at least 1. The same picture, steps and seed give the same on the same
+        machine, on others within a tolerance.
         """
         ...
 
 
 def load_refiner(backend: str = "compact", device: str = "cpu") -> Refiner:
-    """The refiner `backend`, to run on `device` ("cpu", "cuda" or "cuda:N").
+    """The refiner `backend`, or that of a `.safetensors` file of `gsvc train`, to run on `device` ("cpu", "cuda" or
+    "cuda:N").
 
     Raises ConfigError for an unknown back end or device, DeviceError when the device is not there,
     MissingModelError when the weights are not, or are not those that gsvc came with.
     """
-    weights = _weights(backend)
+    weights = weights_of(backend)
     check_device(device)
     return CompactBackend(weights, device)
 
@@ -54,37 +54,38 @@ def load_refiner(backend: str = "compact", device: str = "cpu") -> Refiner:
 @cache
 def model_id(backend: str = "compact") -> bytes:
     """First 4 bytes of the SHA-256 of the back end's weights file. Errors as in `load_refiner`."""
-    return hashlib.sha256(_weights(backend).read_bytes()).digest()[:4]
+    return hashlib.sha256(weights_of(backend).read_bytes()).digest()[:4]
+
+
+def weights_of(backend: str) -> Path:
+    """The weights of a back end. Errors as in `load_refiner`."""
+    path = BACKENDS.get(backend, Path(backend))
+    if path.suffix != ".safetensors":
+        names = ", ".join(BACKENDS)
+        raise ConfigError(f"unknown refiner {backend!r}; take {names} or a .safetensors file")
+    if backend == "compact:base" and not path.exists():
+        raise MissingModelError(
+            f"{backend} comes without weights: gsvc train DATA RUN --size base makes them"
+        )
+    if backend in BACKENDS:
+        check_shipped(path)
+    elif not (path.exists() and path.with_suffix(".json").exists()):
+        raise MissingModelError(f"{path} or its .json is missing: gsvc train writes both")
+    return path
 
 
 class CompactBackend:
-    """The refiner whose weights come with gsvc; the network is loaded when the first frame needs it."""
+    """The compact refiner; the network is loaded when the first picture needs it."""
 
     def __init__(self, weights: Path, device: str) -> None:
         self._weights, self._device = weights, device
         self._pipeline: RefinerPipeline | None = None
 
-    def refine(
-        self, renderings: Iterable[Rendering], *, steps: int, seed: int
-    ) -> Iterator[Picture]:
+    def refine(self, key: KeyPicture, *, steps: int, seed: int) -> Picture:
         """See `Refiner.refine`."""
-        if steps < 0:
-            raise ConfigError(f"steps is {steps}; take 0 (no refinement) or more")
-        if steps == 0:
-            return (rendering.picture for rendering in renderings)
-        return self._refine(renderings, steps, seed)
-
-    def _refine(self, renderings: Iterable[Rendering], steps: int, seed: int) -> Iterator[Picture]:
         self._pipeline = self._pipeline or load_pipeline(self._weights, self._device)
-        window: list[Rendering] = []
-        shown = 0  # how many of the window's frames went out with the window before
-        for rendering in renderings:
-            window.append(rendering)
-            if len(window) == WINDOW:
-                yield from self._pipeline(window, num_inference_steps=steps, seed=seed)[shown:]
-                window, shown = window[-1:], 1
-        if len(window) > shown:
-            yield from self._pipeline(window, num_inference_steps=steps, seed=seed)[shown:]
+        refined: Picture = self._pipeline(key, num_inference_steps=steps, seed=seed)
+        return refined
 
 
 def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
@@ -100,14 +101,6 @@ def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
     network.load_state_dict(load_file(weights))
     network = network.eval().to(device, memory_format=torch.channels_last)
     return RefinerPipeline(network, FlowMatchEulerDiscreteScheduler())
-
-
-def _weights(backend: str) -> Path:
-    if backend not in BACKENDS:
-        raise ConfigError(f"unknown refiner {backend!r}; there are: {', '.join(BACKENDS)}")
-    weights = BACKENDS[backend]
-    check_shipped(weights)
-    return weights
 
 
 def check_device(device: str) -> None:

@@ -1,4 +1,4 @@
-"""The rendering: the key pictures on both sides moved to a frame's time, with maps of how far to trust them.
+"""The rendering: the nearer key picture moved to a frame's time.
 
 Motion is the decoder's own estimate, linear in time, plus the scaffold's corrections and the camera's path; both are
 zero at the key pictures and piecewise linear in time between them. Frames at the ends of a scene hold the one
@@ -6,7 +6,7 @@ key picture that there is, moved along the camera's path. Everything here is tor
 the encoder renders with the same code to see what its bits are worth.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import cv2
@@ -25,7 +25,7 @@ from gsvc.codec.scaffold import (
     Sample,
 )
 from gsvc.decoders.camera import camera_field
-from gsvc.decoders.limbs import limb_motion, pose_heat
+from gsvc.decoders.limbs import limb_motion
 from gsvc.decoders.motion import (
     DIS_BLENDED,
     DIS_DISSOLVING,
@@ -43,26 +43,6 @@ _KEPT_FIELDS = 2  # Those of the anchors around a frame: an interval may have 15
 _FLOOR = 1e-3  # Trust where the two estimates disagree: small, but never a division by zero.
 
 
-@dataclass(frozen=True)
-class Rendering:
-    """One frame before refinement.
-
-    `picture`, `left`, `right`: uint8 RGB (H, W, 3), the blend and the key pictures before and after moved to
-    this frame; `trust`: float32 (H, W, 2), weight of left and right, 0-1; `labels`: uint8 (H, W);
-    `pose`: float32 (H, W) heat map, 0-1; `distance`: frames to the nearest key picture / 16, at most 1;
-    `quantizer`: crf of the key pictures / 63.
-    """
-
-    picture: Picture
-    left: Picture
-    right: Picture
-    trust: FloatImage
-    labels: NDArray[np.uint8]
-    pose: FloatImage
-    distance: float
-    quantizer: float
-
-
 class IntervalRenderer:
     """Renders the frames between two key pictures."""
 
@@ -72,12 +52,15 @@ class IntervalRenderer:
         right: Picture,
         interval: Interval,
         before: Sample | None,
-        quantizer: float,
         estimator: int = DIS_DISSOLVING,
+        drawn: tuple[Picture, Picture] | None = None,
     ) -> None:
-        """`before` is the last sample of the interval before (pose and segmentation at the left key picture)."""
+        """Motion is estimated between `left` and `right`; `drawn`, what is moved, is the two themselves if None.
+
+        `before` is the last sample of the interval before (pose and segmentation at the left key picture).
+        """
         self._left, self._right = left, right
-        self._quantizer = quantizer
+        self._drawn = drawn or (left, right)
         self._length = interval.length
         self._camera = interval.camera
         self._dissolves = interval.dissolves
@@ -109,53 +92,35 @@ class IntervalRenderer:
         return trust(self._forward, self._backward), trust(self._backward, self._forward)
 
     def picture(self, offset: int) -> Picture:
-        """`render(offset).picture` alone: half of the work, since most frames are drawn from one side."""
-        if self._blends:
-            return self.render(offset).picture
+        """The frame `offset` frames after the left key picture, 0 < offset < length, RGB uint8 (H, W, 3)."""
         if self._dissolves:
-            return dissolved(self._left, self._right, offset / self._length)
+            return dissolved(*self._drawn, offset / self._length)
         vectors, side = self._bend_at(offset)
         is_left = self.is_left_nearer(offset)
-        if side is None or not side.any():
+        if not self._blends and (side is None or not side.any()):
             return self._moved(offset, vectors, left=is_left)
         left, right = (self._moved(offset, vectors, left=one) for one in (True, False))
-        return _blend(left, right, np.clip(np.float32(is_left) + side, 0, 1))
-
-    def _moved(self, offset: int, vectors: Flow | None, *, left: bool) -> Picture:
-        motion = self._towards(offset, left=left)
-        if vectors is not None:
-            motion = motion + vectors
-        return warp(self._left if left else self._right, self._grid + motion, cv2.INTER_CUBIC)
-
-    def render(self, offset: int) -> Rendering:
-        """Render the frame `offset` frames after the left key picture, 0 < offset < length."""
-        time = offset / self._length
-        to_left, to_right = self.motion_at(offset)
-        _, side = self._bend_at(offset)
-        from_left, from_right = self._grid + to_left, self._grid + to_right
-        lookup = cv2.INTER_LINEAR if self._blends else cv2.INTER_CUBIC
-        left, right = warp(self._left, from_left, lookup), warp(self._right, from_right, lookup)
-        trust_left = (warp(self._trust[0], from_left) + _FLOOR) * (1 - time)
-        trust_right = (warp(self._trust[1], from_right) + _FLOOR) * time
-        if self._dissolves:
-            weight = np.full(trust_left.shape, 1 - time, np.float32)
-        elif self._blends:
-            weight = np.asarray(trust_left / (trust_left + trust_right), np.float32)
+        if self._blends:
+            weight = self._trusted(offset)
         else:
             # Two pictures laid over each other blur: the nearer one alone is closer to the eye.
-            weight = np.full(trust_left.shape, self.is_left_nearer(offset), np.float32)
-        if side is not None:
-            weight = np.clip(weight + side, 0, 1)
-        return Rendering(
-            picture=_blend(left, right, weight),
-            left=left,
-            right=right,
-            trust=np.dstack([trust_left, trust_right]),
-            labels=self._labels_at(offset, to_right),
-            pose=pose_heat(self._people_near(offset), self._geometry),
-            distance=min(1.0, min(offset, self._length - offset) / 16),
-            quantizer=self._quantizer,
-        )
+            weight = np.full(left.shape[:2], is_left, np.float32)
+        return _blend(left, right, weight if side is None else np.clip(weight + side, 0, 1))
+
+    def _moved(self, offset: int, vectors: Flow | None, *, left: bool) -> Picture:
+        towards = self._towards(offset, left=left)
+        if vectors is not None:
+            towards = towards + vectors
+        lookup = cv2.INTER_LINEAR if self._blends else cv2.INTER_CUBIC
+        return warp(self._drawn[0 if left else 1], self._grid + towards, lookup)
+
+    def _trusted(self, offset: int) -> FloatImage:
+        """The left picture's weight where both are laid over each other: by time, and by how far motion agrees."""
+        time = offset / self._length
+        to_left, to_right = self.motion_at(offset)
+        left = (warp(self._trust[0], self._grid + to_left) + _FLOOR) * (1 - time)
+        right = (warp(self._trust[1], self._grid + to_right) + _FLOOR) * time
+        return np.asarray(left / (left + right), np.float32)
 
     def is_left_nearer(self, offset: int) -> bool:
         """Whether a frame is drawn from the left key picture, where the scaffold does not say otherwise."""
@@ -171,8 +136,6 @@ class IntervalRenderer:
 
     def _towards(self, offset: int, *, left: bool) -> Flow:
         """The decoder's own estimate at a frame towards one key picture: linear in time."""
-        if self._dissolves:
-            return np.zeros_like(self._grid)
         if left:
             return np.float32(offset / self._length) * self._backward
         return np.float32(1 - offset / self._length) * self._forward
@@ -189,8 +152,6 @@ class IntervalRenderer:
 
     def _bend_at(self, offset: int) -> tuple[Flow | None, FloatImage | None]:
         """How motion at `offset` differs from the even one: the corrections and the camera's path, and the side."""
-        if self._dissolves:
-            return None, None
         vectors, side = self._correction_at(offset)
         if self._camera is None:
             return vectors, side
@@ -227,49 +188,6 @@ class IntervalRenderer:
             self._fields[anchor.offset] = field, side
         return self._fields[anchor.offset]
 
-    def _labels_at(self, offset: int, to_right: Flow) -> NDArray[np.uint8]:
-        """The nearest sample's segmentation, carried to this frame by the motion."""
-        height, width = self._left.shape[:2]
-        known = [s for s in self._samples if s.labels is not None]
-        if not known:
-            return np.zeros((height, width), np.uint8)
-        sample = min(known, key=lambda s: abs(s.offset - offset))
-        assert sample.labels is not None
-        step = (sample.offset - offset) / (self._length - offset)
-        positions = (self._grid + step * to_right) / self._geometry.cell - 0.5
-        moved = warp(sample.labels, positions.astype(np.float32), cv2.INTER_NEAREST)
-        return np.asarray(moved, np.uint8)
-
-    def _people_near(self, offset: int) -> Sample | None:
-        known = [s for s in self._samples if s.people]
-        return min(known, key=lambda s: abs(s.offset - offset), default=None)
-
-
-def still_rendering(picture: Picture, sample: Sample | None, quantizer: float) -> Rendering:
-    """A key picture as its own rendering: both sides are the picture, fully trusted."""
-    height, width = picture.shape[:2]
-    geometry = Geometry(width, height)
-    labels = np.zeros((height, width), np.uint8)
-    if sample is not None and sample.labels is not None:
-        labels = enlarge_labels(sample.labels, geometry)
-    return Rendering(
-        picture=picture,
-        left=picture,
-        right=picture,
-        trust=np.full((height, width, 2), 0.5, np.float32),
-        labels=labels,
-        pose=pose_heat(sample, geometry),
-        distance=0.0,
-        quantizer=quantizer,
-    )
-
-
-def held_rendering(picture: Picture, interval: Interval, time: int, quantizer: float) -> Rendering:
-    """A frame that holds the key picture, `time` frames from it (see `camera_nodes`): moved with the camera."""
-    moved = held_picture(picture, interval.camera, interval.place, interval.length, time)
-    still = still_rendering(moved, None, quantizer)
-    return replace(still, distance=min(1.0, time / 16))
-
 
 def dissolved(left: Picture, right: Picture, time: float) -> Picture:
     """Between two key pictures that fade into each other; `time`: 0 at the left one, 1 at the right one."""
@@ -279,7 +197,7 @@ def dissolved(left: Picture, right: Picture, time: float) -> Picture:
 def held_picture(
     picture: Picture, camera: Camera | None, place: Place, length: int, time: int
 ) -> Picture:
-    """The picture (RGB or luma) of `held_rendering`."""
+    """A frame that holds a key picture (RGB or luma), `time` frames from it (see `camera_nodes`): moved with the camera."""
     if camera is None:
         return picture
     height, width = picture.shape[:2]

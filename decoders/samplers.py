@@ -1,8 +1,8 @@
-"""How the refiner walks from a rendering to a frame: pure functions of a model, a state and noise levels.
+"""How the refiner walks from a decoded key picture to its source: pure functions of a model, a state, noise levels.
 
-A state at level sigma is (1 - sigma) * frame + sigma * (rendering + noise): flow matching (Liu et al., ICLR
-2023; Lipman et al., ICLR 2023) that starts at the rendering, not at noise, as in inversion by direct iteration
-(Delbracio & Milanfar, TMLR 2023). One step goes from sigma 1 straight to the model's estimate of the frame.
+A state at level sigma is (1 - sigma) * source + sigma * (picture + noise): flow matching (Liu et al., ICLR
+2023; Lipman et al., ICLR 2023) that starts at the picture, not at noise, as in inversion by direct iteration
+(Delbracio & Milanfar, TMLR 2023). One step goes from sigma 1 straight to the model's estimate of the source.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from diffusers import FlowMatchEulerDiscreteScheduler
 from torch import Tensor
 
 Denoiser = Callable[[Tensor, Tensor], Tensor]
-"""(state (B, T, 3, H, W), sigma (B,)) -> estimate of the frames, same shape as the state."""
+"""(state (B, 3, H, W), sigma (B,)) -> estimate of the source, same shape as the state."""
 
 
 def noise_levels(steps: int) -> list[float]:
@@ -28,9 +28,9 @@ def noise_field(
     return (deviation * torch.randn(3, height, width, generator=generator)).to(device)
 
 
-def start_state(rendering: Tensor, noise: Tensor) -> Tensor:
-    """The state at sigma 1. `rendering` (..., 3, H, W) in [-1, 1]; `noise` broadcasts to it."""
-    return rendering + noise
+def start_state(picture: Tensor, noise: Tensor) -> Tensor:
+    """The state at sigma 1. `picture` (..., 3, H, W) in [-1, 1]; `noise` broadcasts to it."""
+    return picture + noise
 
 
 def euler(

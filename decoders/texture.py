@@ -20,22 +20,23 @@ def blur_detail(values: NDArray[np.float32], cell: int) -> NDArray[np.float32]:
     return np.asarray(values - cv2.GaussianBlur(values, (0, 0), cell / 4), np.float32)
 
 
-def raise_texture(picture: Picture, texture: Texture | None) -> Picture:
-    """The picture (RGB uint8) with its detail raised; between block centres the gain is interpolated.
+def gain_map(texture: Texture, width: int, height: int) -> NDArray[np.float32]:
+    """The share of its detail that is added at each pixel, float32 (height, width), interpolated between block
+    centres."""
+    rows, columns = texture.gains.shape
+    side = Geometry(width, height).cell << texture.block_log2
+    strength = texture.gains.astype(np.float32) * np.float32(STRENGTH)
+    size = columns * side, rows * side
+    large = cv2.resize(strength, size, interpolation=cv2.INTER_LINEAR)
+    return np.asarray(large[:height, :width], np.float32)
 
-    None leaves the picture as it is.
-    """
+
+def raise_texture(picture: Picture, texture: Texture | None) -> Picture:
+    """The picture (RGB uint8) with its detail raised. None leaves it as it is."""
     if texture is None or not texture.gains.any():
         return picture
-    gains = texture.gains
     height, width = picture.shape[:2]
-    rows, columns = gains.shape
+    strength = gain_map(texture, width, height)[..., None]
     cell = Geometry(width, height).cell
-    side = cell << texture.block_log2
-    strength = cv2.resize(
-        gains.astype(np.float32) * np.float32(STRENGTH),
-        (columns * side, rows * side),
-        interpolation=cv2.INTER_LINEAR,
-    )[:height, :width, None]
     raised = picture + strength * blur_detail(picture.astype(np.float32), cell)
     return np.asarray(np.clip(np.rint(raised), 0, 255), np.uint8)

@@ -114,7 +114,7 @@ class ScaffoldExtractor:
             length = interval.length
             if last is not None and length > 1 and span.place is Place.BETWEEN:
                 ends = gray(last.shown), gray(span.shown)
-                renderer = IntervalRenderer(*ends, interval, closing, 1.0)
+                renderer = IntervalRenderer(*ends, interval, closing)
                 seen = sorted({max(1, length // 4), length // 2, 3 * length // 4})
                 drawn = (Reference(span.sources[k - 1]).total(renderer.picture(k)) for k in seen)
                 total += sum(drawn) * (length - 1) / len(seen)
@@ -163,7 +163,7 @@ class ScaffoldExtractor:
             # Luma is enough to judge by, and the motion found in it is the same.
             ends = gray(left), gray(span.shown)
             empty = Interval((1,) * length, camera=span.camera)
-            renderer = IntervalRenderer(*ends, empty, before, 1.0)
+            renderer = IntervalRenderer(*ends, empty, before)
             floor = _floor(sources, left, span.shown)
             reach = length / (len(anchors) + 1)
             price = _FADE * price / reach

@@ -206,13 +206,13 @@ def test_motion_is_carried_on() -> None:
     rng = np.random.default_rng(4)
     wide = np.kron(rng.integers(0, 255, (16, 40, 3)), np.ones((8, 8, 1))).astype(np.uint8)
     before, last, after = (wide[:, k : k + 192] for k in (0, 6, 12))
-    moved = Extrapolator(before, last).picture(1.0)
+    moved = Extrapolator(before, last, last).picture(1.0)
     inside = slice(16, -16), slice(24, -24)
     error = [
         np.abs(picture[inside].astype(float) - after[inside]).mean() for picture in (moved, last)
     ]
     assert error[0] < 0.3 * error[1]
-    assert np.array_equal(Extrapolator(before, last).picture(0.0), last)
+    assert np.array_equal(Extrapolator(before, last, last).picture(0.0), last)
 
 
 @pytest.mark.parametrize("hours", [-10, 10])

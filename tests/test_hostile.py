@@ -246,12 +246,9 @@ def test_a_stream_names_no_model_to_load(tmp_path: Path) -> None:
 
 
 def test_decoding_has_no_way_to_run_what_it_reads() -> None:
-    training = {"train.py", "pairs.py", "assess.py", "footage.py"}
     banned = {"pickle", "marshal", "shelve", "yaml", "urllib", "requests", "socket", "http"}
     for folder in ("codec", "decoders"):
         for path in (ROOT / folder).glob("*.py"):
-            if path.name in training:
-                continue
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Import):
                     assert not {a.name.split(".")[0] for a in node.names} & banned, path
@@ -318,11 +315,9 @@ def test_pictures_stay_pictures_however_far_things_are_moved() -> None:
         corners[:, 1:] *= -1
         interval = replace(given, samples=tuple(samples), camera=Camera(0, corners))
         for estimator in (1, 2):
-            renderer = IntervalRenderer(left, right, interval, samples[-1], 1.0, estimator)
+            renderer = IntervalRenderer(left, right, interval, samples[-1], estimator)
             for offset in (1, 2, 3):
-                rendering = renderer.render(offset)
-                assert rendering.picture.dtype == np.uint8
-                assert np.isfinite(rendering.trust).all() and np.isfinite(rendering.pose).all()
+                assert renderer.picture(offset).dtype == np.uint8
 
 
 def test_times_that_lie_far_apart_order_little_work(monkeypatch: pytest.MonkeyPatch) -> None:

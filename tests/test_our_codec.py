@@ -11,7 +11,6 @@ from gsvc.codec.stream_info import read_info
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.codecs.floors import Hold, Motion
 from gsvc.eval.codecs.ours import ALL_TOOLS, NO_TOOLS, Gsvc, GsvcLayers, key_frames
-from gsvc.eval.codecs.refiner_cost import window_lengths
 from gsvc.eval.compute import count_flops
 
 
@@ -76,13 +75,6 @@ def test_a_rate_can_be_asked_for(moving: TestClip) -> None:
 def test_version_names_the_state_of_the_code() -> None:
     assert Gsvc().version() == Motion().version()
     assert "opencv" in Gsvc().version()
-
-
-@pytest.mark.parametrize("frames", range(1, 14))
-def test_windows_are_those_of_the_refiner(frames: int) -> None:
-    lengths = list(window_lengths(frames))
-    assert sum(lengths) - (len(lengths) - 1) == frames
-    assert all(2 <= length <= 4 for length in lengths[1:]) and lengths[0] == min(frames, 4)
 
 
 def test_cost_is_what_decoding_really_runs(moving: TestClip) -> None:

@@ -1,7 +1,6 @@
 """The rendering: what it promises to encoder and refiner, for every scaffold a stream may hold."""
 
 import time
-from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -26,10 +25,7 @@ from gsvc.codec.scaffold import (
 from gsvc.decoders.motion import DIS_BLENDED, DIS_NEARER
 from gsvc.decoders.rendering import (
     IntervalRenderer,
-    Rendering,
     held_picture,
-    held_rendering,
-    still_rendering,
 )
 
 SIZE = 96, 64
@@ -44,15 +40,15 @@ def scene(shift: float, size: tuple[int, int] = SIZE) -> np.ndarray:
     return np.clip(128 + 55 * np.dstack(waves), 0, 255).astype(np.uint8)
 
 
-def error(rendering: Rendering, truth: np.ndarray) -> float:
+def error(picture: np.ndarray, truth: np.ndarray) -> float:
     inner = np.s_[8:-8, 16:-16]
-    return float(np.abs(rendering.picture[inner].astype(float) - truth[inner]).mean())
+    return float(np.abs(picture[inner].astype(float) - truth[inner]).mean())
 
 
 def test_steady_motion_is_found_without_a_bit() -> None:
-    renderer = IntervalRenderer(scene(0), scene(8), Interval((1,) * 4), None, 0.5)
+    renderer = IntervalRenderer(scene(0), scene(8), Interval((1,) * 4), None)
     for offset in (1, 2, 3):
-        assert error(renderer.render(offset), scene(2 * offset)) < 4
+        assert error(renderer.picture(offset), scene(2 * offset)) < 4
 
 
 def test_corrections_bend_the_path_where_they_are() -> None:
@@ -62,11 +58,11 @@ def test_corrections_bend_the_path_where_they_are() -> None:
     vectors = np.zeros((*shape, 2), np.int16)
     vectors[..., 0] = -3
     sample = Sample(4, correction=Correction(1, np.zeros(shape, np.uint8), vectors))
-    renderer = IntervalRenderer(scene(0), scene(8), Interval((1,) * length, (sample,)), None, 0.5)
-    assert error(renderer.render(4), scene(4 + 3)) < 4
-    assert error(renderer.render(2), scene(2 + 1.5)) < 4
+    renderer = IntervalRenderer(scene(0), scene(8), Interval((1,) * length, (sample,)), None)
+    assert error(renderer.picture(4), scene(4 + 3)) < 4
+    assert error(renderer.picture(2), scene(2 + 1.5)) < 4
     renderer.set_samples(None, ())
-    assert error(renderer.render(4), scene(4)) < 4
+    assert error(renderer.picture(4), scene(4)) < 4
 
 
 def test_the_camera_bends_the_path_of_everything() -> None:
@@ -74,11 +70,9 @@ def test_the_camera_bends_the_path_of_everything() -> None:
     still, corners = scene(0), np.zeros((1, 3, 2), np.int16)
     corners[..., 0] = 4 * 32 // 8
     interval = Interval((1,) * 8, camera=Camera(2, corners))
-    renderer = IntervalRenderer(still, still, interval, None, 0.5)
+    renderer = IntervalRenderer(still, still, interval, None)
     for offset, shift in ((2, 2), (4, 4), (6, 2)):
-        moved = renderer.render(offset)
-        assert error(moved, scene(-shift)) < 1
-        assert np.array_equal(renderer.picture(offset), moved.picture)
+        assert error(renderer.picture(offset), scene(-shift)) < 1
 
 
 def test_the_camera_adds_to_what_is_sent_of_the_motion() -> None:
@@ -88,8 +82,8 @@ def test_the_camera_adds_to_what_is_sent_of_the_motion() -> None:
     sample = Sample(4, correction=Correction(1, np.zeros(vectors.shape[:2], np.uint8), vectors))
     corners = np.full((1, 3, 2), (8 * 4, 0), np.int16)
     interval = Interval((1,) * 8, (sample,), camera=Camera(2, corners))
-    renderer = IntervalRenderer(still, still, interval, None, 0.5)
-    assert error(renderer.render(4), scene(3 - 8)) < 1
+    renderer = IntervalRenderer(still, still, interval, None)
+    assert error(renderer.picture(4), scene(3 - 8)) < 1
 
 
 @pytest.mark.parametrize("place", [Place.BEFORE, Place.AFTER])
@@ -99,7 +93,6 @@ def test_held_frames_are_moved_corner_by_corner(place: Place) -> None:
     # The right edge lies 8 pixels to the right, the lower one 4 pixels up: wider and flatter.
     corners = np.array([[[0, 0], [32, 0], [0, -16]]], np.int16)
     camera = Camera(2, corners)
-    interval = Interval((1,) * length, camera=camera, place=place)
     assert len(camera_nodes(place, length, 2)) == 1
     assert np.array_equal(held_picture(still, None, place, length, 4), still)
     y, x = np.mgrid[:64, :96].astype(np.float32)
@@ -109,9 +102,8 @@ def test_held_frames_are_moved_corner_by_corner(place: Place) -> None:
             still, at_x.astype(np.float32), at_y.astype(np.float32), cv2.INTER_CUBIC,
             borderMode=cv2.BORDER_REPLICATE,
         )  # fmt: skip
-        moved = held_rendering(still, interval, distance, 0.5)
-        assert np.abs(moved.picture.astype(int) - there).max() <= 1
-        assert np.array_equal(moved.left, moved.picture)
+        moved = held_picture(still, camera, place, length, distance)
+        assert np.abs(moved.astype(int) - there).max() <= 1
 
 
 @pytest.mark.parametrize(("side", "value"), [(LEFT, 0), (RIGHT, 200)])
@@ -120,16 +112,13 @@ def test_one_sided_blocks_show_that_side_alone(side: int, value: int) -> None:
     sides = np.full(shape, side, np.uint8)
     sample = Sample(1, correction=Correction(2, sides, np.zeros((*shape, 2), np.int16)))
     left, right = (np.full((64, 96, 3), level, np.uint8) for level in (0, 200))
-    picture = (
-        IntervalRenderer(left, right, Interval((1, 1), (sample,)), None, 0.5).render(1).picture
-    )
+    picture = IntervalRenderer(left, right, Interval((1, 1), (sample,)), None).picture(1)
     assert np.abs(picture.astype(int) - value).max() <= 1
     none = Sample(1, correction=Correction(2, 0 * sides + BOTH, np.zeros((*shape, 2), np.int16)))
-    ends = left, right, Interval((1, 1), (none,)), None, 0.5
+    ends = left, right, Interval((1, 1), (none,)), None
     for estimator, between in ((DIS_NEARER, 0), (DIS_BLENDED, 100)):
         renderer = IntervalRenderer(*ends, estimator)
-        assert np.abs(renderer.render(1).picture.astype(int) - between).max() <= 1
-        assert np.array_equal(renderer.picture(1), renderer.render(1).picture)
+        assert np.abs(renderer.picture(1).astype(int) - between).max() <= 1
 
 
 def test_layers_move_their_label_alone() -> None:
@@ -140,10 +129,9 @@ def test_layers_move_their_label_alone() -> None:
     layers[2] = 5, 0
     sample = Sample(1, labels, layers)
     still = scene(0)
-    rendering = IntervalRenderer(still, still, Interval((1, 1), (sample,)), None, 0.5).render(1)
-    assert np.abs(rendering.picture[:, :46].astype(int) - still[:, :46]).max() <= 2
-    assert np.abs(rendering.picture[:, 50:-6].astype(int) - still[:, 55:-1]).mean() < 2
-    assert set(np.unique(rendering.labels)) == {0, 2}
+    picture = IntervalRenderer(still, still, Interval((1, 1), (sample,)), None).picture(1)
+    assert np.abs(picture[:, :46].astype(int) - still[:, :46]).max() <= 2
+    assert np.abs(picture[:, 50:-6].astype(int) - still[:, 55:-1]).mean() < 2
 
 
 def test_limbs_follow_their_key_points() -> None:
@@ -158,11 +146,9 @@ def test_limbs_follow_their_key_points() -> None:
     anchor = Sample(4, people=person(27, True))
     still = scene(0)
     interval = Interval((1,) * 8, (anchor, end))
-    to_left, _ = IntervalRenderer(still, still, interval, before, 0.5).motion_at(4)
+    to_left, _ = IntervalRenderer(still, still, interval, before).motion_at(4)
     assert to_left[32, 54, 0] == pytest.approx(-6, abs=1.5)  # 3 units of 2 pixels, towards the line
     assert abs(to_left[32, 5, 0]) < 0.1
-    heat = IntervalRenderer(still, still, interval, before, 0.5).render(4).pose
-    assert heat[32, 54] > 0.5 and heat[32, 5] == 0
 
 
 @pytest.mark.parametrize("size", [(16, 16), (33, 47), (97, 65), (400, 40)])
@@ -189,21 +175,18 @@ def test_every_scaffold_renders_in_shape_and_range(size: tuple[int, int], seed: 
     )
     camera = Camera(0, rng.integers(-MAX_CAMERA, MAX_CAMERA + 1, (4, 3, 2)).astype(np.int16))
     interval = Interval((1,) * 5, samples, None, camera)
-    renderer = IntervalRenderer(scene(0, size), scene(3, size), interval, samples[0], 1.0)
-    whole = renderer.render(2)
-    assert np.array_equal(renderer.picture(2), whole.picture)
-    for rendering in (
-        whole,
-        still_rendering(scene(0, size), samples[0], 1.0),
-        held_rendering(scene(0, size), replace(interval, place=Place.BEFORE), 3, 1.0),
-    ):
-        for picture in (rendering.picture, rendering.left, rendering.right):
-            assert picture.shape == (height, width, 3) and picture.dtype == np.uint8
-        assert rendering.trust.shape == (height, width, 2) and rendering.trust.dtype == np.float32
-        assert rendering.pose.shape == rendering.labels.shape == (height, width)
-        for field in (rendering.trust, rendering.pose):
-            assert np.isfinite(field).all() and field.min() >= 0 and field.max() <= 1.001
-        assert rendering.labels.max() <= MAX_LABEL and 0 <= rendering.distance <= 1
+    renderer = IntervalRenderer(scene(0, size), scene(3, size), interval, samples[0])
+    held = held_picture(scene(0, size), camera, Place.BEFORE, interval.length, 3)
+    for picture in (renderer.picture(2), held):
+        assert picture.shape == (height, width, 3) and picture.dtype == np.uint8
+
+
+def test_motion_is_that_of_the_decoded_pictures_whatever_is_drawn() -> None:
+    left, right, flat = scene(0), scene(8), np.full((64, 96, 3), 99, np.uint8)
+    interval = Interval((1,) * 4)
+    other = IntervalRenderer(left, right, interval, None, drawn=(scene(20), flat))
+    assert error(other.picture(1), scene(22)) < 4
+    assert np.array_equal(other.picture(3), flat)
 
 
 @pytest.mark.slow
@@ -220,5 +203,5 @@ def test_rendering_keeps_up_with_playback() -> None:
         renderer = IntervalRenderer(
             scene(0, size), scene(9, size), Interval((1,) * 12, (sample,)), None, 0.5
         )
-        frames += len([renderer.render(offset) for offset in range(1, 12)])
+        frames += len([renderer.picture(offset) for offset in range(1, 12)])
     assert frames / (time.process_time() - began) > 6

@@ -120,7 +120,7 @@ class Gsvc:
     def compute(
         self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
     ) -> Compute | None:
-        """The refiner's network, counted for the very windows of this stream; see `refiner_cost`."""
+        """The refiner's network, counted for the key pictures of this stream; see `refiner_cost`."""
         return refiner_cost(read_info(io.BytesIO(data)), _decoder_settings(way).steps)
 
 
@@ -224,11 +224,14 @@ def _code_hash() -> str:
 
 def _code_files(folders: Iterable[Path]) -> Iterator[Path]:
     for folder in folders:
-        files = (path for path in folder.rglob("*") if path.name not in _NO_CODEC)
+        files = (
+            path
+            for path in folder.rglob("*")
+            if path.name not in _COMMANDS and path.parent.name != _TRAINING
+        )
         yield from sorted(p for p in files if p.suffix in (".py", ".safetensors", ".json"))
 
 
 _COMMANDS = {"cli.py", "commands.py", "doctor.py", "progress.py"}
-_TRAINING = {"assess.py", "footage.py", "pairs.py", "train.py"}
-_NO_CODEC = _COMMANDS | _TRAINING
+_TRAINING = "training"
 """The command line and training: they change what is asked for, not what comes out."""

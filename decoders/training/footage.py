@@ -1,11 +1,10 @@
 """Footage to train on: runs of real clips, and photographs filmed by a synthetic camera.
 
-Cut-outs move over the photographs. The folder of assets holds `clips.csv` (columns file, type, fps,
-frames, seconds, width, height, motion_people), `clips/`, `photos/` and `cutouts/`.
+Both are found by their suffixes anywhere below a folder; pictures with alpha are cut-outs, which move over the
+photographs.
 """
 
-import csv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -16,46 +15,77 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Picture
 
-HELD_OUT = ("torchvision_SOX5yA1l24A.mp4", "pyfeat_single_face.mp4")
-"""Development clips that training never sees."""
+CLIP_SUFFIXES = frozenset((".avi", ".m4v", ".mkv", ".mov", ".mp4", ".webm", ".y4m"))
+PHOTO_SUFFIXES = frozenset((".jpeg", ".jpg", ".png", ".webp"))
 
 _REPEATED = 0.35  # mean difference of gray levels under which a frame repeats the one before
 _CUT = 32.0  # ... over which the scene was cut
+_SHORT_SIDE = 192, 432
+_LONGEST_CLIP = 60.0
+_TRIES = 20
+
+FrameSource = Callable[[int], Picture]
+"""From a frame's index to the frame."""
+
+
+class Footage:
+    """All that a folder has to train on, but for the files held out by name."""
+
+    def __init__(self, folder: Path, held_out: Sequence[str] = ()) -> None:
+        """Raises InputError when there is nothing."""
+        files = sorted(path for path in folder.rglob("*") if path.name not in held_out)
+        self.clips = [path for path in files if path.suffix.lower() in CLIP_SUFFIXES]
+        self.photos = [path for path in files if path.suffix.lower() in PHOTO_SUFFIXES]
+        if not self.clips and not self.photos:
+            raise InputError(f"no videos and no photographs in {folder}: nothing to train on")
+        self._clips = ClipSource(self.clips) if self.clips else None
+        self._photos = PhotoSource(self.photos) if self.photos else None
+
+    def sequence(self, frames: int, rng: Generator) -> FrameSource | None:
+        """A sequence of `frames` pictures, from clips and photographs alike; None where the place drawn has no run."""
+        if self._photos is None or (self._clips is not None and rng.random() < 0.5):
+            assert self._clips is not None
+            pictures = self._clips.sequence(frames, rng)
+            return None if pictures is None else pictures.__getitem__
+        return self._photos.sequence(frames, rng)
 
 
 class ClipSource:
     """Sequences from real clips, shrunk, without repeated frames and scene cuts."""
 
-    def __init__(self, assets: Path) -> None:
-        with (assets / "clips.csv").open(newline="") as table:
-            rows = [row for row in csv.DictReader(table) if row["file"] not in HELD_OUT]
-        self._rows = rows
-        self._folder = assets / "clips"
-        # The long talking head must not be half of everything.
-        weight = np.sqrt([min(float(row["frames"]), 1500.0) for row in rows])
+    def __init__(self, clips: Sequence[Path]) -> None:
+        self._clips = [(path, *_shape(path)) for path in clips]
+        # A long talking head must not be half of everything.
+        weight = np.sqrt([min(seconds, _LONGEST_CLIP) for _, _, _, seconds in self._clips])
         self._probability = weight / weight.sum()
 
-    def sequence(self, frames: int, rng: Generator) -> tuple[list[Picture], bool] | None:
-        """`frames` pictures and whether people are in them; None if the place drawn has no run."""
-        row = self._rows[int(rng.choice(len(self._rows), p=self._probability))]
-        seconds = float(row["seconds"])
-        need = 1.4 * frames / float(row["fps"])
-        start = rng.random() * max(0.0, seconds - need)
-        short = min(int(row["width"]), int(row["height"]))
-        side = rng.integers(192, max(193, min(432, int(short * 0.95))) + 1)
-        pictures = read_run(self._folder / row["file"], start, frames, side / short)
-        if pictures is None:
-            return None
-        flip = rng.random() < 0.5
-        people = any(word in row["motion_people"] for word in ("people", "head", "face", "person"))
-        people = people and "no people" not in row["motion_people"] and row["type"] == "live"
-        return [np.ascontiguousarray(p[:, ::-1]) if flip else p for p in pictures], people
+    def sequence(self, frames: int, rng: Generator) -> list[Picture] | None:
+        """`frames` pictures; None if the place drawn has no run."""
+        number = int(rng.choice(len(self._clips), p=self._probability))
+        path, short, rate, seconds = self._clips[number]
+        start = rng.random() * max(0.0, seconds - 1.4 * frames / rate)
+        least, most = _SHORT_SIDE
+        side = rng.integers(least, max(least, min(most, int(short * 0.95))) + 1)
+        pictures = read_run(path, start, frames, int(side))
+        if pictures is not None and rng.random() < 0.5:
+            return [np.ascontiguousarray(p[:, ::-1]) for p in pictures]
+        return pictures
 
 
-def read_run(path: Path, start: float, frames: int, scale: float) -> list[Picture] | None:
-    """`frames` different consecutive pictures from second `start` on, resized by `scale`.
+def _shape(path: Path) -> tuple[int, float, float]:
+    """Short side in pixels, frames per second, seconds."""
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        rate = float(stream.average_rate or 25)
+        length = container.duration or 0
+        return min(stream.width, stream.height), rate, length / av.time_base
+
+
+def read_run(path: Path, start: float, frames: int, side: int) -> list[Picture] | None:
+    """`frames` different consecutive pictures from second `start` on, resized to about `side` lines on the short side.
 
     None over a cut or at the end.
     """
@@ -77,12 +107,12 @@ def read_run(path: Path, start: float, frames: int, scale: float) -> list[Pictur
             if change < _REPEATED:
                 continue
             last = tiny
-            size = (
-                round(picture.shape[1] * scale / 4) * 4,
-                round(picture.shape[0] * scale / 4) * 4,
-            )
+            scale = side / min(picture.shape[:2])
+            height, width = (round(length * scale / 4) * 4 for length in picture.shape[:2])
             pictures.append(
-                np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
+                np.asarray(
+                    cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA), np.uint8
+                )
             )
             if len(pictures) == frames:
                 return pictures
@@ -92,14 +122,26 @@ def read_run(path: Path, start: float, frames: int, scale: float) -> list[Pictur
 class PhotoSource:
     """Photographs under a moving camera, with cut-outs moving over them."""
 
-    def __init__(self, assets: Path) -> None:
-        self._photos = sorted((assets / "photos").iterdir())
-        self._cutouts = sorted((assets / "cutouts").iterdir())
+    def __init__(self, pictures: Sequence[Path]) -> None:
+        self._pictures = pictures
 
-    def sequence(self, frames: int, rng: Generator) -> Callable[[int], Picture]:
-        """A function from frame index to picture."""
-        photo = cv2.imread(str(self._photos[rng.integers(len(self._photos))]), cv2.IMREAD_COLOR)
-        photo = np.asarray(cv2.cvtColor(photo, cv2.COLOR_BGR2RGB))
+    def _draw(self, rng: Generator, *, cutout: bool) -> NDArray[np.uint8] | None:
+        """A photograph as RGB or a cut-out as RGBA; None if none comes up."""
+        for _ in range(_TRIES):
+            path = self._pictures[int(rng.integers(len(self._pictures)))]
+            image = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
+            if image is not None and image.dtype == np.uint8 and image.ndim == 3:
+                if cutout and image.shape[2] == 4:
+                    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGRA2RGBA), np.uint8)
+                if not cutout and image.shape[2] == 3:
+                    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)
+        return None
+
+    def sequence(self, frames: int, rng: Generator) -> FrameSource | None:
+        """A sequence of `frames` pictures; None if no photograph comes up."""
+        photo = self._draw(rng, cutout=False)
+        if photo is None:
+            return None
         short = int(rng.integers(192, 360))
         long = round(short * float(rng.choice([4 / 3, 16 / 9])) / 4) * 4
         size = (long, short // 4 * 4)
@@ -107,11 +149,9 @@ class PhotoSource:
             size = size[::-1]
         layers = [_Layer.background(photo, size, frames, rng)]
         for _ in range(int(rng.choice([0, 1, 2], p=[0.4, 0.35, 0.25]))):
-            path = self._cutouts[rng.integers(len(self._cutouts))]
-            cutout = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
-            if cutout is not None and cutout.ndim == 3 and cutout.shape[2] == 4:
-                rgba = np.asarray(cv2.cvtColor(cutout, cv2.COLOR_BGRA2RGBA))
-                layers.append(_Layer.sprite(rgba, size, frames, rng))
+            cutout = self._draw(rng, cutout=True)
+            if cutout is not None:
+                layers.append(_Layer.sprite(cutout, size, frames, rng))
 
         def picture(index: int) -> Picture:
             canvas = layers[0].draw(index)[..., :3].astype(np.float32)
@@ -120,14 +160,7 @@ class PhotoSource:
                 canvas += (drawn[..., :3] - canvas) * (drawn[..., 3:] / 255)
             return np.clip(np.round(canvas), 0, 255).astype(np.uint8)
 
-        cache: dict[int, Picture] = {}
-
-        def cached(index: int) -> Picture:
-            if index not in cache:
-                cache[index] = picture(index)
-            return cache[index]
-
-        return cached
+        return picture
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""How the compact refiner is made: footage, pairs coded by the real codec, losses, training, assessment."""

@@ -1,0 +1,62 @@
+"""The model card of a training run."""
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from gsvc.decoders.training.footage import Footage
+from gsvc.decoders.training.trainer import Trainer
+from gsvc.eval.metrics import Quality
+
+
+def model_card(
+    trainer: Trainer, footage: Footage, held_out: Sequence[Path], scores: Mapping[int, Quality]
+) -> str:
+    """Data, training, hardware, time and `scores` (number of steps -> quality) of what a run made, as Markdown."""
+    settings, network = trainer.settings, trainer.model
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    names = ", ".join(path.name for path in held_out) or "nothing"
+    lines = [
+        f"# Model card: compact refiner, {settings.size}",
+        "",
+        f"{parameters} parameters, float32. Restores decoded key pictures of gsvc's streams; for no other use.",
+        "",
+        "## Data",
+        f"{len(footage.clips)} clips and {len(footage.photos)} photographs and cut-outs, key pictures really coded.",
+        f"Held out: {names}.",
+        "",
+        "## Training",
+        f"{trainer.step} steps of {settings.batch} crops in {trainer.seconds / 60:.0f} minutes on {_device(trainer)}.",
+        f"Loss: Charbonnier + {settings.texture} x difference of gradient energies",
+        f"+ {settings.perceptual} x ST-LPIPS AlexNet of randomly changed views. Averaged weights.",
+        f"Settings: {settings}.",
+        "",
+        "## Scores",
+        *_scores(scores),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _device(trainer: Trainer) -> str:
+    if trainer.settings.device.startswith("cuda"):
+        return torch.cuda.get_device_name(trainer.settings.device)
+    return f"{torch.get_num_threads()} of {os.cpu_count()} CPU cores ({platform.machine()})"
+
+
+def _scores(scores: Mapping[int, Quality]) -> list[str]:
+    if not scores:
+        return ["None: nothing was held out (`--held-out`)."]
+    rows = [
+        f"| {steps} | {q.st_lpips_vgg:.4f} | {q.st_lpips_alex:.4f} | {q.psnr_y:.2f} |"
+        for steps, q in scores.items()
+    ]
+    return [
+        "Key pictures of the clips held out, means; 0 steps: as decoded. VGG was never trained on.",
+        "",
+        "| steps | ST-LPIPS VGG | ST-LPIPS AlexNet | PSNR-Y, dB |",
+        "| ---: | ---: | ---: | ---: |",
+        *rows,
+    ]

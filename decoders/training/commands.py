@@ -1,0 +1,69 @@
+"""`gsvc train`: from a folder of videos and photographs to weights, in one folder that a stopped run goes on from."""
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+import torch
+
+from gsvc.codec.errors import ConfigError
+from gsvc.decoders.training.assess import assess, means
+from gsvc.decoders.training.card import model_card
+from gsvc.decoders.training.footage import Footage
+from gsvc.decoders.training.pairs import prepare
+from gsvc.decoders.training.sheet import sample_sheet
+from gsvc.decoders.training.trainer import Trainer, TrainSettings
+
+_SCORED_STEPS = (0, 1, 2, 4)
+
+
+def train(options: Namespace) -> int:
+    """Prepare pairs, train on them, score the weights on what was held out, and write the model card."""
+    data, run = Path(options.data), Path(options.run)
+    settings = _settings(options, run)
+    held_out = sorted(options.held_out)
+    footage = Footage(data, held_out)
+    clips = [path for path in sorted(data.rglob("*")) if path.name in held_out]
+    if len(clips) != len(held_out):
+        raise ConfigError(f"held out, but not below {data}: {' '.join(held_out)}")
+    pairs = run / "pairs"
+    if not any(pairs.glob("*.npz")):
+        limits = {"minutes": options.minutes, "mebibytes": options.cache}
+        count = prepare(footage, pairs, seed=settings.seed, **limits)
+        _tell(options, "prepared", crops=count)
+    trainer = Trainer(pairs, run, settings)
+    if options.resume:
+        trainer.resume()
+    elif options.weights:
+        trainer.begin_from(Path(options.weights))
+    for step in trainer.train():
+        path = run / "samples" / f"{step:06d}.png"
+        sample_sheet(trainer.weights, pairs, path)
+        _tell(options, "trained", step=step, seconds=round(trainer.seconds, 1), sheet=str(path))
+    scores = assess(clips, trainer.weights, _SCORED_STEPS)
+    quality = dict(zip(_SCORED_STEPS, means(scores), strict=True)) if scores else {}
+    card = model_card(trainer, footage, clips, quality)
+    (run / "MODEL_CARD.md").write_text(card)
+    _tell(options, "done", weights=str(trainer.weights), card=str(run / "MODEL_CARD.md"))
+    return 0
+
+
+def _settings(options: Namespace, run: Path) -> TrainSettings:
+    """Those of the options; a run that is resumed keeps its own but for the number of steps and the device."""
+    if options.device.split(":")[0] == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device cuda is not there; take cpu")
+    path = run / "settings.json"
+    if options.resume and path.exists():
+        kept = json.loads(path.read_text())
+        return TrainSettings(**{**kept, "steps": options.steps, "device": options.device})
+    if (run / "checkpoint.pt").exists():
+        raise ConfigError(f"{run} holds a run already: --resume it, or take another folder")
+    names = ("size", "steps", "batch", "rate", "texture", "perceptual", "noise", "seed", "device")
+    return TrainSettings(**{name: getattr(options, name) for name in names})
+
+
+def _tell(options: Namespace, event: str, **values: object) -> None:
+    if options.json:
+        print(json.dumps({"event": event, **values}), flush=True)
+    else:
+        print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)

@@ -1,0 +1,28 @@
+"""A picture of what a network does: source, decoded and refined crops in rows."""
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from gsvc.decoders.key_picture import COARSEST_CRF, FINEST_EIGHTHS, KeyPicture
+from gsvc.decoders.refiner import load_refiner
+from gsvc.decoders.training.pairs import GAIN_UNIT
+
+_ROWS = 6
+
+
+def sample_sheet(weights: Path, pairs: Path, out: Path) -> None:
+    """Write a PNG: a row for each of six crops, from left to right the source, decoded, refined in 1 and 4 steps."""
+    refiner, rows = load_refiner(str(weights)), []
+    for path in sorted(pairs.glob("*.npz"))[:_ROWS]:
+        with np.load(path) as file:
+            crop, (crf, eighths) = file["crops"][0], file["scalars"]
+        gain = crop[..., 6].astype(np.float32) / GAIN_UNIT
+        shown = np.ascontiguousarray(crop[..., 3:6])
+        quality = float(crf) / COARSEST_CRF, float(eighths) / FINEST_EIGHTHS
+        key = KeyPicture(shown, gain, *quality)
+        refined = [refiner.refine(key, steps=steps, seed=1) for steps in (1, 4)]
+        rows.append(np.hstack([crop[..., :3], shown, *refined]))
+    out.parent.mkdir(exist_ok=True)
+    cv2.imwrite(str(out), cv2.cvtColor(np.vstack(rows), cv2.COLOR_RGB2BGR))

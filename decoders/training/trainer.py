@@ -1,0 +1,196 @@
+"""Trains the compact refiner on prepared pairs, on one device."""
+
+import csv
+import json
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from numpy.random import Generator, default_rng
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from gsvc.codec.errors import InputError
+from gsvc.decoders.compact import SIZES, CompactRefiner
+from gsvc.decoders.samplers import noise_levels, start_state, walk
+from gsvc.decoders.training.losses import PerceptualDistance, charbonnier, texture_distance
+from gsvc.decoders.training.pool import Batch, Pool
+
+_WARM_UP = 100
+_AVERAGE = 0.999
+_LARGEST_GRADIENT = 0.5
+_SAVE_EVERY = 200
+_FIRST_STEPS = 0.85
+_COLUMNS = ("step", "seconds", "sigma", "charbonnier", "texture", "perceptual", "gain_db", "norm")
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """`size` of the network ("nano" or "base"), `steps` of training, crops a `batch`, learning `rate`; weights of
+    `texture_distance` and the `perceptual` distance beside the Charbonnier one; `noise` in the state, in units of
+    [-1, 1]; `seed` of everything drawn; `device` as torch names it."""
+
+    size: str = "nano"
+    steps: int = 6000
+    batch: int = 8
+    rate: float = 1e-3
+    texture: float = 0.3
+    perceptual: float = 0.5
+    noise: float = 0.003
+    seed: int = 0
+    device: str = "cpu"
+
+
+class Trainer:
+    """Holds everything that a step changes; `save` and `resume` carry it over an interruption."""
+
+    def __init__(self, data: Path, run: Path, settings: TrainSettings) -> None:
+        """`data`: folder of crops; `run`: where `checkpoint.pt`, `loss.csv` and the weights go."""
+        torch.manual_seed(settings.seed)
+        self.settings, self.step, self.seconds = settings, 0, 0.0
+        self._data, self._run = data, run
+        self._device = torch.device(settings.device)
+        network = CompactRefiner(**SIZES[settings.size], noise=settings.noise)
+        self.model = network.to(self._device, memory_format=torch.channels_last)
+        self._average = {k: v.clone() for k, v in self.model.state_dict().items()}
+        self._optimizer = torch.optim.AdamW(
+            self.model.parameters(), settings.rate, weight_decay=1e-4
+        )
+        self._perceptual = PerceptualDistance(self._device) if settings.perceptual else None
+
+    @property
+    def weights(self) -> Path:
+        """The averaged weights, once saved."""
+        return self._run / "compact.safetensors"
+
+    def resume(self) -> None:
+        """Go on from the run's checkpoint. Raises InputError when it has none."""
+        path = self._run / "checkpoint.pt"
+        if not path.exists():
+            raise InputError(f"{path} is missing: there is nothing to resume")
+        kept = torch.load(path, map_location=self._device, weights_only=True)
+        self.model.load_state_dict(kept["model"])
+        self._optimizer.load_state_dict(kept["optimizer"])
+        self._average, self.step, self.seconds = kept["average"], kept["step"], kept["seconds"]
+
+    def begin_from(self, weights: Path) -> None:
+        """Start from the weights of a `.safetensors` file."""
+        self._average = load_file(weights, device=str(self._device))
+        self.model.load_state_dict(self._average)
+
+    def train(self) -> Iterator[int]:
+        """Train to the end; yields the number of steps done whenever the run was saved."""
+        self._run.mkdir(parents=True, exist_ok=True)
+        seed = self.settings.seed + self.step
+        pool, rng = Pool(self._data, seed), default_rng(seed)
+        generator = torch.Generator().manual_seed(seed)
+        start = time.monotonic() - self.seconds
+        path = self._run / "loss.csv"
+        is_new = self.step == 0
+        with path.open("w" if is_new else "a", newline="") as file:
+            log = csv.writer(file)
+            if is_new:
+                log.writerow(_COLUMNS)
+            while self.step < self.settings.steps:
+                batch = self._moved(pool.batch(self.settings.batch))
+                with self._fast():
+                    state, sigma = training_state(self.model, batch, rng, generator)
+                values = self._learn(batch, state, sigma, rng)
+                self.step += 1
+                self.seconds = time.monotonic() - start
+                log.writerow([self.step, f"{self.seconds:.1f}", f"{sigma[0]:.2f}", *values])
+                if self.step % _SAVE_EVERY == 0 or self.step == self.settings.steps:
+                    file.flush()
+                    self.save()
+                    yield self.step
+
+    def _moved(self, batch: Batch) -> Batch:
+        return Batch(*(part.to(self._device) for part in vars(batch).values()))
+
+    def _fast(self) -> torch.autocast:
+        return torch.autocast(
+            self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"
+        )
+
+    def _learn(self, batch: Batch, state: Tensor, sigma: Tensor, rng: Generator) -> list[str]:
+        with self._fast():
+            estimate = self.model(state, sigma, batch.given, batch.scalars).float()
+        distance = charbonnier(estimate, batch.truth)
+        texture = texture_distance(estimate, batch.truth)
+        perceptual = torch.zeros((), device=self._device)
+        if self._perceptual is not None:
+            seen = slice(0, -(-len(estimate) // 2))  # half of them: it costs more than all the rest
+            with self._fast():
+                perceptual = self._perceptual(estimate[seen], batch.truth[seen], rng)
+        settings = self.settings
+        loss = distance + settings.texture * texture + settings.perceptual * perceptual
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), _LARGEST_GRADIENT)
+        for group in self._optimizer.param_groups:
+            group["lr"] = settings.rate * self._schedule()
+        self._optimizer.step()
+        self._follow()
+        before = (batch.given[:, :3] - batch.truth).square().mean()
+        gain = 10 * torch.log10(before / (estimate - batch.truth).square().mean())
+        return [f"{float(v.detach()):.5f}" for v in (distance, texture, perceptual, gain, norm)]
+
+    def _schedule(self) -> float:
+        warm = min(1.0, (self.step + 1) / _WARM_UP)
+        return warm * (
+            0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * self.step / self.settings.steps))
+        )
+
+    def _follow(self) -> None:
+        share = 1 - min(_AVERAGE, (1 + self.step) / (10 + self.step))
+        with torch.no_grad():
+            for name, value in self.model.state_dict().items():
+                self._average[name].lerp_(value, share)
+
+    def save(self) -> None:
+        """Write the checkpoint, and the averaged weights as they ship."""
+        kept = {
+            "model": self.model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "average": self._average,
+            "step": self.step,
+            "seconds": self.seconds,
+        }
+        torch.save(kept, self._run / "checkpoint.part")
+        (self._run / "checkpoint.part").rename(self._run / "checkpoint.pt")
+        weights = {k: v.contiguous() for k, v in self._average.items()}
+        save_file(weights, self._run / "compact.part")
+        (self._run / "compact.part").rename(self.weights)
+        config = {k: v for k, v in self.model.config.items() if not k.startswith("_")}
+        self.weights.with_suffix(".json").write_text(json.dumps(config, indent=2) + "\n")
+        (self._run / "settings.json").write_text(json.dumps(asdict(self.settings), indent=2) + "\n")
+
+
+def training_state(
+    model: CompactRefiner, batch: Batch, rng: Generator, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """A state to learn from and its sigma: mostly 1, else where 2 or 4 steps come by, rarely from the truth."""
+    truth, picture = batch.truth, batch.given[:, :3]
+    noise = torch.randn(truth.shape, generator=generator) * model.config.noise
+    state = start_state(picture, noise.to(picture.device))
+    if rng.random() < _FIRST_STEPS:
+        return state, torch.ones(len(truth), device=truth.device)
+    if rng.random() < 0.25:
+        sigma = float(rng.uniform(0.15, 0.95))
+        state = (1 - sigma) * truth + sigma * state
+    else:
+        steps = 2 if rng.random() < 0.6 else 4
+        done = int(rng.integers(1, steps))
+        sigmas = noise_levels(steps)
+        sigma = sigmas[done]
+
+        def denoise(at: Tensor, level: Tensor) -> Tensor:
+            estimate: Tensor = model(at, level, batch.given, batch.scalars)
+            return estimate
+
+        with torch.no_grad():
+            state = walk(denoise, state, sigmas[:done], sigma)
+    return state.float(), torch.full((len(truth),), sigma, device=truth.device)

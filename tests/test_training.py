@@ -1,0 +1,73 @@
+"""`gsvc train`: a tiny folder is enough to see that it learns, goes on and ends in weights that decode."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+import gsvc
+
+pytest.importorskip("stlpips_pytorch")
+
+Result = Callable[..., object]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three photographs with texture and a cut-out."""
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(1)
+    for number in range(3):
+        coarse = rng.integers(0, 255, (30, 40, 3)).astype(np.uint8)
+        photo = cv2.resize(coarse, (480, 360), interpolation=cv2.INTER_CUBIC).astype(np.float64)
+        grain = rng.normal(0, 12, (360, 480, 1))
+        cv2.imwrite(
+            str(folder / f"photo{number}.png"), np.clip(photo + grain, 0, 255).astype(np.uint8)
+        )
+    cutout = np.zeros((80, 80, 4), np.uint8)
+    cv2.circle(cutout, (40, 40), 35, (40, 120, 220, 255), -1)
+    cv2.imwrite(str(folder / "disc.png"), cutout)
+    return folder
+
+
+def train(run: Path, data: Path, capsys: pytest.CaptureFixture[str], *more: str) -> list[dict]:
+    from gsvc.codec.cli import main
+
+    options = ("--batch", "2", "--minutes", "0.2", "--cache", "1", "--perceptual", "0", "--json")
+    assert main(["train", str(data), str(run), *options, *more]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_loss_falls_it_resumes_and_the_weights_decode(
+    data: Path, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    train(run, data, capsys, "--steps", "40")
+    assert sum(path.stat().st_size for path in (run / "pairs").iterdir()) < 6 * 2**20
+    done = train(run, data, capsys, "--steps", "45", "--resume")[-1]
+    with (run / "loss.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == list(range(1, 46))
+    texture = np.array([float(row["texture"]) for row in rows])
+    assert texture[-20:].mean() < texture[:10].mean()
+    assert "## Training" in (run / "MODEL_CARD.md").read_text()
+    assert len(list((run / "samples").iterdir())) == 2
+    weights = str(done["weights"])
+    stream = tmp_path / "it.gsv"
+    gsvc.encode(clip, stream, settings=gsvc.EncoderSettings(preset="fast"))
+    settings = gsvc.DecoderSettings(steps=1, backend=weights)
+    report = gsvc.decode(stream, tmp_path / "it.mkv", settings=settings)
+    assert report.frames > 0
+
+
+def test_mistakes_are_told(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from gsvc.codec.cli import main
+
+    run = str(tmp_path / "run")
+    assert main(["train", str(tmp_path / "nothing"), run]) == 1
+    assert "nothing to train on" in capsys.readouterr().err
+    assert main(["train", str(data), run, "--held-out", "other.mp4"]) == 2
+    assert "other.mp4" in capsys.readouterr().err
