@@ -201,7 +201,7 @@ def test_rendering_keeps_up_with_playback() -> None:
     began, frames = time.process_time(), 0
     for _ in range(4):
         renderer = IntervalRenderer(
-            scene(0, size), scene(9, size), Interval((1,) * 12, (sample,)), None, 0.5
+            scene(0, size), scene(9, size), Interval((1,) * 12, (sample,)), None
         )
         frames += len([renderer.picture(offset) for offset in range(1, 12)])
     assert frames / (time.process_time() - began) > 6
