@@ -126,7 +126,9 @@ class Decoder:
         header: Header,
         settings: DecoderSettings | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        refiner: Refiner | None = None,
     ) -> None:
+        """`refiner`: one that is loaded, in place of loading that of the settings when the first picture comes."""
         settings = settings or DecoderSettings()
         if header.motion_estimator not in ESTIMATORS:
             raise VersionError(
@@ -138,7 +140,7 @@ class Decoder:
         self._refiner: Refiner | None = None
         check_device(settings.device)  # steps 0 need none, but who asks for one is to know
         if settings.steps:
-            self._refiner = load_refiner(settings.backend, settings.device)
+            self._refiner = refiner or load_refiner(settings.backend, settings.device)
         self._chain = Reconstruction(header, ScaffoldParser(header, limits), self._refine)
         self._concealer = Concealer(header, self._chain, limits) if settings.conceal else None
         self._is_closed = False

@@ -38,6 +38,10 @@ class Refiner(Protocol):
         """
         ...
 
+    def load(self) -> None:
+        """Load the network now: the first picture then does not wait for it (several seconds)."""
+        ...
+
 
 def load_refiner(backend: str = "compact", device: str = "cpu") -> Refiner:
     """The refiner `backend`, or that of a `.safetensors` file of `gsvc train`, to run on `device` ("cpu", "cuda" or
@@ -83,9 +87,14 @@ class CompactBackend:
 
     def refine(self, key: KeyPicture, *, steps: int, seed: int) -> Picture:
         """See `Refiner.refine`."""
-        self._pipeline = self._pipeline or load_pipeline(self._weights, self._device)
+        self.load()
+        assert self._pipeline is not None
         refined: Picture = self._pipeline(key, num_inference_steps=steps, seed=seed)
         return refined
+
+    def load(self) -> None:
+        """See `Refiner.load`."""
+        self._pipeline = self._pipeline or load_pipeline(self._weights, self._device)
 
 
 def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":

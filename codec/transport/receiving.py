@@ -23,6 +23,7 @@ from gsvc.codec.transport.receiver import RtpReceiver
 from gsvc.codec.transport.reception import Reception
 from gsvc.codec.transport.stats import IP_UDP_BYTES, Durations, LayerMeter, ReceiverStats
 from gsvc.codec.transport.udp import UdpReceiver, open_udp_receiver
+from gsvc.decoders.refiner import Refiner, load_refiner
 
 _WAITING_PACKETS = 32
 """Packets that wait for the decoder; beyond, the oldest are lost."""
@@ -91,6 +92,7 @@ class VideoReceiver:
         self._rtp = RtpReceiver(self._settings.limits, self._settings.reorder)
         self._udp: UdpReceiver | None = None
         self._stream: _Stream | None = None
+        self._refiner: Refiner | None = None
         self._streams = self._bytes = 0
         self._source: int | None = None
         self._shown: Frame | None = None
@@ -106,6 +108,7 @@ class VideoReceiver:
         Raises InputError where the address cannot be used, nothing came, or a new stream has pictures of another kind;
         and what the decoder raises when it is made.
         """
+        await self._load_refiner()
         tasks = await self._connected()
         try:
             with ThreadPoolExecutor(1) as worker:
@@ -122,6 +125,13 @@ class VideoReceiver:
                 self._udp.close()
             if self._stream:
                 self._stream.decoder.close()
+
+    async def _load_refiner(self) -> None:
+        """Before anything is received: what waits for the network to load would be late for long."""
+        settings = self._settings.decoder
+        if settings.steps:
+            self._refiner = load_refiner(settings.backend, settings.device)
+            await asyncio.get_running_loop().run_in_executor(None, self._refiner.load)
 
     def stop(self) -> None:
         """Take no more packets; frames end after those that came."""
@@ -244,7 +254,8 @@ class VideoReceiver:
                 decoder.reset()
             else:
                 settings = replace(self._settings.decoder, conceal=True)
-                decoder = Decoder(arrival.header, settings, self._settings.limits)
+                limits = self._settings.limits
+                decoder = Decoder(arrival.header, settings, limits, self._refiner)
             self.header = arrival.header
             clock = PlayoutClock(arrival.header.format.time_base, self._settings.reorder.seconds)
             stream = _Stream(arrival.stream, decoder, LayerMeter(arrival.header), clock)
