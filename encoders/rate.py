@@ -12,6 +12,7 @@ _LEAST_CRF = 10.0
 _SMALLEST = 4  # eighths
 CRF_SLOPE = 0.055  # by how much the logarithm of the bits falls with one crf
 _CLOSE = 0.01
+_FAR = 0.03
 _ROUNDS = 6
 
 Code = Callable[[Plan], Sequence[bytes]]
@@ -126,6 +127,26 @@ def fit_pictures(
     """
     if not exact and _bits(units) <= goal:
         return plan, units
+    best = _walked(plan, units, goal, code, exact=exact, geometry=geometry)
+    # Of few pictures a step of the quantiser can take a tenth: another size has other steps.
+    other = best[0].eighths - 1
+    is_off = abs(math.log(_bits(best[1]) / max(goal, 1.0))) > _FAR
+    if not (exact and is_off and other >= _SMALLEST and can_code(geometry.coded_size(other))):
+        return best
+    plan = replace(best[0], eighths=other, crf=max(_LEAST_CRF, best[0].crf - 2))
+    tried = _walked(plan, code(plan), goal, code, exact=exact, geometry=geometry)
+    return tried if _better(_bits(tried[1]), _bits(best[1]), goal, exact) else best
+
+
+def _walked(
+    plan: Plan,
+    units: Sequence[bytes],
+    goal: float,
+    code: Code,
+    *,
+    exact: bool,
+    geometry: Geometry,
+) -> tuple[Plan, Sequence[bytes]]:
     low, high = _LEAST_CRF, float(MAX_CRF)  # too many bits at and below, few enough at and above
     best = plan, units
     for _ in range(_ROUNDS):
