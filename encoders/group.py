@@ -174,11 +174,9 @@ class GroupEncoder:
             shown[-1] = raise_texture(self._decoded(final)[-1], textures[-1])
         start, end = trial.plan.keys[-2:]
         after = tuple(pictures[start + 1 : end])
-        way = Stretch(start, end)
-        camera, dissolves = trial.cameras.get(way), way in trial.dissolves
+        way = trial.ways[Stretch(start, end)]
         closing = intervals[-1].closing_sample
-        next_scene = Scene(sources[-1], shown[-1], after, closing, camera, dissolves)
-        return CodedGroup(coded, next_scene)
+        return CodedGroup(coded, Scene(sources[-1], shown[-1], after, closing, way))
 
     def close(self) -> None:
         """Let the threads go."""
@@ -264,19 +262,17 @@ class GroupEncoder:
         first, last = indices[0], len(pictures) - 1
         lead = pictures[: first + 1]
         if scene is not None:
-            camera, dissolves = scene.camera, scene.dissolves
-            spans = [Span((*scene.after, *lead), shown[0], camera=camera, dissolves=dissolves)]
+            spans = [Span((*scene.after, *lead), shown[0], way=scene.way)]
         elif first:
-            before = trial.cameras.get(Stretch(0, first, Place.BEFORE))
+            before = trial.ways[Stretch(0, first, Place.BEFORE)]
             spans = [Span(lead, shown[0], Place.BEFORE, before)]
         else:
             spans = [Span(lead, shown[0])]
         for (start, end), picture in zip(pairwise(indices), shown[1:], strict=True):
-            sources, way = pictures[start + 1 : end + 1], Stretch(start, end)
-            camera, dissolves = trial.cameras.get(way), way in trial.dissolves
-            spans.append(Span(sources, picture, camera=camera, dissolves=dissolves))
+            way = trial.ways[Stretch(start, end)]
+            spans.append(Span(pictures[start + 1 : end + 1], picture, way=way))
         if not open_ended and indices[-1] < last:
-            after = trial.cameras.get(Stretch(indices[-1], last, Place.AFTER))
+            after = trial.ways[Stretch(indices[-1], last, Place.AFTER)]
             spans.append(Span(pictures[indices[-1] + 1 :], shown[-1], Place.AFTER, after))
         return spans
 
@@ -296,9 +292,9 @@ class GroupEncoder:
                     tuple(islice(times, len(span.sources))),
                     samples,
                     None if span.place is Place.AFTER else next(gains),
-                    span.camera,
+                    span.way.camera,
                     span.place,
-                    span.dissolves,
+                    span.way.dissolves,
                 )
                 for span, samples in zip(spans, found, strict=True)
             ]

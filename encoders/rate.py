@@ -127,59 +127,67 @@ def fit_pictures(
     """
     if not exact and _bits(units) <= goal:
         return plan, units
-    best = _walked(plan, units, goal, code, exact=exact, geometry=geometry)
+    fit = _Fit(goal, code, exact, geometry)
+    best = fit.walked(plan, units)
     # Of few pictures a step of the quantiser can take a tenth: another size has other steps.
     other = best[0].eighths - 1
     is_off = abs(math.log(_bits(best[1]) / max(goal, 1.0))) > _FAR
     if not (exact and is_off and other >= _SMALLEST and can_code(geometry.coded_size(other))):
         return best
     plan = replace(best[0], eighths=other, crf=max(_LEAST_CRF, best[0].crf - 2))
-    tried = _walked(plan, code(plan), goal, code, exact=exact, geometry=geometry)
-    return tried if _better(_bits(tried[1]), _bits(best[1]), goal, exact) else best
+    tried = fit.walked(plan, code(plan))
+    return tried if fit.is_better(_bits(tried[1]), _bits(best[1])) else best
 
 
-def _walked(
-    plan: Plan,
-    units: Sequence[bytes],
-    goal: float,
-    code: Code,
-    *,
-    exact: bool,
-    geometry: Geometry,
-) -> tuple[Plan, Sequence[bytes]]:
-    low, high = _LEAST_CRF, float(MAX_CRF)  # too many bits at and below, few enough at and above
-    best = plan, units
-    for _ in range(_ROUNDS):
-        miss = math.log(_bits(units) / max(goal, 1.0))
-        if abs(miss) < _CLOSE or (not exact and -4 * _CLOSE < miss <= 0):
-            break
-        if miss > 0 and plan.crf >= MAX_CRF:
-            smaller = plan.eighths - 2
-            if smaller < _SMALLEST or not can_code(geometry.coded_size(smaller)):
+@dataclass(frozen=True)
+class _Fit:
+    """What `fit_pictures` aims at."""
+
+    goal: float
+    code: Code
+    exact: bool
+    geometry: Geometry
+
+    def walked(self, plan: Plan, units: Sequence[bytes]) -> tuple[Plan, Sequence[bytes]]:
+        """The nearest plan that the quantiser, then the size lead to, and its units."""
+        # Too many bits at `low` and below, few enough at `high` and above.
+        low, high = _LEAST_CRF, float(MAX_CRF)
+        best = plan, units
+        for _ in range(_ROUNDS):
+            miss = math.log(_bits(units) / max(self.goal, 1.0))
+            if abs(miss) < _CLOSE or (not self.exact and -4 * _CLOSE < miss <= 0):
                 break
-            plan, low, high = replace(plan, eighths=smaller, crf=64.0), _LEAST_CRF, float(MAX_CRF)
-        else:
-            low, high = (plan.crf, high) if miss > 0 else (low, plan.crf)
-            crf = min(max(plan.crf + miss / CRF_SLOPE, low), high)
-            if not low < crf < high and high < MAX_CRF:
-                crf = (low + high) / 2
-            crf = round(4 * crf) / 4
-            if crf == plan.crf or (crf in (low, high) and high - low <= 0.25):
-                break
-            plan = replace(plan, crf=crf)
-        units = code(plan)
-        if _better(_bits(units), _bits(best[1]), goal, exact):
-            best = plan, units
-    return best
+            if miss > 0 and plan.crf >= MAX_CRF:
+                smaller = plan.eighths - 2
+                if smaller < _SMALLEST or not can_code(self.geometry.coded_size(smaller)):
+                    break
+                plan = replace(plan, eighths=smaller, crf=64.0)
+                low, high = _LEAST_CRF, float(MAX_CRF)
+            else:
+                low, high = (plan.crf, high) if miss > 0 else (low, plan.crf)
+                crf = min(max(plan.crf + miss / CRF_SLOPE, low), high)
+                if not low < crf < high and high < MAX_CRF:
+                    crf = (low + high) / 2
+                crf = round(4 * crf) / 4
+                if crf == plan.crf or (crf in (low, high) and high - low <= 0.25):
+                    break
+                plan = replace(plan, crf=crf)
+            units = self.code(plan)
+            if self.is_better(_bits(units), _bits(best[1])):
+                best = plan, units
+        return best
 
-
-def _better(bits: int, than: int, goal: float, exact: bool) -> bool:
-    if exact:
-        return abs(math.log(bits / goal)) < abs(math.log(than / goal)) if goal > 0 else bits < than
-    return (bits <= goal, bits if bits <= goal else -bits) > (
-        than <= goal,
-        than if than <= goal else -than,
-    )
+    def is_better(self, bits: int, than: int) -> bool:
+        """Whether `bits` are nearer to the goal."""
+        goal = self.goal
+        if self.exact:
+            return (
+                abs(math.log(bits / goal)) < abs(math.log(than / goal)) if goal > 0 else bits < than
+            )
+        return (bits <= goal, bits if bits <= goal else -bits) > (
+            than <= goal,
+            than if than <= goal else -than,
+        )
 
 
 def _bits(units: Sequence[bytes]) -> int:

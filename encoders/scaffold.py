@@ -13,7 +13,6 @@ from gsvc.codec.levels import Level
 from gsvc.codec.scaffold import (
     MAX_LABEL,
     PERSON,
-    Camera,
     Geometry,
     Interval,
     Person,
@@ -26,6 +25,7 @@ from gsvc.decoders.rendering import IntervalRenderer
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.flow import layer_vectors, propose_correction, true_motion
 from gsvc.encoders.pose import PoseTracker
+from gsvc.encoders.search import PLAIN, Way
 from gsvc.encoders.segmentation import Segmenter
 
 _SHORTEST = 3
@@ -50,21 +50,19 @@ class Span:
     sources: Sequence[Picture]
     shown: Picture
     place: Place = Place.BETWEEN
-    camera: Camera | None = None
-    dissolves: bool = False
+    way: Way = PLAIN
 
 
 @dataclass(frozen=True)
 class Scene:
     """What comes before: the last key picture as it was and as shown, the source frames after it that are not
-    sent yet, the sample on it, and the camera's path to the next key picture or whether it dissolves into that."""
+    sent yet, the sample on it, and the way to the next key picture."""
 
     source: Picture
     shown: Picture
     after: tuple[Picture, ...]
     closing: Sample | None
-    camera: Camera | None = None
-    dissolves: bool = False
+    way: Way = PLAIN
 
 
 class ScaffoldExtractor:
@@ -159,10 +157,10 @@ class ScaffoldExtractor:
         anchors = sorted(
             (s for s in samples if s.offset < length), key=lambda s: abs(s.offset - length // 2)
         )
-        if anchors and not span.dissolves:
+        if anchors and not span.way.dissolves:
             # Luma is enough to judge by, and the motion found in it is the same.
             ends = gray(left), gray(span.shown)
-            empty = Interval((1,) * length, camera=span.camera)
+            empty = Interval((1,) * length, camera=span.way.camera)
             renderer = IntervalRenderer(*ends, empty, before)
             floor = _floor(sources, left, span.shown)
             reach = length / (len(anchors) + 1)

@@ -87,6 +87,19 @@ class Stretch:
         return self.end - index if self.place is Place.BEFORE else index - self.start
 
 
+@dataclass(frozen=True)
+class Way:
+    """What the frames of a stretch are drawn by, beside the decoder's own motion: the camera's path, if there is one, or
+    a dissolve."""
+
+    camera: Camera | None = None
+    dissolves: bool = False
+
+
+PLAIN = Way()
+"""By that motion alone."""
+
+
 def stretches(keys: Sequence[int], last: int) -> list[Stretch]:
     """What lies around the key pictures of a group whose last frame is `last`."""
     found = [Stretch(0, keys[0], Place.BEFORE)] if keys[0] else []
@@ -97,16 +110,14 @@ def stretches(keys: Sequence[int], last: int) -> list[Stretch]:
 @dataclass(frozen=True)
 class Trial:
     """What a plan costs: `bits` of its packets, the scaffold left out but for the camera; `texture`: distortion in
-    texture, `distortion`: all of it, summed over all pixels and frames of the group; `cameras`: paths that pay;
-    `dissolves`: where one key picture fades into the next; `unmoved`: share of the distortion that the key pictures do
-    not have themselves."""
+    texture, `distortion`: all of it, summed over all pixels and frames of the group; `ways` of its stretches; `unmoved`:
+    share of the distortion that the key pictures do not have themselves."""
 
     plan: Plan
     bits: float
     texture: float
     distortion: float
-    cameras: Mapping[Stretch, Camera]
-    dissolves: frozenset[Stretch]
+    ways: Mapping[Stretch, Way]
     unmoved: float
 
     def cost(self, price: float) -> float:
@@ -141,10 +152,10 @@ class GroupSearch:
         spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(samples)}
         self._samples = {i: Reference(pictures[i]) for i in sorted(spread)}
         self._path = CameraPath(pictures, pool) if with_camera else None
-        changes = _changes(pictures)
+        self._thumbnails = [quarter(gray(picture)) for picture in pictures]
+        changes = _changes(self._thumbnails)
         self._different = 1 + int((changes > 0).sum())
         self._progress = _progress(changes)
-        self._thumbnails: dict[int, NDArray[np.float32]] = {}
         self._made: dict[Plan, Trial] = {}
         self._sizes = [e for e in _SIZES if e == 8 or can_code(self._geometry.coded_size(e))]
 
@@ -273,25 +284,20 @@ class GroupSearch:
             8 * len(u) + FRAMING_BITS for u in (units[:-1] if self._open_ended else units)
         )
         parts = [self._samples[k].totals(decoded[k]) for k in plan.keys if k in self._samples]
-        cameras, dissolves = {}, set()
+        ways = {}
         for stretch in stretches(plan.keys, self._last):
-            drawing = _Drawing(stretch, decoded, self._geometry)
-            if (found := self._dissolved(drawing)) is not None:
-                dissolves.add(stretch)
-                parts += found
-                continue
-            camera, found = self._draw(drawing, price)
+            way, found = self._draw(_Drawing(stretch, decoded, self._geometry), price)
+            ways[stretch] = way
             parts += found
-            if camera is not None:
-                cameras[stretch] = camera
-                bits += camera_bits(camera, stretch.place, stretch.length)
+            if way.camera is not None:
+                bits += camera_bits(way.camera, stretch.place, stretch.length)
         bits += FRAMING_BITS * (plan.keys[-1] < self._last)
         frames = len(self._pictures) / len(self._samples)
         texture, misplaced = (frames * sum(one) for one in zip(*parts, strict=True))
         total = texture + misplaced
         own = self._own_distortion(decoded) * len(self._pictures)
         unmoved = 1 - own / total if total else 0.0
-        return Trial(plan, bits, texture, total, cameras, frozenset(dissolves), unmoved)
+        return Trial(plan, bits, texture, total, ways, unmoved)
 
     def _own_distortion(self, decoded: Mapping[int, Picture]) -> float:
         """Mean distortion of a few of the key pictures."""
@@ -299,16 +305,18 @@ class GroupSearch:
         parts = (Reference(self._pictures[k]).total(decoded[k]) for k in seen)
         return sum(parts) / len(seen)
 
-    def _draw(
-        self, drawing: "_Drawing", price: float
-    ) -> tuple[Camera | None, list[tuple[float, float]]]:
-        """Distortion of the sampled frames of a stretch, moved along the camera's path if that pays."""
+    def _draw(self, drawing: "_Drawing", price: float) -> tuple[Way, list[tuple[float, float]]]:
+        """Distortion of the sampled frames of a stretch, dissolving or moved along the camera's path if that pays."""
         stretch = drawing.stretch
         seen = [index for index in self._samples if index in stretch.frames]
         plain = [self._samples[i].totals(drawing.frame(i, None)) for i in seen]
+        if self._fades(stretch):
+            faded = [self._samples[i].totals(drawing.dissolved(i)) for i in seen]
+            if sum(map(sum, faded)) <= sum(map(sum, plain)):
+                return Way(dissolves=True), faded
         camera = self._camera(stretch)
         if camera is None:
-            return None, plain
+            return PLAIN, plain
         # Where no sample falls into a stretch, one in its middle decides.
         middle = stretch.frames[len(stretch.frames) // 2]
         judged = {i: self._samples[i] for i in seen} or {middle: Reference(self._pictures[middle])}
@@ -317,33 +325,19 @@ class GroupSearch:
         saved = sum(map(sum, still)) - sum(map(sum, moved))
         worth = price * camera_bits(camera, stretch.place, stretch.length)
         if saved * len(stretch.frames) / len(judged) <= worth:
-            return None, plain
-        return camera, moved if seen else []
-
-    def _dissolved(self, drawing: "_Drawing") -> list[tuple[float, float]] | None:
-        """Distortion of the sampled frames of a stretch where one key picture fades into the other; None where
-        they are better drawn by motion."""
-        stretch = drawing.stretch
-        if stretch.place is not Place.BETWEEN or not stretch.frames or not self._fades(stretch):
-            return None
-        seen = [index for index in self._samples if index in stretch.frames]
-        moved = [self._samples[i].totals(drawing.frame(i, None)) for i in seen]
-        faded = [self._samples[i].totals(drawing.dissolved(i)) for i in seen]
-        return faded if sum(map(sum, faded)) <= sum(map(sum, moved)) else None
+            return PLAIN, plain
+        return Way(camera), moved if seen else []
 
     def _fades(self, stretch: Stretch) -> bool:
         """Whether the frame in the middle is much nearer to the mean of those at the ends than to either of them."""
+        if stretch.place is not Place.BETWEEN or not stretch.frames:
+            return False
         middle = (stretch.start + stretch.end) // 2
-        left, now, right = (self._small(k) for k in (stretch.start, middle, stretch.end))
+        left, now, right = (self._thumbnails[k] for k in (stretch.start, middle, stretch.end))
         share = np.float32((middle - stretch.start) / stretch.length)
         error = np.abs(now - (left + share * (right - left))).mean()
         apart = min(np.abs(now - left).mean(), np.abs(now - right).mean())
         return bool(apart > _FADED and error < _MIXED * apart)
-
-    def _small(self, index: int) -> NDArray[np.float32]:
-        if index not in self._thumbnails:
-            self._thumbnails[index] = quarter(gray(self._pictures[index])).astype(np.float32)
-        return self._thumbnails[index]
 
     def _camera(self, stretch: Stretch) -> Camera | None:
         if self._path is None or not stretch.frames:
@@ -391,11 +385,10 @@ class _Drawing:
         return warp(picture, positions, cv2.INTER_CUBIC)
 
 
-def _changes(pictures: Sequence[Picture]) -> NDArray[np.float64]:
+def _changes(thumbnails: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
     """How far each frame but the first is from the one before: mean difference of luma at a quarter of the size, 0 if
     it repeats that."""
-    small = (quarter(gray(picture)) for picture in pictures)
-    apart = (cv2.absdiff(old, new) for old, new in pairwise(small))
+    apart = (cv2.absdiff(old, new) for old, new in pairwise(thumbnails))
     return np.array([float(d.mean()) if d.max() > 1 else 0.0 for d in apart])
 
 
