@@ -22,7 +22,7 @@ from gsvc.decoders.motion import gray
 
 _LINES = 144
 """Height at which corners are tracked."""
-_CORNERS = 200
+_CORNERS = 120
 _LEAST_CORNERS = 12
 _STEPS_LOG2 = (4, 3, 2, 1)
 _TOLERANCE = 0.75

@@ -90,19 +90,24 @@ def block_sums(values: NDArray[np.float32], geometry: Geometry, block_log2: int)
     return np.asarray(sums, np.float32).reshape(rows, columns)
 
 
-def log_energy(squares: NDArray[np.floating]) -> FloatMap:
-    """Logarithm of the root of the mean of squared gradients in a window, at every fourth pixel.
+def local_mean(values: NDArray[np.floating]) -> FloatMap:
+    """Mean in a window, at every fourth pixel of every fourth line: float32 (ceil(H / 4), ceil(W / 4)).
 
     The window is about two cells of the segmentation's grid wide: 17 pixels at 288 lines.
     """
-    window = 2 * max(4, round(min(squares.shape) / 36)) + 1
-    energy = cv2.boxFilter(squares, cv2.CV_32F, (window, window))[::STRIDE, ::STRIDE]
-    return np.asarray(np.log(np.sqrt(np.maximum(energy, 0)) + np.float32(FLAT)), np.float32)
+    window = 2 * max(4, round(min(values.shape) / 36)) + 1
+    mean = cv2.boxFilter(values, cv2.CV_32F, (window, window))
+    return np.asarray(mean[::STRIDE, ::STRIDE], np.float32)
+
+
+def log_energy(mean_squares: FloatMap) -> FloatMap:
+    """Logarithm of the root of local means of squared gradients."""
+    return np.asarray(np.log(np.sqrt(np.maximum(mean_squares, 0)) + np.float32(FLAT)), np.float32)
 
 
 def _energies(luma: Picture) -> tuple[FloatMap, FloatMap]:
     x, y = cv2.Sobel(luma, cv2.CV_32F, 1, 0), cv2.Sobel(luma, cv2.CV_32F, 0, 1)
-    return log_energy(x * x), log_energy(y * y)
+    return log_energy(local_mean(x * x)), log_energy(local_mean(y * y))
 
 
 def quarter(luma: Picture) -> FloatMap:

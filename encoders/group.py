@@ -34,10 +34,8 @@ from gsvc.encoders.texture import choose_texture
 _AT_ONCE = 2
 _PRICE_ROUNDS = 4
 _QUALITY_ROUNDS = 6
-_BOTH_WAYS = 6
-"""Trials that see better and worse plans, rarer and closer key pictures."""
-_FEWER_BITS = 3
-"""Trials that see rarer key pictures and worse ones."""
+_LEAST_TRIALS = 4
+"""At another price: the usual plan, the one before, and two leaps from the better of them."""
 _EASIER = 0.7
 """What a group that needed a higher price than its level's leaves the next one of it."""
 
@@ -188,9 +186,8 @@ class GroupEncoder:
             return self._good_enough(search, self._quality)
         goal = budget.bits * (1 - self._scaffold_share)
         price = self._price if budget.exact else max(self._level.price, _EASIER * self._price)
-        plan = search.best(price, self._plan, self._effort.trials_of(self._plan is None))
-        # A cap needs a walk to fewer bits only, which is tried first; a target may lie either way.
-        again = max(_BOTH_WAYS, self._effort.trials) if budget.exact else _FEWER_BITS
+        plan = search.best(price, self._plan, self._effort.trials_of(self._plan is None, price))
+        again = max(_LEAST_TRIALS, self._effort.trials) if budget.exact else _LEAST_TRIALS
         for _ in range(_PRICE_ROUNDS):
             excess = search.trial(price, plan).bits / goal
             if excess < 1.15 and (excess > 0.85 or not budget.exact):
@@ -209,7 +206,7 @@ class GroupEncoder:
             if 0.97 < excess < 1.03:
                 break
             price /= min(8.0, max(0.125, excess**4))
-            plan = search.best(price, plan, max(_BOTH_WAYS, self._effort.trials))
+            plan = search.best(price, plan, max(_LEAST_TRIALS, self._effort.trials))
         self._price = price
         return search.trial(price, plan)
 
@@ -231,7 +228,7 @@ class GroupEncoder:
             size=self._geometry.coded_size(plan.eighths),
             crf=plan.crf,
             color=self._color,
-            preset=self._effort.svt,
+            preset=self._effort.preset_of(plan.keys),
         )
 
     def _decoded(self, keys: _Keys) -> list[Picture]:

@@ -103,11 +103,11 @@ def _open(
     coder.time_base, coder.framerate = Fraction(1, 4), Fraction(4)
     coder.color_range = ColorRange.JPEG if color.full_range else ColorRange.MPEG
     # One intra picture, no scene detection of its own: groups are cut by gsvc. Visual tuning and the greatest
-    # sharpness take 14 (VGG) to 31 % (AlexNet) of the bits off at equal ST-LPIPS; see SEARCH_LOG.md.
-    coder.options = {
-        "preset": str(preset),
-        "svtav1-params": f"crf={round(4 * crf) / 4}:keyint=-1:scd=0:tune=0:sharpness=7{more}",
-    }
+    # sharpness take 14 (VGG) to 31 % (AlexNet) of the bits off at equal ST-LPIPS; see SEARCH_LOG.md. So tuned it
+    # never chooses CDEF or restoration filters, whose flags cost bits and whose search costs time.
+    parameters = f"crf={round(4 * crf) / 4}:keyint=-1:scd=0:tune=0:sharpness=7"
+    filters = ":enable-cdef=0:enable-restoration=0"
+    coder.options = {"preset": str(preset), "svtav1-params": parameters + filters + more}
     with ordinary_priority():
         coder.open()
     return coder

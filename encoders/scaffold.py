@@ -90,6 +90,8 @@ class ScaffoldExtractor:
         `scene`: what comes before, None when a scene begins; `watching`: look for people and regions.
         """
         self._watching = watching
+        if not (self._tools.segmentation or self._tools.pose or self._tools.flow):
+            return [() for _ in spans]
         if not self._tools.segmentation and not self._tools.pose:
             # Without memory from one interval to the next they can be worked on side by side.
             extract = partial(self._extract_span, price=price)

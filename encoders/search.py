@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 
 import cv2
 import numpy as np
@@ -25,6 +25,7 @@ from gsvc.encoders.camera import CameraPath, camera_bits
 from gsvc.encoders.distortion import Reference, quarter
 from gsvc.encoders.flow import half_size_motion
 from gsvc.encoders.pictures import MAX_CRF, can_code, encode_pictures
+from gsvc.encoders.rate_model import best_change, changed_crf
 
 FRAMING_BYTES = 8
 """What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
@@ -32,12 +33,8 @@ FRAMING_BITS = 8 * (FRAMING_BYTES + 1)
 """The same with the length of the scaffold."""
 _USUAL_COUNT = 42.0
 """Key pictures of 100 frames that searches on development clips end at, times the root of the price."""
-_CLOSEST = 30.0
-"""Key pictures of 100 frames up to which a search begins with."""
 _BETTER = 6.0
 """By how much finer the quantiser is of the rarer pictures that a search begins with."""
-_MOTION_FAILS = 0.4
-"""Share of the distortion that the key pictures do not have, from which more of them are tried first."""
 _JUDGED = 3
 _SHORTEST = 2
 _CRF_STEP = 8.0
@@ -150,7 +147,8 @@ class GroupSearch:
         self._last = len(pictures) - 1
         self._longest = longest
         spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(samples)}
-        self._samples = {i: Reference(pictures[i]) for i in sorted(spread)}
+        self._references: dict[int, Reference] = {}
+        self._samples = {i: self._reference(i) for i in sorted(spread)}
         self._path = CameraPath(pictures, pool) if with_camera else None
         self._thumbnails = [quarter(gray(picture)) for picture in pictures]
         changes = _changes(self._thumbnails)
@@ -160,25 +158,24 @@ class GroupSearch:
         self._sizes = [e for e in _SIZES if e == 8 or can_code(self._geometry.coded_size(e))]
 
     def best(self, price: float, start: Plan | None, trials: int) -> Plan:
-        """The plan with the least D + lambda R that about `trials` trials find.
+        """The plan with the least D + lambda R that `trials` trials, or one more, find.
 
-        From the better of the usual plan and `start` or one with fewer and better pictures, it walks to better
-        neighbours, two tried at a time; where motion fails, after a look at one with far more pictures.
+        From the better of the usual plan and `start` or one with fewer and better pictures, it leaps to where a model
+        says the least is; where that gives nothing new, it walks to better neighbours. Two are tried at a time.
         """
         usual = self._usual(price)
         first = [usual, self._fitted(start) if start else self._rarer(usual)][:trials]
         tried = dict.fromkeys(first)
         best = min(self._all(price, first), key=lambda trial: trial.cost(price))
-        step, ahead = _CRF_STEP, [self._closer(usual)] if best.unmoved > _MOTION_FAILS else []
+        step = _CRF_STEP
         while len(tried) < trials and step >= 1:
-            near = (p for p in self._neighbours(best, step) if p not in tried and p not in ahead)
-            ahead += islice(near, _AT_ONCE - len(ahead))
+            near = chain(self._leaps(best, price), self._neighbours(best.plan, step))
+            ahead = list(islice((plan for plan in near if plan not in tried), _AT_ONCE))
             if not ahead:
                 step /= 2
                 continue
             tried.update(dict.fromkeys(ahead))
             best = min([best, *self._all(price, ahead)], key=lambda trial: trial.cost(price))
-            ahead = []
         return best.plan
 
     def _usual(self, price: float) -> Plan:
@@ -234,15 +231,10 @@ class GroupSearch:
         keys = {round(position) for position in positions.tolist()}
         return tuple(sorted(keys | ({self._last} if self._open_ended else set())))
 
-    def _closer(self, plan: Plan) -> Plan:
-        """Many more pictures, somewhat worse: where motion fails this is best, and no small step leads to it."""
-        count = min(4 * (len(plan.keys) - self._open_ended), self._share_of(_CLOSEST))
-        return replace(plan, keys=self.even(count), crf=min(MAX_CRF, plan.crf + _CRF_STEP / 2))
-
     def _rarer(self, plan: Plan) -> Plan:
         """Half as many pictures, and better ones."""
-        count = (len(plan.keys) - self._open_ended) // 2
-        return replace(plan, keys=self.even(count), crf=max(_LEAST_CRF, plan.crf - _BETTER))
+        keys = self.even(self._count(plan) // 2)
+        return replace(plan, keys=keys, crf=max(_LEAST_CRF, plan.crf - _BETTER))
 
     def _fitted(self, plan: Plan) -> Plan:
         """A plan of another group, its key pictures as far apart in this one."""
@@ -250,13 +242,22 @@ class GroupSearch:
         count = gaps * len(self._pictures) / (plan.keys[-1] - plan.keys[0]) if gaps else 1
         return replace(plan, keys=self.even(round(count)))
 
-    def _neighbours(self, trial: Trial, step: float) -> Iterator[Plan]:
+    def _leaps(self, trial: Trial, price: float) -> Iterator[Plan]:
+        """Where D + lambda R should be least, and half-way there."""
+        if trial.distortion <= 0:
+            return
+        finer, more = best_change(trial.distortion, trial.unmoved, price * trial.bits)
+        for share in (1.0, 0.5):
+            count = round(self._count(trial.plan) * math.exp(share * more))
+            crf = changed_crf(trial.plan.crf, share * finer)
+            yield replace(trial.plan, keys=self.even(count), crf=crf)
+
+    def _neighbours(self, plan: Plan, step: float) -> Iterator[Plan]:
         """Plans one step away: rarer and better key pictures, closer and worse ones, other sizes and places."""
-        plan = trial.plan
-        count = len(plan.keys) - self._open_ended
+        count = self._count(plan)
         even = self.even(count)
         place, other = (self.even, self.uneven) if plan.keys == even else (self.uneven, self.even)
-        for way in (1, -1) if trial.unmoved > _MOTION_FAILS else (-1, 1):
+        for way in (-1, 1):
             keys = place(round(count * 2 ** (way * step / _CRF_STEP)))
             if keys != plan.keys:
                 yield replace(plan, keys=keys)
@@ -267,6 +268,10 @@ class GroupSearch:
                 yield replace(plan, eighths=eighths, crf=crf)
         if (keys := other(count)) != plan.keys:
             yield replace(plan, keys=keys)
+
+    def _count(self, plan: Plan) -> int:
+        """Its key pictures, but for the next group's."""
+        return len(plan.keys) - self._open_ended
 
     def _try(self, plan: Plan, price: float) -> Trial:
         size = self._geometry.coded_size(plan.eighths)
@@ -302,8 +307,13 @@ class GroupSearch:
     def _own_distortion(self, decoded: Mapping[int, Picture]) -> float:
         """Mean distortion of a few of the key pictures."""
         seen = list(decoded)[:: -(-len(decoded) // _JUDGED)]
-        parts = (Reference(self._pictures[k]).total(decoded[k]) for k in seen)
-        return sum(parts) / len(seen)
+        return sum(self._reference(k).total(decoded[k]) for k in seen) / len(seen)
+
+    def _reference(self, index: int) -> Reference:
+        """A frame to compare with, made once."""
+        if index not in self._references:
+            self._references[index] = Reference(self._pictures[index])
+        return self._references[index]
 
     def _draw(self, drawing: "_Drawing", price: float) -> tuple[Way, list[tuple[float, float]]]:
         """Distortion of the sampled frames of a stretch, dissolving or moved along the camera's path if that pays."""
@@ -319,7 +329,7 @@ class GroupSearch:
             return PLAIN, plain
         # Where no sample falls into a stretch, one in its middle decides.
         middle = stretch.frames[len(stretch.frames) // 2]
-        judged = {i: self._samples[i] for i in seen} or {middle: Reference(self._pictures[middle])}
+        judged = {i: self._samples[i] for i in seen} or {middle: self._reference(middle)}
         still = plain or [r.totals(drawing.frame(i, None)) for i, r in judged.items()]
         moved = [r.totals(drawing.frame(i, camera)) for i, r in judged.items()]
         saved = sum(map(sum, still)) - sum(map(sum, moved))

@@ -9,9 +9,11 @@ from gsvc.codec.limits import MAX_GAIN
 from gsvc.codec.scaffold import Geometry, Texture
 from gsvc.decoders.motion import gray
 from gsvc.decoders.texture import STRENGTH, blur_detail
-from gsvc.encoders.distortion import Reference, block_sums, log_energy
+from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy
 
-_GAINS = np.arange(MAX_GAIN + 1)
+_GAINS = range(MAX_GAIN + 1)
+_BITS = [[0.7 if gain == guess else 2.0 + abs(gain - guess) for gain in _GAINS] for guess in _GAINS]
+"""What coding a gain takes, about, by what it is guessed to be."""
 _TEXTURE_PRICE = 6.0
 """A key picture's gain in texture reaches the frames drawn from it only in part (see SEARCH_LOG.md)."""
 
@@ -38,15 +40,17 @@ def choose_gains(
     maps = _distortions(Reference(source), gray(decoded).astype(np.float32), geometry.cell)
     costs = frames * np.stack([block_sums(each, geometry, block_log2) for each in maps])
     gains = np.zeros(costs.shape[1:], np.uint8)
-    spent = 0.0
+    # Each block depends on those before it; plain numbers are much faster than small arrays.
+    offered = np.moveaxis(costs, 0, -1).tolist()
+    paid = saved = 0.0
     for row, column in np.ndindex(*gains.shape):
-        guess = _guess(gains, row, column)
-        bits = np.where(guess == _GAINS, 0.7, 2 + np.abs(_GAINS - guess))
-        chosen = int(np.argmin(costs[:, row, column] + price * bits))
+        block, bits = offered[row][column], _BITS[_guess(gains, row, column)]
+        totals = [cost + price * spent for cost, spent in zip(block, bits, strict=True)]
+        chosen = totals.index(min(totals))
         gains[row, column] = chosen
-        spent += float(bits[chosen])
-    saved = costs[0].sum() - np.take_along_axis(costs, gains[None].astype(int), 0).sum()
-    return gains if saved > price * spent else None
+        paid += bits[chosen]
+        saved += block[0] - block[chosen]
+    return gains if saved > price * paid else None
 
 
 def _guess(gains: NDArray[np.uint8], row: int, column: int) -> int:
@@ -61,14 +65,15 @@ def _distortions(
 ) -> list[NDArray[np.float32]]:
     """The distortion map under each gain.
 
-    Detail is added linearly, so the gradient under a gain is a line between two gradients.
+    Detail is added linearly, so the energy of gradients under a gain is a quadratic in the gain.
     """
     detail = blur_detail(luma, cell)
     axes = ((1, 0), (0, 1))
     ends = [tuple(cv2.Sobel(x, cv2.CV_32F, *axis) for x in (luma, detail)) for axis in axes]
+    terms = [tuple(map(local_mean, (a * a, a * b, b * b))) for a, b in ends]
     maps = []
-    for gain in _GAINS.tolist():
-        raised = [base + np.float32(gain * STRENGTH) * extra for base, extra in ends]
-        x, y = (log_energy(r * r) - e for r, e in zip(raised, source.energies, strict=True))
+    for gain in np.float32(STRENGTH) * np.array(_GAINS, np.float32):
+        raised = [log_energy(aa + 2 * gain * ab + gain * gain * bb) for aa, ab, bb in terms]
+        x, y = (now - energy for now, energy in zip(raised, source.energies, strict=True))
         maps.append(np.asarray((np.abs(x) + np.abs(y)) / np.float32(2), np.float32))
     return maps
