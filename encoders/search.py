@@ -33,8 +33,9 @@ FRAMING_BITS = 8 * (FRAMING_BYTES + 1)
 """The same with the length of the scaffold."""
 _USUAL_COUNT = 42.0
 """Key pictures of 100 frames that searches on development clips end at, times the root of the price."""
-_BETTER = 6.0
-"""By how much finer the quantiser is of the rarer pictures that a search begins with."""
+_RARER, _BETTER = 4, 11.0
+"""How many times rarer key pictures are in the other plan that a search begins with, and how much finer their
+quantiser is."""
 _JUDGED = 3
 _SHORTEST = 2
 _CRF_STEP = 8.0
@@ -232,8 +233,8 @@ class GroupSearch:
         return tuple(sorted(keys | ({self._last} if self._open_ended else set())))
 
     def _rarer(self, plan: Plan) -> Plan:
-        """Half as many pictures, and better ones."""
-        keys = self.even(self._count(plan) // 2)
+        """Far fewer pictures, and better ones."""
+        keys = self.even(round(self._count(plan) / _RARER))
         return replace(plan, keys=keys, crf=max(_LEAST_CRF, plan.crf - _BETTER))
 
     def _fitted(self, plan: Plan) -> Plan:
