@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _USUAL_FRAMES = 100
-_LOW_PRICE = 15.0
+_LOW_PRICE = 12.0
 _CLOSE = 8
 """Frames from one key picture to the next below which coding them takes most of the time."""
 
@@ -26,7 +26,7 @@ class Effort:
 
         The higher the `price`, the rarer key pictures are, and the less time a trial takes.
         """
-        trials = round(self.trials * min(2.0, max(1.0, math.sqrt(price / _LOW_PRICE))))
+        trials = round(self.trials * min(3.0, max(1.0, math.sqrt(price / _LOW_PRICE))))
         return trials if begins else max(2, trials // 2)
 
     def preset_of(self, keys: Sequence[int]) -> int:

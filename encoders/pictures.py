@@ -11,12 +11,17 @@ import av
 import cv2
 import numpy as np
 from av.video.reformatter import ColorRange
+from numpy.typing import NDArray
 
 from gsvc.codec.color import yuv_from_rgb
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.obu import strip_temporal_unit
 from gsvc.encoders.scheduling import ordinary_priority
+
+Planes = NDArray[np.uint8]
+"""YUV 4:2:0 as FFmpeg packs it into one array: (H * 3 / 2, W), luma above, then both chroma planes."""
+_FORMAT = "yuv420p"
 
 MAX_CRF = 70
 """SVT-AV1 since 3.1: beyond 63 the coarsest quantiser also codes less of the prediction error."""
@@ -52,10 +57,24 @@ def encode_pictures(
         raise ConfigError(
             f"pictures of {size[0]}x{size[1]} are too small or thin: enlarge the video"
         )
+    planes = [planes_of(picture, size, color) for picture in pictures]
+    return encode_planes(planes, size=size, crf=crf, color=color, preset=preset, threads=threads)
+
+
+def encode_planes(
+    pictures: Sequence[Planes],
+    *,
+    size: tuple[int, int],
+    crf: float,
+    color: Color,
+    preset: int,
+    threads: int,
+) -> list[bytes]:
+    """`encode_pictures` for pictures that `planes_of` has prepared for `size` and `color`."""
     coder = _open(size, crf, preset, color, f":lp={threads}")
     packets = []
     for index, picture in enumerate(pictures):
-        packets += coder.encode(_frame(picture, index, size, color, coder))
+        packets += coder.encode(_frame(picture, index, color, coder))
     packets += coder.encode(None)
     packets.sort(key=lambda packet: packet.pts or 0)
     if len(packets) != len(pictures):
@@ -73,7 +92,8 @@ class PictureStream:
 
     def encode(self, picture: Picture) -> bytes:
         """The picture's temporal unit."""
-        frame = _frame(picture, self._count, self._size, self._color, self._coder)
+        planes = planes_of(picture, self._size, self._color)
+        frame = _frame(planes, self._count, self._color, self._coder)
         self._count += 1
         packets = self._coder.encode(frame)
         if len(packets) != 1:
@@ -85,10 +105,15 @@ class PictureStream:
         self._coder.encode(None)
 
 
-def _frame(
-    picture: Picture, index: int, size: tuple[int, int], color: Color, coder: av.VideoCodecContext
-) -> av.VideoFrame:
-    frame = yuv_from_rgb(_resize(picture, size), color, pixel_format="yuv420p")
+def planes_of(picture: Picture, size: tuple[int, int], color: Color) -> Planes:
+    """A picture as it is coded: scaled to `size`, YUV 4:2:0."""
+    frame = yuv_from_rgb(_resize(picture, size), color, pixel_format=_FORMAT)
+    return np.asarray(frame.to_ndarray(), np.uint8)
+
+
+def _frame(planes: Planes, index: int, color: Color, coder: av.VideoCodecContext) -> av.VideoFrame:
+    frame = av.VideoFrame.from_ndarray(planes, format=_FORMAT)
+    frame.color_range, frame.colorspace = coder.color_range, color.matrix
     frame.pts, frame.time_base = index, coder.time_base
     return frame
 
@@ -99,7 +124,7 @@ def _open(
     coder = av.CodecContext.create("libsvtav1", "w")
     assert isinstance(coder, av.VideoCodecContext)
     coder.width, coder.height = size
-    coder.pix_fmt = "yuv420p"
+    coder.pix_fmt = _FORMAT
     coder.time_base, coder.framerate = Fraction(1, 4), Fraction(4)
     coder.color_range = ColorRange.JPEG if color.full_range else ColorRange.MPEG
     # One intra picture, no scene detection of its own: groups are cut by gsvc. Visual tuning and the greatest

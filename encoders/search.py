@@ -24,7 +24,7 @@ from gsvc.decoders.rendering import dissolved, held_picture
 from gsvc.encoders.camera import CameraPath, camera_bits
 from gsvc.encoders.distortion import Reference, quarter
 from gsvc.encoders.flow import half_size_motion
-from gsvc.encoders.pictures import MAX_CRF, can_code, encode_pictures
+from gsvc.encoders.pictures import MAX_CRF, Planes, can_code, encode_planes, planes_of
 from gsvc.encoders.rate_model import best_change, changed_crf
 
 FRAMING_BYTES = 8
@@ -148,6 +148,7 @@ class GroupSearch:
         self._last = len(pictures) - 1
         self._longest = longest
         spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(samples)}
+        self._planes: dict[tuple[int, int], Planes] = {}
         self._references: dict[int, Reference] = {}
         self._samples = {i: self._reference(i) for i in sorted(spread)}
         self._path = CameraPath(pictures, pool) if with_camera else None
@@ -276,8 +277,8 @@ class GroupSearch:
 
     def _try(self, plan: Plan, price: float) -> Trial:
         size = self._geometry.coded_size(plan.eighths)
-        units = encode_pictures(
-            [self._pictures[k] for k in plan.keys],
+        units = encode_planes(
+            [self._planes_of(k, plan.eighths) for k in plan.keys],
             size=size,
             crf=plan.crf,
             color=self._color,
@@ -309,6 +310,13 @@ class GroupSearch:
         """Mean distortion of a few of the key pictures."""
         seen = list(decoded)[:: -(-len(decoded) // _JUDGED)]
         return sum(self._reference(k).total(decoded[k]) for k in seen) / len(seen)
+
+    def _planes_of(self, index: int, eighths: int) -> Planes:
+        """A frame as it is coded, made once."""
+        if (index, eighths) not in self._planes:
+            size = self._geometry.coded_size(eighths)
+            self._planes[index, eighths] = planes_of(self._pictures[index], size, self._color)
+        return self._planes[index, eighths]
 
     def _reference(self, index: int) -> Reference:
         """A frame to compare with, made once."""
