@@ -41,8 +41,8 @@ def through(pictures: list[Picture], level: int) -> tuple[list[Interval], list[P
 
 def test_a_dissolve_is_sent_as_such() -> None:
     pictures = faded(still(1), still(2))
-    intervals, shown = through(pictures, 2)
-    assert any(i.dissolves and i.length >= FADE // 3 for i in intervals)
+    intervals, shown = through(pictures, 3)
+    assert any(i.dissolves and i.length >= FADE // 2 for i in intervals)
     errors = [np.abs(a.astype(float) - b).mean() for a, b in zip(pictures, shown, strict=True)]
     assert max(errors) < 16
 
