@@ -211,7 +211,7 @@ def test_rates_that_make_no_sense_are_refused() -> None:
 
 
 @MODES
-@pytest.mark.parametrize("share", [0.4, 0.8])
+@pytest.mark.parametrize("share", [0.5, 0.8])
 def test_no_packet_is_larger_than_allowed(settings: EncoderSettings, share: float) -> None:
     pictures = busy(12)
     free = packets_of(form(pictures), settings, pictures)
