@@ -393,6 +393,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     add("--weights", metavar="FILE", help="begin from this .safetensors file")
     add("--resume", action="store_true", help="go on from where the run stopped")
     add("--device", default="cpu", help="cpu, cuda or cuda:N (cpu)")
+    add("--compiled", action="store_true", help="faster, by torch.compile and a C++ compiler")
     add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (0)")
     add("--json", action="store_true", help="one JSON object a line")
 

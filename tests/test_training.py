@@ -63,6 +63,25 @@ def test_loss_falls_it_resumes_and_the_weights_decode(
     assert report.frames > 0
 
 
+def test_what_is_trained_on_moves_as_frames_do() -> None:
+    import torch
+
+    from gsvc.decoders.motion import pixel_grid, warp
+    from gsvc.decoders.training.moving import moved
+
+    down, right = np.random.default_rng(2).random(2)
+    x, y = np.moveaxis(pixel_grid(48, 48), 2, 0)
+    picture, truth = (np.cos(2.2 * (x + a) + 0.3 * (y + b)) for a, b in ((0, 0), (right, down)))
+    tensor = torch.from_numpy(picture)[None, None]
+    shown, ideal = moved(tensor, tensor, np.random.default_rng(2))
+    frame = warp(picture, pixel_grid(48, 48) + np.float32([right, down]), cv2.INTER_CUBIC)
+    inside = slice(5, 42), slice(5, 42)
+    # OpenCV knows 32 parts of a pixel.
+    np.testing.assert_allclose(shown[0, 0], frame[inside], atol=0.05)
+    np.testing.assert_allclose(ideal[0, 0], truth[inside], atol=0.05)
+    assert shown.abs().max() < 0.9 < ideal.abs().max()
+
+
 def test_mistakes_are_told(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from gsvc.codec.cli import main
 

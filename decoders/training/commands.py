@@ -1,12 +1,14 @@
 """`gsvc train`: from a folder of videos and photographs to weights, in one folder that a stopped run goes on from."""
 
 import json
+import shutil
 from argparse import Namespace
+from dataclasses import fields
 from pathlib import Path
 
 import torch
 
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import ConfigError, MissingDependencyError
 from gsvc.decoders.training.assess import assess, means
 from gsvc.decoders.training.card import model_card
 from gsvc.decoders.training.footage import Footage
@@ -15,6 +17,7 @@ from gsvc.decoders.training.sheet import sample_sheet
 from gsvc.decoders.training.trainer import Trainer, TrainSettings
 
 _SCORED_STEPS = (0, 1, 2, 4)
+_COMPILERS = "g++", "clang++"
 
 
 def train(options: Namespace) -> int:
@@ -49,17 +52,19 @@ def train(options: Namespace) -> int:
 
 
 def _settings(options: Namespace, run: Path) -> TrainSettings:
-    """Those of the options; a run that is resumed keeps its own but for the number of steps and the device."""
+    """Those of the options; a run that is resumed keeps its own, save for the number of steps and how it runs."""
     if options.device.split(":")[0] == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device cuda is not there; take cpu")
+    if options.compiled and not any(map(shutil.which, _COMPILERS)):
+        raise MissingDependencyError("no C++ compiler: install g++, or leave --compiled out")
     path = run / "settings.json"
     if options.resume and path.exists():
         kept = json.loads(path.read_text())
-        return TrainSettings(**{**kept, "steps": options.steps, "device": options.device})
+        changed = {name: getattr(options, name) for name in ("steps", "device", "compiled")}
+        return TrainSettings(**{**kept, **changed})
     if (run / "checkpoint.pt").exists():
         raise ConfigError(f"{run} holds a run already: --resume it, or take another folder")
-    names = ("size", "steps", "batch", "rate", "texture", "perceptual", "noise", "seed", "device")
-    return TrainSettings(**{name: getattr(options, name) for name in names})
+    return TrainSettings(**{f.name: getattr(options, f.name) for f in fields(TrainSettings)})
 
 
 def _tell(options: Namespace, event: str, **values: object) -> None:

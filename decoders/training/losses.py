@@ -72,7 +72,7 @@ class PerceptualDistance:
     def __call__(self, estimate: Tensor, truth: Tensor, rng: Generator) -> Tensor:
         """Mean distance."""
         one, other = random_views(estimate, truth, rng)
-        distances: Tensor = self._network(one, other)
+        distances: Tensor = self._network(one, other.detach())
         return distances.float().mean()
 
 

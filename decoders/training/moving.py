@@ -1,0 +1,58 @@
+"""Key pictures as frames show them: between pixels, where motion puts them.
+
+A frame looks the key picture up by bicubic interpolation, which softens it; the true frame is as sharp as the true key
+picture. What a refiner restores must outlast that.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.random import Generator
+from torch import Tensor
+
+_REACH = 6
+"""Lobes of the Lanczos kernel that moves the truth: nearly ideal."""
+_BICUBIC = -0.75  # OpenCV's coefficient
+
+
+def moved(estimate: Tensor, truth: Tensor, rng: Generator) -> tuple[Tensor, Tensor]:
+    """Both moved by the same random part of a pixel: the estimate as a frame shows it (see `rendering`), the truth without
+    loss. (B, C, H, W) both; smaller by 11 pixels each way, for nothing is looked up outside."""
+    for axis in (2, 3):
+        part = float(rng.random())
+        estimate, truth = (
+            _shifted(estimate, axis, bicubic(part)),
+            _shifted(truth, axis, lanczos(part)),
+        )
+    return estimate, truth
+
+
+def bicubic(part: float) -> list[float]:
+    """Weights of the pixels at -1, 0, 1, 2 for a look-up at `part`, 0 to 1."""
+    a = _BICUBIC
+
+    def near(x: float) -> float:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: float) -> float:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return [far(1 + part), near(part), near(1 - part), far(2 - part)]
+
+
+def lanczos(part: float) -> list[float]:
+    """Weights of the pixels at -5 to 6 for a look-up at `part`, 0 to 1."""
+    distance = np.arange(1 - _REACH, _REACH + 1) - part
+    weights = np.sinc(distance) * np.sinc(distance / _REACH)
+    return [float(weight) for weight in weights / weights.sum()]
+
+
+def _shifted(pictures: Tensor, axis: int, weights: Sequence[float]) -> Tensor:
+    """Weighted sum of neighbours along an axis, where all that `lanczos` needs are there."""
+    length = pictures.shape[axis] - 2 * _REACH + 1
+    first = _REACH - len(weights) // 2
+    parts = (pictures.narrow(axis, first + n, length) * w for n, w in enumerate(weights))
+    total = next(parts)
+    for part in parts:
+        total = total + part
+    return total
