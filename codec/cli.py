@@ -364,9 +364,9 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     add(
         "--perceptual",
         type=float,
-        default=0.5,
+        default=0.7,
         metavar="W",
-        help="weight of ST-LPIPS AlexNet (0.5)",
+        help="weight of ST-LPIPS AlexNet (0.7)",
     )
     add(
         "--noise",

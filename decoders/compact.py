@@ -1,9 +1,12 @@
 """The compact refiner's network: a U-Net over one key picture.
 
 It estimates the source from a state between it and the decoded picture (see `samplers`), as the decoded picture
-plus a residual: what it draws itself, and the picture's own detail raised or lowered. Its last layer starts at zero,
-so an untrained network shows the decoded picture.
+plus a residual: what it draws itself, at half the size, and the picture's own detail raised or lowered. Finer detail that it
+drew itself pleased the network in its loss and displeased others (see TRAINING_LOG.md). Its last layer starts at zero, so an
+untrained network shows the decoded picture.
 """
+
+from itertools import pairwise
 
 import torch
 from diffusers.configuration_utils import ConfigMixin, register_to_config
@@ -22,7 +25,7 @@ SIZES = {
     "nano": {"channels": (48, 64, 96), "blocks": (1, 1, 2), "embedding": 64},
     "base": {"channels": (128, 224, 320), "blocks": (2, 2, 3), "embedding": 256},
 }
-"""nano: 1.1 M parameters, 95 kFLOP a pixel and step, for CPUs; base: 18.7 M and 1.5 MFLOP, for GPUs."""
+"""nano: 1.1 M parameters, 94 kFLOP a pixel and step, for CPUs; base: 18.7 M and 1.5 MFLOP, for GPUs."""
 
 
 class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
@@ -56,7 +59,7 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
         self.from_middle = nn.Conv2d(middle, fine, 1)
         self.fine_out = _Blocks(blocks[0], fine, embedding)
         self.bands = _Bands()
-        self.leave = nn.Conv2d(fine, 12 + len(_SPREADS), 3, padding=1)
+        self.leave = nn.Conv2d(fine, 3 + _BANDS, 3, padding=1)
         _silence(self.leave)
 
     @property
@@ -84,9 +87,8 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
         coarse = self.coarse(self.to_coarse(middle), embedding)
         middle = self.middle_out(middle + _double(self.from_coarse(coarse)), embedding)
         fine = self.fine_out(fine + _double(self.from_middle(middle)), embedding)
-        structure, strength = self.leave(fine).split((12, len(_SPREADS)), dim=1)
-        strength = functional.interpolate(strength, scale_factor=2, mode="bilinear")
-        residual = functional.pixel_shuffle(structure, 2) + self.bands(picture, strength)
+        drawn = functional.interpolate(self.leave(fine), scale_factor=2, mode="bilinear")
+        residual = drawn[:, :3] + self.bands(picture, drawn[:, 3:])
         estimate: Tensor = picture + _skip(sigma).view(-1, 1, 1, 1) * offset + residual
         return estimate
 
@@ -104,11 +106,11 @@ class _Bands(nn.Module):
 
     def forward(self, picture: Tensor, strength: Tensor) -> Tensor:
         """`picture` (B, 3, H, W), `strength` (B, bands, H, W); returns the weighted sum of the bands, like the picture."""
-        total, finer = torch.zeros_like(picture), picture
-        for number in range(len(_SPREADS)):
-            coarser = self._blurred(picture, self.get_buffer(f"kernel{number}"))
+        kernels = (self.get_buffer(f"kernel{number}") for number in range(len(_SPREADS)))
+        levels = [self._blurred(picture, kernel) for kernel in kernels]
+        total = torch.zeros_like(picture)
+        for number, (finer, coarser) in enumerate(pairwise(levels)):
             total = total + strength[:, number : number + 1] * (finer - coarser)
-            finer = coarser
         return total
 
     def _blurred(self, x: Tensor, kernel: Tensor) -> Tensor:
@@ -151,7 +153,9 @@ class _Block(nn.Module):
 
 
 _SPREADS = (0.7, 1.5, 3.0)
-"""Standard deviations, in pixels, of the Gaussians between the bands."""
+"""Standard deviations, in pixels, of the Gaussians around the bands. What is finer stays as it is: in a decoded picture it is
+mostly wrong."""
+_BANDS = len(_SPREADS) - 1
 _WAVES = 4
 _NOISE_TO_RESIDUAL = 0.6
 

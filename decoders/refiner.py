@@ -16,6 +16,7 @@ from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.shipped import check_shipped
 
 if TYPE_CHECKING:
+    from gsvc.decoders.compact import CompactRefiner
     from gsvc.decoders.pipeline import RefinerPipeline
 
 _WEIGHTS = Path(__file__).parent / "weights"
@@ -101,15 +102,26 @@ def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
     """The pipeline with the network of a `.safetensors` file and the `.json` beside it."""
     import torch
     from diffusers import FlowMatchEulerDiscreteScheduler
-    from safetensors.torch import load_file
 
     from gsvc.decoders.compact import CompactRefiner
     from gsvc.decoders.pipeline import RefinerPipeline
 
     network = CompactRefiner(**json.loads(weights.with_suffix(".json").read_text()))
-    network.load_state_dict(load_file(weights))
+    load_weights(network, weights)
     network = network.eval().to(device, memory_format=torch.channels_last)
     return RefinerPipeline(network, FlowMatchEulerDiscreteScheduler())
+
+
+def load_weights(network: "CompactRefiner", weights: Path) -> None:
+    """Give the network the weights of a `.safetensors` file. Raises MissingModelError where they are another network's."""
+    from safetensors.torch import load_file
+
+    try:
+        network.load_state_dict(load_file(weights))
+    except RuntimeError as error:
+        raise MissingModelError(
+            f"{weights} does not fit the network of this version: train it anew with gsvc train"
+        ) from error
 
 
 def check_device(device: str) -> None:

@@ -196,6 +196,13 @@ def test_weights_that_gsvc_did_not_come_with_are_refused(
         load_refiner()
 
 
+def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
+    copy = Path(shutil.copy(refiner.BACKENDS["compact"], tmp_path))
+    copy.with_suffix(".json").write_text('{"embedding": 32}')
+    with pytest.raises(MissingModelError, match="does not fit the network of this version"):
+        load_refiner(str(copy)).load()
+
+
 @pytest.mark.parametrize("steps", [1, 2, 4, 8])
 def test_sampler_ends_on_a_perfect_models_frame(steps: int) -> None:
     truth, start = torch.rand(1, 3, 8, 8), torch.rand(1, 3, 8, 8)

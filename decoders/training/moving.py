@@ -7,6 +7,7 @@ picture. What a refiner restores must outlast that.
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from numpy.random import Generator
 from torch import Tensor
 
@@ -15,16 +16,12 @@ _REACH = 6
 _BICUBIC = -0.75  # OpenCV's coefficient
 
 
-def moved(estimate: Tensor, truth: Tensor, rng: Generator) -> tuple[Tensor, Tensor]:
-    """Both moved by the same random part of a pixel: the estimate as a frame shows it (see `rendering`), the truth without
-    loss. (B, C, H, W) both; smaller by 11 pixels each way, for nothing is looked up outside."""
-    for axis in (2, 3):
-        part = float(rng.random())
-        estimate, truth = (
-            _shifted(estimate, axis, bicubic(part)),
-            _shifted(truth, axis, lanczos(part)),
-        )
-    return estimate, truth
+def moved(pictures: Sequence[Tensor], truth: Tensor, rng: Generator) -> list[Tensor]:
+    """All moved by the same random part of a pixel: `pictures` as a frame shows them (see `rendering`), the `truth` without
+    loss. (B, C, H, W) each; smaller by 11 pixels each way, for nothing is looked up outside."""
+    right, down = (float(part) for part in rng.random(2))
+    shown = [_shifted(p, bicubic(right), bicubic(down)) for p in pictures]
+    return [*shown, _shifted(truth, lanczos(right), lanczos(down))]
 
 
 def bicubic(part: float) -> list[float]:
@@ -47,12 +44,10 @@ def lanczos(part: float) -> list[float]:
     return [float(weight) for weight in weights / weights.sum()]
 
 
-def _shifted(pictures: Tensor, axis: int, weights: Sequence[float]) -> Tensor:
-    """Weighted sum of neighbours along an axis, where all that `lanczos` needs are there."""
-    length = pictures.shape[axis] - 2 * _REACH + 1
-    first = _REACH - len(weights) // 2
-    parts = (pictures.narrow(axis, first + n, length) * w for n, w in enumerate(weights))
-    total = next(parts)
-    for part in parts:
-        total = total + part
-    return total
+def _shifted(pictures: Tensor, across: Sequence[float], down: Sequence[float]) -> Tensor:
+    """Weighted sums of neighbours, where all that `lanczos` needs are there."""
+    for axis, weights in ((3, across), (2, down)):
+        length, first = pictures.shape[axis] - 2 * _REACH + 1, _REACH - len(weights) // 2
+        parts = [pictures.narrow(axis, first + n, length) * w for n, w in enumerate(weights)]
+        pictures = torch.stack(parts).sum(0)
+    return pictures

@@ -59,7 +59,7 @@ def random_plan(rng: Generator) -> Plan:
         spacing=spacing,
         keys=6 if spacing <= 8 else 4 if spacing <= 16 else 3,
         crf=int(rng.integers(_LEAST_CRF, MAX_CRF + 1, 2).max()),  # more where more is to restore
-        eighths=int(rng.choice((8, 6, 4), p=(0.7, 0.2, 0.1))),
+        eighths=int(rng.choice((8, 6, 4), p=(0.55, 0.3, 0.15))),
         preset=int(rng.choice((4, 8), p=(0.75, 0.25))),
         price=float(np.exp(rng.uniform(np.log(_LEAST_PRICE), np.log(_MOST_PRICE)))),
         block_log2=int(rng.choice((2, 3), p=(0.75, 0.25))),

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import torch
 from numpy.random import Generator, default_rng
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from gsvc.codec.errors import InputError
 from gsvc.decoders.compact import SIZES, CompactRefiner
+from gsvc.decoders.refiner import load_weights
 from gsvc.decoders.samplers import noise_levels, start_state, walk
 from gsvc.decoders.training.losses import PerceptualDistance, charbonnier, texture_distance
 from gsvc.decoders.training.moving import moved
@@ -41,7 +42,7 @@ class TrainSettings:
     batch: int = 8
     rate: float = 1e-3
     texture: float = 0.3
-    perceptual: float = 0.5
+    perceptual: float = 0.7
     noise: float = 0.003
     seed: int = 0
     device: str = "cpu"
@@ -82,9 +83,9 @@ class Trainer:
         self._average, self.step, self.seconds = kept["average"], kept["step"], kept["seconds"]
 
     def begin_from(self, weights: Path) -> None:
-        """Start from the weights of a `.safetensors` file."""
-        self._average = load_file(weights, device=str(self._device))
-        self.model.load_state_dict(self._average)
+        """Start from the weights of a `.safetensors` file. Errors as of `load_weights`."""
+        load_weights(self.model, weights)
+        self._average = {k: v.clone() for k, v in self.model.state_dict().items()}
 
     def train(self) -> Iterator[int]:
         """Train to the end; yields the number of steps done whenever the run was saved."""
@@ -123,11 +124,11 @@ class Trainer:
     def _learn(self, batch: Batch, state: Tensor, sigma: Tensor, rng: Generator) -> list[str]:
         with self._fast():
             estimate = self._network(state, sigma, batch.given, batch.scalars).float()
-        shown, goal = estimate, batch.truth
+        shown, picture, goal = estimate, batch.given[:, :3], batch.truth
         if rng.random() < _MOVED:
-            shown, goal = moved(shown, goal, rng)
+            shown, picture, goal = moved((shown, picture), goal, rng)
         distance = charbonnier(shown, goal)
-        texture = texture_distance(shown, goal)
+        texture = texture_distance(shown, picture, goal)
         perceptual = torch.zeros((), device=self._device)
         if self._perceptual is not None:
             seen = slice(0, -(-len(estimate) // 2))  # half of them: it costs as much as the rest
