@@ -360,7 +360,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=int, default=6000, metavar="N", help="of training (6000)")
     add("--batch", type=int, default=8, metavar="N", help="crops a step (8)")
     add("--rate", type=float, default=1e-3, metavar="R", help="of learning, at its highest (0.001)")
-    add("--texture", type=float, default=0.3, metavar="W", help="weight of gradient energies (0.3)")
+    add("--texture", type=float, default=0.3, metavar="W", help="weight of detail's strength (0.3)")
     add(
         "--perceptual",
         type=float,

@@ -6,13 +6,13 @@ drew itself pleased the network in its loss and displeased others (see TRAINING_
 untrained network shows the decoded picture.
 """
 
-from itertools import pairwise
-
 import torch
 from diffusers.configuration_utils import ConfigMixin, register_to_config
 from diffusers.models.modeling_utils import ModelMixin
 from torch import Tensor, nn
 from torch.nn import functional
+
+from gsvc.decoders.bands import BANDS, detail_bands
 
 GIVEN_CHANNELS = 4
 """The key picture (RGB in [-1, 1]) and its texture gain (0 to 1.75)."""
@@ -58,8 +58,7 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
         self.middle_out = _Blocks(blocks[1], middle, embedding)
         self.from_middle = nn.Conv2d(middle, fine, 1)
         self.fine_out = _Blocks(blocks[0], fine, embedding)
-        self.bands = _Bands()
-        self.leave = nn.Conv2d(fine, 3 + _BANDS, 3, padding=1)
+        self.leave = nn.Conv2d(fine, 3 + BANDS, 3, padding=1)
         _silence(self.leave)
 
     @property
@@ -88,37 +87,11 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
         middle = self.middle_out(middle + _double(self.from_coarse(coarse)), embedding)
         fine = self.fine_out(fine + _double(self.from_middle(middle)), embedding)
         drawn = functional.interpolate(self.leave(fine), scale_factor=2, mode="bilinear")
-        residual = drawn[:, :3] + self.bands(picture, drawn[:, 3:])
+        # Sharpening by what is there already need not be learned and cannot make noise.
+        raised = zip(drawn[:, 3:].chunk(BANDS, dim=1), detail_bands(picture), strict=True)
+        residual = drawn[:, :3] + sum(strength * band for strength, band in raised)
         estimate: Tensor = picture + _skip(sigma).view(-1, 1, 1, 1) * offset + residual
         return estimate
-
-
-class _Bands(nn.Module):
-    """The picture's detail in bands between Gaussians, each weighted pixel by pixel: sharpening that need not be learned
-    and cannot make noise."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        for number, spread in enumerate(_SPREADS):
-            x = torch.arange(-round(3 * spread), round(3 * spread) + 1) / spread
-            kernel = torch.exp(-0.5 * x.square())
-            self.register_buffer(f"kernel{number}", kernel / kernel.sum(), persistent=False)
-
-    def forward(self, picture: Tensor, strength: Tensor) -> Tensor:
-        """`picture` (B, 3, H, W), `strength` (B, bands, H, W); returns the weighted sum of the bands, like the picture."""
-        kernels = (self.get_buffer(f"kernel{number}") for number in range(len(_SPREADS)))
-        levels = [self._blurred(picture, kernel) for kernel in kernels]
-        total = torch.zeros_like(picture)
-        for number, (finer, coarser) in enumerate(pairwise(levels)):
-            total = total + strength[:, number : number + 1] * (finer - coarser)
-        return total
-
-    def _blurred(self, x: Tensor, kernel: Tensor) -> Tensor:
-        reach = len(kernel) // 2
-        kernel = kernel.to(x).expand(3, 1, 1, -1)
-        x = functional.pad(x, (reach, reach, reach, reach), mode="replicate")
-        x = functional.conv2d(x, kernel, groups=3)
-        return functional.conv2d(x, kernel.transpose(2, 3), groups=3)
 
 
 class _Blocks(nn.Module):
@@ -152,10 +125,6 @@ class _Block(nn.Module):
         return result
 
 
-_SPREADS = (0.7, 1.5, 3.0)
-"""Standard deviations, in pixels, of the Gaussians around the bands. What is finer stays as it is: in a decoded picture it is
-mostly wrong."""
-_BANDS = len(_SPREADS) - 1
 _WAVES = 4
 _NOISE_TO_RESIDUAL = 0.6
 

@@ -30,7 +30,7 @@ def model_card(
         "",
         "## Training",
         f"{trainer.step} steps of {settings.batch} crops in {trainer.seconds / 60:.0f} minutes on {_device(trainer)}.",
-        f"Loss: Charbonnier + {settings.texture} x difference of gradient energies",
+        f"Loss: Charbonnier + {settings.texture} x difference of strength of detail",
         f"+ {settings.perceptual} x ST-LPIPS AlexNet of randomly changed views; half of the batches moved by a part of",
         "a pixel, as frames are. Averaged weights.",
         f"Settings: {settings}.",

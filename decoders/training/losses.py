@@ -1,6 +1,5 @@
 """What training minimises: distances between estimated and true key pictures, (B, 3, H, W) in [-1, 1]."""
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gsvc.codec.errors import MissingDependencyError
+from gsvc.decoders.bands import detail_bands
 
 _LUMA = (0.299, 0.587, 0.114)
-_SPREADS = (0.7, 1.5, 3.0)
-"""Standard deviations, in pixels, of the Gaussians around two bands. What is finer is mostly wrong in a decoded picture:
-raised, it makes ST-LPIPS VGG worse by 7 %."""
 _FLAT = 0.5
 """Root mean square of a band, in levels of 0-255 luma, below which a place counts as flat."""
 _WINDOW = 15
@@ -43,7 +40,7 @@ def texture_distance(estimate: Tensor, picture: Tensor, truth: Tensor) -> Tensor
     Counted is what it has of the decoded `picture`'s own detail or of the truth's, whichever is more: detail that is
     neither, a lattice or noise, is no way to be as strong. The difference is in units of the picture's detail.
     """
-    bands = (_bands(127.5 * _luma(pictures)) for pictures in (estimate, picture, truth))
+    bands = (detail_bands(127.5 * _luma(pictures)) for pictures in (estimate, picture, truth))
     return torch.stack([_off(*one) for one in zip(*bands, strict=True)]).mean()
 
 
@@ -59,20 +56,6 @@ def _local(products: Tensor) -> Tensor:
 
 def _luma(pictures: Tensor) -> Tensor:
     return (pictures * pictures.new_tensor(_LUMA).view(1, 3, 1, 1)).sum(1, keepdim=True)
-
-
-def _bands(luma: Tensor) -> list[Tensor]:
-    """What lies between Gaussians, finest first."""
-    levels = [_blurred(luma, spread) for spread in _SPREADS]
-    return [finer - coarser for finer, coarser in pairwise(levels)]
-
-
-def _blurred(luma: Tensor, spread: float) -> Tensor:
-    reach = round(3 * spread)
-    kernel = torch.exp(-0.5 * (torch.arange(-reach, reach + 1).to(luma) / spread).square())
-    kernel = (kernel / kernel.sum()).view(1, 1, 1, -1)
-    luma = functional.pad(luma, (reach, reach, reach, reach), mode="replicate")
-    return functional.conv2d(functional.conv2d(luma, kernel), kernel.transpose(2, 3))
 
 
 class PerceptualDistance:
