@@ -55,6 +55,12 @@ class Reference:
         (x, y), (ox, oy) = self.energies, _energies(gray(other))
         return np.asarray((np.abs(x - ox) + np.abs(y - oy)) / np.float32(2), np.float32)
 
+    def weaker(self, other: Picture) -> FloatMap:
+        """How much weaker the other's texture is: mean over both directions of the log of the ratio of gradient
+        energies, below 0 where it is stronger; same shape as of `texture`."""
+        (x, y), (ox, oy) = self.energies, _energies(gray(other))
+        return np.asarray((x - ox + y - oy) / np.float32(2), np.float32)
+
     def misplaced(self, other: Picture) -> FloatMap:
         """1 - SSIM of luma at a quarter of the size, same shape as of `texture`, 0 to 2."""
         small = quarter(gray(other))

@@ -16,7 +16,7 @@ from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_pi
 from gsvc.codec.syntax import Writer
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.texture import raise_texture
-from gsvc.encoders.distortion import texture_distortion_of
+from gsvc.encoders.distortion import Reference, texture_distortion_of
 from gsvc.encoders.effort import Effort
 from gsvc.encoders.pictures import encode_pictures
 from gsvc.encoders.rate import Budget, WindowCap, fit_pictures
@@ -77,10 +77,10 @@ class CodedGroup:
 
 @dataclass(frozen=True)
 class _Keys:
-    """The key pictures of a group that it pays for: their plan, as they were, and coded."""
+    """The key pictures of a group that it pays for: their plan, as they go into the coder, and coded."""
 
     plan: Plan
-    sources: Sequence[Picture]
+    prepared: Sequence[Picture]
     units: Sequence[bytes]
 
     @property
@@ -154,13 +154,15 @@ class GroupEncoder:
         trial = self._searched(search, budget)
         self._plan = trial.plan
         indices = trial.plan.keys[:-1] if open_ended else trial.plan.keys
-        sources = [pictures[k] for k in indices]
+        prepared = search.emphasised(trial)[: len(indices)]
         plan = replace(trial.plan, keys=indices)
         # The pictures first come near what the scaffold is likely to leave of the budget, then to what it does.
         goal = (1 - self._scaffold_share) * budget.bits - FRAMING_BITS * len(indices)
-        keys = self._fitted(_Keys(plan, sources, self._coded(plan, sources)), goal, budget)
+        keys = _Keys(plan, prepared, self._coded(plan, prepared))
+        keys = self._fitted(keys, goal, budget)
         decoded = self._decoded(keys)
-        textures = self._textures(keys, decoded, len(pictures))
+        references = [search.reference(k) for k in indices]
+        textures = self._textures(references, decoded, len(pictures))
         shown = [raise_texture(p, t) for p, t in zip(decoded, textures, strict=True)]
         spans = self._spans(pictures, scene, trial, indices, shown, open_ended=open_ended)
         intervals = self._intervals(keys, spans, ticks, scene, textures)
@@ -174,7 +176,7 @@ class GroupEncoder:
         after = tuple(pictures[start + 1 : end])
         way = trial.ways[Stretch(start, end)]
         closing = intervals[-1].closing_sample
-        return CodedGroup(coded, Scene(sources[-1], shown[-1], after, closing, way))
+        return CodedGroup(coded, Scene(pictures[indices[-1]], shown[-1], after, closing, way))
 
     def close(self) -> None:
         """Let the threads go."""
@@ -216,15 +218,15 @@ class GroupEncoder:
             keys.plan,
             keys.units,
             goal,
-            lambda plan: self._coded(plan, keys.sources),
+            lambda plan: self._coded(plan, keys.prepared),
             exact=budget.exact,
             geometry=self._geometry,
         )
         return replace(keys, plan=plan, units=units)
 
-    def _coded(self, plan: Plan, sources: Sequence[Picture]) -> list[bytes]:
+    def _coded(self, plan: Plan, pictures: Sequence[Picture]) -> list[bytes]:
         return encode_pictures(
-            sources,
+            pictures,
             size=self._geometry.coded_size(plan.eighths),
             crf=plan.crf,
             color=self._color,
@@ -237,13 +239,13 @@ class GroupEncoder:
         return [decoder.decode(unit, size) for unit in keys.units]
 
     def _textures(
-        self, keys: _Keys, decoded: Sequence[Picture], frames: int
+        self, sources: Sequence[Reference], decoded: Sequence[Picture], frames: int
     ) -> list[Texture | None]:
         if not self._tools.texture:
             return [None] * len(decoded)
         each, block = max(1.0, frames / len(decoded)), self._level.texture_log2
         choose = partial(choose_texture, block_log2=block, frames=each, price=self._price)
-        return list(self._pool.map(choose, keys.sources, decoded))
+        return list(self._pool.map(choose, sources, decoded))
 
     def _spans(
         self,

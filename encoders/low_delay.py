@@ -18,6 +18,7 @@ from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_pi
 from gsvc.codec.syntax import Writer
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.texture import raise_texture
+from gsvc.encoders.distortion import Reference
 from gsvc.encoders.effort import Effort
 from gsvc.encoders.group import CodedPicture, packet_advice, packet_excess
 from gsvc.encoders.pictures import MAX_CRF, PictureStream, can_code
@@ -208,4 +209,5 @@ class LowDelayEncoder:
         if not self._tools.texture:
             return None
         level = self._level
-        return choose_texture(source, decoded, level.texture_log2, self.spacing, level.price)
+        reference = Reference(source)
+        return choose_texture(reference, decoded, level.texture_log2, self.spacing, level.price)

@@ -23,6 +23,7 @@ from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.rendering import dissolved, held_picture
 from gsvc.encoders.camera import CameraPath, camera_bits
 from gsvc.encoders.distortion import Reference, quarter
+from gsvc.encoders.emphasis import emphasised
 from gsvc.encoders.flow import half_size_motion
 from gsvc.encoders.pictures import MAX_CRF, Planes, can_code, encode_planes, planes_of
 from gsvc.encoders.rate_model import best_change, changed_crf
@@ -42,7 +43,7 @@ _CRF_STEP = 8.0
 """First step of the walk; with it the number of key pictures doubles or halves."""
 _LEAST_CRF = 24.0
 _SIZES = (8, 6, 4)
-_TRIAL_PRESET = 8
+TRIAL_PRESET = 8
 _AT_ONCE = 2
 _GOLDEN = 0.6180339887
 _FADED = 4.0
@@ -107,11 +108,12 @@ def stretches(keys: Sequence[int], last: int) -> list[Stretch]:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a plan costs: `bits` of its packets, the scaffold left out but for the camera; `texture`: distortion in
-    texture, `distortion`: all of it, summed over all pixels and frames of the group; `ways` of its stretches; `unmoved`:
-    share of the distortion that the key pictures do not have themselves."""
+    """What a plan costs: `units` of its key pictures; `bits` of its packets, the scaffold left out but for the camera;
+    `texture`: distortion in texture, `distortion`: all of it, summed over all pixels and frames of the group; `ways` of
+    its stretches; `unmoved`: share of the distortion that the key pictures do not have themselves."""
 
     plan: Plan
+    units: Sequence[bytes]
     bits: float
     texture: float
     distortion: float
@@ -150,7 +152,7 @@ class GroupSearch:
         spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(samples)}
         self._planes: dict[tuple[int, int], Planes] = {}
         self._references: dict[int, Reference] = {}
-        self._samples = {i: self._reference(i) for i in sorted(spread)}
+        self._samples = {i: self.reference(i) for i in sorted(spread)}
         self._path = CameraPath(pictures, pool) if with_camera else None
         self._thumbnails = [quarter(gray(picture)) for picture in pictures]
         changes = _changes(self._thumbnails)
@@ -201,6 +203,14 @@ class GroupSearch:
         made = self._pool.map(lambda plan: self._try(plan, price), new)
         self._made.update(zip(new, made, strict=True))
         return [self._made[plan] for plan in plans]
+
+    def emphasised(self, trial: Trial) -> list[Picture]:
+        """The trial's key pictures as they are to be coded: what they lacked raised (see `emphasis`)."""
+        keys = trial.plan.keys
+        sources = [self._pictures[k] for k in keys]
+        references = [self.reference(k) for k in keys]
+        decoded = self._decoded(trial.plan, trial.units)
+        return list(self._pool.map(emphasised, sources, references, decoded))
 
     def mean_texture_distortion(self, price: float, plan: Plan) -> float:
         """Distortion in texture of a plan per pixel and frame."""
@@ -282,11 +292,10 @@ class GroupSearch:
             size=size,
             crf=plan.crf,
             color=self._color,
-            preset=_TRIAL_PRESET,
+            preset=TRIAL_PRESET,
             threads=1,
         )
-        decoder = PictureDecoder((self._geometry.width, self._geometry.height), self._color)
-        decoded = {k: gray(decoder.decode(u, size)) for k, u in zip(plan.keys, units, strict=True)}
+        decoded = dict(zip(plan.keys, self._decoded(plan, units), strict=True))
         bits: float = sum(
             8 * len(u) + FRAMING_BITS for u in (units[:-1] if self._open_ended else units)
         )
@@ -304,12 +313,18 @@ class GroupSearch:
         total = texture + misplaced
         own = self._own_distortion(decoded) * len(self._pictures)
         unmoved = 1 - own / total if total else 0.0
-        return Trial(plan, bits, texture, total, ways, unmoved)
+        return Trial(plan, units, bits, texture, total, ways, unmoved)
+
+    def _decoded(self, plan: Plan, units: Sequence[bytes]) -> list[Picture]:
+        """Luma of key pictures, as they come out."""
+        size = self._geometry.coded_size(plan.eighths)
+        decoder = PictureDecoder((self._geometry.width, self._geometry.height), self._color)
+        return [gray(decoder.decode(unit, size)) for unit in units]
 
     def _own_distortion(self, decoded: Mapping[int, Picture]) -> float:
         """Mean distortion of a few of the key pictures."""
         seen = list(decoded)[:: -(-len(decoded) // _JUDGED)]
-        return sum(self._reference(k).total(decoded[k]) for k in seen) / len(seen)
+        return sum(self.reference(k).total(decoded[k]) for k in seen) / len(seen)
 
     def _planes_of(self, index: int, eighths: int) -> Planes:
         """A frame as it is coded, made once."""
@@ -318,7 +333,7 @@ class GroupSearch:
             self._planes[index, eighths] = planes_of(self._pictures[index], size, self._color)
         return self._planes[index, eighths]
 
-    def _reference(self, index: int) -> Reference:
+    def reference(self, index: int) -> Reference:
         """A frame to compare with, made once."""
         if index not in self._references:
             self._references[index] = Reference(self._pictures[index])
@@ -338,7 +353,7 @@ class GroupSearch:
             return PLAIN, plain
         # Where no sample falls into a stretch, one in its middle decides.
         middle = stretch.frames[len(stretch.frames) // 2]
-        judged = {i: self._samples[i] for i in seen} or {middle: self._reference(middle)}
+        judged = {i: self._samples[i] for i in seen} or {middle: self.reference(middle)}
         still = plain or [r.totals(drawing.frame(i, None)) for i, r in judged.items()]
         moved = [r.totals(drawing.frame(i, camera)) for i, r in judged.items()]
         saved = sum(map(sum, still)) - sum(map(sum, moved))

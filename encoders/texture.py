@@ -19,7 +19,7 @@ _TEXTURE_PRICE = 6.0
 
 
 def choose_texture(
-    source: Picture, decoded: Picture, block_log2: int, frames: float, price: float
+    source: Reference, decoded: Picture, block_log2: int, frames: float, price: float
 ) -> Texture | None:
     """The gains that pay on blocks of 2^block_log2 cells, or None. Arguments as of `choose_gains`, but `price` is what
     a bit must save anywhere."""
@@ -28,16 +28,16 @@ def choose_texture(
 
 
 def choose_gains(
-    source: Picture, decoded: Picture, block_log2: int, frames: float, price: float
+    source: Reference, decoded: Picture, block_log2: int, frames: float, price: float
 ) -> NDArray[np.uint8] | None:
     """Gains with the least D + lambda R, uint8 `Geometry.block_shape(block_log2)`, or None if none pays.
 
     `frames`: how many frames are drawn from this picture; `price`: what a bit must save of the distortion
     summed over pixels and frames.
     """
-    height, width = source.shape[:2]
+    height, width = decoded.shape[:2]
     geometry = Geometry(width, height)
-    maps = _distortions(Reference(source), gray(decoded).astype(np.float32), geometry.cell)
+    maps = _distortions(source, gray(decoded).astype(np.float32), geometry.cell)
     costs = frames * np.stack([block_sums(each, geometry, block_log2) for each in maps])
     gains = np.zeros(costs.shape[1:], np.uint8)
     # Each block depends on those before it; plain numbers are much faster than small arrays.

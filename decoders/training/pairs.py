@@ -5,7 +5,7 @@ the camera that films the photographs.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +17,13 @@ from numpy.typing import NDArray
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.scaffold import Geometry
 from gsvc.decoders.key_picture import KeyPicture
+from gsvc.decoders.motion import gray
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.training.footage import Footage, FrameSource
+from gsvc.encoders.distortion import Reference
+from gsvc.encoders.emphasis import emphasised
 from gsvc.encoders.pictures import MAX_CRF, encode_pictures
+from gsvc.encoders.search import TRIAL_PRESET
 from gsvc.encoders.texture import choose_texture
 
 CROP = 160
@@ -71,17 +75,26 @@ def coded_keys(
 ) -> Iterator[tuple[Picture, KeyPicture]]:
     """Each key picture of a sequence: the source, and what the decoder gets."""
     sources = [frame(number * plan.spacing) for number in range(plan.keys)]
-    height, width = sources[0].shape[:2]
+    references = [Reference(source) for source in sources]
+    trial = [gray(picture) for picture in _coded(sources, plan, TRIAL_PRESET)]
+    prepared = list(map(emphasised, sources, references, trial))
+    decoded = _coded(prepared, plan, plan.preset)
+    for source, reference, picture in zip(sources, references, decoded, strict=True):
+        texture = None
+        if with_texture:
+            texture = choose_texture(reference, picture, plan.block_log2, plan.spacing, plan.price)
+        yield source, KeyPicture.of(picture, texture, plan.crf, plan.eighths)
+
+
+def _coded(pictures: Sequence[Picture], plan: Plan, preset: int) -> list[Picture]:
+    """Key pictures coded and decoded."""
+    height, width = pictures[0].shape[:2]
     size = Geometry(width, height).coded_size(plan.eighths)
     units = encode_pictures(
-        sources, size=size, crf=plan.crf, color=_COLOR, preset=plan.preset, threads=1
+        pictures, size=size, crf=plan.crf, color=_COLOR, preset=preset, threads=1
     )
     decoder = PictureDecoder((width, height), _COLOR)
-    for source, unit in zip(sources, units, strict=True):
-        decoded, texture = decoder.decode(unit, size), None
-        if with_texture:
-            texture = choose_texture(source, decoded, plan.block_log2, plan.spacing, plan.price)
-        yield source, KeyPicture.of(decoded, texture, plan.crf, plan.eighths)
+    return [decoder.decode(unit, size) for unit in units]
 
 
 def pack(source: Picture, key: KeyPicture) -> NDArray[np.uint8]:
