@@ -14,7 +14,8 @@ from gsvc.encoders.distortion import Reference
 
 _FINEST, _COARSEST = 0.7, 3.0
 """Standard deviations, in pixels, of the Gaussians around the detail that is raised: finer one is not worth its bits."""
-_MOST = 1.0
+_SHARE, _MOST = 0.8, 1.0
+"""Of what is lacking, how much is raised, and by how much detail is raised at most."""
 
 
 def emphasised(source: Picture, reference: Reference, decoded: Picture) -> Picture:
@@ -23,8 +24,8 @@ def emphasised(source: Picture, reference: Reference, decoded: Picture) -> Pictu
     `source`: RGB uint8 (H, W, 3), `reference`: of it, `decoded`: uint8 (H, W). Returns a picture like `source`.
     """
     height, width = decoded.shape
-    lacking = np.clip(np.exp(reference.weaker(decoded)) - 1, 0, _MOST)
-    gain = cv2.resize(lacking, (width, height), interpolation=cv2.INTER_LINEAR)
+    raised = np.clip(_SHARE * np.expm1(reference.weaker(decoded)), 0, _MOST)
+    gain = cv2.resize(raised, (width, height), interpolation=cv2.INTER_LINEAR)
     added = gain * _detail(gray(source).astype(np.float32))
     return np.asarray(np.clip(np.rint(source + added[..., None]), 0, 255), np.uint8)
 
