@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice, pairwise
 
 import cv2
@@ -210,7 +211,8 @@ class GroupSearch:
         sources = [self._pictures[k] for k in keys]
         references = [self.reference(k) for k in keys]
         decoded = self._decoded(trial.plan, trial.units)
-        return list(self._pool.map(emphasised, sources, references, decoded))
+        raised = partial(emphasised, crf=trial.plan.crf)
+        return list(self._pool.map(raised, sources, references, decoded))
 
     def mean_texture_distortion(self, price: float, plan: Plan) -> float:
         """Distortion in texture of a plan per pixel and frame."""

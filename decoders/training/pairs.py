@@ -7,6 +7,7 @@ the camera that films the photographs.
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -77,7 +78,8 @@ def coded_keys(
     sources = [frame(number * plan.spacing) for number in range(plan.keys)]
     references = [Reference(source) for source in sources]
     trial = [gray(picture) for picture in _coded(sources, plan, TRIAL_PRESET)]
-    prepared = list(map(emphasised, sources, references, trial))
+    raised = partial(emphasised, crf=plan.crf)
+    prepared = list(map(raised, sources, references, trial))
     decoded = _coded(prepared, plan, plan.preset)
     for source, reference, picture in zip(sources, references, decoded, strict=True):
         texture = None
