@@ -1,5 +1,7 @@
 """Key pictures come back: AV1 temporal units to RGB, by dav1d through PyAV."""
 
+from collections.abc import Sequence
+
 import av
 import cv2
 import numpy as np
@@ -8,6 +10,7 @@ from gsvc.codec.color import rgb_from_yuv
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.obu import check_temporal_unit, restore_temporal_unit
+from gsvc.codec.scaffold import Geometry
 
 
 class PictureDecoder:
@@ -44,3 +47,12 @@ class PictureDecoder:
         return np.asarray(
             cv2.resize(picture, self._size, interpolation=cv2.INTER_LANCZOS4), np.uint8
         )
+
+
+def decode_pictures(
+    units: Sequence[bytes], geometry: Geometry, eighths: int, color: Color
+) -> list[Picture]:
+    """The first key pictures of a group, coded at `eighths` of the side, as they are shown; errors as of `decode`."""
+    decoder = PictureDecoder((geometry.width, geometry.height), color)
+    size = geometry.coded_size(eighths)
+    return [decoder.decode(unit, size) for unit in units]

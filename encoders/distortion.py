@@ -52,14 +52,19 @@ class Reference:
     def texture(self, other: Picture) -> FloatMap:
         """Mean over both directions of |log of the ratio of gradient energies|, at every fourth pixel of every
         fourth line: float32 (ceil(H / 4), ceil(W / 4))."""
-        (x, y), (ox, oy) = self.energies, _energies(gray(other))
-        return np.asarray((np.abs(x - ox) + np.abs(y - oy)) / np.float32(2), np.float32)
+        x, y = self._lost(other)
+        return np.asarray((np.abs(x) + np.abs(y)) / np.float32(2), np.float32)
 
     def weaker(self, other: Picture) -> FloatMap:
         """How much weaker the other's texture is: mean over both directions of the log of the ratio of gradient
         energies, below 0 where it is stronger; same shape as of `texture`."""
+        x, y = self._lost(other)
+        return np.asarray((x + y) / np.float32(2), np.float32)
+
+    def _lost(self, other: Picture) -> tuple[FloatMap, FloatMap]:
+        """Log of the ratio of gradient energies to the other's, across and down."""
         (x, y), (ox, oy) = self.energies, _energies(gray(other))
-        return np.asarray((x - ox + y - oy) / np.float32(2), np.float32)
+        return x - ox, y - oy
 
     def misplaced(self, other: Picture) -> FloatMap:
         """1 - SSIM of luma at a quarter of the size, same shape as of `texture`, 0 to 2."""

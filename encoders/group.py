@@ -14,7 +14,7 @@ from gsvc.codec.payload import join_payload
 from gsvc.codec.scaffold import Geometry, Interval, Place, Texture
 from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
 from gsvc.codec.syntax import Writer
-from gsvc.decoders.pictures import PictureDecoder
+from gsvc.decoders.pictures import decode_pictures
 from gsvc.decoders.texture import raise_texture
 from gsvc.encoders.distortion import Reference, texture_distortion_of
 from gsvc.encoders.effort import Effort
@@ -154,7 +154,7 @@ class GroupEncoder:
         trial = self._searched(search, budget)
         self._plan = trial.plan
         indices = trial.plan.keys[:-1] if open_ended else trial.plan.keys
-        prepared = search.emphasised(trial)[: len(indices)]
+        prepared = search.emphasised(trial)
         plan = replace(trial.plan, keys=indices)
         # The pictures first come near what the scaffold is likely to leave of the budget, then to what it does.
         goal = (1 - self._scaffold_share) * budget.bits - FRAMING_BITS * len(indices)
@@ -234,9 +234,7 @@ class GroupEncoder:
         )
 
     def _decoded(self, keys: _Keys) -> list[Picture]:
-        size = self._geometry.coded_size(keys.plan.eighths)
-        decoder = PictureDecoder((self._geometry.width, self._geometry.height), self._color)
-        return [decoder.decode(unit, size) for unit in keys.units]
+        return decode_pictures(keys.units, self._geometry, keys.plan.eighths, self._color)
 
     def _textures(
         self, sources: Sequence[Reference], decoded: Sequence[Picture], frames: int

@@ -20,7 +20,7 @@ from gsvc.codec.frames import Color, Picture
 from gsvc.codec.scaffold import Camera, Geometry, Place
 from gsvc.decoders.camera import camera_field
 from gsvc.decoders.motion import Flow, gray, pixel_grid, warp
-from gsvc.decoders.pictures import PictureDecoder
+from gsvc.decoders.pictures import decode_pictures
 from gsvc.decoders.rendering import dissolved, held_picture
 from gsvc.encoders.camera import CameraPath, camera_bits
 from gsvc.encoders.distortion import Reference, quarter
@@ -206,11 +206,14 @@ class GroupSearch:
         return [self._made[plan] for plan in plans]
 
     def emphasised(self, trial: Trial) -> list[Picture]:
-        """The trial's key pictures as they are to be coded: what they lacked raised (see `emphasis`)."""
-        keys = trial.plan.keys
+        """The trial's key pictures but for the next group's, as they are to be coded: what they lacked raised (see
+        `emphasis`)."""
+        count = self._count(trial.plan)
+        keys = trial.plan.keys[:count]
         sources = [self._pictures[k] for k in keys]
         references = [self.reference(k) for k in keys]
-        decoded = self._decoded(trial.plan, trial.units)
+        # Decoded once more: the pictures of all trials together would take much memory, their units take none.
+        decoded = self._decoded(trial.plan, trial.units[:count])
         raised = partial(emphasised, crf=trial.plan.crf)
         return list(self._pool.map(raised, sources, references, decoded))
 
@@ -318,10 +321,8 @@ class GroupSearch:
         return Trial(plan, units, bits, texture, total, ways, unmoved)
 
     def _decoded(self, plan: Plan, units: Sequence[bytes]) -> list[Picture]:
-        """Luma of key pictures, as they come out."""
-        size = self._geometry.coded_size(plan.eighths)
-        decoder = PictureDecoder((self._geometry.width, self._geometry.height), self._color)
-        return [gray(decoder.decode(unit, size)) for unit in units]
+        """Luma of the plan's first key pictures, as they come out."""
+        return list(map(gray, decode_pictures(units, self._geometry, plan.eighths, self._color)))
 
     def _own_distortion(self, decoded: Mapping[int, Picture]) -> float:
         """Mean distortion of a few of the key pictures."""

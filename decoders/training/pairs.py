@@ -19,7 +19,7 @@ from gsvc.codec.frames import Color, Picture
 from gsvc.codec.scaffold import Geometry
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.motion import gray
-from gsvc.decoders.pictures import PictureDecoder
+from gsvc.decoders.pictures import decode_pictures
 from gsvc.decoders.training.footage import Footage, FrameSource
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.emphasis import emphasised
@@ -91,12 +91,12 @@ def coded_keys(
 def _coded(pictures: Sequence[Picture], plan: Plan, preset: int) -> list[Picture]:
     """Key pictures coded and decoded."""
     height, width = pictures[0].shape[:2]
-    size = Geometry(width, height).coded_size(plan.eighths)
+    geometry = Geometry(width, height)
+    size = geometry.coded_size(plan.eighths)
     units = encode_pictures(
         pictures, size=size, crf=plan.crf, color=_COLOR, preset=preset, threads=1
     )
-    decoder = PictureDecoder((width, height), _COLOR)
-    return [decoder.decode(unit, size) for unit in units]
+    return decode_pictures(units, geometry, plan.eighths, _COLOR)
 
 
 def pack(source: Picture, key: KeyPicture) -> NDArray[np.uint8]:
