@@ -53,8 +53,9 @@ def test_time_of_day_round_trips() -> None:
 
 @given(st.binary(max_size=200))
 def test_any_feedback_is_ignored_or_read(data: bytes) -> None:
-    RtpSender(HEADER).take_feedback(data, DAY)
-    RtpReceiver().receive(b"\x81\xc8" + data, 0.0)
+    datagrams, _ = RtpSender(HEADER).take_feedback(data, DAY)
+    assert not datagrams  # nothing was sent that could be sent again
+    assert not RtpReceiver().receive(b"\x81\xc8" + data, 0.0)
 
 
 def test_what_is_lost_is_asked_for_and_sent_again() -> None:

@@ -316,8 +316,8 @@ def test_loss_leaves_gaps_and_nothing_else(loss: float, burst: int) -> None:
 def test_any_bytes_are_ignored_or_counted(datagrams: list[bytes]) -> None:
     depacketizer = Depacketizer()
     for datagram in datagrams:
-        depacketizer.push(datagram, 0.0)
-        depacketizer.push(RtpPacket(1, 2, 3, datagram).to_bytes(), 0.0)
+        assert not depacketizer.push(datagram, 0.0)
+        assert not depacketizer.push(RtpPacket(1, 2, 3, datagram).to_bytes(), 0.0)
 
 
 @settings(deadline=None, max_examples=40)
