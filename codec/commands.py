@@ -104,13 +104,13 @@ def _limits(options: Namespace) -> Limits:
 
 
 def models(options: Namespace) -> int:
-    """List, pull or verify the extractors' models."""
-    from gsvc.encoders.models import pull, status
+    """List, pull or verify models."""
+    from gsvc.codec.models import EXTRACTORS, pull, status
 
-    if options.source is not None and options.action != "pull":
-        raise ConfigError("--source goes with gsvc models pull")
+    if options.action != "pull" and (options.source is not None or options.names):
+        raise ConfigError("names and --source go with gsvc models pull")
     if options.action == "pull":
-        pull(progress=_tell, source=options.source)
+        pull(options.names or None, progress=_tell, source=options.source)
     found = status()
     for model in found:
         state = "ok" if model.intact else "damaged" if model.present else "missing"
@@ -119,7 +119,8 @@ def models(options: Namespace) -> int:
             json_lines(options).put("model", **values)
         else:
             print(f"{state:<8} {model.name:<30} {model.size:>9}  {model.licence}  {model.task}")
-    return int(options.action == "verify" and not all(model.intact for model in found))
+    wanted = [model for model in found if model.present or model.name in EXTRACTORS]
+    return int(options.action == "verify" and not all(model.intact for model in wanted))
 
 
 def doctor(options: Namespace) -> int:

@@ -118,9 +118,11 @@ def _cache() -> Check:
 
 
 def _models() -> Iterator[Check]:
-    from gsvc.encoders.models import PULL_COMMAND, status
+    from gsvc.codec.models import EXTRACTORS, PULL_COMMAND, status
 
     for model in status():
         state = "damaged" if model.present else "missing"
         detail = model.task if model.intact else f"{state}; {model.task}"
-        yield Check(f"model {model.name}", model.intact, detail, advice=f"run {PULL_COMMAND}")
+        needed = model.name in EXTRACTORS
+        command = PULL_COMMAND if needed else f"{PULL_COMMAND} {model.name}"
+        yield Check(f"model {model.name}", model.intact, detail, needed, advice=f"run {command}")

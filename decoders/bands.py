@@ -14,8 +14,13 @@ BANDS = len(_SPREADS) - 1
 
 def detail_bands(pictures: Tensor) -> list[Tensor]:
     """What lies between Gaussians, finest first: `BANDS` tensors like `pictures`, (B, C, H, W)."""
-    levels = [_blurred(pictures, spread) for spread in _SPREADS]
-    return [finer - coarser for finer, coarser in pairwise(levels)]
+    return all_bands(pictures)[1:-1]
+
+
+def all_bands(pictures: Tensor) -> list[Tensor]:
+    """`detail_bands`, before them what is finer and after them what is coarser: their sum is `pictures`."""
+    levels = [pictures, *(_blurred(pictures, spread) for spread in _SPREADS)]
+    return [*(finer - coarser for finer, coarser in pairwise(levels)), levels[-1]]
 
 
 def _blurred(pictures: Tensor, spread: float) -> Tensor:

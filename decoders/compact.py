@@ -1,9 +1,9 @@
 """The compact refiner's network: a U-Net over one key picture.
 
 It estimates the source from a state between it and the decoded picture (see `samplers`), as the decoded picture
-plus a residual: what it draws itself, at half the size, and the picture's own detail raised or lowered. Finer detail that it
-drew itself pleased the network in its loss and displeased others (see TRAINING_LOG.md). Its last layer starts at zero, so an
-untrained network shows the decoded picture.
+plus a residual: what it draws itself, at half the size, the picture's own detail raised or lowered, and as much as it
+believes of what a prior drew (see `prior`). Finer detail that it drew itself pleased the network in its loss and displeased
+others (see TRAINING_LOG.md). Its last layer starts at zero, so an untrained network shows the decoded picture.
 """
 
 import torch
@@ -12,7 +12,7 @@ from diffusers.models.modeling_utils import ModelMixin
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gsvc.decoders.bands import BANDS, detail_bands
+from gsvc.decoders.bands import BANDS, all_bands, detail_bands
 
 GIVEN_CHANNELS = 4
 """The key picture (RGB in [-1, 1]) and its texture gain (0 to 1.75)."""
@@ -23,16 +23,17 @@ MULTIPLE = 8
 
 SIZES = {
     "nano": {"channels": (48, 64, 96), "blocks": (1, 1, 2), "embedding": 64},
-    "base": {"channels": (128, 224, 320), "blocks": (2, 2, 3), "embedding": 256},
+    "base": {"channels": (48, 64, 96), "blocks": (1, 1, 2), "embedding": 64, "drawings": 2},
 }
-"""nano: 1.1 M parameters, 94 kFLOP a pixel and step, for CPUs; base: 18.7 M and 1.5 MFLOP, for GPUs."""
+"""nano: 1.1 M parameters, 94 kFLOP a pixel and step. base: as much, and the drawings of a prior of 16.7 M parameters and 11 MFLOP a
+pixel, made once."""
 
 
 class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
     """Residual U-Net at 1/2, 1/4 and 1/8 of the picture.
 
     `channels` and `blocks` (residual blocks on each way) are of the three scales, finest first; `noise` is the
-    standard deviation of the noise in the state, in units of [-1, 1].
+    standard deviation of the noise in the state, in units of [-1, 1]; `drawings`: how many of the prior it is given.
     """
 
     @register_to_config  # type: ignore[untyped-decorator]
@@ -42,13 +43,14 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
         blocks: tuple[int, int, int] = (1, 1, 2),
         embedding: int = 64,
         noise: float = 0.003,
+        drawings: int = 0,
     ) -> None:
         super().__init__()
         fine, middle, coarse = channels
         self.embed = nn.Sequential(
             nn.Linear(2 * _WAVES + SCALARS, embedding), nn.SiLU(), nn.Linear(embedding, embedding)
         )
-        self.enter = nn.Conv2d(4 * (3 + GIVEN_CHANNELS), fine, 3, padding=1)
+        self.enter = nn.Conv2d(4 * (3 + GIVEN_CHANNELS + 3 * drawings), fine, 3, padding=1)
         self.fine_in = _Blocks(blocks[0], fine, embedding)
         self.to_middle = nn.Conv2d(fine, middle, 3, stride=2, padding=1)
         self.middle_in = _Blocks(blocks[1], middle, embedding)
@@ -58,7 +60,7 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
         self.middle_out = _Blocks(blocks[1], middle, embedding)
         self.from_middle = nn.Conv2d(middle, fine, 1)
         self.fine_out = _Blocks(blocks[0], fine, embedding)
-        self.leave = nn.Conv2d(fine, 3 + BANDS, 3, padding=1)
+        self.leave = nn.Conv2d(fine, 3 + BANDS + drawings * (BANDS + 2), 3, padding=1)
         _silence(self.leave)
 
     @property
@@ -73,7 +75,7 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
         """Estimate the source.
 
         `state`: (B, 3, H, W), the sampler's; `sigma`: (B,), 1 = key picture and noise, 0 = source; `given`:
-        (B, 4, H, W); `scalars`: (B, 2). All float, the ranges are those of the constants above. H and W are
+        (B, 4, H, W) and 3 more for each drawing; `scalars`: (B, 2). All float, the ranges are those of the constants above. H and W are
         multiples of 8.
         Returns the source, (B, 3, H, W) in about [-1, 1].
         """
@@ -88,7 +90,10 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
         fine = self.fine_out(fine + _double(self.from_middle(middle)), embedding)
         drawn = functional.interpolate(self.leave(fine), scale_factor=2, mode="bilinear")
         # Sharpening by what is there already need not be learned and cannot make noise.
-        raised = zip(drawn[:, 3:].chunk(BANDS, dim=1), detail_bands(picture), strict=True)
+        bands = detail_bands(picture)
+        for first in range(GIVEN_CHANNELS, given.shape[1], 3):
+            bands += all_bands(given[:, first : first + 3] - picture)
+        raised = zip(drawn[:, 3:].chunk(len(bands), dim=1), bands, strict=True)
         residual = drawn[:, :3] + sum(strength * band for strength, band in raised)
         estimate: Tensor = picture + _skip(sigma).view(-1, 1, 1, 1) * offset + residual
         return estimate

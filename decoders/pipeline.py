@@ -1,6 +1,6 @@
 """The compact refiner as a diffusers pipeline: a decoded key picture in, a refined one out."""
 
-from itertools import product
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -12,18 +12,30 @@ from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
 from gsvc.decoders.compact import MULTIPLE, CompactRefiner
 from gsvc.decoders.key_picture import KeyPicture
+from gsvc.decoders.prior import PriorNetwork, drawings
 from gsvc.decoders.samplers import euler, noise_field, noise_levels, start_state
+from gsvc.decoders.tiles import in_tiles
 
 _WHOLE_PIXELS = 1_000_000
 _TILE = 640
 
 
 class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
-    """Refines key pictures; `save_pretrained` and `from_pretrained` as of any pipeline."""
+    """Refines key pictures; `save_pretrained` and `from_pretrained` as of any pipeline.
 
-    def __init__(self, refiner: CompactRefiner, scheduler: FlowMatchEulerDiscreteScheduler) -> None:
+    `prior`: of a refiner that is given drawings of one.
+    """
+
+    _optional_components: ClassVar = ["prior"]
+
+    def __init__(
+        self,
+        refiner: CompactRefiner,
+        scheduler: FlowMatchEulerDiscreteScheduler,
+        prior: PriorNetwork | None = None,
+    ) -> None:
         super().__init__()
-        self.register_modules(refiner=refiner, scheduler=scheduler)
+        self.register_modules(refiner=refiner, scheduler=scheduler, prior=prior)
 
     @torch.no_grad()
     def __call__(self, key: KeyPicture, *, num_inference_steps: int = 1, seed: int = 0) -> Picture:
@@ -37,6 +49,8 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         height, width = key.picture.shape[:2]
         device = self.refiner.device
         given, scalars = (x.to(device) for x in conditions(key))
+        if self.prior is not None:  # once, however many steps follow
+            given = torch.cat([given, drawings(self.prior, given[:, :3])], dim=1)
 
         def denoise(state: Tensor, sigma: Tensor) -> Tensor:
             return _denoise_tiles(self.refiner, state, sigma, given, scalars)
@@ -65,19 +79,14 @@ def _denoise_tiles(
 ) -> Tensor:
     """The model's estimate, in tiles when the picture is large: each sees all that its pixels depend on, so that
     tiling changes nothing."""
+
+    def run(state: Tensor, given: Tensor) -> Tensor:
+        return _run(model, state, sigma, given, scalars)
+
     height, width = state.shape[-2:]
     if height * width <= _WHOLE_PIXELS:
-        return _run(model, state, sigma, given, scalars)
-    result, margin = torch.empty_like(state), model.reach
-    for top, left in product(range(0, height, _TILE), range(0, width, _TILE)):
-        bottom, right = min(top + _TILE, height), min(left + _TILE, width)
-        above, before = max(top - margin, 0), max(left - margin, 0)
-        below, after = min(bottom + margin, height), min(right + margin, width)
-        seen = (..., slice(above, below), slice(before, after))
-        estimate = _run(model, state[seen], sigma, given[seen], scalars)
-        part = estimate[..., top - above : bottom - above, left - before : right - before]
-        result[..., top:bottom, left:right] = part
-    return result
+        return run(state, given)
+    return in_tiles(run, [state, given], tile=_TILE, margin=model.reach)
 
 
 def _run(model: CompactRefiner, *inputs: Tensor) -> Tensor:

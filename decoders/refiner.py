@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from gsvc.codec.errors import ConfigError, DeviceError, MissingModelError
 from gsvc.codec.frames import Picture
+from gsvc.codec.models import PRIOR, model_path
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.shipped import check_shipped
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from gsvc.decoders.compact import CompactRefiner
     from gsvc.decoders.pipeline import RefinerPipeline
 
@@ -49,9 +52,9 @@ def load_refiner(backend: str = "compact", device: str = "cpu") -> Refiner:
     "cuda:N").
 
     Raises ConfigError for an unknown back end or device, DeviceError when the device is not there,
-    MissingModelError when the weights are not, or are not those that gsvc came with.
+    MissingModelError when the weights or those of the prior are not, or are not those that gsvc came with.
     """
-    weights = weights_of(backend)
+    weights, *_ = files_of(backend)
     check_device(device)
     return CompactBackend(weights, device)
 
@@ -68,15 +71,18 @@ def weights_of(backend: str) -> Path:
     if path.suffix != ".safetensors":
         names = ", ".join(BACKENDS)
         raise ConfigError(f"unknown refiner {backend!r}; take {names} or a .safetensors file")
-    if backend == "compact:base" and not path.exists():
-        raise MissingModelError(
-            f"{backend} comes without weights: gsvc train DATA RUN --size base makes them"
-        )
     if backend in BACKENDS:
         check_shipped(path)
     elif not (path.exists() and path.with_suffix(".json").exists()):
         raise MissingModelError(f"{path} or its .json is missing: gsvc train writes both")
     return path
+
+
+def files_of(backend: str) -> list[Path]:
+    """The weights of a back end, and those of its prior if it has one. Errors as in `load_refiner`."""
+    weights = weights_of(backend)
+    has_prior = json.loads(weights.with_suffix(".json").read_text()).get("drawings")
+    return [weights, *([model_path(PRIOR)] if has_prior else ())]
 
 
 class CompactBackend:
@@ -102,22 +108,23 @@ def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
     """The pipeline with the network of a `.safetensors` file and the `.json` beside it."""
     import torch
     from diffusers import FlowMatchEulerDiscreteScheduler
+    from safetensors.torch import load_file
 
     from gsvc.decoders.compact import CompactRefiner
     from gsvc.decoders.pipeline import RefinerPipeline
+    from gsvc.decoders.prior import load_prior
 
     network = CompactRefiner(**json.loads(weights.with_suffix(".json").read_text()))
-    load_weights(network, weights)
+    fit_weights(network, load_file(weights), weights)
     network = network.eval().to(device, memory_format=torch.channels_last)
-    return RefinerPipeline(network, FlowMatchEulerDiscreteScheduler())
+    prior = load_prior(device) if network.config.drawings else None
+    return RefinerPipeline(network, FlowMatchEulerDiscreteScheduler(), prior)
 
 
-def load_weights(network: "CompactRefiner", weights: Path) -> None:
-    """Give the network the weights of a `.safetensors` file. Raises MissingModelError where they are another network's."""
-    from safetensors.torch import load_file
-
+def fit_weights(network: "CompactRefiner", state: "dict[str, Tensor]", weights: Path) -> None:
+    """Give the network the `state` that the file `weights` held. Raises MissingModelError where it is another network's."""
     try:
-        network.load_state_dict(load_file(weights))
+        network.load_state_dict(state)
     except RuntimeError as error:
         raise MissingModelError(
             f"{weights} does not fit the network of this version: train it anew with gsvc train"

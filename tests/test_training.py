@@ -84,6 +84,29 @@ def test_loss_falls_it_resumes_and_the_weights_decode(
     assert report.frames > 0
 
 
+def test_base_learns_from_what_its_prior_draws(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gsvc.decoders import prior, refiner
+    from gsvc.decoders.training import commands
+
+    def shallow(device: str = "cpu") -> prior.PriorNetwork:
+        return prior.PriorNetwork(blocks=1, channels=8, growth=4).eval()
+
+    for module in (prior, commands):
+        monkeypatch.setattr(module, "load_prior", shallow)
+    monkeypatch.setattr(refiner, "model_path", Path)
+    run, start = tmp_path / "run", str(refiner.BACKENDS["compact"])
+    done = train(run, data, capsys, "--size", "base", "--steps", "3", "--weights", start)[-1]
+    with np.load(next((run / "pairs").iterdir())) as file:
+        assert file["crops"].shape[-1] == 7 + 6
+    before, after = (
+        refiner.load_pipeline(Path(path)).refiner.leave.weight for path in (start, done["weights"])
+    )
+    assert len(before) == 3 + 2 and len(after) == len(before) + 2 * 4
+    assert after[len(before) :].abs().max() > 0
+
+
 def test_what_is_trained_on_moves_as_frames_do() -> None:
     import torch
 

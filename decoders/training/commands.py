@@ -9,6 +9,8 @@ from pathlib import Path
 import torch
 
 from gsvc.codec.errors import ConfigError, MissingDependencyError
+from gsvc.decoders.compact import SIZES
+from gsvc.decoders.prior import load_prior
 from gsvc.decoders.training.assess import assess, means
 from gsvc.decoders.training.card import model_card
 from gsvc.decoders.training.footage import Footage
@@ -32,7 +34,8 @@ def train(options: Namespace) -> int:
     pairs = run / "pairs"
     if not any(pairs.glob("*.npz")):
         limits = {"minutes": options.minutes, "mebibytes": options.cache}
-        count = prepare(footage, pairs, seed=settings.seed, **limits)
+        prior = load_prior(settings.device) if SIZES[settings.size].get("drawings") else None
+        count = prepare(footage, pairs, seed=settings.seed, prior=prior, **limits)
         _tell(options, "prepared", crops=count)
     trainer = Trainer(pairs, run, settings)
     if options.resume:

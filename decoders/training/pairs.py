@@ -12,6 +12,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import torch
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
@@ -20,6 +21,7 @@ from gsvc.codec.scaffold import Geometry
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.motion import gray
 from gsvc.decoders.pictures import decode_pictures
+from gsvc.decoders.prior import PriorNetwork, drawings
 from gsvc.decoders.training.footage import Footage, FrameSource
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.emphasis import emphasised
@@ -30,7 +32,8 @@ from gsvc.encoders.texture import choose_texture
 CROP = 160
 """Side of a crop in pixels."""
 CHANNELS = 7
-"""uint8: the source, the key picture as it is shown (RGB each), its texture gain * GAIN_UNIT."""
+"""uint8: the source, the key picture as it is shown (RGB each), its texture gain * GAIN_UNIT. After them may come what a prior
+draws for the crop, RGB each."""
 GAIN_UNIT = 128
 _COLOR = Color(matrix=1)
 _CROPS_PER_PICTURE = 2
@@ -105,14 +108,23 @@ def pack(source: Picture, key: KeyPicture) -> NDArray[np.uint8]:
     return np.dstack([source, key.picture, gain])
 
 
-def crops(frame: FrameSource, plan: Plan, rng: Generator) -> Iterator[NDArray[np.uint8]]:
-    """Crops of the key pictures of a sequence: uint8 (CROP, CROP, CHANNELS)."""
+def crops(
+    frame: FrameSource, plan: Plan, rng: Generator, prior: PriorNetwork | None
+) -> Iterator[NDArray[np.uint8]]:
+    """Crops of the key pictures of a sequence, with what `prior` draws for them: uint8 (CROP, CROP, CHANNELS or more)."""
     with_texture = bool(rng.random() < 0.7)
     for source, key in coded_keys(frame, plan, with_texture=with_texture):
         packed = pack(source, key)
         for _ in range(_CROPS_PER_PICTURE):
             y, x = _crop_position(packed, rng)
-            yield packed[y : y + CROP, x : x + CROP]
+            crop = packed[y : y + CROP, x : x + CROP]
+            yield crop if prior is None else np.dstack([crop, _drawn(prior, crop[..., 3:6])])
+
+
+def _drawn(prior: PriorNetwork, picture: Picture) -> NDArray[np.uint8]:
+    values = torch.from_numpy(picture.copy()).permute(2, 0, 1)[None].float() / 127.5 - 1
+    drawn = drawings(prior, values.to(prior.device))[0].add(1).mul(127.5).round()
+    return drawn.byte().permute(1, 2, 0).cpu().numpy()
 
 
 def _crop_position(packed: NDArray[np.uint8], rng: Generator) -> tuple[int, int]:
@@ -131,10 +143,18 @@ def _crop_position(packed: NDArray[np.uint8], rng: Generator) -> tuple[int, int]
     return max(places, key=error)
 
 
-def prepare(footage: Footage, out: Path, *, seed: int, minutes: float, mebibytes: float) -> int:
+def prepare(
+    footage: Footage,
+    out: Path,
+    *,
+    seed: int,
+    minutes: float,
+    mebibytes: float,
+    prior: PriorNetwork | None = None,
+) -> int:
     """Write one `.npz` a sequence (`crops` uint8, `scalars` float32) until time is up or the folder is full.
 
-    `seed`: of all that is drawn. Returns the number of crops.
+    `seed`: of all that is drawn; `prior`: draws for each crop, for networks that are given that. Returns the number of crops.
     """
     cv2.setNumThreads(1)
     rng = default_rng(seed)
@@ -146,7 +166,7 @@ def prepare(footage: Footage, out: Path, *, seed: int, minutes: float, mebibytes
         frame = footage.sequence(plan.frames, rng)
         if frame is None:
             continue
-        made = list(crops(frame, plan, rng))
+        made = list(crops(frame, plan, rng, prior))
         path = out / f"{seed:04d}_{number:05d}.npz"
         part = path.with_suffix(".part")
         with part.open("wb") as file:

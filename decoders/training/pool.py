@@ -78,7 +78,10 @@ class Pool:
 def unpack(crop: NDArray[np.uint8], scalars: NDArray[np.float32]) -> tuple[Tensor, Tensor, Tensor]:
     """A packed crop (see `pairs`) and its crf and eighths, as (given, scalars, truth)."""
     values = torch.from_numpy(np.ascontiguousarray(crop)).permute(2, 0, 1).float()
-    colours = values[:6] / 127.5 - 1
-    given = torch.cat([colours[3:], values[6:] / GAIN_UNIT])
+    given = torch.cat([_colours(values[3:6]), values[6:7] / GAIN_UNIT, _colours(values[7:])])
     shares = torch.from_numpy(scalars) / torch.tensor([COARSEST_CRF, FINEST_EIGHTHS])
-    return given, shares.float().clamp(max=1), colours[:3]
+    return given, shares.float().clamp(max=1), _colours(values[:3])
+
+
+def _colours(values: Tensor) -> Tensor:
+    return values / 127.5 - 1

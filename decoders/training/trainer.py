@@ -10,12 +10,13 @@ from pathlib import Path
 
 import torch
 from numpy.random import Generator, default_rng
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.nn import functional
 
 from gsvc.codec.errors import InputError
 from gsvc.decoders.compact import SIZES, CompactRefiner
-from gsvc.decoders.refiner import load_weights
+from gsvc.decoders.refiner import fit_weights
 from gsvc.decoders.samplers import noise_levels, start_state, walk
 from gsvc.decoders.training.losses import PerceptualDistance, charbonnier, texture_distance
 from gsvc.decoders.training.moving import moved
@@ -83,8 +84,9 @@ class Trainer:
         self._average, self.step, self.seconds = kept["average"], kept["step"], kept["seconds"]
 
     def begin_from(self, weights: Path) -> None:
-        """Start from the weights of a `.safetensors` file. Errors as of `load_weights`."""
-        load_weights(self.model, weights)
+        """Start from the weights of a `.safetensors` file, of this size or of one that is given no drawings. Raises
+        MissingModelError where they are another network's."""
+        grow_weights(self.model, weights)
         self._average = {k: v.clone() for k, v in self.model.state_dict().items()}
 
     def train(self) -> Iterator[int]:
@@ -176,6 +178,16 @@ class Trainer:
         config = {k: v for k, v in self.model.config.items() if not k.startswith("_")}
         self.weights.with_suffix(".json").write_text(json.dumps(config, indent=2) + "\n")
         (self._run / "settings.json").write_text(json.dumps(asdict(self.settings), indent=2) + "\n")
+
+
+def grow_weights(network: CompactRefiner, weights: Path) -> None:
+    """Give the network weights of one that has fewer inputs or outputs: what is new starts at zero. Errors as of `load_weights`."""
+    kept, grown = load_file(weights), network.state_dict()
+    for name, value in grown.items():
+        if name in kept and name.split(".")[0] in ("enter", "leave"):
+            room = [(0, max(0, n - m)) for n, m in zip(value.shape, kept[name].shape, strict=True)]
+            kept[name] = functional.pad(kept[name], [n for pair in reversed(room) for n in pair])
+    fit_weights(network, kept, weights)
 
 
 def training_state(

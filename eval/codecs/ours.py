@@ -21,7 +21,14 @@ from gsvc.codec.stream_info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.decoders.refiner import model_id
 from gsvc.encoders.effort import DEFAULT_PRESET
-from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, require_frames
+from gsvc.eval.codecs.base import (
+    Compute,
+    Decoded,
+    Encoded,
+    Settings,
+    Value,
+    require_frames,
+)
 from gsvc.eval.codecs.conventional import BT709
 from gsvc.eval.codecs.options import Option, all_of
 from gsvc.eval.codecs.refiner_cost import refiner_cost
@@ -35,16 +42,20 @@ TOOL_SETS = {DEFAULT_TOOLS: None} | {
 """Values of the setting `tools` -> the scaffold layers that are on; None leaves them to the preset."""
 _ALL_BUT_ONE = tuple("-".join(name for name in TOOLS if name != left_out) for left_out in TOOLS)
 
+_NANO = "nano"
+MODELS = {_NANO: "compact", "base": "compact:base"}
+"""Values of `model` -> the back end that decodes."""
+
 _LIBRARIES = ("av", "numpy", "opencv-python-headless", "torch", "ai-edge-litert")
 
 
 class Gsvc:
     """Settings: `level` 0-3 or `bpp` (bits a pixel to come near to), `tools` (a key of `TOOL_SETS`), `preset`,
-    `seed` (in the stream). Ways: `steps` of the refiner, and `seed` in place
+    `seed` (in the stream). Ways: `steps` of the refiner, `model` where it is another than nano, and `seed` in place
     of the stream's where several were asked for.
 
-    The constructor takes one value or several of each: `level` or `bpp`, `tools`, `preset`, `steps`; `seed`
-    are those to decode with.
+    The constructor takes one value or several of each: `level` or `bpp`, `tools`, `preset`, `steps`, `model` (a key of
+    `MODELS`); `seed` are those to decode with.
     """
 
     name = "gsvc"
@@ -58,6 +69,7 @@ class Gsvc:
         preset: Option = DEFAULT_PRESET,
         steps: Option = (0, 1, 4),
         seed: Option = 0,
+        model: Option = _NANO,
     ) -> None:
         if level is not None and bpp is not None:
             raise ConfigError("give levels or bpp as rate points, not both")
@@ -68,7 +80,9 @@ class Gsvc:
             rates = [{"bpp": one} for one in all_of("bpp", bpp, float)]
         sets = product(rates, all_of("preset", preset, str), all_of("tools", tools, str))
         self._points = [{**rate, "tools": t, "preset": p, "seed": 0} for rate, p, t in sets]
-        self._ways = _ways(all_of("steps", steps, int), all_of("seed", seed, int))
+        self._ways = _ways(
+            all_of("model", model, str), all_of("steps", steps, int), all_of("seed", seed, int)
+        )
         for point in self._points:
             _encoder_settings(point)
         for way in self._ways:
@@ -121,7 +135,9 @@ class Gsvc:
         self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
     ) -> Compute | None:
         """The refiner's network, counted for the key pictures of this stream; see `refiner_cost`."""
-        return refiner_cost(read_info(io.BytesIO(data)), _decoder_settings(way).steps)
+        settings_used = _decoder_settings(way)
+        info = read_info(io.BytesIO(data))
+        return refiner_cost(info, settings_used.steps, settings_used.backend)
 
 
 class GsvcLayers(Gsvc):
@@ -167,13 +183,19 @@ def key_frames(info: StreamInfo) -> list[int]:
     return [packet.time - 1 for packet in pictures if packet.place is not Place.AFTER]
 
 
-def _ways(steps: Sequence[int], seeds: Sequence[int]) -> list[Settings]:
-    """Seed by seed; 0 is the stream's own, and without steps nothing is sampled."""
-    ways: Iterator[Settings] = (
-        {"steps": count, "seed": seed} if count and seed else {"steps": count}
-        for count, seed in product(steps, seeds)
-    )
+def _ways(models: Sequence[str], steps: Sequence[int], seeds: Sequence[int]) -> list[Settings]:
+    """Model by model; seed 0 is the stream's own, and without steps there is neither model nor seed."""
+    ways = [_way(*one) for one in product(models, steps, seeds)]
     return list({tuple(way.items()): way for way in ways}.values())
+
+
+def _way(model: str, steps: int, seed: int) -> Settings:
+    way: dict[str, Value] = {"steps": steps}
+    if steps and model != _NANO:
+        way["model"] = model
+    if steps and seed:
+        way["seed"] = seed
+    return way
 
 
 def _encoder_settings(settings: Settings) -> EncoderSettings:
@@ -201,10 +223,13 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
 def _decoder_settings(way: Settings) -> DecoderSettings:
     values = dict(way)
     steps, seed = values.pop("steps", None), values.pop("seed", None)
+    model = values.pop("model", _NANO)
     _refuse(values, "way to decode")
     if not isinstance(steps, int) or not isinstance(seed, int | None):
         raise ConfigError(f"gsvc decodes with steps and perhaps a seed, not with {dict(way)}")
-    return DecoderSettings(steps=steps, seed=seed)
+    if model not in MODELS:
+        raise ConfigError(f"gsvc has no model {model!r}: take {' or '.join(MODELS)}")
+    return DecoderSettings(steps=steps, seed=seed, backend=MODELS[str(model)])
 
 
 def _refuse(values: Mapping[str, object], kind: str) -> None:

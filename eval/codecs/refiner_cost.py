@@ -5,7 +5,7 @@ from functools import cache
 
 from gsvc.codec.scaffold import Place
 from gsvc.codec.stream_info import StreamInfo
-from gsvc.decoders.refiner import weights_of
+from gsvc.decoders.refiner import files_of, weights_of
 from gsvc.eval.codecs.base import Compute
 from gsvc.eval.compute import Flops, count_flops
 
@@ -26,18 +26,20 @@ def refiner_cost(info: StreamInfo, steps: int, backend: str = "compact") -> Comp
     if not steps:
         return Compute(0.0, 0, _OUTSIDE)
     pictures = sum(p.is_picture and p.place is not Place.AFTER for p in info.packets)
-    flops = _picture_flops(backend, video.height, video.width)
+    flops, once = _picture_flops(backend, video.height, video.width)
     missing = (*_OUTSIDE, *([_TILES] if pixels > _WHOLE_PIXELS else []), *flops.not_counted)
-    weights = weights_of(backend).stat().st_size
-    return Compute(steps * pictures * flops.count / (pixels * info.frames), weights, missing)
+    weights = sum(file.stat().st_size for file in files_of(backend))
+    count = pictures * (steps * flops.count + once)
+    return Compute(count / (pixels * info.frames), weights, missing)
 
 
 @cache
-def _picture_flops(backend: str, height: int, width: int) -> Flops:
-    """One evaluation of the network, counted on tensors without storage."""
+def _picture_flops(backend: str, height: int, width: int) -> tuple[Flops, int]:
+    """One evaluation of the network, and what its prior takes once, counted on tensors without storage."""
     import torch
 
     from gsvc.decoders.compact import GIVEN_CHANNELS, MULTIPLE, SCALARS, CompactRefiner
+    from gsvc.decoders.prior import PriorNetwork, drawings
 
     settings = json.loads(weights_of(backend).with_suffix(".json").read_text())
     height, width = height + -height % MULTIPLE, width + -width % MULTIPLE
@@ -46,7 +48,11 @@ def _picture_flops(backend: str, height: int, width: int) -> Flops:
         inputs = (
             torch.empty(1, 3, height, width),
             torch.empty(1),
-            torch.empty(1, GIVEN_CHANNELS, height, width),
+            torch.empty(1, GIVEN_CHANNELS + 3 * network.config.drawings, height, width),
             torch.empty(1, SCALARS),
         )
-        return count_flops(lambda: network(*inputs))
+        once = 0
+        if network.config.drawings:
+            prior = PriorNetwork()
+            once = count_flops(lambda: drawings(prior, inputs[0])).count
+        return count_flops(lambda: network(*inputs)), once

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
+from gsvc.codec.models import EXTRACTORS
 from gsvc.datasets.clips import TestClip
 from gsvc.encoders.body_pose import COCO17, DetectedPose, PoseEstimator
-from gsvc.encoders.models import MODELS
 from gsvc.encoders.person_mask import PersonSegmenter
 from gsvc.eval.metrics.proved import ProvedMetric
 
@@ -145,4 +145,4 @@ def _points(pose: DetectedPose) -> tuple[NDArray[np.float64], NDArray[np.bool_]]
 
 
 def _models_version(*names: str) -> str:
-    return ", ".join(f"{name} {MODELS[name].sha256[:8]}" for name in names)
+    return ", ".join(f"{name} {EXTRACTORS[name].sha256[:8]}" for name in names)

