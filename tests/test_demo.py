@@ -4,7 +4,7 @@ import cv2
 import pytest
 
 from gsvc.codec.errors import GsvcError, InputError, MissingModelError
-from gsvc.codec.models import EXTRACTORS, model_path
+from gsvc.codec.models import MODELS, model_path
 from gsvc.codec.stream_info import stream_info
 from gsvc.codec.video_reader import open_video
 from gsvc.datasets.packaged import packaged_clip
@@ -21,7 +21,7 @@ def test_markdown_is_aligned() -> None:
 def test_demo_writes_what_it_promises(tmp_path: Path) -> None:
     try:
         packaged_clip("city", download=False)
-        for name in EXTRACTORS:
+        for name in MODELS:
             model_path(name)
     except (InputError, MissingModelError) as error:
         pytest.skip(str(error))
@@ -29,7 +29,12 @@ def test_demo_writes_what_it_promises(tmp_path: Path) -> None:
     table = run(tmp_path / "demo", 3, lines.append)
     info = stream_info(tmp_path / "demo" / "city.gsv")
     assert info.frames == 3
-    assert str(8 * info.size) in table and "steps 4" in table and "x265" in table
+    assert (
+        str(8 * info.size) in table
+        and "steps 4" in table
+        and "model base" in table
+        and "x265" in table
+    )
     with open_video(tmp_path / "demo" / "city.mp4") as video:
         assert len(list(video)) == 3
     sheet = cv2.imread(str(tmp_path / "demo" / "city.png"))
