@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,6 +84,20 @@ def test_loss_falls_it_resumes_and_the_weights_decode(
     settings = gsvc.DecoderSettings(steps=1, backend=weights)
     report = gsvc.decode(stream, tmp_path / "it.mkv", settings=settings)
     assert report.frames > 0
+
+
+def test_several_processes_train_one_network(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += ["-m", "gsvc", "train", str(data), str(run), "--steps", "3", "--batch", "2"]
+    limits = ["--minutes", "0.1", "--cache", "1", "--perceptual", "0", "--json"]
+    done = subprocess.run([*command, *limits], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line)["event"] for line in done.stdout.splitlines()]
+    assert events == ["prepared", "trained", "done"]
+    with (run / "loss.csv").open() as file:
+        assert [int(row["step"]) for row in csv.DictReader(file)] == [1, 2, 3]
+    assert (run / "compact.safetensors").exists()
 
 
 def test_base_learns_from_what_its_prior_draws(

@@ -3,7 +3,7 @@
 import json
 import shutil
 from argparse import Namespace
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import torch
@@ -11,6 +11,7 @@ import torch
 from gsvc.codec.errors import ConfigError, MissingDependencyError
 from gsvc.decoders.compact import SIZES
 from gsvc.decoders.prior import load_prior
+from gsvc.decoders.training import workers
 from gsvc.decoders.training.assess import assess, means
 from gsvc.decoders.training.card import model_card
 from gsvc.decoders.training.footage import Footage
@@ -23,20 +24,32 @@ _COMPILERS = "g++", "clang++"
 
 
 def train(options: Namespace) -> int:
-    """Prepare pairs, train on them, score the weights on what was held out, and write the model card."""
+    """Prepare pairs, train on them, score the weights on what was held out, and write the model card.
+
+    Of several processes that torchrun has started all train, and the first one does the rest.
+    """
+    try:
+        return _train(options)
+    finally:
+        workers.leave()
+
+
+def _train(options: Namespace) -> int:
     data, run = Path(options.data), Path(options.run)
     settings = _settings(options, run)
+    settings = replace(settings, device=workers.join(settings.device))
     held_out = sorted(options.held_out)
     footage = Footage(data, held_out)
     clips = [path for path in sorted(data.rglob("*")) if path.name in held_out]
     if len(clips) != len(held_out):
         raise ConfigError(f"held out, but not below {data}: {' '.join(held_out)}")
     pairs = run / "pairs"
-    if not any(pairs.glob("*.npz")):
+    if workers.rank() == 0 and not any(pairs.glob("*.npz")):
         limits = {"minutes": options.minutes, "mebibytes": options.cache}
         prior = load_prior(settings.device) if SIZES[settings.size].get("drawings") else None
         count = prepare(footage, pairs, seed=settings.seed, prior=prior, **limits)
         _tell(options, "prepared", crops=count)
+    workers.wait()
     trainer = Trainer(pairs, run, settings)
     if options.resume:
         trainer.resume()
@@ -46,6 +59,8 @@ def train(options: Namespace) -> int:
         path = run / "samples" / f"{step:06d}.png"
         sample_sheet(trainer.weights, pairs, path)
         _tell(options, "trained", step=step, seconds=round(trainer.seconds, 1), sheet=str(path))
+    if workers.rank() > 0:
+        return 0
     scores = assess(clips, trainer.weights, _SCORED_STEPS)
     quality = dict(zip(_SCORED_STEPS, means(scores), strict=True)) if scores else {}
     card = model_card(trainer, footage, clips, quality)

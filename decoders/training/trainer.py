@@ -1,18 +1,21 @@
-"""Trains the compact refiner on prepared pairs, on one device."""
+"""Trains the compact refiner on prepared pairs, on one device or, in several processes, on many (see `workers`)."""
 
 import csv
 import json
 import math
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from numpy.random import Generator, default_rng
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
 
 from gsvc.codec.errors import InputError
 from gsvc.decoders.compact import SIZES, CompactRefiner
@@ -21,12 +24,15 @@ from gsvc.decoders.samplers import noise_levels, start_state, walk
 from gsvc.decoders.training.losses import PerceptualDistance, charbonnier, texture_distance
 from gsvc.decoders.training.moving import moved
 from gsvc.decoders.training.pool import Batch, Pool
+from gsvc.decoders.training.workers import rank
 
 _WARM_UP = 100
 _AVERAGE = 0.999
 _LARGEST_GRADIENT = 0.5
 _SAVE_EVERY = 200
 _FIRST_STEPS = 0.85
+_APART = 1_000_003
+"""Between the seeds of processes."""
 _MOVED = 0.5
 _COLUMNS = ("step", "seconds", "sigma", "charbonnier", "texture", "perceptual", "gain_db", "norm")
 
@@ -61,7 +67,9 @@ class Trainer:
         self._device = torch.device(settings.device)
         network = CompactRefiner(**SIZES[settings.size], noise=settings.noise)
         self.model = network.to(self._device, memory_format=torch.channels_last)
-        self._network = torch.compile(self.model) if settings.compiled else self.model
+        self._network: Any = torch.compile(self.model) if settings.compiled else self.model
+        if distributed.is_initialized():
+            self._network = DistributedDataParallel(self._network)
         self._average = {k: v.clone() for k, v in self.model.state_dict().items()}
         self._optimizer = torch.optim.AdamW(
             self.model.parameters(), settings.rate, weight_decay=1e-4
@@ -90,15 +98,18 @@ class Trainer:
         self._average = {k: v.clone() for k, v in self.model.state_dict().items()}
 
     def train(self) -> Iterator[int]:
-        """Train to the end; yields the number of steps done whenever the run was saved."""
+        """Train to the end; yields the number of steps done whenever the run was saved, by the first process only."""
         self._run.mkdir(parents=True, exist_ok=True)
-        seed = self.settings.seed + self.step
+        seed = self.settings.seed + self.step + _APART * rank()
         pool, rng = Pool(self._data, seed), default_rng(seed)
         generator = torch.Generator().manual_seed(seed)
         start = time.monotonic() - self.seconds
         path = self._run / "loss.csv"
         is_new = self.step == 0
-        with path.open("w" if is_new else "a", newline="") as file:
+        is_first = rank() == 0
+        with (path if is_first else Path(os.devnull)).open(
+            "w" if is_new else "a", newline=""
+        ) as file:
             log = csv.writer(file)
             if is_new:
                 log.writerow(_COLUMNS)
@@ -110,7 +121,8 @@ class Trainer:
                 self.step += 1
                 self.seconds = time.monotonic() - start
                 log.writerow([self.step, f"{self.seconds:.1f}", f"{sigma[0]:.2f}", *values])
-                if self.step % _SAVE_EVERY == 0 or self.step == self.settings.steps:
+                is_due = self.step % _SAVE_EVERY == 0 or self.step == self.settings.steps
+                if is_due and is_first:
                     file.flush()
                     self.save()
                     yield self.step
