@@ -105,7 +105,7 @@ def _limits(options: Namespace) -> Limits:
 
 def models(options: Namespace) -> int:
     """List, pull or verify models."""
-    from gsvc.codec.models import EXTRACTORS, pull, status
+    from gsvc.datasets.models import EXTRACTORS, pull, status
 
     if options.action != "pull" and (options.source is not None or options.names):
         raise ConfigError("names and --source go with gsvc models pull")

@@ -118,7 +118,7 @@ def _cache() -> Check:
 
 
 def _models() -> Iterator[Check]:
-    from gsvc.codec.models import EXTRACTORS, PULL_COMMAND, status
+    from gsvc.datasets.models import EXTRACTORS, PULL_COMMAND, status
 
     for model in status():
         state = "damaged" if model.present else "missing"

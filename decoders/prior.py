@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gsvc.codec.errors import MissingModelError
-from gsvc.codec.models import PRIOR, PULL_COMMAND, model_path
+from gsvc.datasets.models import PRIOR, PULL_COMMAND, model_path
 from gsvc.decoders.tiles import in_tiles
 
 SHRUNK = (2, 4)

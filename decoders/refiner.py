@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gsvc.codec.errors import ConfigError, DeviceError, MissingModelError
 from gsvc.codec.frames import Picture
-from gsvc.codec.models import PRIOR, model_path
+from gsvc.datasets.models import PRIOR, model_path
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.shipped import check_shipped
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.errors import MissingDependencyError, MissingModelError
-from gsvc.codec.models import PULL_COMMAND, model_path
+from gsvc.datasets.models import PULL_COMMAND, model_path
 
 Array = NDArray[np.float32]
 

@@ -16,7 +16,7 @@ import pytest
 
 import gsvc
 from gsvc.codec.cli import bitrate, main
-from gsvc.codec.models import EXTRACTORS, MODELS, cached_path, is_present
+from gsvc.datasets.models import EXTRACTORS, MODELS, cached_path, is_present
 
 Result = subprocess.CompletedProcess[bytes]
 Gsvc = Callable[..., Result]

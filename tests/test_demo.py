@@ -4,9 +4,9 @@ import cv2
 import pytest
 
 from gsvc.codec.errors import GsvcError, InputError, MissingModelError
-from gsvc.codec.models import MODELS, model_path
 from gsvc.codec.stream_info import stream_info
 from gsvc.codec.video_reader import open_video
+from gsvc.datasets.models import MODELS, model_path
 from gsvc.datasets.packaged import packaged_clip
 from gsvc.eval.demo import run
 from gsvc.eval.layout import markdown

@@ -13,11 +13,11 @@ from google_crc32c import value as crc32c
 import gsvc
 from gsvc.codec.audio import unpack_audio
 from gsvc.codec.ledger import whole_bits
-from gsvc.codec.models import status
 from gsvc.codec.packet import PacketType
 from gsvc.codec.stream_info import read_info
 from gsvc.codec.video_reader import open_video, read_audio
 from gsvc.codec.video_writer import open_writer
+from gsvc.datasets.models import status
 
 Make = Callable[..., list[gsvc.Picture]]
 Write = Callable[..., Path]

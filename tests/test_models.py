@@ -10,7 +10,7 @@ import pytest
 
 from gsvc.codec.errors import ConfigError, InputError, MissingModelError, OutputError
 from gsvc.codec.frames import Picture
-from gsvc.codec.models import EXTRACTORS, model_path, pull, status
+from gsvc.datasets.models import EXTRACTORS, model_path, pull, status
 from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.encoders.body_pose import COCO17, LIMBS, PoseEstimator
 from gsvc.encoders.person_mask import PersonSegmenter

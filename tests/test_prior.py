@@ -8,8 +8,8 @@ from torch import nn
 
 from gsvc.codec.errors import InputError, MissingModelError
 from gsvc.codec.frames import Color, Picture
-from gsvc.codec.models import PRIOR, model_path
 from gsvc.codec.scaffold import Geometry
+from gsvc.datasets.models import PRIOR, model_path
 from gsvc.decoders import pipeline as pipelines
 from gsvc.decoders import prior as priors
 from gsvc.decoders.compact import SIZES, CompactRefiner

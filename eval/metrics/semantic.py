@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.codec.models import EXTRACTORS
 from gsvc.datasets.clips import TestClip
+from gsvc.datasets.models import EXTRACTORS
 from gsvc.encoders.body_pose import COCO17, DetectedPose, PoseEstimator
 from gsvc.encoders.person_mask import PersonSegmenter
 from gsvc.eval.metrics.proved import ProvedMetric
