@@ -118,11 +118,11 @@ def _cache() -> Check:
 
 
 def _models() -> Iterator[Check]:
-    from gsvc.datasets.models import EXTRACTORS, PULL_COMMAND, status
+    from gsvc.datasets.models import EXTRACTORS, pull_command, status
 
     for model in status():
         state = "damaged" if model.present else "missing"
         detail = model.task if model.intact else f"{state}; {model.task}"
         needed = model.name in EXTRACTORS
-        command = PULL_COMMAND if needed else f"{PULL_COMMAND} {model.name}"
-        yield Check(f"model {model.name}", model.intact, detail, needed, advice=f"run {command}")
+        advice = f"run {pull_command(model.name)}"
+        yield Check(f"model {model.name}", model.intact, detail, needed, advice)

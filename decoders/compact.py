@@ -21,10 +21,8 @@ SCALARS = 2
 MULTIPLE = 8
 """Height and width must be multiples of this."""
 
-SIZES = {
-    "nano": {"channels": (48, 64, 96), "blocks": (1, 1, 2), "embedding": 64},
-    "base": {"channels": (48, 64, 96), "blocks": (1, 1, 2), "embedding": 64, "drawings": 2},
-}
+_NANO = {"channels": (48, 64, 96), "blocks": (1, 1, 2), "embedding": 64}
+SIZES = {"nano": _NANO, "base": {**_NANO, "drawings": 2}}
 """nano: 1.1 M parameters, 94 kFLOP a pixel and step. base: as much, and the drawings of a prior of 16.7 M parameters and 11 MFLOP a
 pixel, made once."""
 

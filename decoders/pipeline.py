@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-import numpy as np
 import torch
 from diffusers import DiffusionPipeline, FlowMatchEulerDiscreteScheduler
 from torch import Tensor
@@ -14,6 +13,7 @@ from gsvc.decoders.compact import MULTIPLE, CompactRefiner
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.prior import PriorNetwork, drawings
 from gsvc.decoders.samplers import euler, noise_field, noise_levels, start_state
+from gsvc.decoders.tensors import pictures_of, tensor_of
 from gsvc.decoders.tiles import in_tiles
 
 _WHOLE_PIXELS = 1_000_000
@@ -60,17 +60,15 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         )
         state = start_state(given[:, :3], noise)
         estimate = euler(denoise, state, noise_levels(num_inference_steps), self.scheduler)
-        levels = estimate[0, :, :height, :width].add(1).mul(127.5).round().clamp(0, 255)
-        return np.ascontiguousarray(levels.byte().permute(1, 2, 0).cpu().numpy())
+        return pictures_of(estimate[..., :height, :width])
 
 
 def conditions(key: KeyPicture) -> tuple[Tensor, Tensor]:
     """A key picture as the network's inputs `given` and `scalars`, sides padded to a multiple of 8 by repetition."""
-    picture = torch.from_numpy(key.picture).float() / 127.5 - 1
-    given = torch.cat([picture, torch.from_numpy(key.gain)[..., None]], dim=2)
-    height, width = given.shape[:2]
+    given = torch.cat([tensor_of(key.picture), torch.from_numpy(key.gain)[None, None]], dim=1)
+    height, width = given.shape[2:]
     padding = 0, -width % MULTIPLE, 0, -height % MULTIPLE
-    padded = functional.pad(given.permute(2, 0, 1)[None], padding, mode="replicate")
+    padded = functional.pad(given, padding, mode="replicate")
     return padded, torch.tensor([[key.quantizer, key.size]], dtype=torch.float32)
 
 

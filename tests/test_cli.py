@@ -51,7 +51,7 @@ def test_encode_and_decode_in_silence(clip: Path, tmp_path: Path, run_gsvc: Gsvc
 def test_pipes_from_end_to_end(clip: Path, tmp_path: Path) -> None:
     back = tmp_path / "back.y4m"
     gsvc.encode(
-        clip, tmp_path / "it.gsv", settings=gsvc.EncoderSettings(tools=NO_EXTRACTORS, preset="fast")
+        clip, tmp_path / "it.gsv", settings=gsvc.EncoderSettings(tools=NO_MODELS, preset="fast")
     )
     gsvc.decode(tmp_path / "it.gsv", tmp_path / "in.y4m", settings=gsvc.DecoderSettings(steps=0))
     line = (
@@ -71,7 +71,7 @@ def test_pipes_from_end_to_end(clip: Path, tmp_path: Path) -> None:
     assert len(frames) == 20 and (frames[0].width, frames[0].height) == (64, 48)
 
 
-NO_EXTRACTORS = gsvc.Tools(segmentation=False, pose=False)
+NO_MODELS = gsvc.Tools(segmentation=False, pose=False)
 
 
 def test_sound_passes_through_a_pipe_into_a_container(

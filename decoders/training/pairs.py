@@ -12,7 +12,6 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import torch
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
@@ -22,6 +21,7 @@ from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.motion import gray
 from gsvc.decoders.pictures import decode_pictures
 from gsvc.decoders.prior import PriorNetwork, drawings
+from gsvc.decoders.tensors import pictures_of, tensor_of
 from gsvc.decoders.training.footage import Footage, FrameSource
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.emphasis import emphasised
@@ -122,9 +122,7 @@ def crops(
 
 
 def _drawn(prior: PriorNetwork, picture: Picture) -> NDArray[np.uint8]:
-    values = torch.from_numpy(picture.copy()).permute(2, 0, 1)[None].float() / 127.5 - 1
-    drawn = drawings(prior, values.to(prior.device))[0].add(1).mul(127.5).round()
-    return drawn.byte().permute(1, 2, 0).cpu().numpy()
+    return pictures_of(drawings(prior, tensor_of(picture).to(prior.device)))
 
 
 def _crop_position(packed: NDArray[np.uint8], rng: Generator) -> tuple[int, int]:

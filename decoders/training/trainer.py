@@ -193,7 +193,7 @@ class Trainer:
 
 
 def grow_weights(network: CompactRefiner, weights: Path) -> None:
-    """Give the network weights of one that has fewer inputs or outputs: what is new starts at zero. Errors as of `load_weights`."""
+    """Give the network weights of one that has fewer inputs or outputs: what is new starts at zero. Errors as of `fit_weights`."""
     kept, grown = load_file(weights), network.state_dict()
     for name, value in grown.items():
         if name in kept and name.split(".")[0] in ("enter", "leave"):

@@ -19,7 +19,7 @@ from gsvc.codec.scaffold import Place
 from gsvc.codec.scaffold_syntax import TOOLS, Tools
 from gsvc.codec.stream_info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
-from gsvc.decoders.refiner import model_id
+from gsvc.decoders.refiner import BACKENDS, model_id
 from gsvc.encoders.effort import DEFAULT_PRESET
 from gsvc.eval.codecs.base import (
     Compute,
@@ -43,9 +43,6 @@ TOOL_SETS = {DEFAULT_TOOLS: None} | {
 _ALL_BUT_ONE = tuple("-".join(name for name in TOOLS if name != left_out) for left_out in TOOLS)
 
 _NANO = "nano"
-MODELS = {_NANO: "compact", "base": "compact:base"}
-"""Values of `model` -> the back end that decodes."""
-
 _LIBRARIES = ("av", "numpy", "opencv-python-headless", "torch", "ai-edge-litert")
 
 
@@ -54,8 +51,8 @@ class Gsvc:
     `seed` (in the stream). Ways: `steps` of the refiner, `model` where it is another than nano, and `seed` in place
     of the stream's where several were asked for.
 
-    The constructor takes one value or several of each: `level` or `bpp`, `tools`, `preset`, `steps`, `model` (a key of
-    `MODELS`); `seed` are those to decode with.
+    The constructor takes one value or several of each: `level` or `bpp`, `tools`, `preset`, `steps`, `model` (nano or
+    base); `seed` are those to decode with.
     """
 
     name = "gsvc"
@@ -135,9 +132,8 @@ class Gsvc:
         self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
     ) -> Compute | None:
         """The refiner's network, counted for the key pictures of this stream; see `refiner_cost`."""
-        settings_used = _decoder_settings(way)
-        info = read_info(io.BytesIO(data))
-        return refiner_cost(info, settings_used.steps, settings_used.backend)
+        used = _decoder_settings(way)
+        return refiner_cost(read_info(io.BytesIO(data)), used.steps, used.backend)
 
 
 class GsvcLayers(Gsvc):
@@ -227,9 +223,9 @@ def _decoder_settings(way: Settings) -> DecoderSettings:
     _refuse(values, "way to decode")
     if not isinstance(steps, int) or not isinstance(seed, int | None):
         raise ConfigError(f"gsvc decodes with steps and perhaps a seed, not with {dict(way)}")
-    if model not in MODELS:
-        raise ConfigError(f"gsvc has no model {model!r}: take {' or '.join(MODELS)}")
-    return DecoderSettings(steps=steps, seed=seed, backend=MODELS[str(model)])
+    if (backend := f"compact:{model}") not in BACKENDS:
+        raise ConfigError(f"gsvc has no model {model!r}: take nano or base")
+    return DecoderSettings(steps=steps, seed=seed, backend=backend)
 
 
 def _refuse(values: Mapping[str, object], kind: str) -> None:
