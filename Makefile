@@ -34,7 +34,6 @@ lint: $(READY)
 
 models: $(READY)
 	$(BIN)/gsvc models pull
-	$(BIN)/gsvc models pull real_esrgan
 
 clips: $(READY)
 	$(BIN)/python -m gsvc.datasets.packaged

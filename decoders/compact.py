@@ -22,16 +22,22 @@ MULTIPLE = 8
 """Height and width must be multiples of this."""
 
 _NANO = {"channels": (48, 64, 96), "blocks": (1, 1, 2), "embedding": 64}
-SIZES = {"nano": _NANO, "base": {**_NANO, "drawings": 2}}
-"""nano: 1.1 M parameters, 94 kFLOP a pixel and step. base: as much, and the drawings of a prior of 16.7 M parameters and 11 MFLOP a
-pixel, made once."""
+SIZES = {
+    "nano": _NANO,
+    "small": {**_NANO, "prior": "animevideov3"},
+    "base": {**_NANO, "prior": "x4plus"},
+}
+"""nano: 1.1 M parameters, 94 kFLOP a pixel and step. The others: 102 kFLOP, and once the drawings of a prior: small of one of 0.6 M
+parameters and 1.6 MFLOP a pixel, base of one of 16.7 M and 11 MFLOP."""
+DRAWINGS = 2
+"""Pictures that a prior draws."""
 
 
 class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
     """Residual U-Net at 1/2, 1/4 and 1/8 of the picture.
 
     `channels` and `blocks` (residual blocks on each way) are of the three scales, finest first; `noise` is the
-    standard deviation of the noise in the state, in units of [-1, 1]; `drawings`: how many of the prior it is given.
+    standard deviation of the noise in the state, in units of [-1, 1]; `prior`: whose drawings it is given (see `prior`).
     """
 
     @register_to_config  # type: ignore[untyped-decorator]
@@ -41,9 +47,10 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
         blocks: tuple[int, int, int] = (1, 1, 2),
         embedding: int = 64,
         noise: float = 0.003,
-        drawings: int = 0,
+        prior: str | None = None,
     ) -> None:
         super().__init__()
+        drawings = DRAWINGS if prior else 0
         fine, middle, coarse = channels
         self.embed = nn.Sequential(
             nn.Linear(2 * _WAVES + SCALARS, embedding), nn.SiLU(), nn.Linear(embedding, embedding)

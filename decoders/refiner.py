@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from gsvc.codec.errors import ConfigError, DeviceError, MissingModelError
 from gsvc.codec.frames import Picture
-from gsvc.datasets.models import PRIOR, model_path
 from gsvc.decoders.key_picture import KeyPicture
+from gsvc.decoders.prior_files import prior_path
 from gsvc.decoders.shipped import check_shipped
 
 if TYPE_CHECKING:
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 _WEIGHTS = Path(__file__).parent / "weights"
 BACKENDS = {
-    "compact": _WEIGHTS / "nano.safetensors",
+    "compact": _WEIGHTS / "small.safetensors",
     "compact:nano": _WEIGHTS / "nano.safetensors",
+    "compact:small": _WEIGHTS / "small.safetensors",
     "compact:base": _WEIGHTS / "base.safetensors",
 }
 """Back end -> its weights; the network's settings lie beside them as `.json`."""
@@ -81,8 +82,8 @@ def weights_of(backend: str) -> Path:
 def files_of(backend: str) -> list[Path]:
     """The weights of a back end, and those of its prior if it has one. Errors as in `load_refiner`."""
     weights = weights_of(backend)
-    has_prior = json.loads(weights.with_suffix(".json").read_text()).get("drawings")
-    return [weights, *([model_path(PRIOR)] if has_prior else ())]
+    prior = json.loads(weights.with_suffix(".json").read_text()).get("prior")
+    return [weights, *([prior_path(prior)] if prior else ())]
 
 
 class CompactBackend:
@@ -117,7 +118,8 @@ def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
     network = CompactRefiner(**json.loads(weights.with_suffix(".json").read_text()))
     fit_weights(network, load_file(weights), weights)
     network = network.eval().to(device, memory_format=torch.channels_last)
-    prior = load_prior(device) if network.config.drawings else None
+    name = network.config.prior
+    prior = load_prior(name, device) if name else None
     return RefinerPipeline(network, FlowMatchEulerDiscreteScheduler(), prior)
 
 

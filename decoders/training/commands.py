@@ -46,7 +46,8 @@ def _train(options: Namespace) -> int:
     pairs = run / "pairs"
     if workers.rank() == 0 and not any(pairs.glob("*.npz")):
         limits = {"minutes": options.minutes, "mebibytes": options.cache}
-        prior = load_prior(settings.device) if SIZES[settings.size].get("drawings") else None
+        name = str(SIZES[settings.size].get("prior", ""))
+        prior = load_prior(name, settings.device) if name else None
         count = prepare(footage, pairs, seed=settings.seed, prior=prior, **limits)
         _tell(options, "prepared", crops=count)
     workers.wait()

