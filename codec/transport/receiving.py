@@ -31,6 +31,10 @@ _LOOK_SECONDS = 0.1
 """Between looks at whether frames are due without a packet."""
 
 
+REAL_TIME = DecoderSettings(backend="compact:nano")
+"""The refiner that keeps up on a CPU; frames of larger ones would be late."""
+
+
 @dataclass(frozen=True)
 class ReceiveSettings:
     """How to receive.
@@ -40,7 +44,7 @@ class ReceiveSettings:
     ended, None to wait for ever; `limits` on what a stream may ask for: tight ones, for nobody vouches for senders.
     """
 
-    decoder: DecoderSettings = field(default_factory=DecoderSettings)
+    decoder: DecoderSettings = REAL_TIME
     reorder: ReorderLimits = field(default_factory=ReorderLimits)
     feedback: bool = True
     silence: float | None = None
