@@ -227,7 +227,7 @@ def _add_encode(parser: argparse.ArgumentParser) -> None:
 
 def _add_decode(parser: argparse.ArgumentParser) -> None:
     _add_paths(parser, "the stream", "the video (default: IN with .decoded.mp4)")
-    _add_refiner(parser, "compact:small")
+    _add_refiner(parser)
     parser.add_argument(
         "--start", type=float, default=0.0, metavar="S", help="begin at this time, in seconds"
     )
@@ -236,7 +236,7 @@ def _add_decode(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
 
 
-def _add_refiner(parser: argparse.ArgumentParser, backend: str) -> None:
+def _add_refiner(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps",
         type=int,
@@ -246,10 +246,9 @@ def _add_refiner(parser: argparse.ArgumentParser, backend: str) -> None:
     )
     parser.add_argument(
         "--backend",
-        default=backend,
+        default="compact",
         metavar="NAME|FILE",
-        help="compact:nano (fast), compact:small, compact:base (slow without a GPU), or the .safetensors of gsvc train "
-        f"({backend})",
+        help="compact:nano (default), compact:small, compact:base (each better and slower), or the .safetensors of gsvc train",
     )
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (cpu)")
     parser.add_argument("--seed", type=int, metavar="0..65535", help="in place of the stream's")
@@ -289,7 +288,7 @@ def _add_recv(parser: argparse.ArgumentParser) -> None:
     add("address", metavar="ADDRESS", help="udp://@:port, tcp://@:port, ws://host:port ...")
     add("-o", dest="output", metavar="OUT", required=True, help="the video, or - for y4m")
     add("-y", dest="overwrite", action="store_true", help="replace an output that exists")
-    _add_refiner(parser, "compact:nano")  # the others are late: it is shown as it comes
+    _add_refiner(parser)
     add("--wait", type=float, default=250.0, metavar="MS", help="for missing packets (250)")
     add("--no-feedback", action="store_true", help="ask the sender for nothing")
     add("--trusted", action="store_true", help="wide limits: pictures beyond 1080p too")

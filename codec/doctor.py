@@ -101,9 +101,10 @@ def _gpu() -> Check:
 
 
 def _weights() -> str:
-    from gsvc.decoders.refiner import files_of, model_id
+    from gsvc.decoders.refiner import BACKENDS, files_of, model_id
 
-    files_of("compact")  # the prior's too
+    for backend in BACKENDS:
+        files_of(backend)  # the priors' too
     return f"compact, id {model_id('compact').hex()}"
 
 

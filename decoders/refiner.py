@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _WEIGHTS = Path(__file__).parent / "weights"
 BACKENDS = {
-    "compact": _WEIGHTS / "small.safetensors",
+    "compact": _WEIGHTS / "nano.safetensors",
     "compact:nano": _WEIGHTS / "nano.safetensors",
     "compact:small": _WEIGHTS / "small.safetensors",
     "compact:base": _WEIGHTS / "base.safetensors",

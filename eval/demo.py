@@ -37,8 +37,8 @@ CLIP = "city"
 LEVEL = 1
 STEPS = (0, 1, 4)
 SHOWN_STEPS = 1
-LARGER = "base"
-"""The model that decodes once more, in one step."""
+LARGER = "small", "base"
+"""The models that decode once more, in one step."""
 STRIDE = 8
 """Measuring every frame would take longer than all the coding. Not a divisor of the key spacing."""
 _CAPTION = 26

@@ -31,10 +31,6 @@ _LOOK_SECONDS = 0.1
 """Between looks at whether frames are due without a packet."""
 
 
-REAL_TIME = DecoderSettings(backend="compact:nano")
-"""The refiner that keeps up on a CPU; frames of larger ones would be late."""
-
-
 @dataclass(frozen=True)
 class ReceiveSettings:
     """How to receive.
@@ -44,7 +40,7 @@ class ReceiveSettings:
     ended, None to wait for ever; `limits` on what a stream may ask for: tight ones, for nobody vouches for senders.
     """
 
-    decoder: DecoderSettings = REAL_TIME
+    decoder: DecoderSettings = field(default_factory=DecoderSettings)
     reorder: ReorderLimits = field(default_factory=ReorderLimits)
     feedback: bool = True
     silence: float | None = None

@@ -42,13 +42,13 @@ TOOL_SETS = {DEFAULT_TOOLS: None} | {
 """Values of the setting `tools` -> the scaffold layers that are on; None leaves them to the preset."""
 _ALL_BUT_ONE = tuple("-".join(name for name in TOOLS if name != left_out) for left_out in TOOLS)
 
-_SMALL = "small"
+_NANO = "nano"
 _LIBRARIES = ("av", "numpy", "opencv-python-headless", "torch", "ai-edge-litert")
 
 
 class Gsvc:
     """Settings: `level` 0-3 or `bpp` (bits a pixel to come near to), `tools` (a key of `TOOL_SETS`), `preset`,
-    `seed` (in the stream). Ways: `steps` of the refiner, `model` where it is another than small, and `seed` in place
+    `seed` (in the stream). Ways: `steps` of the refiner, `model` where it is another than nano, and `seed` in place
     of the stream's where several were asked for.
 
     The constructor takes one value or several of each: `level` or `bpp`, `tools`, `preset`, `steps`, `model` (nano, small
@@ -66,7 +66,7 @@ class Gsvc:
         preset: Option = DEFAULT_PRESET,
         steps: Option = (0, 1, 4),
         seed: Option = 0,
-        model: Option = _SMALL,
+        model: Option = _NANO,
     ) -> None:
         if level is not None and bpp is not None:
             raise ConfigError("give levels or bpp as rate points, not both")
@@ -187,7 +187,7 @@ def _ways(models: Sequence[str], steps: Sequence[int], seeds: Sequence[int]) -> 
 
 def _way(model: str, steps: int, seed: int) -> Settings:
     way: dict[str, Value] = {"steps": steps}
-    if steps and model != _SMALL:
+    if steps and model != _NANO:
         way["model"] = model
     if steps and seed:
         way["seed"] = seed
@@ -219,7 +219,7 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
 def _decoder_settings(way: Settings) -> DecoderSettings:
     values = dict(way)
     steps, seed = values.pop("steps", None), values.pop("seed", None)
-    model = values.pop("model", _SMALL)
+    model = values.pop("model", _NANO)
     _refuse(values, "way to decode")
     if not isinstance(steps, int) or not isinstance(seed, int | None):
         raise ConfigError(f"gsvc decodes with steps and perhaps a seed, not with {dict(way)}")

@@ -91,7 +91,7 @@ async def receive(
     first = await anext(source)
     header = depacketizer.header
     assert header is not None  # it comes with the first packet
-    settings = gsvc.DecoderSettings(steps=steps, backend="compact:nano", conceal=True)
+    settings = gsvc.DecoderSettings(steps=steps, conceal=True)
     with gsvc.Decoder(header, settings, LIMITS) as decoder:
         for frame in decoder.decode(first):
             yield header, frame
