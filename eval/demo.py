@@ -178,10 +178,10 @@ def _write_sheet(
     results: Sequence[Result],
     qualities: Sequence[Quality],
 ) -> None:
-    """Six panels of one frame: source, gsvc without and with the larger refiner, then the baselines."""
+    """Six panels of one frame: source, gsvc without and with the largest refiner, then the baselines."""
     index = _hardest_frame(info)
     panels = [_captioned(source[index], f"source, frame {index}")]
-    unseen = range(1, len(STEPS))
+    unseen = range(1, len(STEPS) + len(LARGER) - 1)
     for number, (result, quality) in enumerate(zip(results, qualities, strict=True)):
         if number in unseen:
             continue
