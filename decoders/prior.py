@@ -17,7 +17,7 @@ from gsvc.decoders.tiles import in_tiles
 
 PriorNetwork = RRDBNet | SRVGGNetCompact
 _NETWORKS: dict[str, type[PriorNetwork]] = {"animevideov3": SRVGGNetCompact, "x4plus": RRDBNet}
-_TILE, _MARGIN = 192, 32
+_MARGIN = 32
 _HALF = bytes.fromhex("476b3001")
 """Tag of weights in half precision."""
 
@@ -73,6 +73,6 @@ def drawings(network: PriorNetwork, picture: Tensor) -> Tensor:
     drawn = []
     for shrunk in network.shrunk:
         small = functional.avg_pool2d(picture.add(1).div(2), shrunk)
-        large = in_tiles(network, [small], tile=_TILE, margin=_MARGIN, scale=SCALE)
+        large = in_tiles(network, [small], tile=network.tile, margin=_MARGIN, scale=SCALE)
         drawn.append(functional.avg_pool2d(large.clamp(0, 1), SCALE // shrunk).mul(2).sub(1))
     return torch.cat(drawn, dim=1)

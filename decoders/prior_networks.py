@@ -22,6 +22,8 @@ class RRDBNet(ModelMixin, ConfigMixin):  # type: ignore[misc]
 
     shrunk: ClassVar = (2, 4)
     """How much smaller it is given a key picture, one drawing for each."""
+    tile: ClassVar = 192
+    """Side of the parts that it is given at a time, in pixels: bounds its memory."""
 
     @register_to_config  # type: ignore[untyped-decorator]
     def __init__(self, blocks: int = 23, channels: int = 64, growth: int = 32) -> None:
@@ -47,7 +49,8 @@ class SRVGGNetCompact(ModelMixin, ConfigMixin):  # type: ignore[misc]
     """Convolutions in a row, at the size of what it is given; the last one makes all pixels of the larger picture."""
 
     shrunk: ClassVar = (1, 2)
-    """How much smaller it is given a key picture, one drawing for each."""
+    tile: ClassVar = 512
+    """As of `RRDBNet`."""
 
     @register_to_config  # type: ignore[untyped-decorator]
     def __init__(self, layers: int = 16, channels: int = 64) -> None:

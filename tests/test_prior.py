@@ -12,7 +12,6 @@ from gsvc.codec.errors import InputError, MissingModelError
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.scaffold import Geometry
 from gsvc.decoders import pipeline as pipelines
-from gsvc.decoders import prior as priors
 from gsvc.decoders import prior_files
 from gsvc.decoders.compact import SIZES, CompactRefiner
 from gsvc.decoders.key_picture import KeyPicture
@@ -36,7 +35,7 @@ def test_large_pictures_are_drawn_as_small_ones_are(
     picture = torch.rand(1, 3, 88, 136) * 2 - 1
     whole = drawings(network, picture)
     assert whole.shape == (1, 6, 88, 136)
-    monkeypatch.setattr(priors, "_TILE", 16)
+    monkeypatch.setattr(type(network), "tile", 16)
     assert torch.allclose(drawings(network, picture), whole, atol=1e-4)
 
 

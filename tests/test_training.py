@@ -100,20 +100,13 @@ def test_several_processes_train_one_network(data: Path, tmp_path: Path) -> None
     assert (run / "compact.safetensors").exists()
 
 
-def test_base_learns_from_what_its_prior_draws(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_small_learns_from_what_its_prior_draws(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from gsvc.decoders import prior, refiner
-    from gsvc.decoders.training import commands
+    from gsvc.decoders import refiner
 
-    def shallow(device: str = "cpu") -> prior.PriorNetwork:
-        return prior.PriorNetwork(blocks=1, channels=8, growth=4).eval()
-
-    for module in (prior, commands):
-        monkeypatch.setattr(module, "load_prior", shallow)
-    monkeypatch.setattr(refiner, "model_path", Path)
     run, start = tmp_path / "run", str(refiner.BACKENDS["compact"])
-    done = train(run, data, capsys, "--size", "base", "--steps", "3", "--weights", start)[-1]
+    done = train(run, data, capsys, "--size", "small", "--steps", "3", "--weights", start)[-1]
     with np.load(next((run / "pairs").iterdir())) as file:
         assert file["crops"].shape[-1] == 7 + 6
     before, after = (
