@@ -39,7 +39,7 @@ _COLUMNS = ("step", "seconds", "sigma", "charbonnier", "texture", "perceptual", 
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """`size` of the network ("nano" or "base"), `steps` of training, crops a `batch`, learning `rate`; weights of
+    """`size` of the network (a key of `SIZES`), `steps` of training, crops a `batch`, learning `rate`; weights of
     `texture_distance` and the `perceptual` distance beside the Charbonnier one; `noise` in the state, in units of
     [-1, 1]; `seed` of everything drawn; `device` as torch names it; `compiled`: the network by torch.compile, which takes
     a minute and a C++ compiler and then two thirds of the time."""
