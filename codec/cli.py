@@ -317,7 +317,11 @@ def _add_bench(parser: _CommandParser) -> None:
         dest="action", required=True, metavar="ACTION", parser_class=_CommandParser
     )
     _add_bench_run(actions.add_parser("run", help="make a run", description=_BENCH_RUN))
-    for name, text in (("plot", "draw a run's plots"), ("report", "write a run's HTML page")):
+    for name, text in (
+        ("plot", "draw a run's plots"),
+        ("report", "write a run's HTML page"),
+        ("sheets", "draw a run's clips beside AV1 at the same rate"),
+    ):
         action = actions.add_parser(name, help=text, description=text)
         action.add_argument("run", metavar="RUN", help="the folder of the run")
         action.add_argument("--json", action="store_true", help="one JSON object a line")

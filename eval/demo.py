@@ -24,6 +24,7 @@ from gsvc.datasets.clips import TestClip
 from gsvc.datasets.models import pull
 from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.decoders.refiner import load_refiner
+from gsvc.eval.captions import captioned
 from gsvc.eval.codecs.base import Encoded, Value
 from gsvc.eval.codecs.conventional import ConventionalCodec
 from gsvc.eval.codecs.ours import Gsvc, key_frames
@@ -41,7 +42,6 @@ LARGER = "small", "base"
 """The models that decode once more, in one step."""
 STRIDE = 8
 """Measuring every frame would take longer than all the coding. Not a divisor of the key spacing."""
-_CAPTION = 26
 
 
 @dataclass(frozen=True)
@@ -180,14 +180,14 @@ def _write_sheet(
 ) -> None:
     """Six panels of one frame: source, gsvc without and with the largest refiner, then the baselines."""
     index = _hardest_frame(info)
-    panels = [_captioned(source[index], f"source, frame {index}")]
+    panels = [captioned(source[index], f"source, frame {index}")]
     unseen = range(1, len(STEPS) + len(LARGER) - 1)
     for number, (result, quality) in enumerate(zip(results, qualities, strict=True)):
         if number in unseen:
             continue
         bpp = result.bits / (source[0].shape[0] * source[0].shape[1] * len(source))
         text = f"{result.name}: {bpp:.5f} bpp, ST-LPIPS VGG {quality.st_lpips_vgg:.3f}"
-        panels.append(_captioned(result.frames[index], text))
+        panels.append(captioned(result.frames[index], text))
     sheet = np.vstack([np.hstack(panels[:3]), np.hstack(panels[3:])])
     _, png = cv2.imencode(".png", cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
     with atomic_output(path, overwrite=True) as partial_path, explain_failure(path):
@@ -199,13 +199,6 @@ def _hardest_frame(info: StreamInfo) -> int:
     keys = key_frames(info)
     gaps = {b - a: (a + b) // 2 for a, b in pairwise(keys)}
     return gaps[max(gaps)] if gaps else 0
-
-
-def _captioned(picture: Picture, text: str) -> Picture:
-    bar = np.full((_CAPTION, picture.shape[1], 3), 24, np.uint8)
-    font, white = cv2.FONT_HERSHEY_SIMPLEX, (240, 240, 240)
-    cv2.putText(bar, text, (6, 18), font, 0.42, white, 1, cv2.LINE_AA)
-    return np.vstack([picture, bar])
 
 
 def _main(arguments: Sequence[str] | None = None) -> int:

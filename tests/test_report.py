@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 
@@ -18,7 +19,7 @@ from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
 from gsvc.eval.bench.store import RunFolder
 from gsvc.eval.codecs import find_codec
 from gsvc.eval.metrics import find_metric
-from gsvc.eval.report import compare_runs, write_plots, write_report
+from gsvc.eval.report import compare_runs, write_plots, write_report, write_sheets
 from gsvc.eval.report.readme_chart import draw_chart, keep_results
 from gsvc.eval.summary import write_summary
 
@@ -134,6 +135,20 @@ def test_two_runs_are_compared_cell_by_cell(
     assert re.search(r"stride +\| +4 \| +5", text)
     assert "- A: turn, hold" in text
     assert "same" in text and "other |" not in text
+
+
+def test_sheets_show_ours_beside_a_conventional_codec_at_our_rate(
+    run: Path, cells: list[tuple[CellRecord, bytes, str]], tmp_path: Path
+) -> None:
+    settings = {"level": 1, "tools": "default", "preset": "fast", "seed": 0}
+    folder = write_run(tmp_path / "ours", [*cells[:3], record("gsvc", settings)], STRIDE)
+    sheet, strips = write_sheets(folder)
+    assert (sheet.name, strips.name) == ("level1.jpg", "level1-strips.jpg")
+    height, width = cv2.imread(str(sheet)).shape[:2]
+    assert width == 3 * 480 and height > 200  # source, x265, ours
+    assert cv2.imread(str(strips)).shape[:2] == (3 * (112 + 26), 8 * 112)
+    with pytest.raises(InputError, match="no stream of gsvc"):
+        write_sheets(run)
 
 
 def test_the_page_asks_nothing_of_a_network(run: Path) -> None:

@@ -1,4 +1,4 @@
-"""`gsvc bench run`, `plot`, `report` and `compare`: from parsed options to the exit code."""
+"""`gsvc bench run`, `plot`, `report`, `sheets` and `compare`: from parsed options to the exit code."""
 
 import sys
 from argparse import Namespace
@@ -75,6 +75,15 @@ def report(options: Namespace) -> int:
     return 0
 
 
+def sheets(options: Namespace) -> int:
+    """Draw a run's before/after sheets."""
+    from gsvc.eval.report import write_sheets
+
+    write_sheets(Path(options.run))
+    _tell(options, Path(options.run) / "sheets")
+    return 0
+
+
 def compare(options: Namespace) -> int:
     """Say how one run differs from another."""
     from gsvc.eval.report import compare_runs
@@ -91,6 +100,7 @@ ACTIONS: dict[str, Callable[[Namespace], int]] = {
     "run": run,
     "plot": plot,
     "report": report,
+    "sheets": sheets,
     "compare": compare,
 }
 

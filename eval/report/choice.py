@@ -8,8 +8,7 @@ from gsvc.eval.bench.record import CellRecord, DecodeRecord
 from gsvc.eval.summary.curves import ABLATION, OURS, by_curve, clip_label
 from gsvc.eval.summary.summarise import Summary
 
-_TARGET_LEVEL = 1
-"""The level of ours whose rate the others come near to; without it, the middle one of our rates."""
+_USUAL_LEVEL = 1
 
 
 @dataclass(frozen=True)
@@ -21,20 +20,22 @@ class Choice:
     decode: DecodeRecord
 
 
-def near_rate(summary: Summary, cells: Sequence[CellRecord]) -> dict[str, list[Choice]]:
+def near_rate(
+    summary: Summary, cells: Sequence[CellRecord], level: int = _USUAL_LEVEL
+) -> dict[str, list[Choice]]:
     """By clip label: each curve's cell nearest in log rate, of equals the better one.
 
-    The rate is that of our stream at level 1; on a clip without streams of ours, the median of all.
+    The rate is that of our stream at `level`; on a clip without one, the median of ours; without any of ours, of all.
     """
     clips: dict[str, list[CellRecord]] = {}
     for cell in cells:
         if cell.bits and cell.decodes and cell.codec != ABLATION:
             clips.setdefault(clip_label(cell), []).append(cell)
-    return {clip: _choose(mine, _sign(summary)) for clip, mine in clips.items()}
+    return {clip: _choose(mine, _sign(summary), level) for clip, mine in clips.items()}
 
 
-def _choose(cells: Sequence[CellRecord], sign: Mapping[str, int]) -> list[Choice]:
-    rate = _target(cells)
+def _choose(cells: Sequence[CellRecord], sign: Mapping[str, int], level: int) -> list[Choice]:
+    rate = _target(cells, level)
     found: dict[str, tuple[tuple[float, float], Choice]] = {}
     for cell in cells:
         for name, decodes in by_curve(cell).items():
@@ -45,10 +46,10 @@ def _choose(cells: Sequence[CellRecord], sign: Mapping[str, int]) -> list[Choice
     return [choice for _, choice in found.values()]
 
 
-def _target(cells: Sequence[CellRecord]) -> float:
+def _target(cells: Sequence[CellRecord], level: int) -> float:
     ours = [cell for cell in cells if cell.codec == OURS]
-    level = [cell for cell in ours if cell.settings.get("level") == _TARGET_LEVEL]
-    rates = sorted(cell.bpp for cell in level or ours or cells)
+    wanted = [cell for cell in ours if cell.settings.get("level") == level]
+    rates = sorted(cell.bpp for cell in wanted or ours or cells)
     return rates[len(rates) // 2]
 
 

@@ -1,12 +1,13 @@
-"""What the report shows of each clip: the source and each codec near one rate, worst frames first.
+"""What is shown of each clip: the source and each codec near one rate, worst frames first.
 
 The pictures are decoded again from the run's streams, whose hashes must be those of the record.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 
 from gsvc.codec.errors import GsvcError, InputError
@@ -14,7 +15,7 @@ from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip, frames_sha256
 from gsvc.datasets.sets import SETS, find_clips
 from gsvc.eval.bench.record import CellRecord
-from gsvc.eval.report.choice import Choice, near_rate
+from gsvc.eval.report.choice import Choice
 from gsvc.eval.report.style import in_order
 from gsvc.eval.summary.curves import OURS
 from gsvc.eval.summary.metrics import MetricInfo
@@ -22,8 +23,6 @@ from gsvc.eval.summary.summarise import Summary
 
 SOURCE = "source"
 _WORST = 3
-DECODE_SECONDS = 60.0
-"""What took longer to decode in the run is not decoded again for the report."""
 
 
 @dataclass(frozen=True)
@@ -51,27 +50,32 @@ class Exhibit:
 
 
 def exhibits(
-    folder: Path, summary: Summary, cells: Sequence[CellRecord], asked: Sequence[str] = ()
+    folder: Path,
+    summary: Summary,
+    chosen: Mapping[str, Sequence[Choice]],
+    asked: Sequence[str] = (),
+    most_seconds: float = inf,
 ) -> Iterator[Exhibit]:
     """One clip after the other, in memory only while it is looked at, that with the worst frame first.
 
-    `asked` are the names by which the run's clips were asked for, where they are of no known set.
+    `chosen`: what to show, by clip label; what took more than `most_seconds` to decode in the run is named only; `asked`:
+    the names by which the run's clips were asked for, where they are of no known set.
     """
-    everything = near_rate(summary, cells)
-    chosen = {
-        clip: [one for one in ones if _is_affordable(one)] for clip, ones in everything.items()
+    affordable = {
+        clip: [one for one in ones if one.decode.seconds <= most_seconds]
+        for clip, ones in chosen.items()
     }
     metric = summary.metrics[0] if summary.metrics else None
-    worst = {clip: _worst(choices, metric, summary) for clip, choices in chosen.items()}
+    worst = {clip: _worst(choices, metric, summary) for clip, choices in affordable.items()}
     sign = 1 if metric and metric.higher_is_better else -1
-    shown = [clip for clip, ones in chosen.items() if ones]
+    shown = [clip for clip, ones in affordable.items() if ones]
     for clip in sorted(shown, key=lambda clip: sign * worst[clip][0][1] if worst[clip] else 0.0):
-        exhibit = _exhibit(folder, clip, chosen[clip], metric, asked)
+        exhibit = _exhibit(folder, clip, affordable[clip], metric, asked)
         exhibit.worst.extend(worst[clip][:_WORST])
         exhibit.troubles.extend(
             f"{one.curve} is not shown: decoding it again takes {one.decode.seconds:.0f} s"
-            for one in everything[clip]
-            if not _is_affordable(one)
+            for one in chosen[clip]
+            if one not in affordable[clip]
         )
         yield exhibit
 
@@ -106,10 +110,6 @@ def _exhibit(
         [],
         troubles,
     )
-
-
-def _is_affordable(choice: Choice) -> bool:
-    return choice.decode.seconds <= DECODE_SECONDS
 
 
 def _source(cell: CellRecord, asked: Sequence[str]) -> TestClip:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import Run, load_run
+from gsvc.eval.report.choice import near_rate
 from gsvc.eval.report.exhibits import SOURCE, Exhibit, exhibits
 from gsvc.eval.report.media import pane_height, picture_uri, stacked_video_uri
 from gsvc.eval.report.plots import figures, image
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 VIDEO_BYTES = 12_000_000
 """Of videos in one page; clips after that are shown as stills only."""
+DECODE_SECONDS = 60.0
+"""What took longer to decode in the run is not decoded again for the page."""
 _OPEN_TABLES = (
     "What is missing",
     "BD-rate pooled over clips",
@@ -48,7 +51,7 @@ def page(folder: Path, run: Run) -> str:
     """The whole page. What cannot be decoded again is named on it."""
     summary = summarise(run.settings, run.cells)
     asked = run.settings.get("asked", ())
-    shown = exhibits(folder, summary, run.cells, asked)
+    shown = exhibits(folder, summary, near_rate(summary, run.cells), asked, DECODE_SECONDS)
     body = [
         f"<h1>gsvc benchmark: {escape(', '.join(summary.frames))}</h1>",
         f"<p>{escape(protocol(summary))}</p>",
