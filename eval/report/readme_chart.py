@@ -1,7 +1,7 @@
 """`python -m gsvc.eval.report.readme_chart`: the README's chart, out of the results kept with this version.
 
-It needs no run folder. `--keep RUN` first replaces what is kept: the tables of that run, and of its
-summary.json what is no list of pairs of curves (those are in summary.md and can be made again).
+It needs no run folder. `--keep RUN` first replaces what is kept: the tables of that run, of its summary.json what is no
+list of pairs of curves (those are in summary.md and can be made again), and of its sheets, if it has any, those named here.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from gsvc.eval.summary.write import write_text
 RESULTS = Path(__file__).parents[1] / "results" / "packaged"
 METRIC = "st_lpips_vgg"
 _TABLES = ("summary.csv", "summary.md")
+_SHEETS = ("level0.jpg", "level1.jpg", "level2.jpg", "level1-strips.jpg")
 _PAIRS = ("duels", "beside", "frontier")
 _COLUMNS = 3
 
@@ -41,7 +42,7 @@ def draw_chart(summary: Path, metric: str, target: Path) -> None:
 
 
 def keep_results(run: Path, folder: Path) -> None:
-    """Copy a run's tables and the kept part of its summary.json to `folder`.
+    """Copy a run's tables, the kept part of its summary.json and its sheets to `folder`.
 
     Raises InputError when `run` has no summary, OutputError.
     """
@@ -49,6 +50,11 @@ def keep_results(run: Path, folder: Path) -> None:
     write_text(folder / "summary.json", json.dumps(values, separators=(",", ":")) + "\n")
     for name in _TABLES:
         write_text(folder / name, (run / name).read_text())
+    for name in _SHEETS:
+        if (sheet := run / "sheets" / name).exists():
+            target = folder / name
+            with atomic_output(target, overwrite=True) as partial, explain_failure(target):
+                partial.write_bytes(sheet.read_bytes())
 
 
 def _read(summary: Path) -> dict[str, Any]:
