@@ -6,9 +6,10 @@ loading a refiner for the CPU do not import torch.
 
 import hashlib
 import json
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gsvc.codec.errors import ConfigError, DeviceError, MissingModelError
 from gsvc.codec.frames import Picture
@@ -30,6 +31,7 @@ BACKENDS = {
     "compact:base": _WEIGHTS / "base.safetensors",
 }
 """Back end -> its weights; the network's settings lie beside them as `.json`."""
+_REMEDY = "train it anew with gsvc train"
 
 
 class Refiner(Protocol):
@@ -82,7 +84,7 @@ def weights_of(backend: str) -> Path:
 def files_of(backend: str) -> list[Path]:
     """The weights of a back end, and those of its prior if it has one. Errors as in `load_refiner`."""
     weights = weights_of(backend)
-    prior = json.loads(weights.with_suffix(".json").read_text()).get("prior")
+    prior = _settings_of(weights).get("prior")
     return [weights, *([prior_path(prior)] if prior else ())]
 
 
@@ -106,21 +108,38 @@ class CompactBackend:
 
 
 def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
-    """The pipeline with the network of a `.safetensors` file and the `.json` beside it."""
+    """The pipeline with the network of a `.safetensors` file and the `.json` beside it.
+
+    Raises MissingModelError where they are damaged or another network's.
+    """
     import torch
     from diffusers import FlowMatchEulerDiscreteScheduler
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     from gsvc.decoders.compact import CompactRefiner
     from gsvc.decoders.pipeline import RefinerPipeline
     from gsvc.decoders.prior import load_prior
 
-    network = CompactRefiner(**json.loads(weights.with_suffix(".json").read_text()))
-    fit_weights(network, load_file(weights), weights)
+    try:
+        network, state = CompactRefiner(**_settings_of(weights)), load_file(weights)
+    except (TypeError, ValueError, SafetensorError) as error:
+        raise MissingModelError(f"{weights} or its .json is damaged: {_REMEDY}") from error
+    fit_weights(network, state, weights)
     network = network.eval().to(device, memory_format=torch.channels_last)
     name = network.config.prior
     prior = load_prior(name, device) if name else None
     return RefinerPipeline(network, FlowMatchEulerDiscreteScheduler(), prior)
+
+
+def _settings_of(weights: Path) -> dict[str, Any]:
+    """The network's settings, from the `.json` beside its weights. Raises MissingModelError where it holds none."""
+    path = weights.with_suffix(".json")
+    with suppress(ValueError):
+        settings = json.loads(path.read_text())
+        if isinstance(settings, dict):
+            return settings
+    raise MissingModelError(f"{path} does not hold the settings of a refiner: {_REMEDY}")
 
 
 def fit_weights(network: "CompactRefiner", state: "dict[str, Tensor]", weights: Path) -> None:
@@ -129,7 +148,7 @@ def fit_weights(network: "CompactRefiner", state: "dict[str, Tensor]", weights: 
         network.load_state_dict(state)
     except RuntimeError as error:
         raise MissingModelError(
-            f"{weights} does not fit the network of this version: train it anew with gsvc train"
+            f"{weights} does not fit the network of this version: {_REMEDY}"
         ) from error
 
 

@@ -202,6 +202,18 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
         load_refiner(str(copy)).load()
 
 
+@pytest.mark.parametrize("settings", ["{", "[1]", '{"colour": 3}', '{"channels": "abc"}', None])
+def test_damaged_weights_of_a_user_are_refused_in_words(
+    settings: str | None, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copy(refiner.BACKENDS["compact"], tmp_path))
+    if settings is None:
+        copy.write_bytes(copy.read_bytes()[:1000])
+    copy.with_suffix(".json").write_text(settings or "{}")
+    with pytest.raises(MissingModelError, match="train it anew with gsvc train"):
+        load_refiner(str(copy)).load()
+
+
 @pytest.mark.parametrize("steps", [1, 2, 4, 8])
 def test_sampler_ends_on_a_perfect_models_frame(steps: int) -> None:
     truth, start = torch.rand(1, 3, 8, 8), torch.rand(1, 3, 8, 8)
