@@ -75,7 +75,7 @@ def exhibits(
         exhibit.troubles.extend(
             f"{one.curve} is not shown: decoding it again takes {one.decode.seconds:.0f} s"
             for one in chosen[clip]
-            if one not in affordable[clip]
+            if one.decode.seconds > most_seconds
         )
         yield exhibit
 

@@ -17,7 +17,7 @@ from gsvc.eval.report.plots import image, rate_distortion
 from gsvc.eval.summary.curves import ABLATION, Curve, Point
 from gsvc.eval.summary.metrics import MetricInfo
 from gsvc.eval.summary.summarise import SCHEMA
-from gsvc.eval.summary.write import write_text
+from gsvc.eval.summary.write import write_bytes, write_text
 
 RESULTS = Path(__file__).parents[1] / "results" / "packaged"
 METRIC = "st_lpips_vgg"
@@ -52,9 +52,7 @@ def keep_results(run: Path, folder: Path) -> None:
         write_text(folder / name, (run / name).read_text())
     for name in _SHEETS:
         if (sheet := run / "sheets" / name).exists():
-            target = folder / name
-            with atomic_output(target, overwrite=True) as partial, explain_failure(target):
-                partial.write_bytes(sheet.read_bytes())
+            write_bytes(folder / name, sheet.read_bytes())
 
 
 def _read(summary: Path) -> dict[str, Any]:

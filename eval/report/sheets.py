@@ -4,15 +4,16 @@ For each level one picture with a row a clip, its worst frame in every version; 
 of every version at the place and time where the motion of our last one is most unlike the source's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Picture
-from gsvc.codec.output import atomic_output, explain_failure
 from gsvc.decoders.motion import gray
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import load_run
@@ -21,8 +22,9 @@ from gsvc.eval.report.choice import Choice, near_rate
 from gsvc.eval.report.exhibits import Exhibit, exhibits
 from gsvc.eval.summary.curves import CONVENTIONAL, OURS
 from gsvc.eval.summary.summarise import Summary, summarise
+from gsvc.eval.summary.write import write_bytes
 
-LEVELS = 0, 1, 2
+_LEVELS = 0, 1, 2
 _BEST_KNOWN = "svtav1"
 _PANE = 480
 """Width of a frame on a sheet, in pixels."""
@@ -41,7 +43,7 @@ def write_sheets(folder: Path) -> list[Path]:
     run = load_run(folder)
     summary = summarise(run.settings, run.cells)
     written: list[Path] = []
-    for level in LEVELS:
+    for level in _LEVELS:
         rows, strips = [], []
         chosen = _chosen(summary, run.cells, level)
         for exhibit in exhibits(folder, summary, chosen, run.settings.get("asked", ())):
@@ -112,18 +114,22 @@ def _worst_moment(ours: Sequence[Picture], source: Sequence[Picture]) -> tuple[i
     worst, place = -1.0, (0, 0, 0)
     height, width = source[0].shape[:2]
     window = min(_WINDOW, height), min(_WINDOW, width)
-    for index in range(1, len(source)):
-        change = [
-            gray(video[index]).astype(np.float32) - gray(video[index - 1])
-            for video in (ours, source)
-        ]
-        means = cv2.boxFilter(cv2.absdiff(*change), -1, window[::-1], anchor=(0, 0))
+    both = zip(_changes(ours), _changes(source), strict=True)
+    for index, (change, true_change) in enumerate(both, start=1):
+        apart = cv2.absdiff(change, true_change)
+        means = cv2.boxFilter(apart, -1, window[::-1], anchor=(0, 0))
         inside = means[: height - window[0] + 1, : width - window[1] + 1]
         _, value, _, (x, y) = cv2.minMaxLoc(inside)
         if value > worst:
             first = max(0, min(index - _LENGTH // 2, len(source) - _LENGTH))
             worst, place = value, (first, y, x)
     return place
+
+
+def _changes(video: Sequence[Picture]) -> Iterator[NDArray[np.float32]]:
+    """Of luma, from each frame to the next."""
+    luma = (gray(frame).astype(np.float32) for frame in video)
+    return (after - before for before, after in pairwise(luma))
 
 
 def _write(path: Path, rows: Sequence[Picture]) -> Path:
@@ -135,8 +141,5 @@ def _write(path: Path, rows: Sequence[Picture]) -> Path:
     ]
     bgr = cv2.cvtColor(np.vstack(padded), cv2.COLOR_RGB2BGR)
     _, coded = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY])
-    with explain_failure(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_output(path, overwrite=True) as partial, explain_failure(path):
-        partial.write_bytes(coded.tobytes())
+    write_bytes(path, coded.tobytes())
     return path

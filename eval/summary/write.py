@@ -56,10 +56,15 @@ def write_summary(folder: str | Path) -> Summary:
 
 def write_text(target: Path, text: str) -> None:
     """Replace a file. Raises OutputError."""
+    write_bytes(target, text.encode())
+
+
+def write_bytes(target: Path, data: bytes) -> None:
+    """Replace a file. Raises OutputError."""
     with explain_failure(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     with atomic_output(target, overwrite=True) as partial, explain_failure(target):
-        partial.write_text(text)
+        partial.write_bytes(data)
 
 
 def summary_markdown(summary: Summary) -> str:
