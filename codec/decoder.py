@@ -5,21 +5,21 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Self
 
-from gsvc.codec.concealment import Concealer
 from gsvc.codec.errors import BitstreamError, ConfigError, LimitError, VersionError
 from gsvc.codec.frames import Frame, Picture
-from gsvc.codec.header import Header
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.packet import Packet, PacketType
-from gsvc.codec.payload import split_payload
-from gsvc.codec.reconstruction import Reconstruction, Step
-from gsvc.codec.scaffold import Geometry, Interval, Place
-from gsvc.codec.scaffold_syntax import Prediction, code_interval, code_picture
-from gsvc.codec.syntax import Reader, Trace
-from gsvc.codec.timing import nominal_time
+from gsvc.codec.scaffold.coder import Reader, Trace
+from gsvc.codec.scaffold.interval import Prediction, code_interval, code_picture
+from gsvc.codec.scaffold.timing import nominal_time
+from gsvc.codec.scaffold.types import Geometry, Interval, Place
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.payload import split_payload
+from gsvc.decoders.concealment import Concealer
 from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.motion import ESTIMATORS
-from gsvc.decoders.refiner import Refiner, check_device, load_refiner
+from gsvc.decoders.motion.estimation import ESTIMATORS
+from gsvc.decoders.reconstruction import Reconstruction, Step
+from gsvc.decoders.refiners.registry import Refiner, check_device, load_refiner
 
 STEPS = (0, 1, 2, 4, 8)
 
@@ -29,7 +29,7 @@ class DecoderSettings:
     """How much compute to spend.
 
     `steps` of the refiner on each key picture: 0 (show it as decoded), 1, 2, 4 or 8; `backend`: which refiner (see
-    `gsvc.decoders.refiner`); `device`: "cpu", "cuda" or "cuda:N"; `seed` 0-65535 replaces the stream's. `conceal`: never
+    `gsvc.decoders.refiners.registry`); `device`: "cpu", "cuda" or "cuda:N"; `seed` 0-65535 replaces the stream's. `conceal`: never
     raise for packets that are damaged or missing, but show what can be made without them, flagged.
     """
 

@@ -11,26 +11,26 @@ from math import inf
 from typing import TYPE_CHECKING, Self
 
 from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.frame_input import FrameInput
 from gsvc.codec.frames import Frame, VideoFormat
-from gsvc.codec.header import HEADER_BYTES, Header, storable_format
 from gsvc.codec.levels import GROUP_SECONDS, LEVELS, Level
 from gsvc.codec.limits import DEFAULT_LIMITS
-from gsvc.codec.packet import Packet, PacketType
-from gsvc.codec.scaffold import Geometry
-from gsvc.codec.scaffold_syntax import Tools
-from gsvc.codec.timing import nominal_time
-from gsvc.codec.varint import varint
+from gsvc.codec.media.frame_input import FrameInput
+from gsvc.codec.scaffold.interval import Tools
+from gsvc.codec.scaffold.timing import nominal_time
+from gsvc.codec.scaffold.types import Geometry
+from gsvc.codec.stream.header import HEADER_BYTES, Header, storable_format
+from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.varint import varint
 from gsvc.encoders.cuts import CutDetector
 from gsvc.encoders.effort import DEFAULT_PRESET, PRESETS
-from gsvc.encoders.group import CodedPicture, GroupEncoder
+from gsvc.encoders.extraction import Scene
+from gsvc.encoders.look_ahead import CodedPicture, GroupEncoder
 from gsvc.encoders.low_delay import LowDelayEncoder
 from gsvc.encoders.pictures import can_code
 from gsvc.encoders.rate import RateControl, WindowCap
-from gsvc.encoders.scaffold import Scene
 
 if TYPE_CHECKING:
-    from gsvc.codec.frame_input import AnyFrame
+    from gsvc.codec.media.frame_input import AnyFrame
 
 
 _LEAST_PACKET = 64
@@ -122,7 +122,7 @@ _FIXED_BITS = 8 * (HEADER_BYTES + 7)
 class Encoder:
     """Encodes one stream. `encode` every frame in order, then `flush` once; both return packets.
 
-    Write `header` first, then the packets in order; see `gsvc.codec.container.StreamWriter`. `close` it at the end, or
+    Write `header` first, then the packets in order; see `gsvc.codec.stream.container.StreamWriter`. `close` it at the end, or
     use it in a `with` block. Not to be used by two threads at once.
     Raises MissingModelError when made, if a scaffold tool's model is not on this machine.
     """

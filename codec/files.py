@@ -11,24 +11,24 @@ from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
 
-from gsvc.codec.audio import pack_audio, unpack_audio
-from gsvc.codec.container import StreamReader, StreamWriter
 from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError, InputError, MissingModelError
 from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
-from gsvc.codec.header import Header
-from gsvc.codec.image_writer import image_pattern
 from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
+from gsvc.codec.media.ffmpeg import STANDARD_INPUT
+from gsvc.codec.media.image_writer import image_pattern
+from gsvc.codec.media.sound import Sound, cut, open_sound
+from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.output import STANDARD_OUTPUT
-from gsvc.codec.packet import Packet, PacketType
-from gsvc.codec.sound import Sound, cut, open_sound
-from gsvc.codec.source import STANDARD_INPUT
-from gsvc.codec.stream_file import create_stream, open_stream
-from gsvc.codec.stream_index import StreamIndex
-from gsvc.codec.video_reader import open_video
-from gsvc.codec.video_writer import open_writer
-from gsvc.decoders.refiner import model_id
+from gsvc.codec.stream.audio import pack_audio, unpack_audio
+from gsvc.codec.stream.container import StreamReader, StreamWriter
+from gsvc.codec.stream.file import create_stream, open_stream
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.index import StreamIndex
+from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.decoders.refiners.registry import model_id
 
 AUDIO_CODINGS = ("opus", "none")
 
@@ -164,7 +164,7 @@ def decode_file(
     """Decode a stream to a video, which appears only when it is complete.
 
     `source`: a path, or "-" for standard input; `target`: a container by its suffix, numbered images
-    ("out/%05d.png") or y4m ("-" or .y4m), as in `gsvc.codec.video_writer.open_writer`. A file is checked
+    ("out/%05d.png") or y4m ("-" or .y4m), as in `gsvc.codec.media.video_writer.open_writer`. A file is checked
     from beginning to end before the first frame is decoded. `start` in seconds, `frames` at most: only these frames are
     made, in a file of which the rest is not decoded; the first of them has time 0. `limits`: what the stream may ask for.
 

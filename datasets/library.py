@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Picture
-from gsvc.codec.video_reader import open_video
+from gsvc.codec.media.video_reader import open_video
 from gsvc.datasets.manifests import Manifest, Sequence
 from gsvc.datasets.packages import cache_dir
 from gsvc.datasets.raw_format import (

@@ -7,9 +7,9 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.color import rgb_from_yuv
 from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Color, Picture
+from gsvc.codec.media.color import rgb_from_yuv
 from gsvc.datasets.raw_format import RawFormat
 
 RAW_SUFFIXES = {".yuv"}

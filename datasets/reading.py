@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Picture
-from gsvc.codec.video_reader import open_video
+from gsvc.codec.media.video_reader import open_video
 from gsvc.datasets.raw_format import RawFormat, format_from_name
 from gsvc.datasets.raw_video import RAW_SUFFIXES, read_raw
 from gsvc.datasets.resizing import protocol_size, resized

@@ -6,11 +6,11 @@ import av
 import cv2
 import numpy as np
 
-from gsvc.codec.color import rgb_from_yuv
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Color, Picture
-from gsvc.codec.obu import check_temporal_unit, restore_temporal_unit
-from gsvc.codec.scaffold import Geometry
+from gsvc.codec.media.color import rgb_from_yuv
+from gsvc.codec.scaffold.types import Geometry
+from gsvc.codec.stream.av1_units import check_temporal_unit, restore_temporal_unit
 
 
 class PictureDecoder:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.codec.scaffold import (
+from gsvc.codec.scaffold.types import (
     LEFT,
     RIGHT,
     Camera,
@@ -24,9 +24,8 @@ from gsvc.codec.scaffold import (
     Place,
     Sample,
 )
-from gsvc.decoders.camera import camera_field
-from gsvc.decoders.limbs import limb_motion
-from gsvc.decoders.motion import (
+from gsvc.decoders.motion.camera import camera_field
+from gsvc.decoders.motion.estimation import (
     DIS_BLENDED,
     DIS_DISSOLVING,
     Flow,
@@ -36,6 +35,7 @@ from gsvc.decoders.motion import (
     trust,
     warp,
 )
+from gsvc.decoders.motion.limbs import limb_motion
 
 FloatImage = NDArray[np.float32]
 

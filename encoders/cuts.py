@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.decoders.motion import gray
+from gsvc.decoders.motion.estimation import gray
 
 _THUMBNAIL = (32, 18)
 _CUT = 30.0

@@ -4,7 +4,7 @@ A perceptual distance cheap enough for the edge. On development clips, over spac
 render, the correlation of the first part with ST-LPIPS AlexNet is 0.98, that of the squared error of smoothed luma
 0.59: at these rates what is missing is texture. Like ST-LPIPS it does not see a shift by less than its window, so
 the second part, SSIM (Wang et al. 2004) of luma at a quarter of the size, pays for things being where they
-belong (see SEARCH_LOG.md).
+belong (see docs/logs/search.md).
 """
 
 import cv2
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.codec.scaffold import Geometry
-from gsvc.decoders.motion import gray
+from gsvc.codec.scaffold.types import Geometry
+from gsvc.decoders.motion.estimation import gray
 
 STRIDE = 4
 """Energies are smooth: every fourth pixel of every fourth line is enough to compare them. Structure is compared

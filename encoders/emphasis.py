@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.decoders.motion import gray
+from gsvc.decoders.motion.estimation import gray
 from gsvc.encoders.distortion import Reference
 
 _FINEST, _COARSEST = 0.7, 3.0

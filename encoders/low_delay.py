@@ -12,20 +12,20 @@ from fractions import Fraction
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture, VideoFormat
 from gsvc.codec.levels import GROUP_SECONDS, Level
-from gsvc.codec.payload import join_payload
-from gsvc.codec.scaffold import Geometry, Interval, Texture
-from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval, code_picture
-from gsvc.codec.syntax import Writer
+from gsvc.codec.scaffold.coder import Writer
+from gsvc.codec.scaffold.interval import Prediction, Tools, code_interval, code_picture
+from gsvc.codec.scaffold.types import Geometry, Interval, Texture
+from gsvc.codec.stream.payload import join_payload
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.texture import raise_texture
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.effort import Effort
-from gsvc.encoders.group import CodedPicture, packet_advice, packet_excess
+from gsvc.encoders.extraction import ScaffoldExtractor, Scene, Span
+from gsvc.encoders.layers.texture import choose_texture
+from gsvc.encoders.look_ahead import CodedPicture, packet_advice, packet_excess
 from gsvc.encoders.pictures import MAX_CRF, PictureStream, can_code
 from gsvc.encoders.rate import CRF_SLOPE, RateControl
-from gsvc.encoders.scaffold import ScaffoldExtractor, Scene, Span
 from gsvc.encoders.search import usual_crf
-from gsvc.encoders.texture import choose_texture
 
 _LEAST_CRF = 20.0
 _SMALLEST = 4  # eighths

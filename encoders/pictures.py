@@ -13,10 +13,10 @@ import numpy as np
 from av.video.reformatter import ColorRange
 from numpy.typing import NDArray
 
-from gsvc.codec.color import yuv_from_rgb
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Color, Picture
-from gsvc.codec.obu import strip_temporal_unit
+from gsvc.codec.media.color import yuv_from_rgb
+from gsvc.codec.stream.av1_units import strip_temporal_unit
 from gsvc.encoders.scheduling import ordinary_priority
 
 Planes = NDArray[np.uint8]
@@ -128,7 +128,7 @@ def _open(
     coder.time_base, coder.framerate = Fraction(1, 4), Fraction(4)
     coder.color_range = ColorRange.JPEG if color.full_range else ColorRange.MPEG
     # One intra picture, no scene detection of its own: groups are cut by gsvc. Visual tuning and the greatest
-    # sharpness take 14 (VGG) to 31 % (AlexNet) of the bits off at equal ST-LPIPS; see SEARCH_LOG.md. So tuned it
+    # sharpness take 14 (VGG) to 31 % (AlexNet) of the bits off at equal ST-LPIPS; see docs/logs/search.md. So tuned it
     # never chooses CDEF or restoration filters, whose flags cost bits and whose search costs time.
     parameters = f"crf={round(4 * crf) / 4}:keyint=-1:scd=0:tune=0:sharpness=7"
     filters = ":enable-cdef=0:enable-restoration=0"

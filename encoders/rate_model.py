@@ -1,7 +1,7 @@
 """How bits and distortion follow from a plan: powers fitted to grids of trials on ten development clips.
 
 Let z be what the quantiser does to bits. Bits grow as z * count^0.65, the distortion that key pictures have themselves
-as z^-0.8, that of motion between them as count^-0.7 (see SEARCH_LOG.md).
+as z^-0.8, that of motion between them as count^-0.7 (see docs/logs/search.md).
 """
 
 import numpy as np

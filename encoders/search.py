@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Color, Picture
-from gsvc.codec.scaffold import Camera, Geometry, Place
-from gsvc.decoders.camera import camera_field
-from gsvc.decoders.motion import Flow, gray, pixel_grid, warp
+from gsvc.codec.scaffold.types import Camera, Geometry, Place
+from gsvc.decoders.motion.camera import camera_field
+from gsvc.decoders.motion.estimation import Flow, gray, pixel_grid, warp
 from gsvc.decoders.pictures import decode_pictures
 from gsvc.decoders.rendering import dissolved, held_picture
-from gsvc.encoders.camera import CameraPath, camera_bits
 from gsvc.encoders.distortion import Reference, quarter
 from gsvc.encoders.emphasis import emphasised
-from gsvc.encoders.flow import half_size_motion
+from gsvc.encoders.layers.camera import CameraPath, camera_bits
+from gsvc.encoders.layers.flow import half_size_motion
 from gsvc.encoders.pictures import MAX_CRF, Planes, can_code, encode_planes, planes_of
 from gsvc.encoders.rate_model import best_change, changed_crf
 

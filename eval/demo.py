@@ -17,13 +17,13 @@ import numpy as np
 
 from gsvc.codec.errors import ConfigError, GsvcError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.output import atomic_output, explain_failure
-from gsvc.codec.stream_info import StreamInfo, stream_info
-from gsvc.codec.video_writer import open_writer
+from gsvc.codec.stream.info import StreamInfo, stream_info
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.models import pull
 from gsvc.datasets.packaged import load_clip, packaged_clip
-from gsvc.decoders.refiner import load_refiner
+from gsvc.decoders.refiners.registry import load_refiner
 from gsvc.eval.captions import captioned
 from gsvc.eval.codecs.base import Encoded, Value
 from gsvc.eval.codecs.conventional import ConventionalCodec

@@ -22,10 +22,10 @@ from typing import Any
 from gsvc.codec.decoder import DecoderSettings
 from gsvc.codec.errors import GsvcError, OutputError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.transport.receiving import ReceiveSettings, VideoReceiver
-from gsvc.codec.transport.rtp import RTP_HEADER_BYTES
-from gsvc.codec.transport.stats import IP_UDP_BYTES, ReceiverStats
-from gsvc.codec.video_writer import open_writer
+from gsvc.codec.media.video_writer import open_writer
+from gsvc.codec.network.receiving import ReceiveSettings, VideoReceiver
+from gsvc.codec.network.rtp import RTP_HEADER_BYTES
+from gsvc.codec.network.stats import IP_UDP_BYTES, ReceiverStats
 from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.eval.layout import markdown
 from gsvc.eval.lossy_relay import Loss, LossyRelay
@@ -36,7 +36,7 @@ _STRIDE = 101
 _SHARES = (0.01, 0.05, 0.2)
 _BURST = 4.0
 _SILENCE = 20.0
-_SENDER = "from gsvc.codec.cli import main; raise SystemExit(main())"
+_SENDER = "from gsvc.codec.command.main import main; raise SystemExit(main())"
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,13 @@ from functools import cache
 from pathlib import Path
 from time import monotonic
 
-from gsvc.codec.container import StreamReader
 from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.files import decode_file
 from gsvc.codec.frames import Frame
-from gsvc.codec.header import HEADER_BYTES, Header
-from gsvc.codec.packet import Packet, read_packet
+from gsvc.codec.stream.container import StreamReader
+from gsvc.codec.stream.header import HEADER_BYTES, Header
+from gsvc.codec.stream.packet import Packet, read_packet
 
 GOLDEN = Path(__file__).parent / "golden"
 SAME, FLAGGED, BEGINS_LATER, NOTHING, SILENT, CRASH = (

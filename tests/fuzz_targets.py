@@ -19,30 +19,30 @@ from pathlib import Path
 import numpy as np
 from google_crc32c import value as crc32c
 
-from gsvc.codec.audio import pack_audio, unpack_audio
-from gsvc.codec.camera_syntax import code_camera
-from gsvc.codec.container import StreamReader
 from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldParser
 from gsvc.codec.errors import BitstreamError, GsvcError, VersionError
-from gsvc.codec.flow_syntax import code_correction
 from gsvc.codec.frames import Color, Frame
-from gsvc.codec.header import FIELDS, HEADER_BYTES, Header
-from gsvc.codec.label_syntax import code_labels, code_layers
-from gsvc.codec.obu import check_temporal_unit, strip_temporal_unit
-from gsvc.codec.packet import Packet, PacketType, read_packet
-from gsvc.codec.payload import join_payload, split_payload
-from gsvc.codec.pose_syntax import code_people
-from gsvc.codec.scaffold import Geometry, Interval, Place, Sample
-from gsvc.codec.scaffold_hash import scaffold_bytes
-from gsvc.codec.scaffold_syntax import TOOLS, Prediction, Tools, code_interval
-from gsvc.codec.stream_index import StreamIndex
-from gsvc.codec.stream_info import read_info
-from gsvc.codec.syntax import Coder, Reader, Writer
-from gsvc.codec.texture_syntax import code_texture
-from gsvc.codec.transport.depacketizer import Depacketizer, ReorderLimits
-from gsvc.codec.transport.packetizer import Packetizer, WireSettings
-from gsvc.codec.transport.rtcp import read_rtcp, write_rtcp
-from gsvc.codec.varint import varint
+from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
+from gsvc.codec.network.packetizer import Packetizer, WireSettings
+from gsvc.codec.network.rtcp import read_rtcp, write_rtcp
+from gsvc.codec.scaffold.coder import Coder, Reader, Writer
+from gsvc.codec.scaffold.digest import scaffold_bytes
+from gsvc.codec.scaffold.interval import TOOLS, Prediction, Tools, code_interval
+from gsvc.codec.scaffold.layers.camera import code_camera
+from gsvc.codec.scaffold.layers.flow import code_correction
+from gsvc.codec.scaffold.layers.pose import code_people
+from gsvc.codec.scaffold.layers.segmentation import code_labels, code_layers
+from gsvc.codec.scaffold.layers.texture import code_texture
+from gsvc.codec.scaffold.types import Geometry, Interval, Place, Sample
+from gsvc.codec.stream.audio import pack_audio, unpack_audio
+from gsvc.codec.stream.av1_units import check_temporal_unit, strip_temporal_unit
+from gsvc.codec.stream.container import StreamReader
+from gsvc.codec.stream.header import FIELDS, HEADER_BYTES, Header
+from gsvc.codec.stream.index import StreamIndex
+from gsvc.codec.stream.info import read_info
+from gsvc.codec.stream.packet import Packet, PacketType, read_packet
+from gsvc.codec.stream.payload import join_payload, split_payload
+from gsvc.codec.stream.varint import varint
 from gsvc.decoders.pictures import PictureDecoder
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -15,8 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gsvc.codec.audio import SAMPLE_RATE, pack_audio, packet_samples, unpack_audio
-from gsvc.codec.audio_reader import OPUS_ENCODER
 from gsvc.codec.errors import (
     BitstreamError,
     ConfigError,
@@ -25,8 +23,10 @@ from gsvc.codec.errors import (
     MissingDependencyError,
 )
 from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
-from gsvc.codec.video_reader import open_video, read_audio
-from gsvc.codec.video_writer import open_writer
+from gsvc.codec.media.audio_reader import OPUS_ENCODER
+from gsvc.codec.media.video_reader import open_video, read_audio
+from gsvc.codec.media.video_writer import open_writer
+from gsvc.codec.stream.audio import SAMPLE_RATE, pack_audio, packet_samples, unpack_audio
 
 RATE = 44_100
 TICK = Fraction(1, RATE)

@@ -12,7 +12,7 @@ import pytest
 from google_crc32c import value as crc32c
 
 import gsvc
-from gsvc.codec.packet import PacketType
+from gsvc.codec.stream.packet import PacketType
 
 Result = subprocess.CompletedProcess[bytes]
 Gsvc = Callable[..., Result]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import gsvc
-from gsvc.codec.cli import main
+from gsvc.codec.command.main import main
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import load_run
 
@@ -197,7 +197,7 @@ def test_one_line_for_a_wrong_request(
 def test_other_commands_do_not_wait_for_the_benchmark() -> None:
     code = """
 import sys
-from gsvc.codec.cli import main
+from gsvc.codec.command.main import main
 main(["doctor", "--json"])
 sys.exit("gsvc.eval.bench.commands" in sys.modules)
 """
@@ -208,9 +208,9 @@ def test_without_the_extra_one_line(tmp_path: Path) -> None:
     code = f"""
 import importlib.util, sys
 found = importlib.util.find_spec
-import gsvc.codec.commands as commands
+import gsvc.codec.command.commands as commands
 commands.find_spec = lambda name: None if name == "stlpips_pytorch" else found(name)
-from gsvc.codec.cli import main
+from gsvc.codec.command.main import main
 sys.exit(main(["bench", "report", {str(tmp_path)!r}]))
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)

@@ -15,7 +15,7 @@ import av
 import pytest
 
 import gsvc
-from gsvc.codec.cli import bitrate, main
+from gsvc.codec.command.main import bitrate, main
 from gsvc.datasets.models import EXTRACTORS, cached_path, is_present
 
 Result = subprocess.CompletedProcess[bytes]

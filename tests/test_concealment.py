@@ -22,7 +22,7 @@ from gsvc import (
     Picture,
     VideoFormat,
 )
-from gsvc.decoders.extrapolation import Extrapolator
+from gsvc.decoders.motion.extrapolation import Extrapolator
 
 Pictures = Callable[..., list[Picture]]
 Stream = tuple[Header, list[Packet]]

@@ -5,12 +5,12 @@ from fractions import Fraction
 
 import pytest
 
-from gsvc.codec.container import StreamReader, StreamWriter
 from gsvc.codec.errors import BitstreamError, TruncatedStreamError
 from gsvc.codec.frames import VideoFormat
-from gsvc.codec.header import HEADER_BYTES, Header
-from gsvc.codec.packet import Packet, PacketType
-from gsvc.codec.varint import varint
+from gsvc.codec.stream.container import StreamReader, StreamWriter
+from gsvc.codec.stream.header import HEADER_BYTES, Header
+from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.varint import varint
 
 HEADER = Header(VideoFormat(64, 48, Fraction(1, 25), Fraction(25)), 1)
 PACKETS = [

@@ -11,7 +11,7 @@ import pytest
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Picture, VideoFormat
-from gsvc.codec.y4m import Y4mEncoder
+from gsvc.codec.media.y4m import Y4mEncoder
 from gsvc.datasets.manifests import MANIFESTS
 from gsvc.datasets.raw_format import RawFormat, format_from_name
 from gsvc.datasets.sets import SETS, ClipSource, find_clips

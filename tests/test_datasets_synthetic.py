@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from gsvc.codec.errors import ConfigError
 from gsvc.datasets.sets import find_clips
 from gsvc.datasets.synthetic import FRAMES, HEIGHT, SCENES, WIDTH
-from gsvc.decoders.motion import Flow, dense_flow, gray, pixel_grid, warp
+from gsvc.decoders.motion.estimation import Flow, dense_flow, gray, pixel_grid, warp
 
 
 def _endpoint_error(name: str, index: int, to: int) -> NDArray[np.float64]:

@@ -4,8 +4,8 @@ import cv2
 import pytest
 
 from gsvc.codec.errors import GsvcError, InputError, MissingModelError
-from gsvc.codec.stream_info import stream_info
-from gsvc.codec.video_reader import open_video
+from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.stream.info import stream_info
 from gsvc.datasets.models import EXTRACTORS, model_path
 from gsvc.datasets.packaged import packaged_clip
 from gsvc.eval.demo import run

@@ -8,7 +8,7 @@ import numpy as np
 from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldParser
 from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.scaffold import Interval
+from gsvc.codec.scaffold.types import Interval
 
 SIZE = 96, 64
 WAIT, FADE = 12, 24

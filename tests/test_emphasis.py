@@ -7,7 +7,7 @@ import pytest
 from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.packaged import load_clip, packaged_clip
-from gsvc.decoders.motion import gray
+from gsvc.decoders.motion.estimation import gray
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.emphasis import emphasised
 

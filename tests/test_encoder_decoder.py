@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from gsvc import EncoderSettings
-from gsvc.codec.container import StreamReader, StreamWriter
 from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldPacket, ScaffoldParser
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.errors import (
@@ -27,12 +26,13 @@ from gsvc.codec.errors import (
     MissingModelError,
 )
 from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
-from gsvc.codec.header import Header
-from gsvc.codec.packet import Packet, PacketType
-from gsvc.codec.scaffold import Interval
-from gsvc.codec.scaffold_hash import scaffold_hash
-from gsvc.codec.scaffold_syntax import Tools, code_interval
-from gsvc.codec.varint import varint
+from gsvc.codec.scaffold.digest import scaffold_hash
+from gsvc.codec.scaffold.interval import Tools, code_interval
+from gsvc.codec.scaffold.types import Interval
+from gsvc.codec.stream.container import StreamReader, StreamWriter
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.varint import varint
 from gsvc.datasets.packaged import CLIPS, load_clip, packaged_clip
 from gsvc.decoders.pictures import PictureDecoder
 
@@ -300,10 +300,10 @@ import cv2
 from pathlib import Path
 from typing import Any
 import gsvc
-from gsvc.codec.container import StreamReader
+from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.decoder import ScaffoldParser
-from gsvc.codec.scaffold import Interval
-from gsvc.codec.scaffold_hash import scaffold_hash
+from gsvc.codec.scaffold.types import Interval
+from gsvc.codec.scaffold.digest import scaffold_hash
 cv2.setNumThreads(int(sys.argv[1]))
 clip, stream, again = map(Path, sys.argv[2:])
 with stream.open("rb") as file:
@@ -347,7 +347,7 @@ def test_packaged_clips_come_back(name: str, level: int, monkeypatch: pytest.Mon
         written.append(code_interval(*arguments, **options))
         return written[-1]
 
-    monkeypatch.setattr("gsvc.encoders.group.code_interval", watched)
+    monkeypatch.setattr("gsvc.encoders.look_ahead.code_interval", watched)
     try:
         pictures, rate = load_clip(packaged_clip(name, download=False), 30, 144)
         video = video_format(pictures, rate)

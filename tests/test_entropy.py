@@ -1,12 +1,12 @@
-"""The range coder and its models, against a decoder written from codec/FORMAT.md alone."""
+"""The range coder and its models, against a decoder written from docs/format.md alone."""
 
 import random
 from itertools import pairwise
 
 import pytest
 
-from gsvc.codec.entropy import BitModel, RangeReader, RangeWriter, bit_cost
 from gsvc.codec.errors import BitstreamError
+from gsvc.codec.scaffold.entropy import BitModel, RangeReader, RangeWriter, bit_cost
 
 
 class PlainDecoder:

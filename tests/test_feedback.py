@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsvc.codec.packet import Packet
-from gsvc.codec.transport.packetizer import WireSettings
-from gsvc.codec.transport.receiver import RtpReceiver
-from gsvc.codec.transport.rtcp import (
+from gsvc.codec.network.packetizer import WireSettings
+from gsvc.codec.network.receiver import RtpReceiver
+from gsvc.codec.network.rtcp import (
     Bye,
     Nack,
     PictureLoss,
@@ -23,7 +22,8 @@ from gsvc.codec.transport.rtcp import (
     time_of_day,
     write_rtcp,
 )
-from gsvc.codec.transport.sender import RtpSender
+from gsvc.codec.network.sender import RtpSender
+from gsvc.codec.stream.packet import Packet
 from test_transport import HEADER, stream
 
 PLAIN = WireSettings(redundancy=0, parity_span=0)

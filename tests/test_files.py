@@ -11,12 +11,12 @@ import pytest
 from google_crc32c import value as crc32c
 
 import gsvc
-from gsvc.codec.audio import unpack_audio
-from gsvc.codec.ledger import whole_bits
-from gsvc.codec.packet import PacketType
-from gsvc.codec.stream_info import read_info
-from gsvc.codec.video_reader import open_video, read_audio
-from gsvc.codec.video_writer import open_writer
+from gsvc.codec.media.video_reader import open_video, read_audio
+from gsvc.codec.media.video_writer import open_writer
+from gsvc.codec.stream.audio import unpack_audio
+from gsvc.codec.stream.info import read_info
+from gsvc.codec.stream.ledger import whole_bits
+from gsvc.codec.stream.packet import PacketType
 from gsvc.datasets.models import status
 
 Make = Callable[..., list[gsvc.Picture]]

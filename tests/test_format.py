@@ -1,4 +1,4 @@
-"""codec/FORMAT.md is enough: a second decoder, written from it alone, reads the same integers.
+"""docs/format.md is enough: a second decoder, written from it alone, reads the same integers.
 
 Nothing of gsvc is used but the types to compare with. Keep it in step with FORMAT.md, not with the code.
 """
@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import gsvc.codec
-from gsvc.codec.container import StreamReader
 from gsvc.codec.decoder import ScaffoldParser
-from gsvc.codec.scaffold import Camera, Correction, Interval, Person, Place, Sample, Texture
-from gsvc.codec.scaffold_hash import scaffold_bytes
+from gsvc.codec.scaffold.digest import scaffold_bytes
+from gsvc.codec.scaffold.types import Camera, Correction, Interval, Person, Place, Sample, Texture
+from gsvc.codec.stream.container import StreamReader
 
 FORMAT = Path(gsvc.codec.__path__[0], "FORMAT.md").read_text()
 FIELDS = [

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from golden.make import STREAMS as MAKERS
-from gsvc.codec.audio import unpack_audio
-from gsvc.codec.container import StreamReader
 from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldParser
 from gsvc.codec.errors import BitstreamError
-from gsvc.codec.packet import PacketType
-from gsvc.codec.scaffold_hash import scaffold_hash
+from gsvc.codec.scaffold.digest import scaffold_hash
+from gsvc.codec.stream.audio import unpack_audio
+from gsvc.codec.stream.container import StreamReader
+from gsvc.codec.stream.packet import PacketType
 
 STREAMS = sorted(Path(__file__).parent.glob("golden/*.gsv"))
 NEARLY = 3.0

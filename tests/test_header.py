@@ -18,9 +18,9 @@ from gsvc.codec.errors import (
     VersionError,
 )
 from gsvc.codec.frames import Color, VideoFormat
-from gsvc.codec.header import FIELDS, HEADER_BYTES, Header, storable_format
 from gsvc.codec.limits import Limits
-from gsvc.codec.scaffold_syntax import Tools
+from gsvc.codec.scaffold.interval import Tools
+from gsvc.codec.stream.header import FIELDS, HEADER_BYTES, Header, storable_format
 
 VIDEO = VideoFormat(
     width=853,

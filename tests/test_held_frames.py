@@ -10,17 +10,17 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.container import StreamReader
 from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldPacket, ScaffoldParser
 from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.header import Header
-from gsvc.codec.packet import Packet, PacketType
-from gsvc.codec.payload import join_payload, split_payload
-from gsvc.codec.scaffold import Place
-from gsvc.codec.scaffold_syntax import Tools
-from gsvc.codec.stream_info import info_lines, read_info
+from gsvc.codec.scaffold.interval import Tools
+from gsvc.codec.scaffold.types import Place
+from gsvc.codec.stream.container import StreamReader
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.info import info_lines, read_info
+from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.payload import join_payload, split_payload
 
 GOLDEN = Path(__file__).parent / "golden"
 HELD = "held_and_moved"

@@ -15,16 +15,16 @@ import pytest
 
 import gsvc
 from fuzz_targets import TARGETS, Part, golden_streams, golden_units, join_stream, split_stream
-from gsvc.codec import syntax
-from gsvc.codec.audio import pack_audio
 from gsvc.codec.decoder import ScaffoldParser
 from gsvc.codec.frames import AudioChunk
 from gsvc.codec.limits import MAX_UNIT_FRAMES, Held
-from gsvc.codec.obu import check_temporal_unit
-from gsvc.codec.payload import join_payload
-from gsvc.codec.stream_info import read_info
-from gsvc.codec.syntax import Reader, Writer
-from gsvc.decoders.extrapolation import Extrapolator
+from gsvc.codec.scaffold import coder as syntax
+from gsvc.codec.scaffold.coder import Reader, Writer
+from gsvc.codec.stream.audio import pack_audio
+from gsvc.codec.stream.av1_units import check_temporal_unit
+from gsvc.codec.stream.info import read_info
+from gsvc.codec.stream.payload import join_payload
+from gsvc.decoders.motion.extrapolation import Extrapolator
 from gsvc.decoders.pictures import PictureDecoder
 
 ROOT = Path(__file__).parent.parent
@@ -286,7 +286,7 @@ def test_a_million_packets_of_nothing_take_no_memory() -> None:
 
 def test_pictures_stay_pictures_however_far_things_are_moved() -> None:
     """Vectors, people and the camera as far out as they may be: no overflow, nothing but pixels."""
-    from gsvc.codec.scaffold import Camera, Correction, Geometry
+    from gsvc.codec.scaffold.types import Camera, Correction, Geometry
     from gsvc.decoders.rendering import IntervalRenderer
     from worst_case import dear_interval
 

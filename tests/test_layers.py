@@ -13,18 +13,18 @@ import gsvc
 ROOT = Path(gsvc.__file__).parent
 
 FACADE = {
-    "gsvc.codec.aio",
-    "gsvc.codec.cli",
-    "gsvc.codec.commands",
-    "gsvc.codec.concealment",
+    "gsvc.codec.asyncio",
+    "gsvc.codec.command.main",
+    "gsvc.codec.command.commands",
+    "gsvc.decoders.concealment",
     "gsvc.codec.decoder",
-    "gsvc.codec.doctor",
+    "gsvc.codec.command.doctor",
     "gsvc.codec.encoder",
     "gsvc.codec.files",
-    "gsvc.codec.progress",
-    "gsvc.codec.reconstruction",
-    "gsvc.codec.stream_index",
-    "gsvc.codec.stream_info",
+    "gsvc.codec.command.progress",
+    "gsvc.decoders.reconstruction",
+    "gsvc.codec.stream.index",
+    "gsvc.codec.stream.info",
 }
 """The part of codec/ that people hold; the rest is what a stream is."""
 
@@ -44,7 +44,7 @@ OFFLINE = "gsvc.decoders.training."
 def layer(module: str) -> str:
     folder = module.split(".")[1]
     if folder == "codec":
-        is_facade = module in FACADE or module.startswith("gsvc.codec.transport.")
+        is_facade = module in FACADE or module.startswith("gsvc.codec.network.")
         return "façade" if is_facade else "data"
     return folder
 
@@ -87,7 +87,7 @@ def test_dependencies_point_one_way(module: str) -> None:
         return
     for other in own_imports(modules()[module]):
         assert layer(other) in PERMITTED[layer(module)], f"{module} imports {other}"
-        is_command = module == "gsvc.codec.commands"
+        is_command = module == "gsvc.codec.command.commands"
         assert is_command or not other.startswith(OFFLINE), f"{module} imports {other}"
 
 
@@ -107,7 +107,7 @@ tools = gsvc.Tools(segmentation=False, pose=False)
 gsvc.encode({str(clip)!r}, "it.gsv", settings=gsvc.EncoderSettings(tools=tools, preset="fast"))
 gsvc.info("it.gsv")
 gsvc.decode("it.gsv", "it.mkv", settings=gsvc.DecoderSettings(steps=0))
-import gsvc.codec.cli, gsvc.codec.commands, gsvc.encoders.pose, gsvc.encoders.segmentation
+import gsvc.codec.command.main, gsvc.codec.command.commands, gsvc.encoders.layers.pose, gsvc.encoders.layers.segmentation
 print(*sorted({{"torch", "diffusers", "safetensors"}} & set(sys.modules)))
 """
     done = subprocess.run(

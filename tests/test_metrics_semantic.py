@@ -6,7 +6,7 @@ import pytest
 from gsvc.codec.errors import InputError, MissingModelError
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import load_clip, packaged_clip
-from gsvc.encoders.body_pose import DetectedPose
+from gsvc.encoders.people.body_pose import DetectedPose
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.base import Metric
 from gsvc.eval.metrics.semantic import (

@@ -12,8 +12,8 @@ from gsvc.codec.errors import ConfigError, InputError, MissingModelError, Output
 from gsvc.codec.frames import Picture
 from gsvc.datasets.models import EXTRACTORS, model_path, pull, status
 from gsvc.datasets.packaged import load_clip, packaged_clip
-from gsvc.encoders.body_pose import COCO17, LIMBS, PoseEstimator
-from gsvc.encoders.person_mask import PersonSegmenter
+from gsvc.encoders.people.body_pose import COCO17, LIMBS, PoseEstimator
+from gsvc.encoders.people.person_mask import PersonSegmenter
 
 FACE = COCO17[:5]
 
@@ -152,7 +152,7 @@ def test_pull_without_a_network(empty_cache: Path, monkeypatch: pytest.MonkeyPat
 
 def test_loading_a_model_writes_nothing_to_stderr() -> None:
     _need_models()
-    code = "from gsvc.encoders.person_mask import PersonSegmenter; PersonSegmenter()"
+    code = "from gsvc.encoders.people.person_mask import PersonSegmenter; PersonSegmenter()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 

@@ -18,16 +18,16 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.aio import LatestQueue
+from gsvc.codec.asyncio import LatestQueue
 from gsvc.codec.frames import Frame, VideoFormat
-from gsvc.codec.packet import PacketType
-from gsvc.codec.transport.address import Address, parse_address
-from gsvc.codec.transport.depacketizer import ReorderLimits
-from gsvc.codec.transport.hub import Hub
-from gsvc.codec.transport.packetizer import WireSettings
-from gsvc.codec.transport.playout import PlayoutClock
-from gsvc.codec.transport.receiving import ReceiveSettings, VideoReceiver
-from gsvc.codec.transport.sending import SendSettings, VideoSender
+from gsvc.codec.network.address import Address, parse_address
+from gsvc.codec.network.depacketizer import ReorderLimits
+from gsvc.codec.network.hub import Hub
+from gsvc.codec.network.packetizer import WireSettings
+from gsvc.codec.network.playout import PlayoutClock
+from gsvc.codec.network.receiving import ReceiveSettings, VideoReceiver
+from gsvc.codec.network.sending import SendSettings, VideoSender
+from gsvc.codec.stream.packet import PacketType
 from gsvc.eval.lossy_relay import Loss, LossyRelay
 from test_cli import SCRIPT
 from video_clips import Clip, read

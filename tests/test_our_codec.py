@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gsvc.codec.errors import MissingModelError
-from gsvc.codec.stream_info import read_info
+from gsvc.codec.stream.info import read_info
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.codecs.floors import Hold, Motion
 from gsvc.eval.codecs.ours import ALL_TOOLS, NO_TOOLS, Gsvc, GsvcLayers, key_frames

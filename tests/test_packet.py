@@ -14,9 +14,9 @@ from gsvc.codec.errors import (
     VersionError,
 )
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.packet import PICTURES, Packet, PacketType, read_packet
-from gsvc.codec.payload import join_payload, split_payload
-from gsvc.codec.varint import Cutter, read_varint, varint
+from gsvc.codec.stream.packet import PICTURES, Packet, PacketType, read_packet
+from gsvc.codec.stream.payload import join_payload, split_payload
+from gsvc.codec.stream.varint import Cutter, read_varint, varint
 
 
 def read(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Packet:

@@ -10,17 +10,17 @@ from torch import nn
 
 from gsvc.codec.errors import InputError, MissingModelError
 from gsvc.codec.frames import Color, Picture
-from gsvc.codec.scaffold import Geometry
-from gsvc.decoders import pipeline as pipelines
-from gsvc.decoders import prior_files
-from gsvc.decoders.compact import SIZES, CompactRefiner
+from gsvc.codec.scaffold.types import Geometry
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.pictures import PictureDecoder
-from gsvc.decoders.pipeline import RefinerPipeline
-from gsvc.decoders.prior import PriorNetwork, drawings, load_prior, read_weights
-from gsvc.decoders.prior_files import prior_path
-from gsvc.decoders.prior_networks import RRDBNet, SRVGGNetCompact
-from gsvc.decoders.refiner import BACKENDS, load_pipeline, load_refiner
+from gsvc.decoders.refiners.compact import pipeline as pipelines
+from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
+from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline
+from gsvc.decoders.refiners.priors import files as prior_files
+from gsvc.decoders.refiners.priors.drawing import PriorNetwork, drawings, load_prior, read_weights
+from gsvc.decoders.refiners.priors.files import prior_path
+from gsvc.decoders.refiners.priors.networks import RRDBNet, SRVGGNetCompact
+from gsvc.decoders.refiners.registry import BACKENDS, load_pipeline, load_refiner
 from gsvc.decoders.training.trainer import grow_weights
 from gsvc.encoders.pictures import encode_pictures
 

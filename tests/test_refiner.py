@@ -16,16 +16,16 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gsvc.codec.errors import ConfigError, DeviceError, InputError, MissingModelError
 from gsvc.codec.frames import Color, Picture
-from gsvc.codec.scaffold import Geometry, Texture
-from gsvc.decoders import pipeline as pipelines
-from gsvc.decoders import refiner
-from gsvc.decoders.compact import SIZES, CompactRefiner
+from gsvc.codec.scaffold.types import Geometry, Texture
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.pictures import PictureDecoder
-from gsvc.decoders.pipeline import RefinerPipeline, conditions
-from gsvc.decoders.prior import make_prior
-from gsvc.decoders.refiner import load_pipeline, load_refiner, model_id
-from gsvc.decoders.samplers import euler, noise_field, noise_levels, walk
+from gsvc.decoders.refiners import registry as refiner
+from gsvc.decoders.refiners.compact import pipeline as pipelines
+from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
+from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline, conditions
+from gsvc.decoders.refiners.compact.samplers import euler, noise_field, noise_levels, walk
+from gsvc.decoders.refiners.priors.drawing import make_prior
+from gsvc.decoders.refiners.registry import load_pipeline, load_refiner, model_id
 from gsvc.encoders.pictures import encode_pictures
 
 CRF = 60
@@ -70,7 +70,7 @@ def pipeline() -> RefinerPipeline:
 
 def test_zero_steps_do_without_torch_and_loading_too() -> None:
     code = (
-        "import sys; from gsvc.decoders.refiner import load_refiner, model_id; model_id();"
+        "import sys; from gsvc.decoders.refiners.registry import load_refiner, model_id; model_id();"
         "load_refiner(); import gsvc.codec.decoder; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

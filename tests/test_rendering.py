@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gsvc.codec.limits import MAX_CAMERA
-from gsvc.codec.scaffold import (
+from gsvc.codec.scaffold.types import (
     BOTH,
     LEFT,
     MAX_LABEL,
@@ -22,7 +22,7 @@ from gsvc.codec.scaffold import (
     Sample,
     camera_nodes,
 )
-from gsvc.decoders.motion import DIS_BLENDED, DIS_NEARER
+from gsvc.decoders.motion.estimation import DIS_BLENDED, DIS_NEARER
 from gsvc.decoders.rendering import (
     IntervalRenderer,
     held_picture,

@@ -17,7 +17,10 @@ from gsvc.codec.limits import (
     MAX_SAMPLES,
     MAX_VECTOR,
 )
-from gsvc.codec.scaffold import (
+from gsvc.codec.scaffold.coder import Coder, Reader, Writer
+from gsvc.codec.scaffold.digest import scaffold_bytes, scaffold_hash
+from gsvc.codec.scaffold.interval import Prediction, Tools, code_interval
+from gsvc.codec.scaffold.types import (
     MAX_LABEL,
     POINTS,
     Camera,
@@ -30,9 +33,6 @@ from gsvc.codec.scaffold import (
     Texture,
     camera_nodes,
 )
-from gsvc.codec.scaffold_hash import scaffold_bytes, scaffold_hash
-from gsvc.codec.scaffold_syntax import Prediction, Tools, code_interval
-from gsvc.codec.syntax import Coder, Reader, Writer
 
 SIZES = [(16, 16), (17, 31), (64, 48), (176, 144), (333, 95), (96, 400), (512, 288)]
 TICKS = [Fraction(1), Fraction(1001, 30), Fraction(512), Fraction(3, 2), Fraction(1, 3)]

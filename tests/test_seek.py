@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.video_reader import open_video
+from gsvc.codec.media.video_reader import open_video
 
 Pictures = Callable[..., list[gsvc.Picture]]
 PLAIN = gsvc.DecoderSettings(steps=0)

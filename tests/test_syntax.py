@@ -7,7 +7,7 @@ import pytest
 
 import gsvc.codec
 from gsvc.codec.errors import BitstreamError, ConfigError
-from gsvc.codec.syntax import ELEMENTS, FLAG, LAYERS, SIGNED, Coder, Reader, Writer
+from gsvc.codec.scaffold.coder import ELEMENTS, FLAG, LAYERS, SIGNED, Coder, Reader, Writer
 
 
 def random_symbols(seed: int, count: int) -> list[tuple[str, int, int]]:

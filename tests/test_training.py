@@ -36,7 +36,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train(run: Path, data: Path, capsys: pytest.CaptureFixture[str], *more: str) -> list[dict]:
-    from gsvc.codec.cli import main
+    from gsvc.codec.command.main import main
 
     options = ("--batch", "2", "--minutes", "0.2", "--cache", "1", "--perceptual", "0", "--json")
     assert main(["train", str(data), str(run), *options, *more]) == 0
@@ -47,7 +47,7 @@ def texture_distances(run: Path, weights: Path) -> tuple[float, float]:
     """Of the prepared crops, as decoded and refined in one step."""
     import torch
 
-    from gsvc.decoders.refiner import load_pipeline
+    from gsvc.decoders.refiners.registry import load_pipeline
     from gsvc.decoders.training.losses import texture_distance
     from gsvc.decoders.training.pool import unpack
 
@@ -76,7 +76,7 @@ def test_loss_falls_it_resumes_and_the_weights_decode(
     assert [int(row["step"]) for row in rows] == list(range(1, 46))
     as_decoded, refined = texture_distances(run, Path(done["weights"]))
     assert refined < as_decoded
-    assert "## Training" in (run / "MODEL_CARD.md").read_text()
+    assert "## Training" in (run / "docs/model_card.md").read_text()
     assert len(list((run / "samples").iterdir())) == 2
     weights = str(done["weights"])
     stream = tmp_path / "it.gsv"
@@ -103,7 +103,7 @@ def test_several_processes_train_one_network(data: Path, tmp_path: Path) -> None
 def test_small_learns_from_what_its_prior_draws(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from gsvc.decoders import refiner
+    from gsvc.decoders.refiners import registry as refiner
 
     run, start = tmp_path / "run", str(refiner.BACKENDS["compact"])
     done = train(run, data, capsys, "--size", "small", "--steps", "3", "--weights", start)[-1]
@@ -119,7 +119,7 @@ def test_small_learns_from_what_its_prior_draws(
 def test_what_is_trained_on_moves_as_frames_do() -> None:
     import torch
 
-    from gsvc.decoders.motion import pixel_grid, warp
+    from gsvc.decoders.motion.estimation import pixel_grid, warp
     from gsvc.decoders.training.moving import moved
 
     right, down = np.random.default_rng(2).random(2)
@@ -136,7 +136,7 @@ def test_what_is_trained_on_moves_as_frames_do() -> None:
 
 
 def test_mistakes_are_told(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from gsvc.codec.cli import main
+    from gsvc.codec.command.main import main
 
     run = str(tmp_path / "run")
     assert main(["train", str(tmp_path / "nothing"), run]) == 1

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.frames import VideoFormat
-from gsvc.codec.header import Header
-from gsvc.codec.packet import Packet, PacketType
-from gsvc.codec.transport.depacketizer import Depacketizer, ReorderLimits
-from gsvc.codec.transport.packetizer import Packetizer, WireSettings
-from gsvc.codec.transport.rtp import RtpPacket, presentation_time, rtp_timestamp, unwrap
-from gsvc.codec.transport.units import Kind, Piece, Unit, read_units
-from gsvc.codec.varint import varint
+from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
+from gsvc.codec.network.packetizer import Packetizer, WireSettings
+from gsvc.codec.network.rtp import RtpPacket, presentation_time, rtp_timestamp, unwrap
+from gsvc.codec.network.units import Kind, Piece, Unit, read_units
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.varint import varint
 
 TIME_BASE = Fraction(1001, 30_000)
 HEADER = Header(VideoFormat(64, 48, TIME_BASE, 1 / TIME_BASE), level=1)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from av.video.stream import VideoStream
 
-from gsvc.codec.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.codec.errors import UnsupportedInputError
 from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
-from gsvc.codec.video_writer import open_writer
+from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
+from gsvc.codec.media.video_writer import open_writer
 from video_clips import CFR, Clip, read, refused, scene
 
 MATRICES = {1: (0.2126, 0.0722), 6: (0.299, 0.114), 9: (0.2627, 0.0593)}

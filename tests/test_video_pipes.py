@@ -12,7 +12,7 @@ from video_clips import CFR, Clip, scene
 READ_PIPE = """
 import sys
 from gsvc.codec.errors import GsvcError
-from gsvc.codec.video_reader import open_video
+from gsvc.codec.media.video_reader import open_video
 try:
     with open_video("-") as video:
         print(video.format.width, video.format.height, flush=True)
@@ -28,7 +28,7 @@ import numpy as np
 from fractions import Fraction
 from gsvc.codec.errors import GsvcError
 from gsvc.codec.frames import Frame, VideoFormat
-from gsvc.codec.video_writer import open_writer
+from gsvc.codec.media.video_writer import open_writer
 if len(sys.argv) > 2:
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))

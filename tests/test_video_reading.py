@@ -13,9 +13,9 @@ from av.audio.stream import AudioStream
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Frame, VideoFormat
-from gsvc.codec.timestamps import Clock
-from gsvc.codec.video_reader import open_video
-from gsvc.codec.video_writer import open_writer
+from gsvc.codec.media.timestamps import Clock
+from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.media.video_writer import open_writer
 from video_clips import CFR, MS, VFR_TIMES, Clip, h264, index_of, read, refused, scene
 
 # Pictures and times

@@ -11,8 +11,8 @@ import pytest
 
 from gsvc.codec.errors import ConfigError, InputError, OutputError
 from gsvc.codec.frames import Color, Frame, VideoFormat
+from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.output import atomic_output
-from gsvc.codec.video_writer import open_writer
 from video_clips import CFR, MS, VFR_TIMES, read, scene
 
 

@@ -11,7 +11,7 @@ from video_clips import Clip, read
 
 def test_video_goes_over_data_channels(tmp_path: Path) -> None:
     pytest.importorskip("aiortc")
-    from gsvc.codec.transport.examples.webrtc import relay
+    from gsvc.codec.network.examples.webrtc import relay
 
     source = Clip([frame.pixels for frame in frames(40)]).write(tmp_path / "in.mkv")
     target = tmp_path / "out.mkv"

@@ -12,7 +12,7 @@ from av.video.stream import VideoStream
 
 from gsvc.codec.errors import GsvcError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.video_reader import open_video
+from gsvc.codec.media.video_reader import open_video
 
 CFR = Fraction(1, 25)
 MS = Fraction(1, 1000)

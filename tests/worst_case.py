@@ -15,13 +15,21 @@ import numpy as np
 from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.errors import LimitError
 from gsvc.codec.frames import Color, VideoFormat
-from gsvc.codec.header import Header
 from gsvc.codec.limits import Limits
-from gsvc.codec.packet import Packet, PacketType
-from gsvc.codec.payload import join_payload
-from gsvc.codec.scaffold import Camera, Correction, Geometry, Interval, Person, Sample, Texture
-from gsvc.codec.scaffold_syntax import Tools, code_interval, code_picture
-from gsvc.codec.syntax import Reader, Writer
+from gsvc.codec.scaffold.coder import Reader, Writer
+from gsvc.codec.scaffold.interval import Tools, code_interval, code_picture
+from gsvc.codec.scaffold.types import (
+    Camera,
+    Correction,
+    Geometry,
+    Interval,
+    Person,
+    Sample,
+    Texture,
+)
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.payload import join_payload
 from gsvc.encoders.pictures import encode_pictures
 
 SIZE = 1920, 1088

@@ -7,7 +7,7 @@ import numpy as np
 
 from gsvc.codec.frames import Picture
 from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.refiner import load_refiner
+from gsvc.decoders.refiners.registry import load_refiner
 from gsvc.decoders.training.footage import read_run
 from gsvc.decoders.training.pairs import Plan, coded_keys
 from gsvc.eval.metrics import Quality, measure

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from gsvc.codec.errors import ConfigError, MissingDependencyError
-from gsvc.decoders.compact import SIZES
-from gsvc.decoders.prior import load_prior
+from gsvc.decoders.refiners.compact.network import SIZES
+from gsvc.decoders.refiners.priors.drawing import load_prior
 from gsvc.decoders.training import workers
 from gsvc.decoders.training.assess import assess, means
 from gsvc.decoders.training.card import model_card
@@ -65,8 +65,8 @@ def _train(options: Namespace) -> int:
     scores = assess(clips, trainer.weights, _SCORED_STEPS)
     quality = dict(zip(_SCORED_STEPS, means(scores), strict=True)) if scores else {}
     card = model_card(trainer, footage, clips, quality)
-    (run / "MODEL_CARD.md").write_text(card)
-    _tell(options, "done", weights=str(trainer.weights), card=str(run / "MODEL_CARD.md"))
+    (run / "docs/model_card.md").write_text(card)
+    _tell(options, "done", weights=str(trainer.weights), card=str(run / "docs/model_card.md"))
     return 0
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gsvc.codec.errors import MissingDependencyError
-from gsvc.decoders.bands import detail_bands
+from gsvc.decoders.refiners.compact.bands import detail_bands
 
 _LUMA = (0.299, 0.587, 0.114)
 _FLAT = 0.5
@@ -23,7 +23,7 @@ def charbonnier(estimate: Tensor, truth: Tensor) -> Tensor:
     """Mean absolute difference of means over 4x4 pixels, smooth at zero.
 
     The finest detail cannot be known, and the safest guess is to damp it: 10 % worse in ST-LPIPS VGG by such weights of
-    bands than as decoded, and little belief in what a prior draws (see TRAINING_LOG.md).
+    bands than as decoded, and little belief in what a prior draws (see docs/logs/training.md).
     """
     coarse, goal = (functional.avg_pool2d(x, _COARSE) for x in (estimate, truth))
     return ((coarse - goal).square() + 1e-5).sqrt().mean()
@@ -71,7 +71,7 @@ def random_views(estimate: Tensor, truth: Tensor, rng: Generator) -> tuple[Tenso
     """Both changed alike: enlarged up to three times, cut at any pixel, turned, colours exchanged, brighter or darker.
 
     Enlarged, since AlexNet's first layer steps over four pixels and is blind to what VGG sees: so trained, a network comes nearer to
-    the source for both (see TRAINING_LOG.md).
+    the source for both (see docs/logs/training.md).
     """
     pair = torch.cat([estimate, truth])
     side = pair.shape[-1]

@@ -16,18 +16,18 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Color, Picture
-from gsvc.codec.scaffold import Geometry
+from gsvc.codec.scaffold.types import Geometry
 from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.motion import gray
+from gsvc.decoders.motion.estimation import gray
 from gsvc.decoders.pictures import decode_pictures
-from gsvc.decoders.prior import PriorNetwork, drawings
-from gsvc.decoders.tensors import pictures_of, tensor_of
+from gsvc.decoders.refiners.priors.drawing import PriorNetwork, drawings
+from gsvc.decoders.refiners.tensors import pictures_of, tensor_of
 from gsvc.decoders.training.footage import Footage, FrameSource
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.emphasis import emphasised
+from gsvc.encoders.layers.texture import choose_texture
 from gsvc.encoders.pictures import MAX_CRF, encode_pictures
 from gsvc.encoders.search import TRIAL_PRESET
-from gsvc.encoders.texture import choose_texture
 
 CROP = 160
 """Side of a crop in pixels."""

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from gsvc.decoders.key_picture import COARSEST_CRF, FINEST_EIGHTHS, KeyPicture
-from gsvc.decoders.refiner import load_refiner
+from gsvc.decoders.refiners.registry import load_refiner
 from gsvc.decoders.training.pairs import GAIN_UNIT
 
 _ROWS = 6

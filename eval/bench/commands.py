@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from gsvc.codec.command.progress import JsonLines
 from gsvc.codec.errors import ConfigError, GsvcError
-from gsvc.codec.progress import JsonLines
 from gsvc.eval.bench.named import CodecSpec, codec_spec
 from gsvc.eval.bench.plan import RunSettings
 from gsvc.eval.bench.pool import Workers, local_pool

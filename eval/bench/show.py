@@ -4,7 +4,7 @@ import sys
 from time import monotonic
 from typing import Protocol, TextIO
 
-from gsvc.codec.progress import JsonLines, seconds_left
+from gsvc.codec.command.progress import JsonLines, seconds_left
 from gsvc.eval.bench.record import CellRecord
 
 _QUIET_SECONDS = 10.0

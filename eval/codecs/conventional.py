@@ -16,9 +16,9 @@ from typing import ClassVar
 import av
 from av.codec.context import Flags
 
-from gsvc.codec.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.frames import Color, Picture
+from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.encoders.scheduling import ordinary_priority
 from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, Value, require_frames

@@ -7,11 +7,11 @@ import io
 import time
 from collections.abc import Sequence
 
-from gsvc.codec.container import StreamReader
 from gsvc.codec.decoder import ScaffoldParser
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Picture
-from gsvc.codec.scaffold import Geometry, Place
+from gsvc.codec.scaffold.types import Geometry, Place
+from gsvc.codec.stream.container import StreamReader
 from gsvc.datasets.clips import ClipFormat
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.encoders.effort import DEFAULT_PRESET

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from gsvc.codec.varint import Cutter, read_varint, varint
+from gsvc.codec.stream.varint import Cutter, read_varint, varint
 
 
 def join_parts(parts: Iterable[bytes]) -> bytes:

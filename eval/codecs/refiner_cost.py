@@ -3,16 +3,16 @@
 import json
 from functools import cache
 
-from gsvc.codec.scaffold import Place
-from gsvc.codec.stream_info import StreamInfo
-from gsvc.decoders.refiner import files_of, weights_of
+from gsvc.codec.scaffold.types import Place
+from gsvc.codec.stream.info import StreamInfo
+from gsvc.decoders.refiners.registry import files_of, weights_of
 from gsvc.eval.codecs.base import Compute
 from gsvc.eval.compute import Flops, count_flops
 
 _OUTSIDE = ("AV1 decoding", "motion and rendering")
 _TILES = "margins of tiles"
 _WHOLE_PIXELS = 1_000_000
-"""Larger pictures are refined in tiles; see `gsvc.decoders.pipeline`."""
+"""Larger pictures are refined in tiles; see `gsvc.decoders.refiners.compact.pipeline`."""
 
 
 def refiner_cost(info: StreamInfo, steps: int, backend: str = "compact") -> Compute:
@@ -38,8 +38,14 @@ def _picture_flops(backend: str, height: int, width: int) -> tuple[Flops, int]:
     """One evaluation of the network, and what its prior takes once, counted on tensors without storage."""
     import torch
 
-    from gsvc.decoders.compact import DRAWINGS, GIVEN_CHANNELS, MULTIPLE, SCALARS, CompactRefiner
-    from gsvc.decoders.prior import drawings, make_prior
+    from gsvc.decoders.refiners.compact.network import (
+        DRAWINGS,
+        GIVEN_CHANNELS,
+        MULTIPLE,
+        SCALARS,
+        CompactRefiner,
+    )
+    from gsvc.decoders.refiners.priors.drawing import drawings, make_prior
 
     settings = json.loads(weights_of(backend).with_suffix(".json").read_text())
     height, width = height + -height % MULTIPLE, width + -width % MULTIPLE

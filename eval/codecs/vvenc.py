@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from gsvc.codec.color import yuv_from_rgb
 from gsvc.codec.errors import ConfigError, MissingDependencyError
 from gsvc.codec.frames import Picture
+from gsvc.codec.media.color import yuv_from_rgb
 from gsvc.eval.codecs.base import Value
 from gsvc.eval.codecs.conventional import (
     BT709,

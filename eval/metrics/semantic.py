@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.models import EXTRACTORS
-from gsvc.encoders.body_pose import COCO17, DetectedPose, PoseEstimator
-from gsvc.encoders.person_mask import PersonSegmenter
+from gsvc.encoders.people.body_pose import COCO17, DetectedPose, PoseEstimator
+from gsvc.encoders.people.person_mask import PersonSegmenter
 from gsvc.eval.metrics.proved import ProvedMetric
 
 _PERSON = 0.5

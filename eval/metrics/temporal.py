@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
-from gsvc.decoders.motion import Flow, gray, pixel_grid, warp
+from gsvc.decoders.motion.estimation import Flow, gray, pixel_grid, warp
 from gsvc.eval.metrics.pairing import check_sides
 from gsvc.eval.metrics.proved import Golden, ProvedMetric
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, distances, network

@@ -16,9 +16,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.color import yuv_from_rgb
 from gsvc.codec.errors import InputError, MissingDependencyError
 from gsvc.codec.frames import Color, Picture
+from gsvc.codec.media.color import yuv_from_rgb
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.metrics.pairing import check_sides
 from gsvc.eval.metrics.proved import Golden, ProvedMetric

@@ -9,8 +9,8 @@ import av
 import cv2
 import numpy as np
 
-from gsvc.codec.color import yuv_from_rgb
 from gsvc.codec.frames import Color, Picture
+from gsvc.codec.media.color import yuv_from_rgb
 from gsvc.encoders.scheduling import ordinary_priority
 
 _BT709 = Color(primaries=1, transfer=1, matrix=1)

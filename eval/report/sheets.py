@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Picture
-from gsvc.decoders.motion import gray
+from gsvc.decoders.motion.estimation import gray
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import load_run
 from gsvc.eval.captions import captioned

@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gsvc.codec.aio import LatestQueue, decode_stream, encode_stream
-    from gsvc.codec.container import StreamReader, StreamWriter
+    from gsvc.codec.asyncio import LatestQueue, decode_stream, encode_stream
     from gsvc.codec.decoder import Decoder, DecoderSettings
     from gsvc.codec.encoder import Encoder, EncoderSettings
     from gsvc.codec.errors import (
@@ -34,18 +33,19 @@ if TYPE_CHECKING:
     from gsvc.codec.files import decode_file as decode
     from gsvc.codec.files import encode_file as encode
     from gsvc.codec.frames import AudioChunk, Color, Frame, Picture, VideoFormat
-    from gsvc.codec.header import Header
     from gsvc.codec.limits import Limits
-    from gsvc.codec.packet import Packet, PacketType
-    from gsvc.codec.scaffold_syntax import Tools
-    from gsvc.codec.stream_index import StreamIndex
-    from gsvc.codec.stream_info import StreamInfo
-    from gsvc.codec.stream_info import stream_info as info
-    from gsvc.codec.transport.depacketizer import Depacketizer, ReorderLimits
-    from gsvc.codec.transport.packetizer import Packetizer, WireSettings
-    from gsvc.codec.transport.receiving import ReceiveSettings, VideoReceiver
-    from gsvc.codec.transport.sending import SendSettings, VideoSender
-    from gsvc.codec.transport.stats import ReceiverStats, SenderStats
+    from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
+    from gsvc.codec.network.packetizer import Packetizer, WireSettings
+    from gsvc.codec.network.receiving import ReceiveSettings, VideoReceiver
+    from gsvc.codec.network.sending import SendSettings, VideoSender
+    from gsvc.codec.network.stats import ReceiverStats, SenderStats
+    from gsvc.codec.scaffold.interval import Tools
+    from gsvc.codec.stream.container import StreamReader, StreamWriter
+    from gsvc.codec.stream.header import Header
+    from gsvc.codec.stream.index import StreamIndex
+    from gsvc.codec.stream.info import StreamInfo
+    from gsvc.codec.stream.info import stream_info as info
+    from gsvc.codec.stream.packet import Packet, PacketType
 
 __version__ = "0.1.0"
 
@@ -104,37 +104,37 @@ __all__ = [
 ]
 
 _HOMES = {
-    "aio": ("LatestQueue", "decode_stream", "encode_stream"),
-    "container": ("StreamReader", "StreamWriter"),
-    "decoder": ("Decoder", "DecoderSettings"),
-    "encoder": ("Encoder", "EncoderSettings"),
-    "files": ("DecodeReport", "EncodeReport", "Progress"),
-    "frames": ("AudioChunk", "Color", "Frame", "Picture", "VideoFormat"),
-    "header": ("Header",),
-    "limits": ("Limits",),
-    "packet": ("Packet", "PacketType"),
-    "scaffold_syntax": ("Tools",),
-    "stream_index": ("StreamIndex",),
-    "stream_info": ("StreamInfo",),
-    "transport.depacketizer": ("Depacketizer", "ReorderLimits"),
-    "transport.packetizer": ("Packetizer", "WireSettings"),
-    "transport.receiving": ("ReceiveSettings", "VideoReceiver"),
-    "transport.sending": ("SendSettings", "VideoSender"),
-    "transport.stats": ("ReceiverStats", "SenderStats"),
+    "codec.asyncio": ("LatestQueue", "decode_stream", "encode_stream"),
+    "codec.decoder": ("Decoder", "DecoderSettings"),
+    "codec.encoder": ("Encoder", "EncoderSettings"),
+    "codec.files": ("DecodeReport", "EncodeReport", "Progress"),
+    "codec.frames": ("AudioChunk", "Color", "Frame", "Picture", "VideoFormat"),
+    "codec.limits": ("Limits",),
+    "codec.network.depacketizer": ("Depacketizer", "ReorderLimits"),
+    "codec.network.packetizer": ("Packetizer", "WireSettings"),
+    "codec.network.receiving": ("ReceiveSettings", "VideoReceiver"),
+    "codec.network.sending": ("SendSettings", "VideoSender"),
+    "codec.network.stats": ("ReceiverStats", "SenderStats"),
+    "codec.scaffold.interval": ("Tools",),
+    "codec.stream.container": ("StreamReader", "StreamWriter"),
+    "codec.stream.header": ("Header",),
+    "codec.stream.index": ("StreamIndex",),
+    "codec.stream.info": ("StreamInfo",),
+    "codec.stream.packet": ("Packet", "PacketType"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _RENAMED = {
-    "decode": ("files", "decode_file"),
-    "encode": ("files", "encode_file"),
-    "info": ("stream_info", "stream_info"),
+    "decode": ("codec.files", "decode_file"),
+    "encode": ("codec.files", "encode_file"),
+    "info": ("codec.stream.info", "stream_info"),
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'gsvc' has no attribute {name!r}")
-    module, attribute = _RENAMED.get(name, (_HOME.get(name, "errors"), name))
-    value = getattr(import_module(f"gsvc.codec.{module}"), attribute)
+    module, attribute = _RENAMED.get(name, (_HOME.get(name, "codec.errors"), name))
+    value = getattr(import_module(f"gsvc.{module}"), attribute)
     globals()[name] = value
     return value
 

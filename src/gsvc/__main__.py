@@ -2,7 +2,7 @@
 
 import sys
 
-from gsvc.codec.cli import main
+from gsvc.codec.command.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -20,14 +20,12 @@ import cv2
 import numpy as np
 from av.audio.codeccontext import AudioCodecContext
 
-from gsvc.codec.audio import pack_audio
-from gsvc.codec.container import StreamReader, StreamWriter
 from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldParser
 from gsvc.codec.frames import AudioChunk, Color, Picture, VideoFormat
-from gsvc.codec.header import Header
-from gsvc.codec.packet import Packet, PacketType
-from gsvc.codec.payload import join_payload
-from gsvc.codec.scaffold import (
+from gsvc.codec.scaffold.coder import Writer
+from gsvc.codec.scaffold.digest import scaffold_hash
+from gsvc.codec.scaffold.interval import Tools, code_interval, code_picture
+from gsvc.codec.scaffold.types import (
     BOTH,
     LEFT,
     RIGHT,
@@ -41,10 +39,12 @@ from gsvc.codec.scaffold import (
     Texture,
     camera_nodes,
 )
-from gsvc.codec.scaffold_hash import scaffold_hash
-from gsvc.codec.scaffold_syntax import Tools, code_interval, code_picture
-from gsvc.codec.syntax import Writer
-from gsvc.codec.varint import varint
+from gsvc.codec.stream.audio import pack_audio
+from gsvc.codec.stream.container import StreamReader, StreamWriter
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.payload import join_payload
+from gsvc.codec.stream.varint import varint
 from gsvc.encoders.pictures import encode_pictures
 
 FOLDER = Path(__file__).parent

@@ -1,0 +1,144 @@
+"""Encoding and decoding from asyncio: the work runs in a thread, the event loop is never held up.
+
+Queues are bounded. Where frames come faster than they can be encoded, the newest wins and older ones are dropped and
+counted: a live picture is worth more than a complete one.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from fractions import Fraction
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from gsvc.codec.decoder import Decoder
+from gsvc.codec.encoder import Encoder
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.frames import Frame
+from gsvc.codec.scaffold.timing import nominal_time
+from gsvc.codec.stream.packet import Packet
+
+if TYPE_CHECKING:
+    from gsvc.codec.media.frame_input import AnyFrame
+
+_T = TypeVar("_T")
+
+
+class LatestQueue(Generic[_T]):
+    """A queue of at most `size` things that drops the oldest for a new one; `dropped` counts them. Iterate over it;
+    it ends when it is closed and empty. Of one event loop only."""
+
+    def __init__(self, size: int) -> None:
+        if size < 1:
+            raise ConfigError(f"a queue of {size}: it must hold at least 1")
+        self._waiting: deque[_T] = deque(maxlen=size)
+        self._changed = asyncio.Event()
+        self._is_closed = False
+        self.dropped = 0
+
+    def put(self, thing: _T) -> None:
+        """Add the newest; never waits."""
+        self.dropped += len(self._waiting) == self._waiting.maxlen
+        self._waiting.append(thing)
+        self._changed.set()
+
+    async def put_all(self, thing: _T) -> None:
+        """Add the newest when there is room: nothing is dropped."""
+        while len(self._waiting) == self._waiting.maxlen and not self._is_closed:
+            self._changed.clear()
+            await self._changed.wait()
+        self.put(thing)
+
+    def close(self) -> None:
+        """What waits is still given out, nothing more comes."""
+        self._is_closed = True
+        self._changed.set()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __aiter__(self) -> AsyncIterator[_T]:
+        return self
+
+    async def __anext__(self) -> _T:
+        while not self._waiting:
+            if self._is_closed:
+                raise StopAsyncIteration
+            self._changed.clear()
+            await self._changed.wait()
+        self._changed.set()  # there is room now
+        return self._waiting.popleft()
+
+
+Timed: TypeAlias = "tuple[AnyFrame, int | None]"
+"""A frame and its pts where it does not know it itself."""
+
+
+async def encode_stream(
+    encoder: Encoder,
+    frames: "AsyncIterable[AnyFrame]",
+    *,
+    queue: LatestQueue[Timed] | None = None,
+) -> AsyncIterator[Packet]:
+    """The packets of `frames`, the END packet last; the encoder is closed in the end.
+
+    `queue`: between source and encoder, `LatestQueue(2)` unless another is given; its `dropped` counts the frames that
+    were too many. Frames without times of their own get nominal ones, dropped frames counted in. Raises what the source
+    and the encoder raise.
+    """
+    queue = LatestQueue(2) if queue is None else queue
+    source = asyncio.create_task(_fill(queue, frames, encoder.header.frame_ticks))
+    worker = ThreadPoolExecutor(1)
+    try:
+        async for frame, pts in queue:
+            for packet in await _run(worker, encoder.encode, frame, pts):
+                yield packet
+        await source
+        for packet in await _run(worker, encoder.flush):
+            yield packet
+    finally:
+        source.cancel()
+        _finish(worker, encoder.close)
+
+
+async def decode_stream(decoder: Decoder, packets: AsyncIterable[Packet]) -> AsyncIterator[Frame]:
+    """The frames of `packets`, each when it is made; the decoder is closed in the end.
+
+    Packets are never dropped, for what comes after needs them: a slow receiver slows its source. Raises what the source
+    and the decoder raise.
+    """
+    worker = ThreadPoolExecutor(1)
+    try:
+        async for packet in packets:
+            frames = decoder.frames(packet)
+            while (frame := await _run(worker, _next, frames)) is not None:
+                yield frame
+    finally:
+        _finish(worker, decoder.close)
+
+
+async def _fill(
+    queue: LatestQueue[Timed], frames: "AsyncIterable[AnyFrame]", frame_ticks: Fraction
+) -> None:
+    number = 0
+    try:
+        async for frame in frames:
+            own = getattr(frame, "pts", None)
+            queue.put((frame, nominal_time(number, frame_ticks) if own is None else None))
+            number += 1
+    finally:
+        queue.close()
+
+
+def _next(frames: Iterator[Frame]) -> Frame | None:
+    return next(frames, None)
+
+
+async def _run(worker: Executor, work: Callable[..., _T], *arguments: object) -> _T:
+    return await asyncio.get_running_loop().run_in_executor(worker, work, *arguments)
+
+
+def _finish(worker: Executor, close: Callable[[], None]) -> None:
+    """Close after the work that may still be going on, without waiting for it: the loop must not be held up."""
+    worker.submit(close)
+    worker.shutdown(wait=False)

@@ -1,0 +1,1 @@
+"""Video, audio and images in and out, through FFmpeg."""

@@ -1,0 +1,84 @@
+"""What may be given to an encoder: frames, arrays, tensors and PyAV's frames, all made into frames of one video."""
+
+import sys
+from fractions import Fraction
+from operator import index
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import av
+import numpy as np
+
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.media.orientation import Matrix, display_matrix, oriented
+from gsvc.codec.media.source_picture import rgb_picture
+from gsvc.codec.scaffold.timing import nominal_time
+
+if TYPE_CHECKING:
+    import torch
+
+    AnyFrame: TypeAlias = Frame | Picture | torch.Tensor | av.VideoFrame
+
+
+class FrameInput:
+    """Turns what is given into frames of `video`, one after the other."""
+
+    def __init__(self, video: VideoFormat) -> None:
+        self._video = video
+        self._interval = 1 / (video.frame_rate * video.time_base)
+        self._due = Fraction(0)
+        self._last = -nominal_time(1, self._interval)
+        self._matrices: dict[int, Matrix | None] = {}
+
+    def frame(self, given: "AnyFrame", pts: int | None = None) -> Frame:
+        """One frame: RGB uint8 (H, W, 3), of a tensor also (3, H, W), or a frame of PyAV in any pixel format,
+        turned and converted as the video reader does it.
+
+        Its time is `pts`, else its own, else one nominal duration after the last. Arrays are copied, so that the
+        caller may write over them. Raises ConfigError for another shape or type and for times that do not rise,
+        UnsupportedInputError for HDR and alpha.
+        """
+        own: int | None = None
+        if isinstance(given, Frame):
+            picture, own = given.pixels, given.pts
+        elif isinstance(given, av.VideoFrame):
+            picture, own = self._shown(given), self._time_of(given)
+        else:
+            picture = np.array(_plain(given), order="C")
+        self._check(picture)
+        return Frame(picture, self._stamp(own if pts is None else index(pts)))
+
+    def _check(self, picture: Picture) -> None:
+        expected = self._video.height, self._video.width, 3
+        if picture.shape != expected or picture.dtype != np.uint8:
+            raise ConfigError(
+                f"a frame of {picture.dtype} {picture.shape}: RGB in uint8 {expected} is needed"
+            )
+
+    def _time_of(self, frame: av.VideoFrame) -> int | None:
+        if frame.pts is None or not frame.time_base:
+            return None
+        return round(frame.pts * frame.time_base / self._video.time_base)
+
+    def _stamp(self, pts: int | None) -> int:
+        due = self._due if pts is None else Fraction(pts)
+        time = round(due)
+        if time <= self._last:
+            raise ConfigError(f"frame times must rise: {time} follows {self._last}")
+        self._due, self._last = due + self._interval, time
+        return time
+
+    def _shown(self, frame: av.VideoFrame) -> Picture:
+        angle = frame.rotation
+        if angle not in self._matrices:  # Looked up once an angle, see `StreamSource.matrix`.
+            self._matrices[angle] = display_matrix(frame)
+        return oriented(rgb_picture(frame, "the frame"), self._matrices[angle])
+
+
+def _plain(given: Any) -> Any:
+    """An array as it is, a tensor as an array with the channels last."""
+    torch = sys.modules.get("torch")  # Whoever has a tensor has imported it.
+    if torch is None or not isinstance(given, torch.Tensor):
+        return given
+    array = given.detach().cpu().numpy()
+    return array.transpose(1, 2, 0) if array.ndim == 3 and array.shape[0] == 3 else array

@@ -1,0 +1,73 @@
+"""A glob of images as a video of 25 frames a second."""
+
+import glob
+import math
+import os
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import av
+
+from gsvc.codec.errors import InputError
+from gsvc.codec.media.ffmpeg import fraction, open_media, reason
+from gsvc.codec.media.orientation import Matrix, display_matrix
+
+IMAGE_RATE = Fraction(25)
+
+
+def is_glob(source: str | Path) -> bool:
+    """Whether `source` is a pattern (has *, ? or [) rather than the name of a file."""
+    return glob.has_magic(str(source)) and not os.path.lexists(source)
+
+
+class ImageSource:
+    """Images in order of their names, numbers counted as numbers (img2 before img10)."""
+
+    time_base = 1 / IMAGE_RATE
+    frame_rate = IMAGE_RATE
+    start_time = Fraction(0)
+    has_sound = False
+
+    def __init__(self, pattern: str | Path) -> None:
+        self.name = str(pattern)
+        self.pixel_aspect = Fraction(1)
+        self._paths = sorted(
+            (path for path in glob.glob(self.name, recursive=True) if not os.path.isdir(path)),
+            key=_natural,
+        )
+        if not self._paths:
+            raise InputError(f"{self.name}: no image matches: check the folder and the pattern")
+        self.frame_count: int | None = len(self._paths)
+
+    def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]:
+        """The images from the one shown at `start` seconds on, each with its file name."""
+        first = math.floor(start * self.frame_rate)
+        for index, path in enumerate(self._paths[first:], first):
+            frame = self._read(path)
+            frame.pts = index
+            yield path, frame
+
+    def matrix(self, frame: av.VideoFrame) -> Matrix | None:
+        """How this image is to be turned."""
+        return display_matrix(frame)
+
+    def close(self) -> None:
+        """Each image is closed as soon as it is read."""
+
+    def _read(self, path: str) -> av.VideoFrame:
+        with open_media(path) as container:
+            try:
+                stream = container.streams.video[0]
+                self.pixel_aspect = fraction(stream.sample_aspect_ratio) or Fraction(1)
+                return next(container.decode(stream))
+            except (IndexError, StopIteration):
+                raise InputError(f"{path}: holds no picture: remove it or replace it") from None
+            except av.FFmpegError as error:
+                raise InputError(f"{path}: {reason(error)}") from error
+
+
+def _natural(path: str) -> list[tuple[int, int | str]]:
+    parts = re.split(r"(\d+)", path)
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]

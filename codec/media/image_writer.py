@@ -1,0 +1,105 @@
+"""Writing frames as numbered images."""
+
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import av
+from av.video.codeccontext import VideoCodecContext
+
+from gsvc.codec.errors import ConfigError, OutputError
+from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
+from gsvc.codec.media.color import yuv_from_rgb
+from gsvc.codec.output import explain_failure
+
+DEFAULT_NAME = "%05d.png"
+
+_JPEG_COLOR = Color(matrix=6, full_range=True)  # JFIF: BT.601, full range
+_CODECS = {
+    ".png": ("png", "rgb24"),
+    ".bmp": ("bmp", "bgr24"),
+    ".ppm": ("ppm", "rgb24"),
+    ".tif": ("tiff", "rgb24"),
+    ".tiff": ("tiff", "rgb24"),
+    ".jpg": ("mjpeg", "yuvj444p"),
+    ".jpeg": ("mjpeg", "yuvj444p"),
+}
+_JPEG_SCALE = 118  # quantiser 1 in FFmpeg's lambda units: the best there is
+_NUMBER = re.compile(r"%(?:0?\d+)?d")
+
+
+def image_pattern(target: str) -> Path | None:
+    """The pattern that `target` stands for: a folder ("out/"), or a path with one number ("out/%05d.png").
+
+    None when it names no images. Raises ConfigError for an image without a number, or a number in a folder.
+    """
+    if target.endswith(("/", "\\")):
+        return Path(target) / DEFAULT_NAME
+    path = Path(target)
+    if path.suffix.lower() not in _CODECS:
+        return None
+    if len(_NUMBER.findall(path.name)) != 1 or "%" in _NUMBER.sub("", path.name):
+        raise ConfigError(
+            f"{target}: names one image: for a video give a number, such as {path.stem}-%05d{path.suffix}"
+        )
+    return path
+
+
+class ImageWriter:
+    """Codes each frame as one image in `folder`, named after `pattern`, numbered from 1.
+
+    Raises OutputError when images of that pattern are where they are to go, unless `overwrite`.
+    """
+
+    def __init__(self, folder: Path, pattern: Path, form: VideoFormat, overwrite: bool) -> None:
+        if not overwrite:
+            _refuse_to_mix(pattern)
+        self._folder = folder
+        self._pattern = pattern
+        self._count = 0
+        self._codec, self._pixel_format = _CODECS[pattern.suffix.lower()]
+        self._coder = self._open(form)
+
+    def write(self, frame: Frame) -> None:
+        self._count += 1
+        name = self._pattern.name % self._count
+        picture = self._picture(frame.pixels)
+        picture.pts = self._count
+        data = b"".join(bytes(packet) for packet in self._coder.encode(picture))
+        with explain_failure(self._pattern.parent / name):
+            (self._folder / name).write_bytes(data)
+
+    def finish(self) -> None:
+        """Every image is written by now."""
+
+    def abort(self) -> None:
+        """The folder is removed by its owner."""
+
+    def _picture(self, pixels: Picture) -> av.VideoFrame:
+        if self._pixel_format.startswith("yuv"):
+            return yuv_from_rgb(pixels, _JPEG_COLOR, self._pixel_format)
+        frame = av.VideoFrame.from_ndarray(pixels, "rgb24")
+        return frame.reformat(format=self._pixel_format)
+
+    def _open(self, form: VideoFormat) -> VideoCodecContext:
+        coder = av.CodecContext.create(self._codec, "w")
+        assert isinstance(coder, VideoCodecContext)
+        coder.width, coder.height = form.width, form.height
+        coder.pix_fmt = self._pixel_format
+        coder.time_base = Fraction(1, 25)
+        coder.sample_aspect_ratio = form.pixel_aspect
+        coder.thread_count = 1  # one frame in, one image out
+        if self._codec == "mjpeg":
+            coder.color_range = 2
+            coder.qmin = 1
+            coder.qscale, coder.global_quality = True, _JPEG_SCALE
+        return coder
+
+
+def _refuse_to_mix(pattern: Path) -> None:
+    before, after = _NUMBER.split(pattern.name)
+    shape = re.compile(re.escape(before) + r"\d+" + re.escape(after))
+    if pattern.parent.is_dir():
+        for path in pattern.parent.iterdir():
+            if shape.fullmatch(path.name):
+                raise OutputError(f"{path} already exists: use -y to replace such images")

@@ -1,0 +1,238 @@
+"""Writing a video file of any container FFmpeg muxes, with times, colour, pixel aspect and sound."""
+
+import io
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import cast
+
+import av
+from av.container import OutputContainer
+from av.format import Flags
+from av.video.stream import VideoStream
+
+from gsvc.codec.errors import ConfigError, OutputError
+from gsvc.codec.frames import AudioChunk, Color, Frame, Picture, VideoFormat
+from gsvc.codec.media.audio_track import AudioTrack
+from gsvc.codec.media.color import yuv_from_rgb
+from gsvc.codec.output import explain_failure
+
+USUAL_SUFFIXES = ".mp4, .mkv, .mov, .webm, .avi, .y4m, or images as folder/%05d.png"
+
+_BEST_SCALE = (
+    2 * 118
+)  # quantiser 2 of MPEG-4 and its like, in FFmpeg's lambda units: visually lossless
+_LIMITED, _FULL = 1, 2
+_LOSES_ASPECT = {"webm", "nut"}  # they take it from the stream, where PyAV cannot set it
+_NO_VIDEO = {"none", "png"}  # what audio containers name as their video codec
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Coding:
+    codec: str
+    options: dict[str, str] = field(default_factory=dict)
+    pixel_formats: tuple[str, str] = ("yuv420p", "yuv444p")  # for even sizes, for odd ones
+    carries_color: bool = True
+
+
+# Chroma is averaged over four pixels, so it lies between them: H.264's default would be at their left.
+_H264 = _Coding("libx264", {"crf": "12", "preset": "veryfast", "chroma_sample_location": "center"})
+_VP9 = _Coding("libvpx-vp9", {"crf": "16", "deadline": "realtime", "cpu-used": "5", "row-mt": "1"})
+_LOSSLESS = _Coding("ffv1", pixel_formats=("bgr0", "bgr0"))
+_BY_MUXER = {
+    "mp4": _H264,
+    "ipod": _H264,
+    "mov": _H264,
+    "matroska": _H264,
+    "mpegts": _H264,
+    "flv": _H264,
+    "webm": _VP9,
+    "nut": _LOSSLESS,
+}
+
+
+class _Sink:
+    """A file for FFmpeg to write to. An exception must not travel through FFmpeg: it is kept for `check`."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._file = io.FileIO(path, "wb")
+        self.name = name
+        self._failure: BaseException | None = None
+
+    def write(self, data: bytes) -> int:
+        size, view = len(data), memoryview(data)
+        try:
+            while view and self._failure is None:
+                view = view[self._file.write(view) :]
+        except BaseException as error:  # noqa: BLE001 - raised again by `check`
+            self._failure = error
+        return size
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def close(self) -> None:
+        self._file.close()
+
+    def check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+class ContainerWriter:
+    """Codes frames into the file at `path`, in the container that the suffix of `target` names.
+
+    Raises ConfigError for a suffix that names no video container, OutputError where writing fails.
+    """
+
+    def __init__(
+        self, path: Path, target: str, form: VideoFormat, audio: Sequence[AudioChunk]
+    ) -> None:
+        self._target = target
+        self._form = form
+        with explain_failure(target):
+            self._sink = _Sink(path, target)
+        try:
+            self._container = _open_container(self._sink, target)
+            self._stream, self._color = _open_video(self._container, form, target)
+            self._ticks = _Ticks(self._container, form)
+            self._stream.time_base = self._stream.codec_context.time_base = self._ticks.time_base
+            self._audio = AudioTrack(self._container, audio)
+        except BaseException:
+            self.abort()
+            raise
+
+    def write(self, frame: Frame) -> None:
+        """Code one frame; times must increase."""
+        picture = _picture(frame.pixels, self._color, self._stream.pix_fmt or "")
+        picture.pts, picture.time_base = self._ticks.of(frame.pts), self._ticks.time_base
+        with self._explained():
+            self._audio.write_until(frame.pts * self._form.time_base)
+            self._container.mux(self._stream.encode(picture))
+
+    def finish(self) -> None:
+        """Write what is left and close the file."""
+        with self._explained():
+            self._container.mux(self._stream.encode(None))
+            self._audio.write_until(None)
+            self._container.close()
+        self._sink.close()
+
+    def abort(self) -> None:
+        """Close the file as it is: once its sink is closed, FFmpeg writes nothing more."""
+        self._sink.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        with explain_failure(self._target):
+            try:
+                yield
+            except av.FFmpegError as error:
+                self._sink.check()
+                raise OutputError(
+                    f"{self._target}: FFmpeg cannot write this video to it ({error.strerror}): "
+                    f"use {USUAL_SUFFIXES}"
+                ) from error
+            self._sink.check()
+
+
+class _Ticks:
+    """The times that go into the container: the frames' own, or frame numbers where it has only those."""
+
+    def __init__(self, container: OutputContainer, form: VideoFormat) -> None:
+        variable = container.format.name in _BY_MUXER or bool(
+            container.format.flags & cast(int, Flags.variable_fps.value)
+        )
+        self.time_base = form.time_base if variable else 1 / form.frame_rate
+        self._scale = form.time_base / self.time_base
+        self._last: int | None = None
+
+    def of(self, pts: int) -> int:
+        tick = round(pts * self._scale)
+        self._last = tick if self._last is None else max(tick, self._last + 1)
+        return self._last
+
+
+def _open_container(sink: _Sink, target: str) -> OutputContainer:
+    try:
+        container = av.open(sink, "w")
+    except (ValueError, av.FFmpegError):
+        raise _unknown(target) from None
+    assert isinstance(container, OutputContainer)
+    return container
+
+
+def _unknown(target: str) -> ConfigError:
+    suffix = Path(target).suffix or "no suffix"
+    return ConfigError(f"{target}: {suffix} names no video format: use {USUAL_SUFFIXES}")
+
+
+def _open_video(
+    container: OutputContainer, form: VideoFormat, target: str
+) -> tuple[VideoStream, Color]:
+    coding = _coding_for(container, target)
+    try:
+        stream = container.add_stream(coding.codec, rate=form.frame_rate, options=coding.options)
+    except (ValueError, av.FFmpegError):
+        raise _unknown(target) from None
+    assert isinstance(stream, VideoStream)
+    odd = form.width % 2 or form.height % 2
+    stream.width, stream.height = form.width, form.height
+    stream.pix_fmt = coding.pixel_formats[1 if odd else 0]
+    context = stream.codec_context
+    context.sample_aspect_ratio = form.pixel_aspect
+    if container.format.name in _LOSES_ASPECT and form.pixel_aspect != 1:
+        _log.warning("%s: its pixel aspect is lost in this container: use .mp4 or .mkv", target)
+    if not coding.carries_color:
+        context.qscale, context.global_quality = True, _BEST_SCALE
+        return stream, Color()
+    # Said outright, so that no player has to guess what was assumed here.
+    color = replace(form.color, matrix=form.color.resolved_matrix(form.height))
+    context.color_range = _FULL if color.full_range else _LIMITED
+    context.colorspace = color.matrix
+    context.color_primaries = color.primaries
+    context.color_trc = color.transfer
+    return stream, color
+
+
+def _coding_for(container: OutputContainer, target: str) -> _Coding:
+    known = _BY_MUXER.get(container.format.name)
+    if known is not None:
+        return known
+    name = container.default_video_codec
+    if name in _NO_VIDEO:
+        raise _unknown(target)
+    try:
+        formats = [form.name for form in av.Codec(name, "w").video_formats or ()]
+    except ValueError:
+        raise _unknown(target) from None
+    first = formats[0] if formats else "yuv420p"
+    even = "yuv420p" if "yuv420p" in formats else first
+    odd = "yuv444p" if "yuv444p" in formats else even
+    return _Coding(name, {}, (even, odd), carries_color=False)
+
+
+def _picture(pixels: Picture, color: Color, pixel_format: str) -> av.VideoFrame:
+    if not av.VideoFormat(pixel_format).is_rgb:
+        return yuv_from_rgb(pixels, color, pixel_format)
+    full = "JPEG"
+    return av.VideoFrame.from_ndarray(pixels, "rgb24").reformat(
+        format=pixel_format, src_color_range=full, dst_color_range=full
+    )

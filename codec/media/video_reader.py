@@ -1,0 +1,176 @@
+"""Reading video: any file FFmpeg reads, a glob of images, or y4m on standard input, as RGB frames as shown."""
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import av
+
+from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.frames import AudioChunk, Frame, Picture, VideoFormat
+from gsvc.codec.media.audio_reader import check_bitrate, encode_audio
+from gsvc.codec.media.ffmpeg import STANDARD_INPUT
+from gsvc.codec.media.image_reader import ImageSource, is_glob
+from gsvc.codec.media.orientation import Matrix, oriented, swaps_sides
+from gsvc.codec.media.source_picture import rgb_picture, source_color
+from gsvc.codec.media.timestamps import Clock
+from gsvc.codec.media.video_source import StreamSource
+
+# Above the rounding of times to 1/90000 s, below the spacing of any two frames.
+_TOLERANCE = Fraction(1, 100_000)
+
+
+class Source(Protocol):
+    """Where decoded frames come from: a stream or images. Times in seconds, `frame_count` as far as known."""
+
+    name: str
+    time_base: Fraction
+    frame_rate: Fraction
+    pixel_aspect: Fraction
+    start_time: Fraction
+    frame_count: int | None
+    has_sound: bool
+
+    def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]: ...
+    def matrix(self, frame: av.VideoFrame) -> Matrix | None: ...
+    def close(self) -> None: ...
+
+
+class VideoReader:
+    """The frames of one source, in display order; can be iterated over once. Use it in a `with` block.
+
+    `format` holds for every frame, `frame_count` is the expected number of frames or None, `origin` is the time in
+    seconds of the first frame on the source's own clock (whose pts here is 0), and `has_sound` tells whether there is
+    sound beside the pictures.
+    """
+
+    def __init__(self, source: Source, start: Fraction, frames: int | None) -> None:
+        self._source = source
+        self.has_sound = source.has_sound
+        self._start = start
+        self._limit = frames
+        self._clock = Clock(source.time_base, source.frame_rate)
+        try:
+            self._timed = self._from_start()
+            self._first = self._read_first()
+        except BaseException:
+            source.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Raises InputError where the source is damaged or changes its size, UnsupportedInputError where it
+        turns to HDR or alpha."""
+        first, self._first = self._first, None
+        if first is None:
+            return
+        offset = first.pts
+        yield Frame(first.pixels, 0)
+        delivered = 1
+        while delivered != self._limit:
+            item = next(self._timed, None)
+            if item is None:
+                return
+            label, frame, pts = item
+            yield Frame(self._picture(label, frame), pts - offset)
+            delivered += 1
+
+    def close(self) -> None:
+        self._source.close()
+
+    def _from_start(self) -> Iterator[tuple[str, av.VideoFrame, int]]:
+        source = self._source
+        earliest = source.start_time + self._start - _TOLERANCE
+        for label, frame in source.frames(self._start):
+            pts = self._clock.stamp(frame.pts)
+            if self._start == 0 or pts * self._clock.time_base >= earliest:
+                yield label, frame, pts
+
+    def _read_first(self) -> Frame | None:
+        item = next(self._timed, None)
+        if item is None:
+            raise InputError(
+                f"{self._source.name}: ends before {float(self._start):g} s: choose an earlier start"
+            )
+        label, frame, pts = item
+        picture = oriented(rgb_picture(frame, label), self._source.matrix(frame))
+        self.origin = pts * self._clock.time_base
+        self.format = self._format_of(frame, picture)
+        self.frame_count = self._expected_count()
+        return Frame(picture, pts)
+
+    def _format_of(self, frame: av.VideoFrame, picture: Picture) -> VideoFormat:
+        aspect = self._source.pixel_aspect
+        return VideoFormat(
+            width=picture.shape[1],
+            height=picture.shape[0],
+            time_base=self._clock.time_base,
+            frame_rate=self._source.frame_rate,
+            pixel_aspect=1 / aspect if swaps_sides(self._source.matrix(frame)) else aspect,
+            color=source_color(frame),
+        )
+
+    def _expected_count(self) -> int | None:
+        whole = self._source.frame_count
+        if whole is None:
+            return None
+        skipped = (self.origin - self._source.start_time) * self._source.frame_rate
+        rest = max(1, whole - round(skipped))
+        return rest if self._limit is None else min(rest, self._limit)
+
+    def _picture(self, label: str, frame: av.VideoFrame) -> Picture:
+        picture = oriented(rgb_picture(frame, label), self._source.matrix(frame))
+        height, width = picture.shape[:2]
+        wanted = self.format
+        if (width, height) != (wanted.width, wanted.height):
+            raise InputError(
+                f"{label}: size {width}x{height}, but the first frame has {wanted.width}x{wanted.height}: "
+                f"make them equal with ffmpeg -i INPUT -vf scale={wanted.width}:{wanted.height} OUTPUT"
+            )
+        return picture
+
+
+def open_video(source: str | Path, *, start: float = 0.0, frames: int | None = None) -> VideoReader:
+    """Open a video for reading, from the first frame shown `start` seconds after its beginning or later.
+
+    `source` is anything FFmpeg reads, a glob of images ("dir/*.png", 25 frames a second) or "-" for y4m on
+    standard input. Frames come out as shown (rotation applied), SDR with 8 bits; `frames` limits their number.
+    Raises InputError when the source cannot be read, UnsupportedInputError for HDR and alpha, ConfigError for
+    a negative start or a limit below 1.
+    """
+    if not 0 <= start < math.inf:
+        raise ConfigError(f"start {start} s: must be 0 or more")
+    if frames is not None and frames < 1:
+        raise ConfigError(f"frames {frames}: must be 1 or more")
+    pictures = ImageSource(source) if is_glob(source) else StreamSource(source)
+    return VideoReader(pictures, Fraction(start).limit_denominator(1_000_000), frames)
+
+
+def read_audio(
+    source: str | Path, *, start: float = 0.0, duration: float | None = None, bitrate: int = 12_000
+) -> Iterator[AudioChunk]:
+    """Code the first audio stream as Opus, in chunks of about a second, aligned to the video's first frame.
+
+    `start` is that given to `open_video`, `duration` the seconds wanted (None: all), `bitrate` 6000-510000
+    bit/s; stereo from 32000 on, else mono. Empty where there is no sound: images, standard input, silent
+    files. Raises InputError when the source cannot be read and ConfigError for a bit rate out of range.
+    """
+    check_bitrate(bitrate)
+    if str(source) == STANDARD_INPUT or is_glob(source):
+        return iter(())
+    with open_video(source, start=start, frames=1) as video:
+        origin = video.origin
+    return encode_audio(source, origin, None if duration is None else Fraction(duration), bitrate)

@@ -1,0 +1,237 @@
+"""The decoded frames of one video stream, from any time on, with FFmpeg's failures told apart."""
+
+import logging
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import av
+from av.packet import Packet
+from av.stream import Disposition
+from av.video.stream import VideoStream
+
+from gsvc.codec.errors import InputError
+from gsvc.codec.media.ffmpeg import (
+    STANDARD_INPUT,
+    InputPipe,
+    display_name,
+    fraction,
+    open_media,
+    open_pipe,
+    reason,
+)
+from gsvc.codec.media.orientation import Matrix, display_matrix
+from gsvc.codec.media.source_picture import refuse_alpha_track
+
+FALLBACK_RATE = Fraction(25)
+_FASTEST = 1000
+_SLOWEST = Fraction(1, 100)
+_Y4M = "yuv4mpegpipe"
+# A demuxer that has lost its place may fail many times before it finds the next packet, or the end.
+_MAX_READ_ERRORS = 100_000
+# A last frame may be shown long, and containers round: less than this may be missing of a whole file.
+_MISSING_SECONDS = Fraction(1)
+_MISSING_SHARE = Fraction(1, 20)
+_TS_PACKETS = 188, 192, 204
+"""Bytes of an MPEG-TS packet: as broadcast, with time code, with parity."""
+
+_log = logging.getLogger(__name__)
+
+
+class StreamSource:
+    """The best video stream of a file, a URL or y4m on standard input."""
+
+    def __init__(self, source: str | Path) -> None:
+        self.name = display_name(source)
+        self._source = source
+        self._reached = 0
+        self._last_pts: int | None = None
+        self._is_last_damaged = False
+        self._matrices: dict[int, Matrix | None] = {}
+        self._pipe = InputPipe() if str(source) == STANDARD_INPUT else None
+        self._open()
+        try:
+            self._describe()
+        except BaseException:
+            self.close()
+            raise
+
+    def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]:
+        """Frames in display order with a label; some may be before `start` (seconds), none after it is missing."""
+        if start > 0 and self._pipe is None:
+            target = round((self.start_time + start) / self.time_base)
+            if self._seek(target):
+                frames = self._decode(sought=True)
+                first = next(frames, None)
+                if first is not None and first[1].pts is not None and first[1].pts <= target:
+                    yield first
+                    yield from frames
+                    return
+            # The container has no usable index: read it from its beginning.
+            self.close()
+            self._open()
+        yield from self._decode()
+
+    def matrix(self, frame: av.VideoFrame) -> Matrix | None:
+        """How this frame is to be turned. Looked up once for each angle: PyAV keeps a frame whose side data
+        is read until the garbage collector runs."""
+        angle = frame.rotation
+        if angle not in self._matrices:
+            self._matrices[angle] = display_matrix(frame)
+        return self._matrices[angle]
+
+    def close(self) -> None:
+        self._container.close()
+
+    def _open(self) -> None:
+        self._container = open_pipe(self._pipe) if self._pipe else open_media(self._source)
+        try:
+            self._stream = self._choose_stream()
+        except BaseException:
+            self._container.close()
+            raise
+
+    def _choose_stream(self) -> VideoStream:
+        stream = self._container.streams.best("video")
+        if not isinstance(stream, VideoStream) or stream.disposition & Disposition.attached_pic:
+            raise InputError(f"{self.name}: has no video stream: give a file with pictures")
+        if stream.codec_context is None:
+            raise InputError(
+                f"{self.name}: FFmpeg here has no decoder for this video: convert it to H.264 first"
+            )
+        return stream
+
+    def _describe(self) -> None:
+        stream = self._stream
+        refuse_alpha_track(stream.metadata, self.name)
+        self.time_base = fraction(stream.time_base) or Fraction(1, 90_000)
+        self.frame_rate = _nominal_rate(stream)
+        self.pixel_aspect = fraction(stream.sample_aspect_ratio) or Fraction(1)
+        self.start_time = (stream.start_time or 0) * self.time_base
+        self.frame_count = stream.frames or self._estimated_count()
+        self.has_sound = bool(self._container.streams.audio)
+
+    def _estimated_count(self) -> int | None:
+        duration = None
+        if self._stream.duration:
+            duration = self._stream.duration * self.time_base
+        elif self._container.duration:
+            duration = Fraction(self._container.duration, av.time_base)
+        return None if duration is None else max(1, round(duration * self.frame_rate))
+
+    def _seek(self, target: int) -> bool:
+        try:
+            self._container.seek(target, stream=self._stream)
+        except av.FFmpegError:
+            return False
+        return True
+
+    def _decode(self, sought: bool = False) -> Iterator[tuple[str, av.VideoFrame]]:
+        """Decode on. Damage before the first frame is passed over (a recording that starts between two
+        intra pictures); later it is an error, and so is an end well before the one the container promises."""
+        self._reached = 0
+        trouble: av.FFmpegError | None = None
+        for packet in self._packets():
+            if self._reached and trouble is not None and _has_data(packet):
+                raise self._damaged(trouble)
+            try:
+                frames = _frames(packet)
+            except av.FFmpegError as error:
+                trouble = error
+                continue
+            if frames and not self._reached:
+                trouble = None
+            for frame in frames:
+                yield f"{self.name}, frame {self._reached}", frame
+                self._reached += 1
+                self._last_pts, self._is_last_damaged = frame.pts, frame.is_corrupt
+        self._report_end(trouble, sought)
+
+    def _packets(self) -> "Iterator[Packet[VideoStream] | av.FFmpegError]":
+        for _ in range(_MAX_READ_ERRORS):
+            try:
+                yield from self._container.demux(self._stream)
+                return
+            except av.error.InvalidDataError as error:
+                yield error
+                if self._container.format.name == _Y4M:  # which has no way back to the next frame
+                    raise self._damaged(error) from error
+            except av.FFmpegError as error:
+                raise InputError(f"{self.name}: {reason(error)}") from error
+        raise InputError(f"{self.name}: FFmpeg finds no further frame in it: convert it first")
+
+    def _report_end(self, trouble: av.FFmpegError | None, sought: bool) -> None:
+        if self._pipe is not None:
+            self._pipe.check()
+        if self._reached == 0 and not sought:
+            why = "" if trouble is None else f", FFmpeg says '{trouble.strerror}'"
+            raise InputError(
+                f"{self.name}: not one frame could be decoded{why}: check that the file is whole"
+            )
+        if self._reached and (trouble is not None or self._ends_early()):
+            raise InputError(
+                f"{self.name}: breaks off after {self._reached} frames, it is truncated: copy it again, "
+                f"or take what is there with --frames {self._reached}"
+            )
+        if self._reached and (self._is_last_damaged or self._is_cut()):
+            _log.warning(
+                "%s: ends in the middle of something after %d frames: it may have been longer",
+                self.name,
+                self._reached,
+            )
+
+    def _is_cut(self) -> bool:
+        """Whether a file of MPEG-TS, which promises no length, breaks off within a packet."""
+        size = self._container.size
+        is_ts = self._container.format.name == "mpegts" and size > 0
+        return is_ts and all(size % packet for packet in _TS_PACKETS)
+
+    def _ends_early(self) -> bool:
+        duration = _declared_duration(self._container.format.name, self._stream)
+        if duration is None or self._last_pts is None:
+            return False
+        missing = duration - (self._last_pts * self.time_base - self.start_time)
+        return missing > max(_MISSING_SECONDS, duration * _MISSING_SHARE)
+
+    def _damaged(self, error: av.FFmpegError) -> InputError:
+        return InputError(
+            f"{self.name}: damaged at frame {self._reached}, FFmpeg says '{error.strerror}': "
+            "repair it with ffmpeg -i INPUT OUTPUT, or read only the frames before"
+        )
+
+
+def _declared_duration(muxer: str, stream: VideoStream) -> Fraction | None:
+    """Seconds of this stream as its container says, where that is no estimate from what there is of the file."""
+    if muxer == "mov,mp4,m4a,3gp,3g2,mj2" and stream.duration:
+        return stream.duration * Fraction(stream.time_base or 0)
+    tag = re.fullmatch(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)", stream.metadata.get("DURATION", ""))
+    if muxer == "matroska,webm" and tag is not None:
+        return int(tag[1]) * 3600 + int(tag[2]) * 60 + Fraction(tag[3])
+    return None
+
+
+def _has_data(packet: "Packet[VideoStream] | av.FFmpegError") -> bool:
+    return isinstance(packet, Packet) and packet.size > 0
+
+
+def _frames(packet: "Packet[VideoStream] | av.FFmpegError") -> list[av.VideoFrame]:
+    if isinstance(packet, av.FFmpegError):
+        raise packet
+    return packet.decode()
+
+
+def _nominal_rate(stream: VideoStream) -> Fraction:
+    """Frames per second: the average, or the round number that FFmpeg guesses where the two nearly agree."""
+    average, guessed = (
+        _sane(fraction(rate)) for rate in (stream.average_rate, stream.guessed_rate)
+    )
+    if average is None or guessed is None:
+        return average or guessed or FALLBACK_RATE
+    return guessed if abs(guessed / average - 1) < Fraction(1, 50) else average
+
+
+def _sane(rate: Fraction | None) -> Fraction | None:
+    if rate is None or not _SLOWEST <= rate <= _FASTEST:
+        return None
+    return rate.limit_denominator(1001)

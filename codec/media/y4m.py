@@ -1,0 +1,40 @@
+"""Writing y4m (YUV4MPEG2): a header line, then each frame's planes."""
+
+from typing import BinaryIO
+
+import numpy as np
+
+from gsvc.codec.frames import Color, Picture, VideoFormat
+from gsvc.codec.media.color import yuv_from_rgb
+
+
+class Y4mEncoder:
+    """Writes RGB pictures to a binary file as 4:2:0, or 4:4:4 where a side is odd.
+
+    y4m has a range tag but no matrix tag, so the matrix is the one readers assume for the size. It has one
+    frame rate and no time stamps.
+    """
+
+    def __init__(self, file: BinaryIO, form: VideoFormat) -> None:
+        self._file = file
+        even = form.width % 2 == 0 and form.height % 2 == 0
+        self._pixel_format = "yuv420p" if even else "yuv444p"
+        self._color = Color(full_range=form.color.full_range)
+        rate, aspect = form.frame_rate, form.pixel_aspect
+        fields = (
+            "YUV4MPEG2",
+            f"W{form.width}",
+            f"H{form.height}",
+            f"F{rate.numerator}:{rate.denominator}",
+            "Ip",
+            f"A{aspect.numerator}:{aspect.denominator}",
+            "C420jpeg" if even else "C444",
+            f"XCOLORRANGE={'FULL' if form.color.full_range else 'LIMITED'}",
+        )
+        file.write(" ".join(fields).encode() + b"\n")
+
+    def write(self, picture: Picture) -> None:
+        """Write one picture, RGB uint8 (H, W, 3) of the format's size."""
+        frame = yuv_from_rgb(picture, self._color, self._pixel_format)
+        planes = np.asarray(frame.to_ndarray(), np.uint8)
+        self._file.write(b"FRAME\n" + planes.tobytes())

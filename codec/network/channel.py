@@ -1,0 +1,195 @@
+"""Streams over TCP, as in a file, and over WebSocket, a message for the header and one for each packet.
+
+A connection carries a stream of its own, which may begin at any INTRA packet and end without END.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from importlib.util import find_spec
+from io import BytesIO
+from typing import TYPE_CHECKING, Protocol
+
+from gsvc.codec.errors import (
+    BitstreamError,
+    InputError,
+    LimitError,
+    MissingDependencyError,
+    TruncatedStreamError,
+)
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.network.address import Address
+from gsvc.codec.stream.header import HEADER_BYTES, Header
+from gsvc.codec.stream.packet import Packet, read_packet
+from gsvc.codec.stream.varint import read_varint
+
+if TYPE_CHECKING:
+    from websockets.asyncio.connection import Connection
+
+_RETRY_SECONDS = 0.5
+_VARINT_BYTES = 5
+_MESSAGE_BYTES = DEFAULT_LIMITS.packet_bytes + 16
+
+
+class Channel(Protocol):
+    """One connection, in either direction. Reading raises BitstreamError for what is not valid or at its end."""
+
+    async def write(self, data: bytes) -> None: ...
+    async def read_header(self, limits: Limits) -> Header: ...
+    async def read_packet(self, limits: Limits) -> Packet: ...
+
+
+Handler = Callable[[Channel], Awaitable[None]]
+"""Uses a connection; it is closed when this returns."""
+
+
+async def run_channels(address: Address, handle: Handler) -> None:
+    """Give every connection to `handle`, until cancelled: all that come, or one after another, tried again and again.
+
+    Raises InputError where the port cannot be had, MissingDependencyError where WebSocket is not installed.
+    """
+    try:
+        if address.scheme == "tcp":
+            await (_serve_tcp if address.listens else _connect_tcp)(address, handle)
+        else:
+            await (_serve_ws if address.listens else _connect_ws)(address, handle)
+    except OSError as error:
+        raise InputError(
+            f"cannot listen at {address} ({error.strerror or error}): choose another port"
+        ) from error
+
+
+async def end_all(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait for their end: connections close in their own good time."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+
+
+class _TcpChannel:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def read_header(self, limits: Limits) -> Header:
+        return Header.from_bytes(await self._read(HEADER_BYTES), limits)
+
+    async def read_packet(self, limits: Limits) -> Packet:
+        tag = await self._read_varint()
+        length = read_varint(BytesIO(tag).read) >> 4
+        if length > limits.packet_bytes:
+            raise LimitError(
+                f"a packet of {length} bytes exceeds the limit of {limits.packet_bytes}"
+            )
+        data = tag + await self._read_varint() + await self._read(length + 4)
+        return read_packet(BytesIO(data).read, limits)
+
+    async def _read_varint(self) -> bytes:
+        data = b""
+        while len(data) < _VARINT_BYTES:
+            data += await self._read(1)
+            if data[-1] < 128:
+                break
+        return data
+
+    async def _read(self, count: int) -> bytes:
+        try:
+            return await self._reader.readexactly(count)
+        except (asyncio.IncompleteReadError, OSError) as error:
+            raise TruncatedStreamError("the connection ends early: the sender is gone") from error
+
+
+class _WsChannel:
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+
+    async def write(self, data: bytes) -> None:
+        from websockets import ConnectionClosed
+
+        try:
+            await self._connection.send(data)
+        except ConnectionClosed as error:
+            raise ConnectionError(str(error)) from error
+
+    async def read_header(self, limits: Limits) -> Header:
+        return Header.from_bytes(await self._message(), limits)
+
+    async def read_packet(self, limits: Limits) -> Packet:
+        return read_packet(BytesIO(await self._message()).read, limits)
+
+    async def _message(self) -> bytes:
+        from websockets import ConnectionClosed
+
+        try:
+            message = await self._connection.recv()
+        except ConnectionClosed as error:
+            raise TruncatedStreamError("the connection ends early: the sender is gone") from error
+        if isinstance(message, str):
+            raise BitstreamError("a message of text: gsvc sends binary ones")
+        return message
+
+
+async def _serve_tcp(address: Address, handle: Handler) -> None:
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _use_tcp(handle, reader, writer)
+
+    async with await asyncio.start_server(connected, address.host or None, address.port) as server:
+        await server.serve_forever()
+
+
+async def _connect_tcp(address: Address, handle: Handler) -> None:
+    while True:
+        try:
+            streams = await asyncio.open_connection(address.host, address.port)
+            await _use_tcp(handle, *streams)
+        except OSError:
+            pass  # nobody listens there, yet
+        await asyncio.sleep(_RETRY_SECONDS)
+
+
+async def _use_tcp(
+    handle: Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    try:
+        await handle(_TcpChannel(reader, writer))
+    finally:
+        writer.close()
+
+
+async def _serve_ws(address: Address, handle: Handler) -> None:
+    _check_websockets()
+    from websockets.asyncio.server import serve
+
+    async def connected(connection: "Connection") -> None:
+        await handle(_WsChannel(connection))
+
+    server = serve(
+        connected, address.host or None, address.port, max_size=_MESSAGE_BYTES, max_queue=4
+    )
+    async with server as running:
+        await running.serve_forever()
+
+
+async def _connect_ws(address: Address, handle: Handler) -> None:
+    _check_websockets()
+    from websockets import WebSocketException
+    from websockets.asyncio.client import connect
+
+    while True:
+        try:
+            client = connect(str(address), max_size=_MESSAGE_BYTES, max_queue=4)
+            async with client as connection:
+                await handle(_WsChannel(connection))
+        except (OSError, WebSocketException, TimeoutError):
+            pass  # nobody listens there, yet
+        await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _check_websockets() -> None:
+    if find_spec("websockets") is None:
+        raise MissingDependencyError(
+            "ws:// needs the package websockets: pip install 'gsvc[stream]'"
+        )

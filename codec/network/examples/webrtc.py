@@ -1,0 +1,135 @@
+"""Video over WebRTC data channels, with aiortc: pip install gsvc aiortc
+
+    python -m gsvc.codec.network.examples.webrtc IN OUT
+
+Both peers are in this one process; an application of yours carries the two descriptions between them. Messages are the
+datagrams of docs/wire.md. Those of INTRA packets go over a reliable channel, all others over one that loses
+rather than waits: the depacketizer puts the two together again, and asks for a new group when one is broken.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable
+
+from aiortc import RTCDataChannel, RTCPeerConnection
+
+import gsvc
+from gsvc.codec.asyncio import Timed
+from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.media.video_writer import open_writer
+
+LIMITS = gsvc.Limits.restrictive()
+NEW_GROUP = "new group"
+POLL_SECONDS = 0.05
+
+
+async def send(
+    peer: RTCPeerConnection, encoder: gsvc.Encoder, frames: Iterable[gsvc.Frame]
+) -> None:
+    """Send frames in real time. The channels are made here, so call this before the offer is."""
+    reliable = peer.createDataChannel("gsvc-intra")
+    lossy = peer.createDataChannel("gsvc", ordered=False, maxRetransmits=0)
+    packetizer = gsvc.Packetizer(encoder.header, ssrc=1)
+
+    @reliable.on("message")
+    def asked(text: str) -> None:
+        if text == NEW_GROUP:
+            encoder.force_keyframe()
+
+    while not reliable.readyState == lossy.readyState == "open":
+        await asyncio.sleep(0.01)
+    time_base, began = float(encoder.header.format.time_base), time.monotonic()
+
+    async def due() -> AsyncIterator[gsvc.Frame]:
+        for frame in frames:
+            await asyncio.sleep(max(0.0, began + frame.pts * time_base - time.monotonic()))
+            yield frame
+
+    waiting: gsvc.LatestQueue[Timed] = gsvc.LatestQueue(
+        16
+    )  # a key picture takes longer than a frame
+    async for packet in gsvc.encode_stream(encoder, due(), queue=waiting):
+        # What must arrive, and what is worthless when it is late.
+        channel = lossy if packet.is_picture and not packet.is_key else reliable
+        for datagram in packetizer.packetize([packet]):
+            channel.send(datagram.to_bytes())
+
+
+async def receive(
+    peer: RTCPeerConnection, steps: int = 0
+) -> AsyncIterator[tuple[gsvc.Header, gsvc.Frame]]:
+    """The frames that come, each with the stream's header, up to its end."""
+    depacketizer = gsvc.Depacketizer(LIMITS)
+    queue: asyncio.Queue[gsvc.Packet] = asyncio.Queue()
+    reliable: list[RTCDataChannel] = []
+
+    def take(packets: list[gsvc.Packet]) -> None:
+        for packet in packets:
+            queue.put_nowait(packet)
+
+    @peer.on("datachannel")
+    def opened(channel: RTCDataChannel) -> None:
+        if channel.ordered:
+            reliable.append(channel)
+        channel.on("message", lambda data: take(depacketizer.push(data, time.monotonic())))
+
+    async def packets() -> AsyncIterator[gsvc.Packet]:
+        while True:
+            try:
+                packet = await asyncio.wait_for(queue.get(), POLL_SECONDS)
+            except TimeoutError:
+                take(depacketizer.poll(time.monotonic()))
+                if reliable and depacketizer.header and depacketizer.needs_key:
+                    reliable[0].send(NEW_GROUP)
+                continue
+            yield packet
+            if packet.type == gsvc.PacketType.END:
+                return
+
+    source = packets()
+    first = await anext(source)
+    header = depacketizer.header
+    assert header is not None  # it comes with the first packet
+    settings = gsvc.DecoderSettings(steps=steps, conceal=True)
+    with gsvc.Decoder(header, settings, LIMITS) as decoder:
+        for frame in decoder.decode(first):
+            yield header, frame
+        async for frame in gsvc.decode_stream(decoder, source):
+            yield header, frame
+
+
+async def connect(offering: RTCPeerConnection, answering: RTCPeerConnection) -> None:
+    """What an application does over its own signalling."""
+    await offering.setLocalDescription(await offering.createOffer())
+    await answering.setRemoteDescription(offering.localDescription)
+    await answering.setLocalDescription(await answering.createAnswer())
+    await offering.setRemoteDescription(answering.localDescription)
+
+
+async def relay(source: str, target: str) -> int:
+    """Send a video from one peer to another, which writes it; returns the number of frames."""
+    here, there = RTCPeerConnection(), RTCPeerConnection()
+    count = 0
+    with open_video(source) as video:
+        settings = gsvc.EncoderSettings(low_delay=True, preset="fast")
+        encoder = gsvc.Encoder(video.format, settings)
+        receiving = receive(there)
+        sending = asyncio.create_task(send(here, encoder, video))
+        coming = asyncio.ensure_future(anext(receiving))
+        await asyncio.sleep(0)  # both have begun: channels are there, and somebody listens for them
+        await connect(here, there)
+        header, frame = await coming
+        with open_writer(target, header.format, overwrite=True) as writer:
+            writer.write(frame)
+            count = 1
+            async for _, frame in receiving:
+                writer.write(frame)
+                count += 1
+        await sending
+    await asyncio.gather(here.close(), there.close())
+    return count
+
+
+if __name__ == "__main__":
+    print(asyncio.run(relay(*sys.argv[1:])), "frames")

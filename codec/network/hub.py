@@ -1,0 +1,101 @@
+"""One stream to many connections: each begins at an INTRA packet, and a slow one holds up nobody."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from gsvc.codec.network.channel import Channel
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.packet import Packet
+
+_WAITING_PACKETS = 64
+"""Packets that wait for a connection; one that is slower is cut off, and may come again at a later group."""
+_CLOSING_SECONDS = 5.0
+
+
+@dataclass(eq=False)
+class _Client:
+    queue: asyncio.Queue[bytes | None] = field(
+        default_factory=lambda: asyncio.Queue(_WAITING_PACKETS)
+    )
+    has_begun: bool = False
+    is_cut_off: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Hub:
+    """Sends packets to every connection that `handle` is given.
+
+    `bytes` sent, TCP's framing not counted (`datagrams` is always 0); `refused`: connections cut off because they were
+    too slow.
+    """
+
+    def __init__(self, header: Header, begin_group: Callable[[], None]) -> None:
+        self.datagrams = self.bytes = self.refused = 0
+        self._header, self._begin_group = header.to_bytes(), begin_group
+        self._clients: list[_Client] = []
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    async def handle(self, channel: Channel) -> None:
+        """Serve one connection to its end."""
+        client = _Client()
+        self._clients.append(client)
+        self._begin_group()
+        serving = asyncio.create_task(self._serve(channel, client))
+        cut_off = asyncio.create_task(client.is_cut_off.wait())
+        try:
+            await asyncio.wait((serving, cut_off), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            serving.cancel()
+            cut_off.cancel()
+            if client in self._clients:
+                self._clients.remove(client)
+
+    def send(self, packets: Sequence[Packet]) -> None:
+        """Send packets to all; never waits."""
+        for packet in packets:
+            data = packet.to_bytes()
+            for client in list(self._clients):
+                client.has_begun |= packet.is_key
+                if client.has_begun:
+                    self._put(client, data)
+
+    async def room(self) -> None:
+        """Wait until somebody is there and nobody is far behind."""
+        while not self._clients or any(
+            client.queue.qsize() > _WAITING_PACKETS // 2 for client in self._clients
+        ):
+            await asyncio.sleep(0.01)
+
+    def captured(self, pts: int, now: float) -> None:
+        """A frame was captured: nobody is told."""
+
+    async def close(self, end: Packet) -> None:
+        """Send the end, let all arrive, as far as that does not take long, and end every connection."""
+        self.send([end])
+        for client in list(self._clients):
+            self._put(client, None)
+        try:
+            async with asyncio.timeout(_CLOSING_SECONDS):
+                while self._clients:
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            pass
+
+    def _put(self, client: _Client, data: bytes | None) -> None:
+        try:
+            client.queue.put_nowait(data)
+        except asyncio.QueueFull:
+            self.refused += 1
+            self._clients.remove(client)
+            client.is_cut_off.set()
+
+    async def _serve(self, channel: Channel, client: _Client) -> None:
+        try:
+            await channel.write(self._header)
+            while (data := await client.queue.get()) is not None:
+                await channel.write(data)
+                self.bytes += len(data)
+        except OSError:
+            pass  # it is gone

@@ -1,0 +1,164 @@
+"""The receiving end of RTP, without its socket: packets out of datagrams, and what to ask the sender for."""
+
+import secrets
+from typing import Any
+
+from gsvc.codec.errors import BitstreamError
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
+from gsvc.codec.network.rtcp import (
+    Bye,
+    Nack,
+    PictureLoss,
+    ReceiverReport,
+    Rtcp,
+    SenderReport,
+    is_rtcp,
+    middle,
+    read_rtcp,
+    time_of_day,
+    write_rtcp,
+)
+from gsvc.codec.network.rtp import CLOCK_RATE, RtpPacket, rtp_timestamp
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.packet import Packet
+
+_REPORT_SECONDS = 1.0
+_PLEA_SECONDS = 0.5
+"""From one request for a new group to the next."""
+_PATIENCE = 0.1
+"""Seconds from the first datagram to the first such request: the group may be on its way."""
+_SILENCE = 0.5
+"""Seconds after which another source may take the place of one that was about to begin."""
+
+
+class _Source:
+    """What is known of one sender."""
+
+    def __init__(self, ssrc: int, depacketizer: Depacketizer, now: float) -> None:
+        self.ssrc, self.depacketizer = ssrc, depacketizer
+        self.heard = now
+        self.pleaded = now - _PLEA_SECONDS + _PATIENCE
+        self.reported = now
+        self.peer: Any = None
+        self.capture: SenderReport | None = None
+        self.captured_at = now
+        self.is_over = False
+
+
+class RtpReceiver:
+    """Follows one stream, and the one after it when its sender begins again as another source.
+
+    Any other source takes over when its first INTRA packet is complete. `ssrc` tells which one packets come from;
+    memory is that of two depacketizers. No bytes make this raise.
+    """
+
+    def __init__(
+        self, limits: Limits = DEFAULT_LIMITS, reorder: ReorderLimits | None = None
+    ) -> None:
+        self.datagrams = self.bytes = self.invalid = 0
+        self._limits, self._reorder = limits, reorder
+        self._own = secrets.randbits(32)
+        self._current: _Source | None = None
+        self._next: _Source | None = None
+
+    @property
+    def ssrc(self) -> int | None:
+        """The source that packets come from; None before the first."""
+        return self._current.ssrc if self._current else None
+
+    @property
+    def header(self) -> Header | None:
+        """Of the stream that packets come from."""
+        return self._current.depacketizer.header if self._current else None
+
+    @property
+    def depacketizer(self) -> Depacketizer | None:
+        """Of the stream that packets come from, with its counts."""
+        return self._current.depacketizer if self._current else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the source said good-bye."""
+        return self._current is not None and self._current.is_over
+
+    def receive(self, datagram: bytes, now: float, peer: Any = None) -> list[Packet]:
+        """Take a datagram at time `now` (seconds, steady) from the address `peer`, of whatever kind.
+
+        Gives packets that can be decoded now, of one source.
+        """
+        self.datagrams += 1
+        self.bytes += len(datagram)
+        try:
+            if is_rtcp(datagram):
+                self._take_reports(datagram, now)
+                return []
+            source = self._source_of(RtpPacket.from_bytes(datagram).ssrc, now)
+        except BitstreamError:
+            self.invalid += 1
+            return []
+        if source is None:
+            return []
+        source.peer = peer
+        packets = source.depacketizer.push(datagram, now)
+        if packets and source is not self._current:
+            self._current, self._next = source, None
+        return packets
+
+    def poll(self, now: float) -> list[Packet]:
+        """Packets that can be decoded now because what they waited for is given up."""
+        if self._next:
+            self._next.depacketizer.poll(now)
+        return self._current.depacketizer.poll(now) if self._current else []
+
+    def feedback(self, now: float) -> list[tuple[bytes, Any]]:
+        """Datagrams to send back now, and where to: requests to repeat, to begin a new group, a report every second."""
+        addressed: list[tuple[bytes, Any]] = []
+        for source in filter(None, (self._current, self._next)):
+            found: list[Rtcp] = []
+            depacketizer = source.depacketizer
+            missing = depacketizer.to_ask_for(now)
+            if missing:
+                found.append(Nack(self._own, source.ssrc, tuple(missing)))
+            silent = now - source.heard > _PLEA_SECONDS
+            if depacketizer.needs_key and not silent and now - source.pleaded >= _PLEA_SECONDS:
+                source.pleaded = now
+                found.append(PictureLoss(self._own, source.ssrc))
+            if now - source.reported >= _REPORT_SECONDS:
+                source.reported = now
+                found.append(self._report(source, now))
+            addressed += [(write_rtcp(packet), source.peer) for packet in found]
+        return addressed
+
+    def capture_time(self, pts: int) -> float | None:
+        """When the frame at `pts` was captured: the sender's time of day, seconds since 1970; None if not known."""
+        if not (self._current and self._current.capture and self.header):
+            return None
+        report = self._current.capture
+        ticks = rtp_timestamp(pts, self.header.format.time_base) - report.timestamp
+        ticks = (ticks + (1 << 31)) % (1 << 32) - (1 << 31)
+        return time_of_day(report.ntp) + ticks / CLOCK_RATE
+
+    def _source_of(self, ssrc: int, now: float) -> _Source | None:
+        for source in (self._current, self._next):
+            if source and source.ssrc == ssrc:
+                source.heard = now
+                return source
+        if self._next and now - self._next.heard < _SILENCE:
+            return None
+        self._next = _Source(ssrc, Depacketizer(self._limits, self._reorder), now)
+        return self._next
+
+    def _take_reports(self, datagram: bytes, now: float) -> None:
+        for packet in read_rtcp(datagram):
+            for source in filter(None, (self._current, self._next)):
+                if isinstance(packet, SenderReport) and packet.ssrc == source.ssrc:
+                    source.capture, source.captured_at = packet, now
+                elif isinstance(packet, Bye) and packet.ssrc == source.ssrc:
+                    source.is_over = True
+
+    def _report(self, source: _Source, now: float) -> ReceiverReport:
+        last = middle(source.capture.ntp) if source.capture else 0
+        delay = now - source.captured_at if source.capture else 0.0
+        block = source.depacketizer.reception.report(source.ssrc, last, delay)
+        return ReceiverReport(self._own, (block,))

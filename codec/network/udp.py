@@ -1,0 +1,143 @@
+"""UDP sockets for both ends of RTP, in the running event loop."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from gsvc.codec.errors import InputError, OutputError
+from gsvc.codec.network.address import Address
+from gsvc.codec.network.receiver import RtpReceiver
+from gsvc.codec.network.rtcp import is_rtcp
+from gsvc.codec.network.sender import RtpSender
+from gsvc.codec.stream.packet import Packet
+
+_END_COPIES, _END_SECONDS = 3, 0.1
+"""How often the end is said, and the time between: nothing after it would show that it was lost."""
+_REPORT_SECONDS = 1.0
+_TICK = 0.02
+"""Seconds between looks at what a receiver waits for."""
+
+
+class UdpSender(asyncio.DatagramProtocol):
+    """Sends packets to one receiver, and does what its feedback asks for. Open it with `open_udp_sender`.
+
+    `datagrams` and `bytes` (with RTP headers): all that went out, reports and what was sent again too.
+    """
+
+    def __init__(self, rtp: RtpSender, begin_group: Callable[[], None]) -> None:
+        self.datagrams = self.bytes = 0
+        self._rtp, self._begin_group = rtp, begin_group
+        self._reported = float("-inf")
+        self._captured: tuple[int, float] | None = None
+        self._transport: asyncio.DatagramTransport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.DatagramTransport, transport)
+
+    def datagram_received(self, data: bytes, addr: object) -> None:
+        if is_rtcp(data):
+            repeated, begins = self._rtp.take_feedback(data, time.time())
+            self._put(repeated)
+            if begins:
+                self._begin_group()
+
+    def error_received(self, exc: Exception) -> None:
+        """Nobody listens there, yet: one may come."""
+
+    def send(self, packets: Sequence[Packet]) -> None:
+        """Send packets that are ready together, and every second a report; never waits."""
+        self._put(self._rtp.send(packets))
+        now = time.monotonic()
+        if self._captured and now - self._reported >= _REPORT_SECONDS:
+            self._reported = now
+            self._put([self._rtp.report_capture(*self._captured, time.time())])
+
+    def captured(self, pts: int, now: float) -> None:
+        """Note, for reports, that the frame at `pts` was captured at the time of day `now`."""
+        self._captured = pts, now
+
+    async def room(self) -> None:
+        """Wait until more can be sent: at once, the network drops what is too much."""
+        await asyncio.sleep(0)
+
+    async def close(self, end: Packet) -> None:
+        """Send the end a few times, answer to what is still asked for, and close."""
+        for _ in range(_END_COPIES):
+            self.send([end])
+            await asyncio.sleep(_END_SECONDS)
+        self._put([self._rtp.farewell()])
+        self._transport.close()
+
+    def _put(self, datagrams: Sequence[bytes]) -> None:
+        for datagram in datagrams:
+            self._transport.sendto(datagram)
+            self.datagrams += 1
+            self.bytes += len(datagram)
+
+
+class UdpReceiver(asyncio.DatagramProtocol):
+    """Receives packets and sends feedback where they come from. Open it with `open_udp_receiver`."""
+
+    def __init__(
+        self, rtp: RtpReceiver, take: Callable[[list[Packet]], None], *, feedback: bool
+    ) -> None:
+        """`take` gets packets of one source at a time; `rtp` tells which."""
+        self._rtp, self._take, self._gives_feedback = rtp, take, feedback
+        self._transport: asyncio.DatagramTransport
+        self._timer: asyncio.Task[None]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.DatagramTransport, transport)
+        self._timer = asyncio.create_task(self._tick())
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        packets = self._rtp.receive(data, time.monotonic(), addr)
+        if packets:
+            self._take(packets)
+
+    def close(self) -> None:
+        """Stop."""
+        self._timer.cancel()
+        self._transport.close()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            now = time.monotonic()
+            packets = self._rtp.poll(now)
+            if packets:
+                self._take(packets)
+            for datagram, peer in self._rtp.feedback(now) if self._gives_feedback else ():
+                self._transport.sendto(datagram, peer)
+
+
+async def open_udp_sender(
+    address: Address, rtp: RtpSender, begin_group: Callable[[], None]
+) -> UdpSender:
+    """Raises OutputError where the address cannot be used."""
+    try:
+        _, sender = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: UdpSender(rtp, begin_group), remote_addr=(address.host, address.port)
+        )
+    except OSError as error:
+        raise OutputError(
+            f"cannot send to {address} ({error.strerror or error}): check host and port"
+        ) from error
+    return sender
+
+
+async def open_udp_receiver(
+    address: Address, rtp: RtpReceiver, take: Callable[[list[Packet]], None], *, feedback: bool
+) -> UdpReceiver:
+    """Raises InputError where the port is taken or not permitted."""
+    try:
+        _, receiver = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: UdpReceiver(rtp, take, feedback=feedback),
+            local_addr=(address.host or "0.0.0.0", address.port),
+        )
+    except OSError as error:
+        raise InputError(
+            f"cannot listen at {address} ({error.strerror or error}): choose another port"
+        ) from error
+    return receiver

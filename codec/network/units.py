@@ -1,0 +1,126 @@
+"""Units, the payload of a datagram: packets, or pieces of larger ones.
+
+unit    descriptor (1 byte), number (2 bytes, big-endian), length (varint), then `length` bytes:
+        [age (varint)], [index, count, stripes (2 bytes each)], data
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from gsvc.codec.errors import BitstreamError
+from gsvc.codec.limits import Limits
+from gsvc.codec.stream.header import HEADER_BYTES, MAGIC
+from gsvc.codec.stream.packet import Packet, read_packet
+from gsvc.codec.stream.varint import Cutter, read_varint, varint
+
+_AGED, _COPY = 1 << 5, 1 << 4
+_MAX_AGE = (1 << 31) - 1
+MAX_PIECES = 1 << 14
+"""Fragments of one packet: 16 MiB in datagrams of usual size."""
+MAX_SPAN = 64
+"""Fragments of one stripe of parity."""
+PIECE_HEAD_BYTES = 3 + 5 + 5 + 3 + 6
+"""The most that a piece has beside its data."""
+
+_FIELDS = struct.Struct("!HHH")
+
+
+class Kind(IntEnum):
+    """What a unit holds: the two highest bits of its descriptor; 3 is for later."""
+
+    PICTURE = 0
+    """A picture packet, whole."""
+    PIECE = 1
+    """A piece of a picture packet."""
+    OTHER = 2
+    """Any other packet, whole."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Which piece of a packet cut into `count` fragments of equal length (the last may be shorter).
+
+    `stripes` 0: the fragment number `index`. Else the parity of stripe `index`: the exclusive or of all fragments
+    whose numbers are `index` modulo `stripes`, zeros taking the place of what is missing at the end.
+    """
+
+    index: int
+    count: int
+    stripes: int = 0
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A packet, or a piece of one.
+
+    `number`: of a picture packet, modulo 2^16; of any other packet, that of the picture after it. `age`: ticks of the
+    RTP clock that its time lies before its datagram's timestamp. `back`: numbers back to the INTRA packet that a picture
+    builds on, 0 to 65535. `piece`: of kind PIECE. `is_copy`: it was sent before.
+    """
+
+    kind: Kind
+    number: int
+    data: bytes
+    age: int = 0
+    back: int = 0
+    piece: Piece | None = None
+    is_copy: bool = False
+
+    def to_bytes(self) -> bytes:
+        """Serialise."""
+        rest = varint(self.age) if self.age else b""
+        if self.kind != Kind.OTHER:
+            rest += varint(self.back)
+        if self.piece:
+            rest += _FIELDS.pack(self.piece.index, self.piece.count, self.piece.stripes)
+        rest += self.data
+        descriptor = self.kind << 6 | bool(self.age) * _AGED | self.is_copy * _COPY
+        return struct.pack("!BH", descriptor, self.number & 0xFFFF) + varint(len(rest)) + rest
+
+
+def read_units(payload: bytes) -> Iterator[Unit]:
+    """The units of a datagram; those of an unknown kind are skipped. Raises BitstreamError at damage."""
+    cutter = Cutter(payload)
+    while not cutter.is_empty:
+        descriptor, number = struct.unpack("!BH", cutter.take(3))
+        body = Cutter(cutter.take(read_varint(cutter.take)))
+        if descriptor >> 6 not in tuple(Kind):
+            continue
+        kind = Kind(descriptor >> 6)
+        age = read_varint(body.take) if descriptor & _AGED else 0
+        if age > _MAX_AGE:
+            raise BitstreamError(f"a unit of age {age} is too old: the datagram is damaged")
+        back = 0 if kind == Kind.OTHER else read_varint(body.take)
+        if back >= 1 << 16:
+            raise BitstreamError(f"a packet builds on one {back} before: the datagram is damaged")
+        piece = _read_piece(body) if kind == Kind.PIECE else None
+        yield Unit(kind, number, body.rest(), age, back, piece, bool(descriptor & _COPY))
+
+
+def _read_piece(body: Cutter) -> Piece:
+    piece = Piece(*_FIELDS.unpack(body.take(_FIELDS.size)))
+    ways = piece.stripes or piece.count
+    fits = 1 <= piece.count <= MAX_PIECES and piece.index < ways <= piece.count
+    if not fits or piece.stripes and piece.count > MAX_SPAN * piece.stripes:
+        raise BitstreamError(f"{piece} cannot be: the datagram is damaged")
+    return piece
+
+
+def packet_data(packet: Packet, stream_header: bytes) -> bytes:
+    """What units carry of a packet: its bytes as in a file, after the stream's header if it is INTRA."""
+    return (stream_header if packet.is_key else b"") + packet.to_bytes()
+
+
+def read_packet_data(data: bytes, limits: Limits) -> tuple[bytes | None, Packet]:
+    """The stream's header, if it is there, and the packet; bytes after it are left over.
+
+    Raises BitstreamError where the packet is damaged.
+    """
+    cutter = Cutter(data)
+    header = cutter.take(HEADER_BYTES) if data.startswith(MAGIC) else None
+    packet = read_packet(cutter.take, limits)
+    if packet.is_key and header is None:
+        raise BitstreamError("an INTRA packet lacks the stream's header: it is damaged")
+    return header, packet

@@ -1,0 +1,1 @@
+"""The scaffold: what is sent of the frames between coded pictures, and how it is coded."""

@@ -1,0 +1,228 @@
+"""The syntax of the scaffold, declared once: the table below writes, reads, counts and prints it.
+
+A syntax function (see `gsvc.codec.scaffold.interval`) calls `coder.code(name, value, context)` for each element and
+uses what comes back. A writer codes the value, a reader ignores it and returns the decoded one, a counter
+only adds up the cost: estimate and stream cannot drift apart.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gsvc.codec.errors import ConfigError, LimitError
+from gsvc.codec.limits import (
+    DEFAULT_LIMITS,
+    MAX_CAMERA,
+    MAX_GAIN,
+    MAX_PEOPLE,
+    MAX_POINT,
+    MAX_VECTOR,
+)
+from gsvc.codec.scaffold.entropy import EVEN, BitModel, RangeReader, RangeWriter, bit_cost
+
+
+@dataclass(frozen=True)
+class Element:
+    """One syntax element: its layer in the ledger, kind, largest magnitude, and number of contexts."""
+
+    layer: str
+    kind: str
+    maximum: int
+    contexts: int = 1
+
+
+FLAG, UNSIGNED, SIGNED = "flag", "unsigned", "signed"
+
+ELEMENTS: dict[str, Element] = {
+    "picture.crf": Element("key pictures", UNSIGNED, 70),
+    "picture.eighths": Element("key pictures", UNSIGNED, 8),
+    "timing.irregular": Element("timing", FLAG, 1),
+    "timing.deviation": Element("timing", SIGNED, 1 << 30),
+    "interval.held": Element("timing", FLAG, 1),
+    "interval.dissolves": Element("timing", FLAG, 1),
+    "camera.present": Element("camera", FLAG, 1, contexts=2),
+    "camera.step": Element("camera", UNSIGNED, 4),
+    "camera.corner": Element("camera", SIGNED, 4 * MAX_CAMERA, contexts=4),
+    "texture.present": Element("texture", FLAG, 1),
+    "texture.block": Element("texture", UNSIGNED, 3),
+    "texture.gain": Element("texture", UNSIGNED, MAX_GAIN, contexts=6),
+    "sample.more": Element("timing", FLAG, 1),
+    "sample.gap": Element("timing", UNSIGNED, 2048),
+    "labels.same": Element("segmentation", FLAG, 1),
+    "labels.left": Element("segmentation", FLAG, 1, contexts=32),
+    "labels.above": Element("segmentation", FLAG, 1, contexts=4),
+    "labels.before": Element("segmentation", FLAG, 1),
+    "labels.value": Element("segmentation", UNSIGNED, 7),
+    "layers.moves": Element("segmentation", FLAG, 1, contexts=2),
+    "layers.vector": Element("segmentation", SIGNED, MAX_VECTOR, contexts=2),
+    "pose.stays": Element("pose", FLAG, 1),
+    "pose.more": Element("pose", FLAG, 1),
+    "pose.identity": Element("pose", UNSIGNED, MAX_PEOPLE - 1),
+    "pose.moves_picture": Element("pose", FLAG, 1),
+    "pose.shift": Element("pose", SIGNED, 2 * MAX_POINT, contexts=2),
+    "pose.visible": Element("pose", FLAG, 1, contexts=3),
+    "pose.origin": Element("pose", SIGNED, MAX_POINT, contexts=2),
+    "pose.point": Element("pose", SIGNED, 4 * MAX_POINT, contexts=2),
+    "flow.present": Element("flow", FLAG, 1),
+    "flow.block": Element("flow", UNSIGNED, 3),
+    "flow.coded": Element("flow", FLAG, 1, contexts=6),
+    "flow.one_sided": Element("flow", FLAG, 1, contexts=3),
+    "flow.right": Element("flow", FLAG, 1, contexts=3),
+    "flow.vector": Element("flow", SIGNED, 2 * MAX_VECTOR, contexts=2),
+}
+
+LAYERS = (
+    "header", "key pictures", "segmentation", "pose", "flow", "camera", "texture",
+    "timing", "audio", "overhead",
+)  # fmt: skip
+"""Layers of the ledger; "overhead" is packet framing and the rounding of the entropy coder to bytes."""
+
+_MAX_EXPONENT = 31
+Trace = Callable[[str, int], None]
+
+
+class Coder:
+    """Walks the syntax without coding: counts bits. Base of the writer and the reader."""
+
+    def __init__(self, trace: Trace | None = None) -> None:
+        self._models: dict[tuple[str, int, str, int], BitModel] = {}
+        self._trace = trace
+        self.bits: dict[str, float] = defaultdict(float)
+        """Bits spent so far, by layer."""
+
+    @property
+    def reading(self) -> bool:
+        """Whether values come out of the stream."""
+        return False
+
+    def code(self, name: str, value: int | None = None, context: int = 0) -> int:
+        """Code one element; returns its value.
+
+        Raises LimitError when a value that was read is beyond the element's maximum, ConfigError when the
+        value to write is.
+        """
+        element = ELEMENTS[name]
+        assert 0 <= context < element.contexts
+        if value is not None and abs(value) > element.maximum:
+            raise ConfigError(
+                f"{name} {value} cannot be stored: at most {element.maximum} is possible"
+            )
+        if element.kind == FLAG:
+            result = self._modelled(element, (name, context, "flag", 0), value)
+        elif element.kind == UNSIGNED:
+            result = self._unsigned(element, name, context, value)
+        else:
+            result = self._signed(element, name, context, value)
+        if abs(result) > element.maximum:
+            raise _beyond_limit(name, element)
+        if self._trace is not None:
+            self._trace(name, result)
+        return result
+
+    def _signed(self, element: Element, name: str, context: int, value: int | None) -> int:
+        magnitude = self._unsigned(element, name, context, None if value is None else abs(value))
+        if magnitude == 0:
+            return 0
+        sign = None if value is None else int(value < 0)
+        negative = self._modelled(element, (name, context, "sign", 0), sign)
+        return -magnitude if negative else magnitude
+
+    def _unsigned(self, element: Element, name: str, context: int, value: int | None) -> int:
+        """Exponential-Golomb: a unary exponent, then the bits below the leading one; the top bits are modelled."""
+        target = None if value is None else value + 1
+        exponent = 0
+        while self._modelled(
+            element,
+            (name, context, "exponent", exponent),
+            None if target is None else int(exponent < target.bit_length() - 1),
+        ):
+            exponent += 1
+            if exponent > _MAX_EXPONENT:
+                raise _beyond_limit(name, element)
+        result = 1
+        for place in reversed(range(exponent)):
+            bit = None if target is None else target >> place & 1
+            if place == exponent - 1:
+                bit = self._modelled(element, (name, context, "mantissa", exponent), bit)
+            else:
+                bit = self._even(element, bit)
+            result = result << 1 | bit
+        return result - 1
+
+    def _modelled(self, element: Element, key: tuple[str, int, str, int], bit: int | None) -> int:
+        model = self._models.get(key)
+        if model is None:
+            model = self._models[key] = BitModel()
+        probability = model.probability
+        bit = self._bit(bit, probability)
+        model.update(bit)
+        self.bits[element.layer] += bit_cost(probability, bit)
+        return bit
+
+    def _even(self, element: Element, bit: int | None) -> int:
+        self.bits[element.layer] += 1
+        return self._bit(bit, EVEN)
+
+    def _bit(self, bit: int | None, probability: int) -> int:
+        assert bit is not None
+        return bit
+
+
+def _beyond_limit(name: str, element: Element) -> LimitError:
+    return LimitError(f"{name} is beyond its limit of {element.maximum}: the stream is damaged")
+
+
+class Writer(Coder):
+    """Codes values to bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._range = RangeWriter()
+        self._coded = 0
+
+    def _bit(self, bit: int | None, probability: int) -> int:
+        assert bit is not None
+        self._coded += 1
+        return self._range.bit(bit, probability)
+
+    def finish(self) -> bytes:
+        """The bytes of everything coded since the last call; the models stay.
+
+        Raises ConfigError for more than a decoder reads of one scaffold (`Limits.scaffold_bits`).
+        """
+        coded, self._coded = self._coded, 0
+        if coded > DEFAULT_LIMITS.scaffold_bits:
+            raise ConfigError(
+                f"a scaffold of {coded} coded bits: at most {DEFAULT_LIMITS.scaffold_bits} are possible, leave out "
+                "segmentation or flow"
+            )
+        data = self._range.finish()
+        self._range = RangeWriter()
+        return data
+
+
+class Reader(Coder):
+    """Decodes values from bytes, at most `most_bits` of them a run."""
+
+    def __init__(
+        self, trace: Trace | None = None, most_bits: int = DEFAULT_LIMITS.scaffold_bits
+    ) -> None:
+        super().__init__(trace)
+        self._most_bits = self._left = most_bits
+        self._range = RangeReader(b"")
+
+    @property
+    def reading(self) -> bool:
+        return True
+
+    def start(self, data: bytes) -> None:
+        """Read from `data` on; the models stay."""
+        self._left = self._most_bits
+        self._range = RangeReader(data)
+
+    def _bit(self, bit: int | None, probability: int) -> int:
+        # The coder never runs dry: without this, an empty scaffold could fill every grid of every sample.
+        self._left -= 1
+        if self._left < 0:
+            raise LimitError(f"a scaffold has more than {self._most_bits} coded bits")
+        return self._range.bit(None, probability)

@@ -1,0 +1,1 @@
+"""The layers of the scaffold, one module each."""

@@ -1,0 +1,1 @@
+"""What a stream is: header, packets, groups, container, index."""

@@ -1,0 +1,55 @@
+"""Streams in files and pipes: opened, named in every error, and written complete or not at all."""
+
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from gsvc.codec.errors import BitstreamError, InputError
+from gsvc.codec.media.ffmpeg import STANDARD_INPUT, display_name
+from gsvc.codec.output import STANDARD_OUTPUT, StandardOutput, atomic_output
+
+
+@contextmanager
+def open_stream(source: str | Path) -> Iterator[BinaryIO]:
+    """A stream's bytes from a file, or from standard input for "-"; closed at the end of the block.
+
+    Inside the block, a BitstreamError gets the source's name and an I/O error becomes an InputError.
+    """
+    name = display_name(source)
+    try:
+        if str(source) == STANDARD_INPUT:
+            yield _standard_input()
+            return
+        with open(source, "rb") as file:
+            yield file
+    except BitstreamError as error:
+        raise type(error)(f"{name}: {error}") from error
+    except FileNotFoundError as error:
+        if isinstance(error, InputError) or error.filename != str(source):
+            raise
+        raise InputError(f"{name}: no such file: check the name") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{name}: this is a folder: give a .gsv file") from error
+    except PermissionError as error:
+        raise InputError(f"{name}: no permission to read it: check its mode and owner") from error
+
+
+@contextmanager
+def create_stream(target: str | Path, overwrite: bool) -> Iterator[BinaryIO]:
+    """A file to write a stream to, which appears when it is complete; standard output for "-", unbuffered."""
+    if str(target) == STANDARD_OUTPUT:
+        yield cast(BinaryIO, StandardOutput())
+        return
+    with atomic_output(target, overwrite) as path, open(path, "wb") as file:
+        yield file
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        raise InputError(
+            "standard input is not connected to a stream: gsvc encode ... -o - | gsvc ..."
+        )
+    return cast(io.BufferedReader, sys.stdin.buffer)

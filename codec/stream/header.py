@@ -1,0 +1,201 @@
+"""The sequence header: 32 bytes, laid out by one table that writes, reads and prints it."""
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import floor
+
+from google_crc32c import value as crc32c
+
+from gsvc.codec.errors import (
+    BitstreamError,
+    ChecksumError,
+    ConfigError,
+    LimitError,
+    TruncatedStreamError,
+    VersionError,
+)
+from gsvc.codec.frames import Color, VideoFormat
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.scaffold.interval import TOOLS, Prediction, Tools
+
+MAGIC = b"GSV"
+VERSION = 1
+HEADER_BYTES = 32
+
+FIELDS: tuple[tuple[str, int], ...] = (
+    ("width", 15),
+    ("height", 15),
+    ("pixel_aspect_num", 8),
+    ("pixel_aspect_den", 8),
+    ("color_primaries", 5),
+    ("color_transfer", 5),
+    ("color_matrix", 5),
+    ("full_range", 1),
+    ("time_base_num", 16),
+    ("time_base_den", 20),
+    ("frame_ticks_num", 20),
+    ("frame_ticks_den", 12),
+    ("level", 2),
+    ("segmentation", 1),
+    ("pose", 1),
+    ("flow", 1),
+    ("audio", 1),
+    ("texture", 1),
+    ("holds", 1),
+    ("camera", 1),
+    ("motion_estimator", 5),
+    ("seed", 16),
+    ("model_id", 32),
+)
+"""Name and width in bits of every field after magic and version, first field in the highest bits."""
+
+_FIELD_BITS = sum(bits for _, bits in FIELDS)
+_FIRST_TO_DISSOLVE = 3
+"""Motion estimator from which intervals may dissolve."""
+assert len(MAGIC) + 1 + _FIELD_BITS / 8 + 4 == HEADER_BYTES
+
+
+@dataclass(frozen=True)
+class Header:
+    """What holds for the whole stream.
+
+    `level` 0-3; `seed` 0-65535 and `model_id` (first 4 bytes of the SHA-256 of the weights) say which refiner
+    the encoder had in mind; `motion_estimator` is a key of `gsvc.decoders.motion.estimation.ESTIMATORS`; `holds`: frames at the
+    ends of a scene may be held (streams of version 0.1 never say so).
+    """
+
+    format: VideoFormat
+    level: int
+    tools: Tools = field(default_factory=Tools)
+    audio: bool = False
+    holds: bool = True
+    motion_estimator: int = 3
+    seed: int = 0
+    model_id: bytes = bytes(4)
+
+    @property
+    def frame_ticks(self) -> Fraction:
+        """Nominal duration of a frame in units of the time base."""
+        return 1 / (self.format.frame_rate * self.format.time_base)
+
+    def prediction(self) -> Prediction:
+        """What the first interval of a group is predicted from."""
+        dissolves = self.motion_estimator >= _FIRST_TO_DISSOLVE
+        return Prediction(self.frame_ticks, holds=self.holds, dissolves=dissolves)
+
+    def fields(self) -> dict[str, int]:
+        """Every field's value, by the names of `FIELDS`."""
+        video = self.format
+        return {
+            "width": video.width,
+            "height": video.height,
+            "pixel_aspect_num": video.pixel_aspect.numerator,
+            "pixel_aspect_den": video.pixel_aspect.denominator,
+            "color_primaries": video.color.primaries,
+            "color_transfer": video.color.transfer,
+            "color_matrix": video.color.matrix,
+            "full_range": int(video.color.full_range),
+            "time_base_num": video.time_base.numerator,
+            "time_base_den": video.time_base.denominator,
+            "frame_ticks_num": self.frame_ticks.numerator,
+            "frame_ticks_den": self.frame_ticks.denominator,
+            "level": self.level,
+            "segmentation": int(self.tools.segmentation),
+            "pose": int(self.tools.pose),
+            "flow": int(self.tools.flow),
+            "audio": int(self.audio),
+            "texture": int(self.tools.texture),
+            "holds": int(self.holds),
+            "camera": int(self.tools.camera),
+            "motion_estimator": self.motion_estimator,
+            "seed": self.seed,
+            "model_id": int.from_bytes(self.model_id, "big"),
+        }
+
+    def to_bytes(self) -> bytes:
+        """The 32 bytes. Raises ConfigError when a value does not fit its field."""
+        values, packed = self.fields(), 0
+        for name, bits in FIELDS:
+            if not 0 <= values[name] < 1 << bits:
+                raise ConfigError(f"{name} {values[name]} is out of range: 0 to {(1 << bits) - 1}")
+            packed = packed << bits | values[name]
+        body = MAGIC + bytes([VERSION]) + packed.to_bytes(_FIELD_BITS // 8, "big")
+        return bytes(body + crc32c(body).to_bytes(4, "little"))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, limits: Limits = DEFAULT_LIMITS) -> "Header":
+        """Parse and check 32 bytes. Raises a BitstreamError that says what is wrong."""
+        if not data:
+            raise TruncatedStreamError("the stream is empty: there is nothing to decode")
+        if data[:3] != MAGIC[: len(data)]:
+            raise BitstreamError("not a gsvc stream: it does not begin with 'GSV'")
+        if len(data) < HEADER_BYTES:
+            raise TruncatedStreamError("the stream ends inside its header: copy the file again")
+        if data[3] != VERSION:
+            raise VersionError(
+                f"this is a stream of format version {data[3]}, this gsvc reads version {VERSION}: "
+                "install the gsvc that wrote it"
+            )
+        if crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
+            raise ChecksumError("the header is damaged (CRC-32C mismatch): copy the file again")
+        packed = int.from_bytes(data[4:-4], "big")
+        values = {}
+        for name, bits in reversed(FIELDS):
+            values[name] = packed & (1 << bits) - 1
+            packed >>= bits
+        return cls._from_fields(values, limits)
+
+    @classmethod
+    def _from_fields(cls, values: dict[str, int], limits: Limits) -> "Header":
+        positive = ("width", "height", "pixel_aspect_num", "pixel_aspect_den", "time_base_num",
+                    "time_base_den", "frame_ticks_num", "frame_ticks_den")  # fmt: skip
+        for name in positive:
+            if not values[name]:
+                raise BitstreamError(f"the header's {name} is zero: the stream is not valid")
+        width, height = values["width"], values["height"]
+        if width * height > limits.pixels or max(width, height) > limits.side:
+            raise LimitError(
+                f"pictures of {width}x{height} exceed the limit of {limits.pixels} pixels or "
+                f"{limits.side} a side"
+            )
+        time_base = Fraction(values["time_base_num"], values["time_base_den"])
+        ticks = Fraction(values["frame_ticks_num"], values["frame_ticks_den"])
+        return cls(
+            format=VideoFormat(
+                width=values["width"],
+                height=values["height"],
+                time_base=time_base,
+                frame_rate=1 / (ticks * time_base),
+                pixel_aspect=Fraction(values["pixel_aspect_num"], values["pixel_aspect_den"]),
+                color=Color(
+                    values["color_primaries"],
+                    values["color_transfer"],
+                    values["color_matrix"],
+                    bool(values["full_range"]),
+                ),
+            ),
+            level=values["level"],
+            tools=Tools(**{name: bool(values[name]) for name in TOOLS}),
+            audio=bool(values["audio"]),
+            holds=bool(values["holds"]),
+            motion_estimator=values["motion_estimator"],
+            seed=values["seed"],
+            model_id=values["model_id"].to_bytes(4, "big"),
+        )
+
+
+def storable_format(video: VideoFormat) -> VideoFormat:
+    """`video` with its rationals rounded to what the header's fields hold (far below a frame's duration)."""
+    if video.time_base.numerator >= 1 << 16 or video.time_base.denominator >= 1 << 20:
+        raise ConfigError(
+            f"time base {video.time_base} does not fit the stream: resample the video to an "
+            "ordinary rate first"
+        )
+    most = (1 << 20) - 1
+    # A nominal rate out of range is brought into it: the frames' own times stay exact.
+    ticks = min(max(1 / (video.frame_rate * video.time_base), Fraction(1, 4095)), Fraction(most))
+    ticks = ticks.limit_denominator(max(1, min(4095, floor(most / ticks))))
+    aspect = video.pixel_aspect.limit_denominator(255)
+    if not 0 < aspect.numerator < 256:
+        aspect = Fraction(1)
+    return replace(video, frame_rate=1 / (ticks * video.time_base), pixel_aspect=aspect)

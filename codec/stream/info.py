@@ -1,0 +1,234 @@
+"""What is in a stream: its header, every packet, the ledger of bits, without decoding a picture."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from gsvc.codec.decoder import ScaffoldPacket, ScaffoldParser
+from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
+from gsvc.codec.scaffold.digest import scaffold_bytes
+from gsvc.codec.scaffold.types import Place
+from gsvc.codec.stream.audio import unpack_audio
+from gsvc.codec.stream.container import StreamReader
+from gsvc.codec.stream.file import open_stream
+from gsvc.codec.stream.header import HEADER_BYTES, Header
+from gsvc.codec.stream.ledger import (
+    HEADER_LEDGER,
+    Ledger,
+    audio_ledger,
+    other_ledger,
+    picture_ledger,
+    total,
+)
+from gsvc.codec.stream.packet import PICTURES, Packet, PacketType
+from gsvc.codec.stream.payload import split_payload
+
+_PACKET_BYTES, _ELEMENT_BYTES = 1500, 100  # of memory to tell of a packet, of an element
+
+
+@dataclass(frozen=True)
+class PacketInfo:
+    """One packet: `time`: frames complete after it, `size` in bytes with framing, `bits` by layer (they sum to 8 x size).
+
+    `crf`, `eighths`, `place` of its frames and whether it `dissolves` of picture packets; `elements`: name and value of
+    each scaffold element in coding order, when they were asked for.
+    """
+
+    type: int
+    time: int
+    size: int
+    bits: Ledger
+    crf: int | None = None
+    eighths: int | None = None
+    place: Place | None = None
+    dissolves: bool = False
+    elements: tuple[tuple[str, int], ...] = field(default=(), repr=False)
+
+    @property
+    def is_picture(self) -> bool:
+        """See `Packet.is_picture`."""
+        return self.type in PICTURES
+
+    @property
+    def name(self) -> str:
+        """ "intra", "inter", "audio" or "end"; "type N" for an optional type that is not known."""
+        known = self.type in tuple(PacketType)
+        return PacketType(self.type).name.lower() if known else f"type {self.type}"
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """A whole stream.
+
+    `size`: bytes; `frames`; `duration`: seconds of video; `bits`: by layer, summing to 8 x `size`;
+    `scaffold_hash`: SHA-256 of the decoded scaffold, equal on every machine.
+    """
+
+    header: Header
+    packets: tuple[PacketInfo, ...] = field(repr=False)
+    size: int
+    frames: int
+    duration: float
+    bits: Ledger
+    scaffold_hash: str
+
+    @property
+    def bpp(self) -> float:
+        """Bits per pixel of a frame, sound not counted."""
+        video = self.header.format
+        return self._video_bits / (video.width * video.height * self.frames) if self.frames else 0.0
+
+    @property
+    def bitrate(self) -> float:
+        """Bits per second, sound not counted."""
+        return self._video_bits / self.duration if self.duration else 0.0
+
+    @property
+    def _video_bits(self) -> int:
+        sound = sum(8 * packet.size for packet in self.packets if packet.type == PacketType.AUDIO)
+        return 8 * self.size - sound
+
+
+def stream_info(
+    source: str | Path, *, elements: bool = False, limits: Limits = DEFAULT_LIMITS
+) -> StreamInfo:
+    """Read a stream from a file, or from standard input for "-"; `elements` lists every scaffold element too.
+    `limits`: what the stream may ask for.
+
+    Raises InputError when it cannot be read, BitstreamError when it is not valid.
+    """
+    with open_stream(source) as file:
+        return read_info(file, elements=elements, limits=limits)
+
+
+def read_info(
+    file: BinaryIO, *, elements: bool = False, limits: Limits = DEFAULT_LIMITS
+) -> StreamInfo:
+    """`stream_info` of an open binary file."""
+    counter = _CountingFile(file)
+    reader = StreamReader(cast(BinaryIO, counter), limits)
+    inspector = _Inspector(reader.header, elements, limits)
+    packets = []
+    position = HEADER_BYTES
+    held = Held(limits)
+    for packet in reader:
+        found = inspector.inspect(packet, counter.position - position)
+        held.add(_PACKET_BYTES + _ELEMENT_BYTES * len(found.elements))
+        packets.append(found)
+        position = counter.position
+    return StreamInfo(
+        header=reader.header,
+        packets=tuple(packets),
+        size=position,
+        frames=packets[-1].time,
+        duration=inspector.duration,
+        bits=total([HEADER_LEDGER, *(packet.bits for packet in packets)]),
+        scaffold_hash=inspector.digest.hexdigest(),
+    )
+
+
+class _Inspector:
+    def __init__(self, header: Header, elements: bool, limits: Limits) -> None:
+        self._header = header
+        self._elements: list[tuple[str, int]] = []
+        trace = (lambda name, value: self._elements.append((name, value))) if elements else None
+        self._parser = ScaffoldParser(header, limits, trace)
+        self._first: int | None = None
+        self._ticks = 0
+        self._time = 0
+        self.digest = hashlib.sha256()
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first frame to the end of the last one."""
+        if self._first is None:
+            return 0.0
+        video = self._header.format
+        return float((self._ticks - self._first) * video.time_base + 1 / video.frame_rate)
+
+    def inspect(self, packet: Packet, size: int) -> PacketInfo:
+        """Take the next packet, of `size` bytes with framing."""
+        self._time += packet.frames
+        if packet.type == PacketType.AUDIO:
+            unpack_audio(packet.payload)
+            return PacketInfo(
+                packet.type, self._time, size, audio_ledger(size, len(packet.payload))
+            )
+        if not packet.is_picture:
+            return PacketInfo(packet.type, self._time, size, other_ledger(size))
+        self._elements.clear()
+        parsed, spent = self._parser.parse(packet)
+        self._take(parsed)
+        scaffold, unit = split_payload(packet.payload)
+        return PacketInfo(
+            type=packet.type,
+            time=self._time,
+            size=size,
+            bits=picture_ledger(size, len(scaffold), len(unit), spent),
+            crf=parsed.crf,
+            eighths=parsed.eighths,
+            place=parsed.interval.place,
+            dissolves=parsed.interval.dissolves,
+            elements=tuple(self._elements),
+        )
+
+    def _take(self, parsed: ScaffoldPacket) -> None:
+        interval = parsed.interval
+        self.digest.update(scaffold_bytes(interval))
+        if self._first is None:
+            self._first = interval.ticks[0]
+        self._ticks += sum(interval.ticks)
+
+
+class _CountingFile:
+    """Counts what is read: a packet's size on the wire is not always what writing it again would take."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.position = 0
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self.position += len(data)
+        return data
+
+
+def info_lines(info: StreamInfo, *, packets: bool = False) -> Iterator[str]:
+    """`info` as text for people: the header, totals, the ledger; with `packets`, a row for each and its elements."""
+    yield "header"
+    for name, value in info.header.fields().items():
+        shown = f"{value:08x}" if name == "model_id" else str(value)
+        yield f"  {name:<18} {shown}"
+    yield "stream"
+    yield f"  {'frames':<18} {info.frames} in {info.duration:.3f} s"
+    yield f"  {'size':<18} {info.size} bytes in {len(info.packets)} packets"
+    yield f"  {'rate':<18} {info.bpp:.5f} bpp, {info.bitrate / 1000:.2f} kbit/s without sound"
+    yield f"  {'scaffold hash':<18} {info.scaffold_hash}"
+    yield "ledger"
+    for layer, bits in info.bits.items():
+        yield f"  {layer:<18} {bits:>12} bits {_share(bits, info.size):>7}"
+    yield f"  {'sum':<18} {sum(info.bits.values()):>12} bits {8 * info.size:>12} in the file"
+    if packets:
+        yield "packets"
+        for packet in info.packets:
+            yield from _packet_lines(packet)
+
+
+def _packet_lines(packet: PacketInfo) -> Iterator[str]:
+    coding = "" if packet.crf is None else f"  crf {packet.crf}, size {packet.eighths}/8"
+    if packet.place not in (None, Place.BETWEEN):
+        coding += (
+            ", holds the next key picture" if packet.place is Place.BEFORE else ", holds the last"
+        )
+    if packet.dissolves:
+        coding += ", dissolves"
+    layers = ", ".join(f"{layer} {bits}" for layer, bits in packet.bits.items() if bits)
+    yield f"  {packet.name:<6} to frame {packet.time:>6} {packet.size:>7} bytes{coding}  bits: {layers}"
+    for name, value in packet.elements:
+        yield f"    {name:<20} {value}"
+
+
+def _share(bits: int, size: int) -> str:
+    return f"{bits / (8 * size):.1%}"

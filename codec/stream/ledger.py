@@ -1,0 +1,62 @@
+"""The ledger: which layer of a stream takes how many bits. It sums exactly to the size of the stream."""
+
+from collections.abc import Iterable, Mapping
+
+from gsvc.codec.scaffold.coder import LAYERS
+from gsvc.codec.stream.header import HEADER_BYTES
+
+Ledger = dict[str, int]
+"""Bits by layer, every layer of `gsvc.codec.scaffold.coder.LAYERS` in order."""
+
+HEADER_LEDGER: Mapping[str, int] = {"header": 8 * HEADER_BYTES}
+
+
+def picture_ledger(size: int, scaffold: int, unit: int, spent: Mapping[str, float]) -> Ledger:
+    """Split a picture packet of `size` bytes, of which `scaffold` and `unit` bytes are those two parts.
+
+    `spent`: fractional bits that the entropy coder spent on the scaffold, by layer. They become whole bits
+    that fit the scaffold's real size; framing and rounding are overhead.
+    """
+    whole = whole_bits(spent, 8 * scaffold)
+    whole["key pictures"] = whole.get("key pictures", 0) + 8 * unit
+    return _with_overhead(size, whole)
+
+
+def audio_ledger(size: int, payload: int) -> Ledger:
+    """Split an audio packet of `size` bytes with `payload` bytes of sound."""
+    return _with_overhead(size, {"audio": 8 * payload})
+
+
+def other_ledger(size: int) -> Ledger:
+    """A packet without content of its own: its `size` bytes are all overhead."""
+    return _with_overhead(size, {})
+
+
+def total(ledgers: Iterable[Mapping[str, int]]) -> Ledger:
+    """The sum of ledgers, with every layer present."""
+    result = dict.fromkeys(LAYERS, 0)
+    for ledger in ledgers:
+        for layer, bits in ledger.items():
+            result[layer] += bits
+    return result
+
+
+def whole_bits(spent: Mapping[str, float], available: int) -> Ledger:
+    """Round fractional bits by layer to integers by largest remainder.
+
+    They sum to the rounded total, or to `available` where that is less (the coder drops trailing zeros).
+    """
+    wanted = sum(spent.values())
+    budget = min(round(wanted), available)
+    if budget <= 0:
+        return dict.fromkeys(spent, 0)
+    exact = {layer: bits * budget / wanted for layer, bits in spent.items()}
+    whole = {layer: int(bits) for layer, bits in exact.items()}
+    by_remainder = sorted(exact, key=lambda layer: (whole[layer] - exact[layer], layer))
+    for layer in by_remainder[: budget - sum(whole.values())]:
+        whole[layer] += 1
+    return whole
+
+
+def _with_overhead(size: int, bits: Ledger) -> Ledger:
+    return {**bits, "overhead": 8 * size - sum(bits.values())}

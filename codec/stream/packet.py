@@ -1,0 +1,132 @@
+"""Packets: a tag, a count of frames, a payload and a checksum; at most 8 bytes beside the payload up to 128 KiB.
+
+    tag      varint   length of the payload << 4 | type
+    frames   varint   frames that the packet completes: at least 1 for a picture, 0 for any other packet
+    payload  length bytes
+    crc      4 bytes  CRC-32C (RFC 3720) of everything above, little-endian
+
+Varints are little-endian base 128 (LEB128).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from google_crc32c import value as crc32c
+
+from gsvc.codec.errors import (
+    BitstreamError,
+    ChecksumError,
+    LimitError,
+    TruncatedStreamError,
+    VersionError,
+)
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.stream.varint import read_varint, varint
+
+OPTIONAL = 8
+"""Types from 8 on are optional: a decoder that does not know one skips it."""
+
+
+class PacketType(IntEnum):
+    """What a packet holds. 0-7 are required, 8-15 optional; ids are never reused."""
+
+    END = 0
+    """Last packet; payload: number of pictures before it, a varint."""
+    INTRA = 1
+    """First key picture of a group, and the scaffold of the frames since the key picture before."""
+    INTER = 2
+    """A further key picture of the group, and the scaffold of the frames since the key picture before."""
+    AUDIO = 8
+    """A run of Opus packets."""
+
+
+PICTURES = (PacketType.INTRA, PacketType.INTER)
+"""Types of the packets that carry frames, nearly always with a key picture."""
+
+
+@dataclass(frozen=True)
+class Packet:
+    """One packet.
+
+    `type`: a `PacketType`, or an unknown optional number; `frames`: how many it completes, 0 unless it is a picture.
+    What follows is not in the packet's bytes. `pts`: presentation time of the last frame that it completes, in ticks
+    of the stream's time base (of other packets: of the last frame before them); `duration`: ticks from the frame
+    before its first one to its last one. Encoders fill both, a reader knows neither. `number`: index among the
+    stream's picture packets, so that a gap tells of a loss; `group`: the `number` of the INTRA packet that it builds
+    on, its own if it is one.
+    """
+
+    type: int
+    frames: int
+    payload: bytes
+    pts: int | None = None
+    duration: int | None = None
+    number: int | None = None
+    group: int | None = None
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether it carries frames: INTRA or INTER."""
+        return self.type in PICTURES
+
+    @property
+    def is_key(self) -> bool:
+        """Whether a decoder can begin here: INTRA."""
+        return self.type == PacketType.INTRA
+
+    @property
+    def depends_on(self) -> range:
+        """Numbers of the packets without which it cannot be decoded; empty where they are not known."""
+        if self.number is None or self.group is None:
+            return range(0)
+        return range(self.group, self.number)
+
+    def __repr__(self) -> str:
+        known = {"pts": self.pts, "number": self.number, "group": self.group}
+        also = "".join(f", {name}={value}" for name, value in known.items() if value is not None)
+        return (
+            f"Packet(type={self.type}, frames={self.frames}, "
+            f"payload=<{len(self.payload)} bytes>{also})"
+        )
+
+    def to_bytes(self) -> bytes:
+        """The packet as it stands in a stream; pts, duration, number and group are not in it."""
+        body = varint(len(self.payload) << 4 | self.type) + varint(self.frames) + self.payload
+        return bytes(body + crc32c(body).to_bytes(4, "little"))
+
+
+Read = Callable[[int], bytes]
+"""Reads up to n bytes; fewer only at the end."""
+
+
+def read_packet(read: Read, limits: Limits = DEFAULT_LIMITS) -> Packet:
+    """Read one packet: type, frames and payload. Raises a BitstreamError that says what is wrong."""
+    head = bytearray()
+
+    def take(count: int) -> bytes:
+        data = read(count)
+        if len(data) < count:
+            raise TruncatedStreamError(
+                "the stream ends early: its tail is missing, copy the file again"
+            )
+        head.extend(data)
+        return data
+
+    tag = read_varint(take)
+    kind, length = tag & 15, tag >> 4
+    if length > limits.packet_bytes:
+        raise LimitError(f"a packet of {length} bytes exceeds the limit of {limits.packet_bytes}")
+    frames = read_varint(take)
+    if frames > limits.interval:
+        raise LimitError(f"a packet of {frames} frames exceeds the limit of {limits.interval}")
+    payload = take(length)
+    body = bytes(head)
+    if crc32c(body) != int.from_bytes(take(4), "little"):
+        raise ChecksumError("a packet is damaged (CRC-32C mismatch): copy the file again")
+    if kind < OPTIONAL and kind not in tuple(PacketType):
+        raise VersionError(f"packet type {kind} is not known: install a newer gsvc")
+    packet = Packet(kind, frames, payload)
+    if packet.is_picture == (frames == 0):
+        raise BitstreamError(f"a packet of type {kind} has {frames} frames: the stream is damaged")
+    return packet

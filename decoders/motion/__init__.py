@@ -1,0 +1,1 @@
+"""Where pixels go between two coded pictures."""

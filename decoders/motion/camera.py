@@ -1,0 +1,40 @@
+"""The camera's path, from its nodes to a displacement at every pixel: affine in space, linear in time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.scaffold.types import Camera, Geometry, Place, camera_nodes
+from gsvc.decoders.motion.estimation import Flow
+
+
+def camera_field(
+    camera: Camera, place: Place, length: int, time: int, geometry: Geometry
+) -> Flow | None:
+    """Where the path takes the pixels of the frame at `time`, as of `camera_nodes`, in an interval of `length`
+    frames: float32 (H, W, 2) in pixels; None where it takes them nowhere."""
+    corners = corners_at(camera, place, length, [time])[0]
+    if not corners.any():
+        return None
+    return _spread(corners * geometry.camera_unit, geometry.height, geometry.width)
+
+
+def _spread(corners: NDArray[np.floating], height: int, width: int) -> Flow:
+    """The affine field with these vectors, (3, 2), at the top left, top right and bottom left pixel."""
+    start, right, down = corners.astype(np.float32)
+    across = np.linspace(0, 1, width, dtype=np.float32)[None, :, None] * (right - start)
+    along = np.linspace(0, 1, height, dtype=np.float32)[:, None, None] * (down - start)
+    return np.asarray(start + across + along, np.float32)
+
+
+def corners_at(
+    camera: Camera, place: Place, length: int, times: Sequence[int]
+) -> NDArray[np.float64]:
+    """The path at `times`, between its nodes too: (times, 3, 2) in camera units."""
+    known = [0, *camera_nodes(place, length, camera.step_log2)]
+    values = np.concatenate([np.zeros((1, 6)), camera.corners.reshape(-1, 6)])
+    if place is Place.BETWEEN:
+        known, values = [*known, length], np.concatenate([values, np.zeros((1, 6))])
+    drawn = np.stack([np.interp(times, known, one) for one in values.T], axis=1)
+    return drawn.reshape(-1, 3, 2)

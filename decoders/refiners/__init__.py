@@ -1,0 +1,1 @@
+"""Refiners: the generative models that restore pictures."""

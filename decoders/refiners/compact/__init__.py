@@ -1,0 +1,1 @@
+"""The compact refiner, which ships with gsvc."""

@@ -1,0 +1,94 @@
+"""The compact refiner as a diffusers pipeline: a decoded key picture in, a refined one out."""
+
+from typing import ClassVar
+
+import torch
+from diffusers import DiffusionPipeline, FlowMatchEulerDiscreteScheduler
+from torch import Tensor
+from torch.nn import functional
+
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.frames import Picture
+from gsvc.decoders.key_picture import KeyPicture
+from gsvc.decoders.refiners.compact.network import MULTIPLE, CompactRefiner
+from gsvc.decoders.refiners.compact.samplers import euler, noise_field, noise_levels, start_state
+from gsvc.decoders.refiners.priors.drawing import PriorNetwork, drawings
+from gsvc.decoders.refiners.tensors import pictures_of, tensor_of
+from gsvc.decoders.refiners.tiles import in_tiles
+
+_WHOLE_PIXELS = 1_000_000
+_TILE = 640
+
+
+class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
+    """Refines key pictures; `save_pretrained` and `from_pretrained` as of any pipeline.
+
+    `prior`: of a refiner that is given drawings of one.
+    """
+
+    _optional_components: ClassVar = ["prior"]
+
+    def __init__(
+        self,
+        refiner: CompactRefiner,
+        scheduler: FlowMatchEulerDiscreteScheduler,
+        prior: PriorNetwork | None = None,
+    ) -> None:
+        super().__init__()
+        self.register_modules(refiner=refiner, scheduler=scheduler, prior=prior)
+
+    @torch.no_grad()
+    def __call__(self, key: KeyPicture, *, num_inference_steps: int = 1, seed: int = 0) -> Picture:
+        """Refine one key picture.
+
+        The noise is one field drawn from `seed`, the same for all pictures: it is fixed to the screen, so
+        equal pictures stay equal and nothing boils. Raises ConfigError for less than one step.
+        """
+        if num_inference_steps < 1:
+            raise ConfigError(f"num_inference_steps is {num_inference_steps}; take 1 or more")
+        height, width = key.picture.shape[:2]
+        device = self.refiner.device
+        given, scalars = (x.to(device) for x in conditions(key))
+        if self.prior is not None:  # once, however many steps follow
+            given = torch.cat([given, drawings(self.prior, given[:, :3])], dim=1)
+
+        def denoise(state: Tensor, sigma: Tensor) -> Tensor:
+            return _denoise_tiles(self.refiner, state, sigma, given, scalars)
+
+        noise = noise_field(
+            *given.shape[-2:], seed=seed, deviation=self.refiner.config.noise, device=device
+        )
+        state = start_state(given[:, :3], noise)
+        estimate = euler(denoise, state, noise_levels(num_inference_steps), self.scheduler)
+        return pictures_of(estimate[..., :height, :width])
+
+
+def conditions(key: KeyPicture) -> tuple[Tensor, Tensor]:
+    """A key picture as the network's inputs `given` and `scalars`, sides padded to a multiple of 8 by repetition."""
+    given = torch.cat([tensor_of(key.picture), torch.from_numpy(key.gain)[None, None]], dim=1)
+    height, width = given.shape[2:]
+    padding = 0, -width % MULTIPLE, 0, -height % MULTIPLE
+    padded = functional.pad(given, padding, mode="replicate")
+    return padded, torch.tensor([[key.quantizer, key.size]], dtype=torch.float32)
+
+
+def _denoise_tiles(
+    model: CompactRefiner, state: Tensor, sigma: Tensor, given: Tensor, scalars: Tensor
+) -> Tensor:
+    """The model's estimate, in tiles when the picture is large: each sees all that its pixels depend on, so that
+    tiling changes nothing."""
+
+    def run(state: Tensor, given: Tensor) -> Tensor:
+        return _run(model, state, sigma, given, scalars)
+
+    height, width = state.shape[-2:]
+    if height * width <= _WHOLE_PIXELS:
+        return run(state, given)
+    return in_tiles(run, [state, given], tile=_TILE, margin=model.reach)
+
+
+def _run(model: CompactRefiner, *inputs: Tensor) -> Tensor:
+    device = model.device.type
+    with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+        estimate: Tensor = model(*inputs)
+    return estimate.float()

@@ -1,0 +1,1 @@
+"""Published restoration networks that larger refiners draw on."""

@@ -1,0 +1,1 @@
+"""What each scaffold layer takes from the video, one module each."""

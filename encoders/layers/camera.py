@@ -1,0 +1,127 @@
+"""The camera's path: measured in the source, laid through nodes, sent where it pays.
+
+Steps from frame to frame are affine maps, fitted to tracked corners (pyramidal Lucas-Kanade, Bouguet 2001) with RANSAC
+(Fischler and Bolles 1981), so that what moves on its own does not take part.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from itertools import pairwise
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.frames import Picture
+from gsvc.codec.limits import MAX_CAMERA
+from gsvc.codec.scaffold.coder import Coder
+from gsvc.codec.scaffold.layers.camera import code_camera
+from gsvc.codec.scaffold.types import Camera, Geometry, Place, camera_nodes
+from gsvc.decoders.motion.camera import corners_at
+from gsvc.decoders.motion.estimation import gray
+
+_LINES = 144
+"""Height at which corners are tracked."""
+_CORNERS = 120
+_LEAST_CORNERS = 12
+_STEPS_LOG2 = (4, 3, 2, 1)
+_TOLERANCE = 0.75
+"""Mean error of the path at the corners of the picture, in units of motion, up to which nodes may lie apart."""
+
+Matrix = NDArray[np.float64]
+"""An affine map of pixel positions in homogeneous coordinates, (3, 3), or vectors at three corners, (3, 2)."""
+
+
+class CameraPath:
+    """Where the camera was over consecutive frames."""
+
+    def __init__(self, frames: Sequence[Picture], pool: Executor) -> None:
+        """`frames`: RGB or luma, equal shapes."""
+        height, width = frames[0].shape[:2]
+        self._geometry = Geometry(width, height)
+        self._corners = np.array([[0, 0, 1], [width - 1, 0, 1], [0, height - 1, 1]], np.float64).T
+        small = list(pool.map(_small, frames))
+        scale = np.diag([width / small[0].shape[1], height / small[0].shape[0], 1.0])
+        self._poses = [np.eye(3)]
+        """Maps from each frame to the first."""
+        for step in pool.map(_step, *zip(*pairwise(small), strict=True)) if len(small) > 1 else ():
+            self._poses.append(self._poses[-1] @ scale @ step @ np.linalg.inv(scale))
+
+    def between(self, left: int, right: int) -> Camera | None:
+        """The path over the interval from key picture `left` to key picture `right`: how it bends."""
+        length = right - left
+        there, back = self._shift(right, left), self._shift(left, right)
+        bends = []
+        for time in range(1, length):
+            share = time / length
+            if 2 * time <= length:
+                bends.append(self._shift(left + time, left) - share * there)
+            else:
+                bends.append(self._shift(left + time, right) - (1 - share) * back)
+        return self._sampled(Place.BETWEEN, length, bends)
+
+    def held(self, key: int, last: int) -> Camera | None:
+        """The path from key picture `key` to the frame `last` that is farthest from it, before or after."""
+        frames = range(key + 1, last + 1) if last > key else range(key - 1, last - 1, -1)
+        place = Place.AFTER if last > key else Place.BEFORE
+        length = len(frames) + (place is Place.BEFORE)
+        return self._sampled(place, length, [self._shift(frame, key) for frame in frames])
+
+    def _shift(self, frame: int, key: int) -> Matrix:
+        """Where the corners of `frame` lie in `key`, less where they are: (3, 2) in pixels."""
+        moved = np.linalg.inv(self._poses[key]) @ self._poses[frame] @ self._corners
+        return np.asarray((moved - self._corners)[:2].T)
+
+    def _sampled(self, place: Place, length: int, path: Sequence[Matrix]) -> Camera | None:
+        """The path through the fewest nodes that come near to it; None where nothing moves."""
+        if not path:
+            return None
+        true = np.stack(path) / self._geometry.camera_unit
+        times = range(1, len(path) + 1)
+        tolerance = _TOLERANCE * self._geometry.motion_unit / self._geometry.camera_unit
+        if np.abs(true).mean() < tolerance:
+            return None
+        camera = None
+        for step_log2 in _STEPS_LOG2:
+            nodes = camera_nodes(place, length, step_log2)
+            if not nodes:
+                continue
+            flat = true.reshape(-1, 6)
+            values = np.stack([np.interp(nodes, times, one) for one in flat.T], axis=1)
+            corners = np.clip(np.round(values), -MAX_CAMERA, MAX_CAMERA)
+            camera = Camera(step_log2, corners.reshape(-1, 3, 2).astype(np.int16))
+            drawn = corners_at(camera, place, length, times)
+            if np.abs(drawn - true).mean() < tolerance:
+                return camera
+        return camera
+
+
+def camera_bits(camera: Camera, place: Place, length: int) -> float:
+    """What sending the path takes, about."""
+    coder = Coder()
+    code_camera(coder, place, length, False, camera)
+    return sum(coder.bits.values())
+
+
+def _small(picture: Picture) -> Picture:
+    height, width = picture.shape[:2]
+    scale = min(1.0, _LINES / min(height, width))
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    return np.asarray(cv2.resize(gray(picture), size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _step(before: Picture, now: Picture) -> Matrix:
+    """The map from positions in `now` to those in `before`; the identity where it cannot be told."""
+    still = np.eye(3)
+    corners = cv2.goodFeaturesToTrack(now, _CORNERS, 0.01, 6)
+    if corners is None or len(corners) < _LEAST_CORNERS:
+        return still
+    moved, found, _ = cv2.calcOpticalFlowPyrLK(now, before, corners, None)
+    found = found.ravel().astype(bool)
+    if found.sum() < _LEAST_CORNERS:
+        return still
+    map_, inside = cv2.estimateAffine2D(corners[found], moved[found], ransacReprojThreshold=1.0)
+    if map_ is None or inside.sum() < max(_LEAST_CORNERS, found.sum() // 3):
+        return still
+    still[:2] = map_
+    return still

@@ -1,0 +1,79 @@
+"""Texture gains of a key picture: how much of its detail is raised, block by block, where that pays."""
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.frames import Picture
+from gsvc.codec.limits import MAX_GAIN
+from gsvc.codec.scaffold.types import Geometry, Texture
+from gsvc.decoders.motion.estimation import gray
+from gsvc.decoders.texture import STRENGTH, blur_detail
+from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy
+
+_GAINS = range(MAX_GAIN + 1)
+_BITS = [[0.7 if gain == guess else 2.0 + abs(gain - guess) for gain in _GAINS] for guess in _GAINS]
+"""What coding a gain takes, about, by what it is guessed to be."""
+_TEXTURE_PRICE = 6.0
+"""A key picture's gain in texture reaches the frames drawn from it only in part (see docs/logs/search.md)."""
+
+
+def choose_texture(
+    source: Reference, decoded: Picture, block_log2: int, frames: float, price: float
+) -> Texture | None:
+    """The gains that pay on blocks of 2^block_log2 cells, or None. Arguments as of `choose_gains`, but `price` is what
+    a bit must save anywhere."""
+    gains = choose_gains(source, decoded, block_log2, frames, _TEXTURE_PRICE * price)
+    return None if gains is None else Texture(block_log2, gains)
+
+
+def choose_gains(
+    source: Reference, decoded: Picture, block_log2: int, frames: float, price: float
+) -> NDArray[np.uint8] | None:
+    """Gains with the least D + lambda R, uint8 `Geometry.block_shape(block_log2)`, or None if none pays.
+
+    `frames`: how many frames are drawn from this picture; `price`: what a bit must save of the distortion
+    summed over pixels and frames.
+    """
+    height, width = decoded.shape[:2]
+    geometry = Geometry(width, height)
+    maps = _distortions(source, gray(decoded).astype(np.float32), geometry.cell)
+    costs = frames * np.stack([block_sums(each, geometry, block_log2) for each in maps])
+    gains = np.zeros(costs.shape[1:], np.uint8)
+    # Each block depends on those before it; plain numbers are much faster than small arrays.
+    offered = np.moveaxis(costs, 0, -1).tolist()
+    paid = saved = 0.0
+    for row, column in np.ndindex(*gains.shape):
+        block, bits = offered[row][column], _BITS[_guess(gains, row, column)]
+        totals = [cost + price * spent for cost, spent in zip(block, bits, strict=True)]
+        chosen = totals.index(min(totals))
+        gains[row, column] = chosen
+        paid += bits[chosen]
+        saved += block[0] - block[chosen]
+    return gains if saved > price * paid else None
+
+
+def _guess(gains: NDArray[np.uint8], row: int, column: int) -> int:
+    """Mean of the gains left and above."""
+    known = [int(gains[row, column - 1])] if column else []
+    known += [int(gains[row - 1, column])] if row else []
+    return round(sum(known) / len(known)) if known else 0
+
+
+def _distortions(
+    source: Reference, luma: NDArray[np.float32], cell: int
+) -> list[NDArray[np.float32]]:
+    """The distortion map under each gain.
+
+    Detail is added linearly, so the energy of gradients under a gain is a quadratic in the gain.
+    """
+    detail = blur_detail(luma, cell)
+    axes = ((1, 0), (0, 1))
+    ends = [tuple(cv2.Sobel(x, cv2.CV_32F, *axis) for x in (luma, detail)) for axis in axes]
+    terms = [tuple(map(local_mean, (a * a, a * b, b * b))) for a, b in ends]
+    maps = []
+    for gain in np.float32(STRENGTH) * np.array(_GAINS, np.float32):
+        raised = [log_energy(aa + 2 * gain * ab + gain * gain * bb) for aa, ab, bb in terms]
+        x, y = (now - energy for now, energy in zip(raised, source.energies, strict=True))
+        maps.append(np.asarray((np.abs(x) + np.abs(y)) / np.float32(2), np.float32))
+    return maps

@@ -1,0 +1,1 @@
+"""People in a picture: where they are and how they stand."""

@@ -1,0 +1,142 @@
+"""The body points of the people in a picture: BlazePose, several people by one region each.
+
+Method: V. Bazarevsky et al., "BlazePose: On-device Real-time Body Pose Tracking", 2020
+(arXiv:2006.10204), "full" network of the "BlazePose GHUM 3D" model card (Google, 2021).
+"""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.frames import Picture
+from gsvc.encoders.people.person_detector import PersonDetector, Region
+from gsvc.encoders.people.tflite import Network
+
+Array = NDArray[np.float32]
+
+COCO17: tuple[int, ...] = (0, 2, 5, 7, 8, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 28)
+"""Which of the 33 points are COCO's 17, in COCO's order: nose, then left and right of eye, ear, shoulder,
+elbow, wrist, hip, knee, ankle."""
+
+LIMBS: tuple[tuple[int, int], ...] = (
+    (0, 1), (0, 2), (1, 3), (2, 4),  # face
+    (5, 6), (5, 11), (6, 12), (11, 12),  # trunk
+    (5, 7), (7, 9), (6, 8), (8, 10),  # arms
+    (11, 13), (13, 15), (12, 14), (14, 16),  # legs
+)  # fmt: skip
+"""Pairs of the 17 points that a limb joins."""
+
+_POINTS = 33
+_PRESENCE_THRESHOLD = 0.5
+_HEAT_MAP_WINDOW = 7
+_HEAT_MAP_THRESHOLD = 0.5
+_SAME_PERSON = 0.1
+"""Mean distance of two poses' points, relative to the larger one's extent, under which they are one."""
+
+
+@dataclass(frozen=True)
+class DetectedPose:
+    """One person. `points` float32 (33, 2): x, y in pixels of the picture, maybe outside it;
+    `visibility` float32 (33,) in [0, 1]: that a point is in the picture and not hidden; `box`: the
+    points' left, top, right, bottom in pixels; `score` in [0, 1]: that there is a person at all.
+    """
+
+    points: Array
+    visibility: Array
+    box: tuple[float, float, float, float]
+    score: float
+
+
+class PoseEstimator:
+    """Call it with a picture, get the people's poses, at most `max_people` (1 to 16), surest first.
+
+    Every picture is looked at alone, so the result depends on nothing but the picture. Raises
+    `MissingModelError` at once when a model is not on this machine.
+    """
+
+    def __init__(self, max_people: int = 4) -> None:
+        if not 1 <= max_people <= 16:
+            raise ConfigError(f"max_people is {max_people}; permitted are 1 to 16")
+        self._detect = PersonDetector()
+        self._network = Network("pose_landmark_full")
+        self._side = self._network.input_shape[1]
+        self._max_people = max_people
+
+    def __call__(self, picture: Picture) -> list[DetectedPose]:
+        """RGB uint8 (H, W, 3) of any size → one pose a person."""
+        poses: list[DetectedPose] = []
+        for region in self._detect(picture):
+            pose = self._pose(picture, region)
+            if pose is not None and not any(_same_person(pose, other) for other in poses):
+                poses.append(pose)
+            if len(poses) == self._max_people:
+                break
+        return poses
+
+    def _pose(self, picture: Picture, region: Region) -> DetectedPose | None:
+        to_picture = _to_picture(region, self._side)
+        # Repeated edges: black ones move the points of people whose body leaves the picture.
+        crop = cv2.warpAffine(
+            picture,
+            to_picture,
+            (self._side, self._side),
+            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
+            borderMode=cv2.BORDER_REPLICATE,
+        )
+        outputs = self._network(crop[np.newaxis].astype(np.float32) / np.float32(255))
+        values, presence, heat = outputs[0].reshape(-1, 5), float(outputs[1][0, 0]), outputs[3][0]
+        if presence < _PRESENCE_THRESHOLD:
+            return None
+        inside = _refined(values[:_POINTS, :2], heat[:, :, :_POINTS], self._side)
+        points = (inside @ to_picture[:, :2].T + to_picture[:, 2]).astype(np.float32)
+        left, top = points.min(axis=0)
+        right, bottom = points.max(axis=0)
+        return DetectedPose(
+            points=points,
+            visibility=_sigmoid(values[:_POINTS, 3:].min(axis=1)),
+            box=(float(left), float(top), float(right), float(bottom)),
+            score=presence,
+        )
+
+
+def _to_picture(region: Region, side: int) -> NDArray[np.float64]:
+    """(2, 3) affine map from pixels of the network's input to pixels of the picture."""
+    scale = region.side / side
+    cosine, sine = scale * np.cos(region.angle), scale * np.sin(region.angle)
+    turn = np.array([[cosine, -sine], [sine, cosine]])
+    centre = np.array([region.x, region.y]) - turn @ np.full(2, side / 2)
+    return np.column_stack([turn, centre])
+
+
+def _refined(points: Array, heat: Array, side: int) -> Array:
+    """Move each regressed point to the centre of mass of its heat map around it, where that is sure.
+
+    `points` (n, 2) in pixels of the network's input, `heat` (rows, columns, n) logits.
+    """
+    rows, columns, _ = heat.shape
+    refined = points.copy()
+    reach = _HEAT_MAP_WINDOW // 2
+    for index, (x, y) in enumerate(points):
+        column, row = int(x / side * columns), int(y / side * rows)
+        if not (0 <= column < columns and 0 <= row < rows):
+            continue
+        top, left = max(row - reach, 0), max(column - reach, 0)
+        window = _sigmoid(heat[top : row + reach + 1, left : column + reach + 1, index])
+        if window.max() < _HEAT_MAP_THRESHOLD:
+            continue
+        cells = np.indices(window.shape).reshape(2, -1) @ window.ravel() / window.sum()
+        refined[index] = (cells[1] + left) * side / columns, (cells[0] + top) * side / rows
+    return refined
+
+
+def _same_person(one: DetectedPose, other: DetectedPose) -> bool:
+    extent = max(max(box[2] - box[0], box[3] - box[1]) for box in (one.box, other.box))
+    distance = np.linalg.norm(one.points - other.points, axis=1).mean()
+    return bool(distance < _SAME_PERSON * extent)
+
+
+def _sigmoid(logits: Array) -> Array:
+    return (1 / (1 + np.exp(-np.clip(logits, -100, 100).astype(np.float64)))).astype(np.float32)

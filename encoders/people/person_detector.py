@@ -1,0 +1,135 @@
+"""Finds people in a picture: the detector of BlazePose.
+
+Method: V. Bazarevsky et al., "BlazePose: On-device Real-time Body Pose Tracking", 2020
+(arXiv:2006.10204). A single-shot detector in the way of BlazeFace gives a box around each face and two
+points that span the person's circle: the middle of the hips and a point on the rim, upwards.
+"""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.frames import Picture
+from gsvc.encoders.people.tflite import Network
+
+Array = NDArray[np.float32]
+
+_STRIDES = (8, 16, 32, 32, 32)
+_ANCHORS_A_CELL_AND_LAYER = 2
+_LOGIT_LIMIT = 100.0
+_SUPPRESSION_OVERLAP = 0.3
+_REGION_SCALE = 1.25
+
+
+@dataclass(frozen=True)
+class Region:
+    """A turned square around one person, in pixels of the picture.
+
+    `angle` (radians) turns the picture's x axis into the square's; the person stands upright in the
+    square. `score` in [0, 1] is the detector's.
+    """
+
+    x: float
+    y: float
+    side: float
+    angle: float
+    score: float
+
+
+class PersonDetector:
+    """Call it with a picture, get the people in it, surest first.
+
+    `threshold` in [0, 1] is the least score. Raises `MissingModelError` at once when the model is not
+    on this machine.
+    """
+
+    def __init__(self, threshold: float = 0.5) -> None:
+        self._network = Network("pose_detection")
+        self._side = self._network.input_shape[1]
+        self._anchors = _anchors(self._side)
+        self._threshold = threshold
+
+    def __call__(self, picture: Picture) -> list[Region]:
+        """RGB uint8 (H, W, 3) of any size → one region a person; they may reach beyond the picture."""
+        square, placed = _letterbox(picture, self._side)
+        raw, logits = self._network(square)
+        scores = _sigmoid(logits[0, :, 0])
+        likely = np.flatnonzero(scores >= self._threshold)
+        boxes = _decoded(raw[0, likely], self._anchors[likely])
+        people = _merged(boxes, scores[likely])
+        return [_region((points - placed[:, 2]) / placed[0, 0], score) for points, score in people]
+
+
+def _anchors(side: int) -> Array:
+    """Anchor centres in pixels of the network's input, (n, 2) as x, y; layers of one stride share cells."""
+    centres = []
+    for stride in sorted(set(_STRIDES)):
+        repeats = _STRIDES.count(stride) * _ANCHORS_A_CELL_AND_LAYER
+        steps = (np.arange(side // stride, dtype=np.float32) + 0.5) * stride
+        grid = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
+        centres.append(np.repeat(grid, repeats, axis=0))
+    return np.concatenate(centres)
+
+
+def _letterbox(picture: Picture, side: int) -> tuple[Array, NDArray[np.float64]]:
+    """The picture inside a black square of `side`, in [-1, 1], and the (2, 3) map that put it there."""
+    height, width = picture.shape[:2]
+    scale = side / max(height, width)
+    placed = np.array(
+        [[scale, 0, (side - width * scale) / 2], [0, scale, (side - height * scale) / 2]]
+    )
+    # Linear, as in the network's own pipeline, with which the points then agree; area finds as many.
+    square = cv2.warpAffine(picture, placed, (side, side), flags=cv2.INTER_LINEAR)
+    return square[np.newaxis].astype(np.float32) / np.float32(127.5) - np.float32(1), placed
+
+
+def _decoded(raw: Array, anchors: Array) -> Array:
+    """(n, 12) network output → (n, 12) in pixels: left, top, right, bottom, then four points x, y."""
+    centre, half = raw[:, :2] + anchors, raw[:, 2:4] / 2
+    points = raw[:, 4:].reshape(-1, 4, 2) + anchors[:, np.newaxis]
+    return np.concatenate([centre - half, centre + half, points.reshape(-1, 8)], axis=1)
+
+
+def _merged(boxes: Array, scores: Array) -> list[tuple[Array, float]]:
+    """Boxes that overlap become one, weighted by score (BlazeFace, arXiv:1907.05047, section 3.3).
+
+    Gives the four points of each, (4, 2), and its best score, in falling order of score.
+    """
+    order = np.argsort(-scores, kind="stable")
+    people = []
+    while len(order):
+        same = _overlap(boxes[order[0], :4], boxes[order, :4]) > _SUPPRESSION_OVERLAP
+        same[0] = True
+        cluster = order[same]
+        box = np.average(boxes[cluster], axis=0, weights=scores[cluster])
+        people.append((box[4:].reshape(4, 2).astype(np.float32), float(scores[order[0]])))
+        order = order[~same]
+    return people
+
+
+def _overlap(box: Array, others: Array) -> Array:
+    """Intersection over union of one box with (n, 4) others."""
+    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
+    shared = np.prod(np.maximum(high - low, 0), axis=1)
+    area, areas = np.prod(box[2:] - box[:2]), np.prod(others[:, 2:] - others[:, :2], axis=1)
+    overlap: Array = shared / np.maximum(area + areas - shared, 1e-6)
+    return overlap
+
+
+def _region(points: Array, score: float) -> Region:
+    hips, rim = points[0].astype(float), points[1].astype(float)
+    dx, dy = rim - hips
+    return Region(
+        x=float(hips[0]),
+        y=float(hips[1]),
+        side=max(2 * float(np.hypot(dx, dy)) * _REGION_SCALE, 1.0),
+        angle=float(np.arctan2(dx, -dy)),
+        score=score,
+    )
+
+
+def _sigmoid(logits: Array) -> Array:
+    clipped = np.clip(logits, -_LOGIT_LIMIT, _LOGIT_LIMIT).astype(np.float64)
+    return (1 / (1 + np.exp(-clipped))).astype(np.float32)

@@ -1,0 +1,86 @@
+"""Hashes of what the coder makes of the packaged clips: a change that only moves code must not change one of them.
+
+python tests/packaged_streams.py --out before.json      # on the old tree
+python tests/packaged_streams.py --against before.json  # on the new one: names what differs, exits with 1
+
+The hashes belong to one machine and one set of libraries: record and compare on the same one.
+"""
+
+import argparse
+import hashlib
+import io
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import gsvc
+from gsvc.datasets.packaged import CLIPS, load_clip, packaged_clip
+
+LEVELS, STEPS = (0, 1, 2, 3), (0, 1)
+
+
+def _stream(name: str, level: int, frames: int) -> bytes:
+    pictures, rate = load_clip(packaged_clip(name), frames)
+    height, width = pictures[0].shape[:2]
+    video = gsvc.VideoFormat(width, height, time_base=1 / rate, frame_rate=rate)
+    file = io.BytesIO()
+    with gsvc.Encoder(video, gsvc.EncoderSettings(level=level)) as encoder:
+        writer = gsvc.StreamWriter(file, encoder.header)
+        for pts, picture in enumerate(pictures):
+            for packet in encoder.encode(gsvc.Frame(picture, pts)):
+                writer.write(packet)
+        for packet in encoder.flush():
+            writer.write(packet)
+    return file.getvalue()
+
+
+def _frames(stream: bytes, steps: int) -> Iterator[bytes]:
+    reader = gsvc.StreamReader(io.BytesIO(stream))
+    with gsvc.Decoder(reader.header, gsvc.DecoderSettings(steps=steps)) as decoder:
+        for packet in reader:
+            for frame in decoder.decode(packet):
+                yield frame.pts.to_bytes(8, "little") + frame.pixels.tobytes()
+
+
+def _hash(parts: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _hashes(cell: tuple[str, int, int]) -> dict[str, str | int]:
+    """Of one clip at one level: the stream, and its frames at each number of steps."""
+    stream = _stream(*cell)
+    found: dict[str, str | int] = {"bytes": len(stream), "stream": _hash([stream])}
+    return found | {f"frames, steps {n}": _hash(_frames(stream, n)) for n in STEPS}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--clips", nargs="+", default=sorted(CLIPS), choices=sorted(CLIPS))
+    parser.add_argument("--levels", nargs="+", type=int, default=LEVELS)
+    parser.add_argument("--frames", type=int, default=97)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--against", type=Path)
+    options = parser.parse_args()
+    cells = [(clip, level, options.frames) for clip in options.clips for level in options.levels]
+    before = json.loads(options.against.read_text()) if options.against else {}
+    made, differ = {}, 0
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for cell, found in zip(cells, pool.map(_hashes, cells), strict=True):
+            key = f"{cell[0]} level {cell[1]}, {cell[2]} frames"
+            made[key] = found
+            equal = found == before.get(key, found)
+            differ += not equal
+            print(f"{'equal' if equal else 'DIFFERS'}  {key}: {json.dumps(found)}", flush=True)
+    if options.out:
+        options.out.write_text(json.dumps(made, indent=1) + "\n")
+    return int(differ > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
