@@ -10,7 +10,7 @@ from gsvc.codec.scaffold.entropy import BitModel, RangeReader, RangeWriter, bit_
 
 
 class PlainDecoder:
-    """The range decoder of FORMAT.md in plain integers."""
+    """The range decoder of docs/format.md in plain integers."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data + bytes(8)

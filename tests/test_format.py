@@ -1,6 +1,6 @@
 """docs/format.md is enough: a second decoder, written from it alone, reads the same integers.
 
-Nothing of gsvc is used but the types to compare with. Keep it in step with FORMAT.md, not with the code.
+It uses only the types of gsvc to compare with. Keep it in step with the page, not with the code.
 """
 
 import re
@@ -13,13 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import gsvc.codec
 from gsvc.codec.decoder import ScaffoldParser
 from gsvc.codec.scaffold.digest import scaffold_bytes
 from gsvc.codec.scaffold.types import Camera, Correction, Interval, Person, Place, Sample, Texture
 from gsvc.codec.stream.container import StreamReader
 
-FORMAT = Path(gsvc.codec.__path__[0], "FORMAT.md").read_text()
+FORMAT = (Path(__file__).resolve().parent.parent / "docs" / "format.md").read_text()
 FIELDS = [
     (name, int(bits))
     for name, bits in re.findall(r"^\| `(\w+)` \| (\d+) \|$", FORMAT, re.MULTILINE)

@@ -336,7 +336,7 @@ def test_damaged_datagrams_never_give_another_packet(data: st.DataObject) -> Non
 
 
 def test_the_wire_format_does_not_change() -> None:
-    """Bytes as WIRE.md has them; the first packet has the stream's header before it."""
+    """Bytes as docs/wire.md has them; the first packet has the stream's header before it."""
     packets = [
         Packet(PacketType.INTRA, 1, b"abcdefgh", 300, 1, 7, 7),
         Packet(PacketType.INTER, 2, b"ij", 302, 2, 8, 7),
