@@ -15,8 +15,8 @@ from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError, InputError, MissingModelError
 from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
+from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
-from gsvc.codec.media.ffmpeg import STANDARD_INPUT
 from gsvc.codec.media.image_writer import image_pattern
 from gsvc.codec.media.sound import Sound, cut, open_sound
 from gsvc.codec.media.video_reader import open_video

@@ -12,8 +12,7 @@ import av
 from av.container import InputContainer
 
 from gsvc.codec.errors import InputError
-
-STANDARD_INPUT = "-"
+from gsvc.codec.input import STANDARD_INPUT, display_name
 
 # These demuxers draw any text file as an animation: what was meant was surely not that.
 _TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
@@ -34,7 +33,7 @@ class InputPipe:
     An exception must not travel through FFmpeg, so it is kept in `failure` and the stream ends instead.
     """
 
-    name = "standard input"
+    name = display_name(STANDARD_INPUT)
 
     def __init__(self) -> None:
         self.failure: BaseException | None = None
@@ -67,11 +66,6 @@ def fraction(value: Rational | None) -> Fraction | None:
     if not value or value.denominator == 0 or value.numerator <= 0:
         return None
     return Fraction(value.numerator, value.denominator)
-
-
-def display_name(source: str | Path) -> str:
-    """What to call the source in a message."""
-    return InputPipe.name if str(source) == STANDARD_INPUT else str(source)
 
 
 def open_media(source: str | Path) -> InputContainer:

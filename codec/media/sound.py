@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from gsvc.codec.frames import AudioChunk
-from gsvc.codec.media.ffmpeg import STANDARD_INPUT
+from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.media.image_reader import is_glob
 from gsvc.codec.media.video_reader import read_audio
 from gsvc.codec.stream.audio import SAMPLE_RATE

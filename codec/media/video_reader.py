@@ -11,8 +11,8 @@ import av
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import AudioChunk, Frame, Picture, VideoFormat
+from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.media.audio_reader import check_bitrate, encode_audio
-from gsvc.codec.media.ffmpeg import STANDARD_INPUT
 from gsvc.codec.media.image_reader import ImageSource, is_glob
 from gsvc.codec.media.orientation import Matrix, oriented, swaps_sides
 from gsvc.codec.media.source_picture import rgb_picture, source_color

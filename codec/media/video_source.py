@@ -12,10 +12,9 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from gsvc.codec.errors import InputError
+from gsvc.codec.input import STANDARD_INPUT, display_name
 from gsvc.codec.media.ffmpeg import (
-    STANDARD_INPUT,
     InputPipe,
-    display_name,
     fraction,
     open_media,
     open_pipe,

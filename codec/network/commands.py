@@ -17,8 +17,8 @@ from gsvc.codec.decoder import DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame
+from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.media.ffmpeg import STANDARD_INPUT
 from gsvc.codec.media.video_reader import VideoReader, open_video
 from gsvc.codec.media.video_writer import VideoWriter, open_writer
 from gsvc.codec.network.depacketizer import ReorderLimits

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from gsvc.codec.errors import BitstreamError, InputError
-from gsvc.codec.media.ffmpeg import STANDARD_INPUT, display_name
+from gsvc.codec.input import STANDARD_INPUT, display_name
 from gsvc.codec.output import STANDARD_OUTPUT, StandardOutput, atomic_output
 
 
