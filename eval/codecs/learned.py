@@ -29,8 +29,8 @@ from gsvc.codec.errors import (
     MissingModelError,
 )
 from gsvc.codec.frames import Picture
+from gsvc.codec.hashes import sha256_of
 from gsvc.datasets.clips import ClipFormat, TestClip
-from gsvc.datasets.packages import file_sha256
 from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, require_frames
 from gsvc.eval.codecs.conventional import PROTOCOL, key_interval
 from gsvc.eval.codecs.framing import join_parts, split_parts
@@ -279,7 +279,7 @@ def _load(zoo: str, name: str, path: Path) -> Any:
     return network.eval()
 
 
-_sha256 = cache(file_sha256)
+_sha256 = cache(sha256_of)
 
 
 def _quietly(work: Any, *arguments: Any) -> Any:

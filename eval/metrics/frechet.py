@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from gsvc.codec.errors import InputError, MissingDependencyError, MissingModelError
 from gsvc.codec.frames import Picture
+from gsvc.codec.hashes import sha256_of
 from gsvc.datasets.clips import TestClip
-from gsvc.datasets.packages import file_sha256
 from gsvc.eval.metrics.pairing import chosen
 from gsvc.eval.metrics.proved import Golden, ProvedMetric
 
@@ -88,7 +88,7 @@ class Fvd(ProvedMetric):
         """See `Metric.version`."""
         path = _i3d_path()
         _i3d(path)
-        return f"I3D {file_sha256(path)[:16]}, 16 frames, 224x224, one clip's windows: few samples, biased"
+        return f"I3D {sha256_of(path)[:16]}, 16 frames, 224x224, one clip's windows: few samples, biased"
 
     def _values(
         self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]

@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 
 from gsvc.codec.errors import MissingModelError
-from gsvc.datasets.packages import file_sha256
+from gsvc.codec.hashes import sha256_of
 
 FILES = {"alex": "alexnet-owt-7be5be79.pth", "vgg": "vgg16-397923af.pth"}
 """As torchvision publishes them; what stands after the last dash begins the file's SHA-256."""
@@ -29,4 +29,4 @@ def _tilde(folder: Path) -> str:
     return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
 
 
-_sha256 = cache(file_sha256)
+_sha256 = cache(sha256_of)
