@@ -1,102 +1,177 @@
-"""Dependencies point one way: who may import whom, and who does without torch."""
+"""Dependencies point one way: who may import whom, and who does without heavy packages."""
 
 import ast
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import gsvc
 
-ROOT = Path(gsvc.__file__).parent
-
-FACADE = {
-    "gsvc.codec.asyncio",
-    "gsvc.codec.command.main",
-    "gsvc.codec.command.commands",
-    "gsvc.decoders.concealment",
-    "gsvc.codec.decoder",
-    "gsvc.codec.command.doctor",
-    "gsvc.codec.encoder",
-    "gsvc.codec.files",
-    "gsvc.codec.command.progress",
-    "gsvc.decoders.reconstruction",
-    "gsvc.codec.stream.index",
-    "gsvc.codec.stream.info",
+LAYERS = {
+    "words": ("gsvc.codec",),
+    "scaffold": ("gsvc.codec.scaffold",),
+    "stream": ("gsvc.codec.stream",),
+    "media": ("gsvc.codec.media",),
+    "datasets": ("gsvc.datasets",),
+    "decoders": ("gsvc.decoders",),
+    "encoders": ("gsvc.encoders",),
+    "façade": tuple(f"gsvc.codec.{name}" for name in ("asyncio", "decoder", "encoder", "files")),
+    "network": ("gsvc.codec.network",),
+    "package": ("gsvc",),
+    "command": ("gsvc.codec.command", "gsvc.codec.network.examples", "gsvc.__main__"),
+    "eval": ("gsvc.eval",),
+    "training": ("gsvc.decoders.training",),
 }
-"""The part of codec/ that people hold; the rest is what a stream is."""
+"""From the lowest up. A module is of the layer with its longest prefix, and imports no higher one."""
 
-PERMITTED = {
-    "data": {"data"},
-    "datasets": {"data", "datasets"},
-    "decoders": {"data", "decoders"},
-    "encoders": {"data", "datasets", "decoders", "encoders"},
-    "façade": {"data", "datasets", "decoders", "encoders", "façade"},
-    "eval": {"data", "datasets", "decoders", "encoders", "façade", "eval"},
+BY_COMMANDS = {"eval", "training"}
+"""Only a command may import these from below, and only when it runs."""
+
+TORCH = {"torch", "diffusers", "safetensors"}
+WITHOUT = {
+    ("gsvc.codec.scaffold", "gsvc.codec.stream"): {"cv2", "av", *TORCH},
+    ("gsvc.encoders", "gsvc.codec.encoder"): TORCH,
 }
+"""Modules, and the packages that nothing they import may import, late imports included."""
 
-OFFLINE = "gsvc.decoders.training."
-"""Training makes its pairs with the real encoder; nothing that decodes may import these."""
+
+class Import(NamedTuple):
+    """What a module imports, and when."""
+
+    name: str
+    """A module of the package, or another package."""
+    late: bool
+    """Within a function, or by name: a string that is a module's."""
+    typing: bool
+    """Under `if TYPE_CHECKING`."""
+
+
+Graph = dict[str, set[Import]]
+
+
+def import_graph(package: Path) -> Graph:
+    """Every module under the folder of the package, with its imports."""
+    paths = {}
+    for path in [*package.glob("*.py"), *package.glob("*/**/*.py")]:
+        *parents, stem = path.relative_to(package.parent).with_suffix("").parts
+        paths[".".join(parents if stem == "__init__" else [*parents, stem])] = path
+    return {
+        module: {found for found in imports(path, set(paths)) if found.name != module}
+        for module, path in paths.items()
+    }
+
+
+def imports(path: Path, modules: set[str]) -> Iterator[Import]:
+    pending: list[tuple[ast.AST, bool, bool]] = [(ast.parse(path.read_text()), False, False)]
+    while pending:
+        node, late, typing = pending.pop()
+        if isinstance(node, ast.Import):
+            yield from (Import(_known(alias.name, modules), late, typing) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names = {_known(f"{node.module}.{alias.name}", modules) for alias in node.names}
+            yield from (Import(name, late, typing) for name in names)
+        elif isinstance(node, ast.Constant) and str(node.value).startswith("gsvc."):
+            name = str(node.value).partition(":")[0]
+            yield from (Import(known, True, typing) for known in modules & {name})
+        late |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        typing |= isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        pending += ((child, late, typing) for child in ast.iter_child_nodes(node))
+
+
+def _known(name: str, modules: set[str]) -> str:
+    """The module in a dotted name, or the package that it begins with."""
+    while name not in modules and "." in name:
+        name = name.rpartition(".")[0]
+    return name
 
 
 def layer(module: str) -> str:
-    folder = module.split(".")[1]
-    if folder == "codec":
-        is_facade = module in FACADE or module.startswith("gsvc.codec.network.")
-        return "façade" if is_facade else "data"
-    return folder
-
-
-def modules() -> dict[str, Path]:
-    found = {}
-    for folder in ("codec", "datasets", "decoders", "encoders", "eval"):
-        for path in sorted((ROOT / folder).glob("*.py")):
-            if path.stem != "__init__":
-                found[f"gsvc.{folder}.{path.stem}"] = path
-    for folder, inner in (("codec", "transport"), ("decoders", "training")):
-        for path in sorted((ROOT / folder / inner).glob("*.py")):
-            if path.stem != "__init__":
-                found[f"gsvc.{folder}.{inner}.{path.stem}"] = path
+    _, found = max(
+        (len(prefix), layer)
+        for layer, prefixes in LAYERS.items()
+        for prefix in prefixes
+        if is_in(module, prefix)
+    )
     return found
 
 
-def imports(path: Path, *, at_start: bool) -> Iterator[str]:
-    """Modules that a file imports: when it is loaded itself, or ever."""
-    pending: list[ast.AST] = [ast.parse(path.read_text())]
+def is_in(module: str, *prefixes: str) -> bool:
+    return any(module == prefix or module.startswith(f"{prefix}.") for prefix in prefixes)
+
+
+def wrong_ways(graph: Graph) -> list[str]:
+    """Imports of a higher layer."""
+    order = list(LAYERS)
+    wrong = set()
+    for module, found in graph.items():
+        for other in (each for each in found if each.name in graph):
+            lower, higher = layer(module), layer(other.name)
+            by_command = lower == "command" and higher in BY_COMMANDS and other.late
+            if order.index(lower) < order.index(higher) and not by_command:
+                wrong.add(f"{lower} imports {higher}: {module} imports {other.name}")
+    return sorted(wrong)
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Modules that lead to each other."""
+    arrows = {module: {other.name for other in found} for module, found in graph.items()}
+    ahead = {module: reached(arrows[module], arrows) for module in graph}
+    together = {
+        tuple(sorted(other for other in ahead[module] & set(graph) if module in ahead[other]))
+        for module in graph
+    }
+    return [list(modules) for modules in sorted(together) if modules]
+
+
+def reached(names: set[str], arrows: dict[str, set[str]]) -> set[str]:
+    """All that arrows lead to from these names, themselves included."""
+    seen: set[str] = set()
+    pending = set(names)
     while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
-            yield from (f"{node.module}.{name.name}" for name in node.names)
-        elif at_start and isinstance(node, ast.FunctionDef | ast.If):
-            continue
-        pending += ast.iter_child_nodes(node)
+        seen |= pending
+        pending = {other for name in pending for other in arrows.get(name, ())} - seen
+    return seen
 
 
-def own_imports(path: Path, *, at_start: bool = False) -> set[str]:
-    return set(imports(path, at_start=at_start)) & set(modules())
+def heavy(graph: Graph, starts: tuple[str, ...], without: set[str]) -> list[str]:
+    """Imports of packages that some modules shall not lead to."""
+    arrows = {
+        module: {other.name for other in found if not other.typing}
+        for module, found in graph.items()
+    }
+    modules = reached({module for module in graph if is_in(module, *starts)}, arrows)
+    return sorted(
+        f"{module} imports {package}"
+        for module in modules
+        for package in arrows.get(module, set()) & without
+    )
 
 
-@pytest.mark.parametrize("module", modules())
-def test_dependencies_point_one_way(module: str) -> None:
-    if module.startswith(OFFLINE):
-        return
-    for other in own_imports(modules()[module]):
-        assert layer(other) in PERMITTED[layer(module)], f"{module} imports {other}"
-        is_command = module == "gsvc.codec.command.commands"
-        assert is_command or not other.startswith(OFFLINE), f"{module} imports {other}"
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return import_graph(Path(gsvc.__file__).parent)
 
 
-def test_no_module_imports_itself_in_a_circle() -> None:
-    graph = {name: own_imports(path, at_start=True) for name, path in modules().items()}
-    while leaves := [name for name, needed in graph.items() if not needed & set(graph)]:
-        for name in leaves:
-            del graph[name]
-    assert not graph
+def test_tables_name_what_there_is(graph: Graph) -> None:
+    prefixes = {prefix for prefixes in [*LAYERS.values(), *WITHOUT] for prefix in prefixes}
+    assert not [prefix for prefix in prefixes if not any(is_in(m, prefix) for m in graph)]
+
+
+def test_dependencies_point_one_way(graph: Graph) -> None:
+    assert wrong_ways(graph) == []
+
+
+def test_no_module_imports_itself_in_a_circle(graph: Graph) -> None:
+    assert circles(graph) == []
+
+
+@pytest.mark.parametrize(("starts", "without"), WITHOUT.items())
+def test_heavy_packages_stay_out(graph: Graph, starts: tuple[str, ...], without: set[str]) -> None:
+    assert heavy(graph, starts, without) == []
 
 
 def test_encoding_and_plain_decoding_do_without_torch(clip: Path, tmp_path: Path) -> None:
@@ -107,8 +182,7 @@ tools = gsvc.Tools(segmentation=False, pose=False)
 gsvc.encode({str(clip)!r}, "it.gsv", settings=gsvc.EncoderSettings(tools=tools, preset="fast"))
 gsvc.info("it.gsv")
 gsvc.decode("it.gsv", "it.mkv", settings=gsvc.DecoderSettings(steps=0))
-import gsvc.codec.command.main, gsvc.codec.command.commands, gsvc.encoders.layers.pose, gsvc.encoders.layers.segmentation
-print(*sorted({{"torch", "diffusers", "safetensors"}} & set(sys.modules)))
+print(*sorted({TORCH!r} & set(sys.modules)))
 """
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=True
