@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
-from gsvc.codec.errors import BitstreamError, ConfigError, InputError, MissingModelError
+from gsvc.codec.errors import BitstreamError, ConfigError, InputError
 from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
 from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
@@ -114,9 +114,6 @@ def encode_file(
     if audio not in AUDIO_CODINGS:
         raise ConfigError(f"audio {audio!r}: choose one of {', '.join(AUDIO_CODINGS)}")
     _refuse_same(source, target)
-    settings = settings or EncoderSettings()
-    if settings.model_id == bytes(4):
-        settings = replace(settings, model_id=_own_model_id())
     with open_video(source, start=start, frames=frames) as video:
         sound = open_sound(source, start) if audio == "opus" else Sound(iter(()))
         encoder = Encoder(video.format, settings, audio=bool(sound))
@@ -206,14 +203,6 @@ def decode_file(
         steps=settings.steps,
         elapsed=monotonic() - began,
     )
-
-
-def _own_model_id() -> bytes:
-    """The refiner that comes with gsvc; none (zeros) where its weights were left out to save space."""
-    try:
-        return model_id()
-    except MissingModelError:
-        return bytes(4)
 
 
 def _encoded(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gsvc.codec.errors import ConfigError, DeviceError, MissingModelError
+from gsvc.codec.extras import need
 from gsvc.codec.frames import Picture
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.refiners.priors.files import prior_path
@@ -55,8 +56,10 @@ def load_refiner(backend: str = "compact", device: str = "cpu") -> Refiner:
     "cuda:N").
 
     Raises ConfigError for an unknown back end or device, DeviceError when the device is not there,
-    MissingModelError when the weights or those of the prior are not, or are not those that gsvc came with.
+    MissingModelError when the weights or those of the prior are not, or are not those that gsvc came with,
+    MissingDependencyError without the extra `refine`.
     """
+    need("refine", "a refiner", ", or decode with steps 0")
     weights, *_ = files_of(backend)
     check_device(device)
     return CompactBackend(weights, device)
@@ -158,6 +161,7 @@ def check_device(device: str) -> None:
     if kind not in ("cpu", "cuda") or (number and not (kind == "cuda" and number.isdigit())):
         raise ConfigError(f"unknown device {device!r}; permitted are cpu, cuda and cuda:N")
     if kind == "cuda":
+        need("refine", f"device {device}", ", or take cpu")
         import torch
 
         if not torch.cuda.is_available() or int(number or 0) >= torch.cuda.device_count():
