@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Self
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Frame, VideoFormat
-from gsvc.codec.levels import GROUP_SECONDS, LEVELS, Level
 from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.media.frame_input import FrameInput
 from gsvc.codec.scaffold.interval import Tools
@@ -22,12 +21,12 @@ from gsvc.codec.stream.header import HEADER_BYTES, Header, storable_format
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint
 from gsvc.encoders.cuts import CutDetector
-from gsvc.encoders.effort import DEFAULT_PRESET, PRESETS
 from gsvc.encoders.extraction import Scene
 from gsvc.encoders.look_ahead import CodedPicture, GroupEncoder
 from gsvc.encoders.low_delay import LowDelayEncoder
 from gsvc.encoders.pictures import can_code
 from gsvc.encoders.rate import RateControl, WindowCap
+from gsvc.encoders.tuning import DEFAULT_PRESET, GROUP_SECONDS, LEVELS, PRESETS, Level
 
 if TYPE_CHECKING:
     from gsvc.codec.media.frame_input import AnyFrame
@@ -112,7 +111,7 @@ class EncoderSettings:
             return self.level
         if target is None:
             return 1
-        return sum(target > most for most in (0.0015, 0.0045, 0.012))
+        return sum(target > level.usual_bpp for level in LEVELS)
 
 
 _FIXED_BITS = 8 * (HEADER_BYTES + 7)

@@ -1,10 +1,11 @@
-"""What the encoder minimises: how much a rendering's local gradient energy is off, and its structure out of place.
+"""What the encoder minimises: an error of local gradient energy, and one of structure.
 
-A perceptual distance cheap enough for the edge. On development clips, over spacings, qualities, sizes and ways to
-render, the correlation of the first part with ST-LPIPS AlexNet is 0.98, that of the squared error of smoothed luma
-0.59: at these rates what is missing is texture. Like ST-LPIPS it does not see a shift by less than its window, so
-the second part, SSIM (Wang et al. 2004) of luma at a quarter of the size, pays for things being where they
-belong (see docs/logs/search.md).
+A perceptual distance cheap enough for the edge. On development clips, over spacings, qualities,
+sizes and renderings, the correlation of the first part with ST-LPIPS AlexNet is 0.98, that of the
+squared error of smoothed luma 0.59: at these rates texture is missing. Like ST-LPIPS it cannot see
+a shift smaller than its window, so the second part, SSIM (Wang et al. 2004) of luma at a quarter of
+the size, pays for things being where they belong (docs/logs/search.md, "A distance for the
+encoder's search" and "Place").
 """
 
 import cv2
@@ -14,15 +15,11 @@ from numpy.typing import NDArray
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.types import Geometry
 from gsvc.decoders.motion.estimation import gray
+from gsvc.encoders.tuning import FLAT, PLACE, TEXTURE_OF_ST_LPIPS
 
 STRIDE = 4
-"""Energies are smooth: every fourth pixel of every fourth line is enough to compare them. Structure is compared
-at a quarter of the size."""
-FLAT = 10.0
-"""Gradient (Sobel 3x3 of 0-255 luma) below which texture counts for little."""
-PLACE = 0.2
-"""Weight of structure out of place, 1 - SSIM, beside a logarithm of gradient energies."""
-_SLOPE, _OFFSET = 0.73, 0.04
+"""Energies are smooth: every fourth pixel of every fourth line is enough to compare them. Structure
+is compared at a quarter of the size."""
 _SSIM_WINDOW = 7
 _SSIM_FLOORS = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 
@@ -30,12 +27,9 @@ FloatMap = NDArray[np.float32]
 
 
 def texture_distortion_of(st_lpips: float) -> float:
-    """The mean distortion in texture, measured in a search, of a rendering whose ST-LPIPS AlexNet will be `st_lpips`.
-
-    A straight line through trials on development clips; within about 15 % for most video, and too careful
-    for soft gray pictures.
-    """
-    return (st_lpips + _OFFSET) / _SLOPE
+    """The mean distortion in texture, in a trial, of a rendering of this ST-LPIPS AlexNet."""
+    slope, offset = TEXTURE_OF_ST_LPIPS
+    return (st_lpips + offset) / slope
 
 
 class Reference:
@@ -50,14 +44,14 @@ class Reference:
         self._variance = _mean(self._small**2) - self._mean**2
 
     def texture(self, other: Picture) -> FloatMap:
-        """Mean over both directions of |log of the ratio of gradient energies|, at every fourth pixel of every
-        fourth line: float32 (ceil(H / 4), ceil(W / 4))."""
+        """Mean over both directions of |log of the ratio of gradient energies|, at every fourth pixel
+        of every fourth line: float32 (ceil(H / 4), ceil(W / 4))."""
         x, y = self._lost(other)
         return np.asarray((np.abs(x) + np.abs(y)) / np.float32(2), np.float32)
 
     def weaker(self, other: Picture) -> FloatMap:
-        """How much weaker the other's texture is: mean over both directions of the log of the ratio of gradient
-        energies, below 0 where it is stronger; same shape as of `texture`."""
+        """How much weaker the other's texture is: mean over both directions of the log of the ratio
+        of gradient energies, below 0 where it is stronger; same shape as of `texture`."""
         x, y = self._lost(other)
         return np.asarray((x + y) / np.float32(2), np.float32)
 
@@ -86,7 +80,7 @@ class Reference:
         return sum(self.totals(other))
 
     def totals(self, other: Picture) -> tuple[float, float]:
-        """Its two parts, summed over all pixels: texture, and structure out of place with its weight."""
+        """Its two parts, summed over all pixels: texture, and misplaced structure, weighted."""
         texture = float(self.texture(other).sum()) * STRIDE**2
         return texture, PLACE * float(self.misplaced(other).sum()) * STRIDE**2
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.codec.levels import Level
 from gsvc.codec.scaffold.interval import Tools
 from gsvc.codec.scaffold.types import (
     MAX_LABEL,
@@ -27,6 +26,7 @@ from gsvc.encoders.layers.flow import layer_vectors, propose_correction, true_mo
 from gsvc.encoders.layers.pose import PoseTracker
 from gsvc.encoders.layers.segmentation import Segmenter
 from gsvc.encoders.search import PLAIN, Way
+from gsvc.encoders.tuning import Level
 
 _SHORTEST = 3
 """Frames of an interval below which nothing between the key pictures is sampled."""

@@ -9,7 +9,6 @@ from itertools import accumulate, islice, pairwise
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture, VideoFormat
-from gsvc.codec.levels import Level
 from gsvc.codec.scaffold.coder import Writer
 from gsvc.codec.scaffold.interval import Prediction, Tools, code_interval, code_picture
 from gsvc.codec.scaffold.types import Geometry, Interval, Place, Texture
@@ -17,7 +16,6 @@ from gsvc.codec.stream.payload import join_payload
 from gsvc.decoders.pictures import decode_pictures
 from gsvc.decoders.texture import raise_texture
 from gsvc.encoders.distortion import Reference, texture_distortion_of
-from gsvc.encoders.effort import Effort
 from gsvc.encoders.extraction import ScaffoldExtractor, Scene, Span
 from gsvc.encoders.layers.texture import choose_texture
 from gsvc.encoders.pictures import encode_pictures
@@ -30,6 +28,7 @@ from gsvc.encoders.search import (
     Stretch,
     Trial,
 )
+from gsvc.encoders.tuning import Effort, Level
 
 _AT_ONCE = 2
 _PRICE_ROUNDS = 4
@@ -119,7 +118,7 @@ class GroupEncoder:
         self._semantics = semantics
         self._quality, self._cap, self._packet_bytes = quality, cap, packet_bytes
         self._plan: Plan | None = None
-        self._price = level.price
+        self._price = level.lmbda
         self._scaffold_share = 0.1
         self._clock = 0
 
@@ -187,7 +186,7 @@ class GroupEncoder:
         if self._quality is not None:
             return self._good_enough(search, self._quality)
         goal = budget.bits * (1 - self._scaffold_share)
-        price = self._price if budget.exact else max(self._level.price, _EASIER * self._price)
+        price = self._price if budget.exact else max(self._level.lmbda, _EASIER * self._price)
         plan = search.best(price, self._plan, self._effort.trials_of(self._plan is None, price))
         again = max(_LEAST_TRIALS, self._effort.trials) if budget.exact else _LEAST_TRIALS
         for _ in range(_PRICE_ROUNDS):

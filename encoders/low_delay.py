@@ -11,7 +11,6 @@ from fractions import Fraction
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture, VideoFormat
-from gsvc.codec.levels import GROUP_SECONDS, Level
 from gsvc.codec.scaffold.coder import Writer
 from gsvc.codec.scaffold.interval import Prediction, Tools, code_interval, code_picture
 from gsvc.codec.scaffold.types import Geometry, Interval, Texture
@@ -19,13 +18,13 @@ from gsvc.codec.stream.payload import join_payload
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.texture import raise_texture
 from gsvc.encoders.distortion import Reference
-from gsvc.encoders.effort import Effort
 from gsvc.encoders.extraction import ScaffoldExtractor, Scene, Span
 from gsvc.encoders.layers.texture import choose_texture
 from gsvc.encoders.look_ahead import CodedPicture, packet_advice, packet_excess
 from gsvc.encoders.pictures import MAX_CRF, PictureStream, can_code
 from gsvc.encoders.rate import CRF_SLOPE, RateControl
 from gsvc.encoders.search import usual_crf
+from gsvc.encoders.tuning import GROUP_SECONDS, Effort, Level
 
 _LEAST_CRF = 20.0
 _SMALLEST = 4  # eighths
@@ -72,7 +71,7 @@ class LowDelayEncoder:
         self._extractor = ScaffoldExtractor(
             level, tools, self._geometry, effort.anchors, self._pool
         )
-        self._crf = usual_crf(level.price)
+        self._crf = usual_crf(level.lmbda)
         # How much coarser than the rate asks for packets have to be for the limit on their size, and how small.
         self._coarser, self._eighths = 0.0, 8
         self._jump = _USUAL_JUMP
@@ -155,7 +154,7 @@ class LowDelayEncoder:
         shown = raise_texture(decoded, texture)
         span = Span(pictures, shown)
         (samples,) = self._extractor.extract_group(
-            [span], self._scene, self._level.price, watching=self._watching
+            [span], self._scene, self._level.lmbda, watching=self._watching
         )
         interval = Interval(ticks, samples, texture)
         code_interval(
@@ -210,4 +209,4 @@ class LowDelayEncoder:
             return None
         level = self._level
         reference = Reference(source)
-        return choose_texture(reference, decoded, level.texture_log2, self.spacing, level.price)
+        return choose_texture(reference, decoded, level.texture_log2, self.spacing, level.lmbda)

@@ -1,9 +1,8 @@
 """Key pictures: one closed AV1 sequence per group, coded by SVT-AV1 at a low frame rate.
 
-Inter-coding the key pictures takes most of the cost of keyframes away; see the figures in the design notes.
+Predicted from each other, key pictures cost a fraction of as many intra pictures.
 """
 
-import os
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -17,21 +16,18 @@ from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.media.color import yuv_from_rgb
 from gsvc.codec.stream.av1_units import strip_temporal_unit
-from gsvc.encoders.scheduling import ordinary_priority
+from gsvc.encoders.svt_av1 import quiet_and_ordinary
 
 Planes = NDArray[np.uint8]
-"""YUV 4:2:0 as FFmpeg packs it into one array: (H * 3 / 2, W), luma above, then both chroma planes."""
+"""YUV 4:2:0 as FFmpeg packs it: (H * 3 / 2, W), luma above, then both chroma planes."""
 _FORMAT = "yuv420p"
 
 MAX_CRF = 70
 """SVT-AV1 since 3.1: beyond 63 the coarsest quantiser also codes less of the prediction error."""
 
-# SVT-AV1 reads this when it starts; without it every encode prints a banner.
-os.environ.setdefault("SVT_LOG", "1")
-
 
 def can_code(size: tuple[int, int]) -> bool:
-    """Whether SVT-AV1 takes pictures of this (width, height): long thin ones make it hang (seen in 3.1)."""
+    """Whether SVT-AV1 takes pictures of this (width, height): long thin ones make 3.1 hang."""
     return min(size) >= 4 and (min(size) >= 32 or max(size) <= 64)
 
 
@@ -46,10 +42,10 @@ def encode_pictures(
 ) -> list[bytes]:
     """Code `pictures` (RGB uint8, equal shapes) as one AV1 sequence, the first one intra.
 
-    `size` is the (width, height) to code at, `crf` 1-70 in quarters (higher is smaller), `preset` 0-13 of SVT-AV1,
-    on `threads` threads.
-    Returns one temporal unit a picture, in display order, without temporal delimiters.
-    Same input, same bytes: SVT-AV1 is deterministic for any thread count.
+    `size`: the (width, height) to code at; `crf`: 1-70 in quarters, higher is smaller; `preset`:
+    SVT-AV1's, 0-13; `threads`: that it runs on, with the same bytes for any number.
+    Returns one temporal unit a picture, in display order, without temporal delimiters. Raises
+    ConfigError where `crf` or `size` is out of range.
     """
     if not 1 <= crf <= MAX_CRF:
         raise ConfigError(f"crf {crf} is out of range: 1 to {MAX_CRF}")
@@ -85,7 +81,7 @@ def encode_planes(
 class PictureStream:
     """One AV1 sequence coded picture by picture, each predicted from earlier ones only; no delay."""
 
-    def __init__(self, *, size: tuple[int, int], crf: float, color: Color, preset: int = 4) -> None:
+    def __init__(self, *, size: tuple[int, int], crf: float, color: Color, preset: int) -> None:
         """Arguments as of `encode_pictures`."""
         self._size, self._color, self._count = size, color, 0
         self._coder = _open(size, crf, preset, color, ":lp=2:pred-struct=1:lookahead=0")
@@ -127,13 +123,14 @@ def _open(
     coder.pix_fmt = _FORMAT
     coder.time_base, coder.framerate = Fraction(1, 4), Fraction(4)
     coder.color_range = ColorRange.JPEG if color.full_range else ColorRange.MPEG
-    # One intra picture, no scene detection of its own: groups are cut by gsvc. Visual tuning and the greatest
-    # sharpness take 14 (VGG) to 31 % (AlexNet) of the bits off at equal ST-LPIPS; see docs/logs/search.md. So tuned it
-    # never chooses CDEF or restoration filters, whose flags cost bits and whose search costs time.
+    # One intra picture, no scene detection of its own: groups are cut by gsvc. Visual tuning and
+    # the greatest sharpness take 14 (VGG) to 31 % (AlexNet) of the bits off at equal ST-LPIPS
+    # (docs/logs/search.md, "SVT-AV1's settings, key pictures alone"). So tuned it never chooses
+    # CDEF or restoration filters, whose flags cost bits and whose search costs time.
     parameters = f"crf={round(4 * crf) / 4}:keyint=-1:scd=0:tune=0:sharpness=7"
     filters = ":enable-cdef=0:enable-restoration=0"
     coder.options = {"preset": str(preset), "svtav1-params": parameters + filters + more}
-    with ordinary_priority():
+    with quiet_and_ordinary():
         coder.open()
     return coder
 

@@ -13,12 +13,12 @@ from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.levels import LEVELS
 from gsvc.codec.stream.container import StreamReader, StreamWriter
 from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.layers.texture import choose_gains
 from gsvc.encoders.rate import WindowCap
+from gsvc.encoders.tuning import LEVELS
 
 RATE = Fraction(25)
 FAST = EncoderSettings(preset="fast")

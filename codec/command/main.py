@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from gsvc import __version__
 from gsvc.codec.errors import ConfigError, GsvcError
-from gsvc.encoders.effort import DEFAULT_PRESET, PRESETS
+from gsvc.encoders.tuning import DEFAULT_PRESET, PRESETS
 
 _FAILED, _USAGE, _INTERRUPTED, _TERMINATED = 1, 2, 130, 143
 _SUFFIXES = {"": 1, "k": 1000, "m": 1_000_000}

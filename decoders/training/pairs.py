@@ -27,7 +27,7 @@ from gsvc.encoders.distortion import Reference
 from gsvc.encoders.emphasis import emphasised
 from gsvc.encoders.layers.texture import choose_texture
 from gsvc.encoders.pictures import MAX_CRF, encode_pictures
-from gsvc.encoders.search import TRIAL_PRESET
+from gsvc.encoders.tuning import TRIAL_PRESET
 
 CROP = 160
 """Side of a crop in pixels."""

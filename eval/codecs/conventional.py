@@ -20,7 +20,7 @@ from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.datasets.clips import ClipFormat, TestClip
-from gsvc.encoders.scheduling import ordinary_priority
+from gsvc.encoders.svt_av1 import quiet_and_ordinary
 from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, Value, require_frames
 from gsvc.eval.codecs.options import Option, several
 from gsvc.eval.codecs.scaling import coded_size, enlarge, read_scale, shrink
@@ -165,7 +165,7 @@ class ConventionalCodec(ABC):
         if self.headers_once:
             context.flags |= Flags.global_header
         try:
-            with ordinary_priority():
+            with quiet_and_ordinary():
                 context.open()
         except av.FFmpegError as error:
             raise ConfigError(

@@ -14,7 +14,7 @@ from gsvc.codec.scaffold.types import Geometry, Place
 from gsvc.codec.stream.container import StreamReader
 from gsvc.datasets.clips import ClipFormat
 from gsvc.decoders.pictures import PictureDecoder
-from gsvc.encoders.effort import DEFAULT_PRESET
+from gsvc.encoders.tuning import DEFAULT_PRESET
 from gsvc.eval.codecs.base import Compute, Decoded, Settings
 from gsvc.eval.codecs.options import Option
 from gsvc.eval.codecs.ours import NO_TOOLS, Gsvc, checked

@@ -13,14 +13,13 @@ from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.levels import LEVELS
 from gsvc.codec.scaffold.interval import TOOLS, Tools
 from gsvc.codec.scaffold.types import Place
 from gsvc.codec.stream.container import StreamReader, StreamWriter
 from gsvc.codec.stream.info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.decoders.refiners.registry import BACKENDS, model_id
-from gsvc.encoders.effort import DEFAULT_PRESET
+from gsvc.encoders.tuning import DEFAULT_PRESET, LEVELS
 from gsvc.eval.codecs.base import (
     Compute,
     Decoded,

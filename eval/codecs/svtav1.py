@@ -1,15 +1,10 @@
 """SVT-AV1 at its best: preset 4, random-access structure, long groups, tuned for PSNR and for the eye."""
 
-import os
 from typing import ClassVar
 
 from gsvc.codec.errors import ConfigError
 from gsvc.eval.codecs.base import Value
 from gsvc.eval.codecs.conventional import THREADS, ConventionalCodec, Points
-
-# SVT-AV1 reads this when it starts; without it every encode prints its settings.
-os.environ.setdefault("SVT_LOG", "1")
-
 
 _VISUAL = "-vq"
 _LIBAV_MOST = 63

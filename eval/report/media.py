@@ -11,7 +11,7 @@ import numpy as np
 
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.media.color import yuv_from_rgb
-from gsvc.encoders.scheduling import ordinary_priority
+from gsvc.encoders.svt_av1 import quiet_and_ordinary
 
 _BT709 = Color(primaries=1, transfer=1, matrix=1)
 _CRF = 19
@@ -49,7 +49,7 @@ def stacked_video_uri(clips: Sequence[Sequence[Picture]], frame_rate: Fraction) 
         stream.width, stream.height = size
         stream.pix_fmt = "yuv420p"
         stream.options = {"crf": str(_CRF), "preset": "medium", "g": str(_SEEKABLE), "threads": "2"}
-        with ordinary_priority():
+        with quiet_and_ordinary():
             stream.codec_context.open()
         for index in range(len(clips[0])):
             stack = np.vstack([_padded(clip[index], size[0]) for clip in clips])

@@ -1,8 +1,8 @@
-"""Keeps SVT-AV1 from taking over the machine.
+"""What opening SVT-AV1 needs: it must not print, and must not take over the machine.
 
-Run by root (as in most containers), SVT-AV1 gives the thread that opens it, and every thread that it starts,
-real-time priority 99: nothing else on those cores runs until it is done, and the caller keeps the priority
-for the rest of its life.
+It prints a banner unless `SVT_LOG` says otherwise. Run by root (as in most containers), it gives
+the thread that opens it, and every thread that it starts, real-time priority 99: nothing else on
+those cores runs until it is done, and the caller keeps the priority for the rest of its life.
 """
 
 import os
@@ -12,8 +12,10 @@ from contextlib import contextmanager, suppress
 
 
 @contextmanager
-def ordinary_priority() -> Iterator[None]:
-    """Open an encoder inside this block: the calling and new threads then get the caller's old scheduling."""
+def quiet_and_ordinary() -> Iterator[None]:
+    """Open an encoder inside this block: it prints only errors, and the calling and new threads get
+    the caller's old scheduling."""
+    os.environ.setdefault("SVT_LOG", "1")
     if sys.platform != "linux":
         yield
         return

@@ -1,0 +1,177 @@
+"""Levels, presets and every number of the encoder that was fitted or tried, with where it is from.
+
+Titles in quotes are sections of docs/logs/search.md; "development clips" are those named there.
+Numbers of one layer's extractor, and of Lagrangian choices between fixed alternatives, stay there.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+_SMALL_PIXELS = 80_000
+"""Pixels below which a pixel may take more bits, as the root of the ratio: a small picture has no
+idle parts. Set with the levels."""
+_USUAL_FRAME_RATE = 25.0
+"""Frames per second from which `most_bpp` holds; at fewer a frame may take up to twice as much."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """Settings of one level."""
+
+    lmbda: float
+    """Lagrange multiplier: the distortion (see `gsvc.encoders.distortion`), summed over pixels and
+    frames, that a bit must save. It decides everything that the encoder chooses."""
+    most_bpp: float
+    """Bits per pixel that a stream stays under where `lmbda` would buy more."""
+    usual_bpp: float
+    """Rate target, in bits per pixel, up to which this level is chosen for it."""
+    spacing: float
+    """Seconds between key pictures without look-ahead, where nothing can be chosen."""
+    block_log2: int
+    """Blocks of motion corrections are 2^n cells wide."""
+    texture_log2: int
+    """Blocks of texture gains are 2^n cells wide ("Texture gains")."""
+
+    def suited_to(self, pixels: int, frame_rate: float) -> "Level":
+        """The level for frames of `pixels` pixels, `frame_rate` a second."""
+        small = max(1.0, math.sqrt(_SMALL_PIXELS / pixels))
+        slow = min(2.0, max(1.0, _USUAL_FRAME_RATE / frame_rate))
+        return replace(self, lmbda=self.lmbda / small, most_bpp=self.most_bpp * small * slow)
+
+
+LEVELS = (
+    Level(lmbda=300, most_bpp=0.001, usual_bpp=0.0015, spacing=0.8, block_log2=3, texture_log2=3),
+    Level(lmbda=90, most_bpp=0.003, usual_bpp=0.0045, spacing=0.5, block_log2=2, texture_log2=2),
+    Level(lmbda=30, most_bpp=0.007, usual_bpp=0.012, spacing=0.33, block_log2=2, texture_log2=2),
+    Level(lmbda=9, most_bpp=0.02, usual_bpp=math.inf, spacing=0.2, block_log2=1, texture_log2=2),
+)
+"""Index = level. The rates are decided, not fitted; the multipliers are those at which development
+clips of 288 lines come near to them, scaled to the distance of "Place"."""
+GROUP_SECONDS = 4.0
+"""Longest time between intra pictures: how long a receiver waits to join."""
+
+_LOW_LMBDA = 12.0
+_CLOSE = 8
+"""Frames between key pictures below which coding them takes most of the time: there SVT-AV1 runs
+one preset faster ("The search leaps")."""
+_USUAL_FRAMES = 100
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much time the encoder takes."""
+
+    trials: int
+    """Plans tried for a group, about, where a bit must save little."""
+    samples: int
+    """Frames that distortion is measured on, of a group of up to 100."""
+    svt: int
+    """SVT-AV1's preset, 0-13, for the key pictures that are sent."""
+    anchors: int
+    """Most scaffold samples tried between two key pictures."""
+
+    def trials_of(self, begins: bool, lmbda: float) -> int:
+        """Plans tried for a group that `begins` a scene, or for one that goes on from a good plan.
+
+        The higher `lmbda`, the rarer key pictures are, and the less time a trial takes.
+        """
+        trials = round(self.trials * min(3.0, max(1.0, math.sqrt(lmbda / _LOW_LMBDA))))
+        return trials if begins else max(2, trials // 2)
+
+    def preset_of(self, keys: Sequence[int]) -> int:
+        """SVT-AV1's preset for key pictures at these indices."""
+        is_close = keys[-1] - keys[0] < _CLOSE * (len(keys) - 1)
+        return self.svt + is_close
+
+    def samples_of(self, frames: int) -> int:
+        """How many frames of a group of `frames` distortion is measured on."""
+        return round(self.samples * max(1.0, frames / _USUAL_FRAMES))
+
+
+PRESETS = {
+    "fast": Effort(trials=2, samples=6, svt=8, anchors=1),
+    "medium": Effort(trials=4, samples=8, svt=4, anchors=1),
+    "slow": Effort(trials=32, samples=20, svt=2, anchors=3),
+}
+"""Medium: "The search leaps" (trials, SVT-AV1's preset); slow: "Preset slow on the packaged clips";
+SVT-AV1's presets by time and bytes: "The walk"."""
+DEFAULT_PRESET = "medium"
+
+# Distortion: how far a rendering is from the source.
+
+FLAT = 10.0
+"""Gradient (Sobel 3x3 of 0-255 luma) below which texture counts for little ("A distance for the
+encoder's search")."""
+PLACE = 0.2
+"""Weight of structure out of place, 1 - SSIM, beside a logarithm of gradient energies ("Place and
+layers, set anew")."""
+TEXTURE_OF_ST_LPIPS = 0.73, 0.04
+"""Slope and offset: ST-LPIPS AlexNet as a line in the texture part of distortion, fitted to the
+trials of "A distance for the encoder's search"; within about 15 % for most video, too careful for
+soft gray pictures."""
+
+# The search: where it begins, what it tries.
+
+TRIAL_PRESET = 8
+"""SVT-AV1's preset for trials: 10 loses points, 6 gains none ("The search by trials")."""
+USUAL_COUNT = 42.0
+"""Key pictures of 100 frames that searches end at, times the root of lambda ("The walk")."""
+RARER, FINER = 4, 11.0
+"""The other plan that a scene's search begins with: so many times rarer key pictures, by so much
+finer a quantiser ("Where it stands now": half as many lost a point)."""
+CRF_STEP = 8.0
+"""First step of the walk; with it the number of key pictures doubles or halves ("The walk")."""
+LEAST_TRIAL_CRF = 24.0
+"""Finest quantiser that is tried: the finest of the grids of "The search leaps"."""
+SMALLER_FROM_CRF, CRF_PER_SCALE = 58.0, 4.0
+"""Quantiser from which another size is tried, and by how much finer it is for an eighth less. By
+hand; why small sizes seldom win: "The search by trials", on what lies beyond crf 63."""
+FADED, MIXED = 4.0, 0.4
+"""A dissolve is tried where the frame in the middle differs from either end by FADED (mean luma,
+0-255), and from their mixture by less than MIXED of that ("Dissolves")."""
+
+
+def usual_crf(lmbda: float) -> float:
+    """The quantiser that searches on development clips end at, about; drawn by hand."""
+    return min(68.0, max(LEAST_TRIAL_CRF, round(54 + 3.2 * math.log2(lmbda / 9))))
+
+
+# How bits and distortion follow from a plan: "The search leaps", all of it.
+
+LOG_BITS_OF_CRF = (24.0, 54.0, 60.0, 66.0, 70.0), (0.0, -1.81, -2.33, -2.98, -3.13)
+"""Quantisers, and the logarithm of bits that they leave."""
+MODEL_EXPONENTS = (1.8, 0.65), (1.0, 1.35)
+"""Of quantiser and count, in the logarithm of bits less that of the distortion that key pictures
+have themselves, and less that of what interpolation adds."""
+MODEL_BALANCE = 1.7, 0.45
+"""Either distortion where D + lambda R is least, in units of lambda R."""
+MODEL_LEAST_SHARES = 0.02, 0.03
+"""Share of all distortion that either has: what is measured as nothing may be a little."""
+MODEL_REACH = 2.0, 1.4
+"""How far logarithms of the quantiser's bits and of the count are foretold."""
+
+# Rate.
+
+CRF_SLOPE = 0.055
+"""By how much the logarithm of the bits falls with one crf ("The search leaps": 0.06)."""
+EASIER = 0.7
+"""What a group that needed a higher lambda than its level's leaves the next one of it. By hand."""
+USUAL_JUMP, FREE_JUMP = 6.0, 40.0
+"""Low delay: by how much the quantiser may move from group to group, and where another rate was
+asked for. By hand."""
+
+# Texture and pre-emphasis.
+
+TEXTURE_LMBDA = 6.0
+"""What a bit of texture gain must save, in units of lambda: a key picture's gain reaches the frames
+drawn from it only in part ("Place and layers, set anew")."""
+EMPHASIS_BAND = 0.7, 3.0
+"""Standard deviations, in pixels, of the Gaussians around the detail that pre-emphasis raises:
+finer detail is not worth its bits ("Pre-emphasis")."""
+EMPHASIS_SHARE, EMPHASIS_MOST = 0.8, 1.0
+"""Of the detail that is lacking, how much is raised; by how much detail is raised at most
+("Pre-emphasis")."""
+EMPHASIS_CRFS = 62.0, 70.0
+"""Quantiser from which less is raised, and at which nothing is: there the decoder's texture gains
+are cheaper ("Pre-emphasis")."""
