@@ -4,12 +4,13 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint models clips hostile soak clean
+.PHONY: help demo test lint docs models clips hostile soak clean
 
 help:
 	@echo "make demo   code a real clip, compare it with x265 and SVT-AV1, write demo/"
 	@echo "make test   run the tests (brings the extractors' models first)"
 	@echo "make lint   ruff and mypy"
+	@echo "make docs   build the site into site/; a broken link is an error"
 	@echo "make clips  bring the five clips that more of the tests use"
 	@echo "make hostile  forged and damaged streams, a million of them"
 	@echo "make soak   hours of video through the coders: does memory stay?"
@@ -32,6 +33,9 @@ lint: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 models: $(READY)
 	$(BIN)/gsvc models pull
 
@@ -47,4 +51,4 @@ soak: $(READY)
 	$(BIN)/python tests/soak.py
 
 clean:
-	rm -rf $(VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis
