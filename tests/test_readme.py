@@ -1,20 +1,73 @@
-"""The Python of the README runs as it stands, block after block."""
+"""The README and the pages of docs/: their Python runs as it stands, block after block of a page;
+their commands are ones that gsvc takes; the API reference shows every public name."""
 
 import asyncio
 import re
+import shlex
 import shutil
-from collections.abc import AsyncIterator, Callable
+from argparse import ArgumentParser, Namespace
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import gsvc
+from gsvc.codec.command.main import main
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "README.md").exists(), reason="runs in a checkout, not on an installed wheel"
+)
 
 
-@pytest.mark.skipif(not README.exists(), reason="runs in a checkout, not on an installed wheel")
+def blocks(page: Path, language: str) -> list[str]:
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    return [text for name, text in fenced if name == language]
+
+
+def commands() -> Iterator[list[str]]:
+    """The arguments of every gsvc command in a block without a language."""
+    for page in PAGES:
+        for block in blocks(page, ""):
+            for line in block.replace("\\\n", " ").splitlines():
+                for command in re.split(r" (?:\||&&) ", line):
+                    words = shlex.split(command, comments=True)
+                    if words[:1] == ["gsvc"]:
+                        yield words[1:]
+
+
+class Parsed(BaseException):
+    """The arguments of a command were parsed: instead of running it."""
+
+
+def test_the_commands_are_ones_that_gsvc_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse = ArgumentParser.parse_args
+
+    def parse_only(self: ArgumentParser, *arguments: object) -> Namespace:
+        parse(self, *arguments)  # type: ignore[call-overload]
+        raise Parsed
+
+    monkeypatch.setattr(ArgumentParser, "parse_args", parse_only)
+    found = list(commands())
+    assert len(found) > 30
+    for arguments in found:
+        with pytest.raises(Parsed):
+            main(arguments)
+
+
+def test_the_pages_with_examples_are_known() -> None:
+    counts = {str(page.relative_to(ROOT)): len(blocks(page, "python")) for page in PAGES}
+    assert {page: count for page, count in counts.items() if count} == {
+        "README.md": 1,
+        "docs/python.md": 7,
+    }
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
 def test_python_examples_run(
+    name: str,
     clip: Path,
     moving_pictures: Callable[..., list[gsvc.Picture]],
     tmp_path: Path,
@@ -35,14 +88,20 @@ def test_python_examples_run(
     monkeypatch.chdir(tmp_path)
     shutil.copy(clip, "video.mp4")
     names: dict[str, object] = {"pictures": pictures, "camera": camera, "show": show}
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 7
     counts = []
-    for block in blocks:
+    for block in blocks(ROOT / name, "python"):
         shown.clear()
-        exec(compile(block, str(README), "exec"), names)  # noqa: S102
+        exec(compile(block, name, "exec"), names)  # noqa: S102
         counts.append(len(shown))
-    assert counts[1] == 40 and counts[6] > 0
-    assert 10 < counts[3] < 43 and 0 < counts[4] <= 10
-    assert 0 < counts[5] <= 10  # the newest win where a busy machine is too slow
     assert Path("again.mp4").stat().st_size > 1000
+    if name == "docs/python.md":
+        assert counts[1] == 40 and counts[6] > 0
+        assert 10 < counts[3] < 43 and 0 < counts[4] <= 10
+        assert 0 < counts[5] <= 10  # the newest win where a busy machine is too slow
+
+
+def test_the_reference_shows_every_public_name() -> None:
+    pages = (ROOT / "docs" / "reference").glob("*.md")
+    text = "\n".join(page.read_text() for page in pages)
+    names = re.findall(r"^::: gsvc\.(\w+)$", text, re.MULTILINE)
+    assert sorted(names) == sorted(set(gsvc.__all__) - {"__version__"})
