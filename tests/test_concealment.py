@@ -23,6 +23,7 @@ from gsvc import (
     VideoFormat,
 )
 from gsvc.decoders.motion.extrapolation import Extrapolator
+from needs import need_package
 
 Pictures = Callable[..., list[Picture]]
 Stream = tuple[Header, list[Packet]]
@@ -193,7 +194,7 @@ def test_who_does_not_conceal_is_told(stream: Stream) -> None:
 
 
 def test_the_refiner_draws_what_is_concealed_too(stream: Stream) -> None:
-    pytest.importorskip("torch")
+    need_package("torch")
     header, packets = stream
     settings = DecoderSettings(steps=1, conceal=True)
     whole = decode(header, packets[:4], replace(settings, conceal=False))

@@ -31,7 +31,7 @@ def _write_raw(path: Path, pictures: list[Picture], pixel_format: str) -> Path:
             frame = yuv_from_rgb(picture, Color(), pixel_format)
             wide = 2 if "10" in pixel_format else 1
             for plane in frame.planes:
-                rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
+                rows = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)
                 file.write(rows[: plane.height, : plane.width * wide].tobytes())
     return path
 

@@ -15,7 +15,8 @@ def _endpoint_error(name: str, index: int, to: int) -> NDArray[np.float64]:
     scene = SCENES[name]
     found = dense_flow(gray(scene.frame(index)), gray(scene.frame(to)))
     error = found - scene.true_flow(index, to)
-    return np.hypot(error[..., 0], error[..., 1])[scene.visible(index, to)].astype(np.float64)
+    distance: NDArray[np.float64] = np.hypot(error[..., 0], error[..., 1]).astype(np.float64)
+    return distance[scene.visible(index, to)]
 
 
 def _warp_error(name: str, index: int, to: int, flow: Flow) -> float:

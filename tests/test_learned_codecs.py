@@ -14,6 +14,7 @@ from gsvc.codec.errors import (
 )
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.codecs import find_codec
+from needs import need_package
 
 
 def clip(count: int) -> TestClip:
@@ -23,7 +24,7 @@ def clip(count: int) -> TestClip:
 
 
 def untrained(name: str, folder: Path) -> Path:
-    pytest.importorskip("compressai", reason='pip install "gsvc[research]"')
+    need_package("compressai")
     import torch
     from compressai.zoo import models
 

@@ -24,6 +24,7 @@ from gsvc.eval.metrics.lpips import Lpips
 from gsvc.eval.metrics.lpips import network as lpips_network
 from gsvc.eval.metrics.ms_ssim import MsSsim
 from gsvc.eval.metrics.proved import Golden
+from needs import need, need_package
 
 FREE = [
     "psnr_y",
@@ -40,7 +41,8 @@ FREE = [
 
 def texture(seed: int, height: int = 176, width: int = 192) -> Picture:
     noise = np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
-    return cv2.normalize(cv2.GaussianBlur(noise, (0, 0), 3), None, 0, 255, cv2.NORM_MINMAX)
+    soft: Picture = cv2.normalize(cv2.GaussianBlur(noise, (0, 0), 3), None, 0, 255, cv2.NORM_MINMAX)
+    return soft
 
 
 def moving_clip(frames: int = 4) -> TestClip:
@@ -64,10 +66,8 @@ def noisy(clip: TestClip, level: int) -> list[Picture]:
 @pytest.mark.parametrize("name", FREE)
 def test_more_damage_is_never_better_and_none_is_best(name: str) -> None:
     metric = find_metric(name)
-    try:
+    with need(name):
         metric.version()
-    except MissingDependencyError as error:
-        pytest.skip(str(error))
     clip = moving_clip()
     indices = [0, 1, 3]
     damages: list[Sequence[Picture]] = [clip.frames, noisy(clip, 8), noisy(clip, 50)]
@@ -122,10 +122,8 @@ def test_a_metric_that_gives_other_numbers_is_refused(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("name", sorted(METRICS))
 def test_frames_that_do_not_pair_are_refused_by_every_metric(name: str) -> None:
     clip = moving_clip()
-    try:
+    with need(name):
         metric = find_metric(name)
-    except MissingModelError as error:
-        pytest.skip(str(error))
     with pytest.raises(InputError, match="equal length"):
         metric.measure(clip, [clip.frames[:-1]], [0])
 
@@ -181,7 +179,7 @@ def test_fvd_runs_the_users_network_on_16_frame_clips(
                 raise RuntimeError("not the protocol")
             return x.mean(dim=(2, 3)).flatten(1)
 
-    torch.jit.script(Pooled()).save(tmp_path / "i3d.pt")
+    torch.jit.script(Pooled()).save(tmp_path / "i3d.pt")  # type: ignore[no-untyped-call]
     monkeypatch.setenv("GSVC_I3D", str(tmp_path / "i3d.pt"))
     clip = TestClip("long", [texture(i, 64, 64) for i in range(33)], Fraction(25))
     darker = [frame // 2 for frame in clip.frames]
@@ -193,7 +191,7 @@ def test_fvd_runs_the_users_network_on_16_frame_clips(
 def test_lpips_without_its_backbone_says_which_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("lpips")
+    need_package("lpips")
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     lpips_network.cache_clear()
     with pytest.raises(MissingModelError, match="alexnet-owt-7be5be79.pth into"):
@@ -208,7 +206,7 @@ def test_lpips_without_its_backbone_says_which_file(
 def test_lpips_is_what_the_package_computes_from_the_same_backbone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lpips = pytest.importorskip("lpips")
+    lpips = need_package("lpips")
     import torch
     import torchvision
 

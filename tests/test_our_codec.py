@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import MissingModelError
 from gsvc.codec.stream.info import read_info
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.codecs.floors import Hold, Motion
 from gsvc.eval.codecs.ours import ALL_TOOLS, NO_TOOLS, Gsvc, GsvcLayers, key_frames
 from gsvc.eval.compute import count_flops
+from needs import need
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +80,8 @@ def test_version_names_the_state_of_the_code() -> None:
 def test_cost_is_what_decoding_really_runs(moving: TestClip) -> None:
     codec = Gsvc(level=1, steps=(0, 2))
     settings = codec.rate_points()[0]
-    try:
+    with need("models"):
         data = codec.encode(moving, settings).data
-    except MissingModelError as error:
-        pytest.skip(str(error))
     way = {"steps": 2}
     run = count_flops(lambda: codec.decode(data, moving.format, settings, way))
     cost = codec.compute(data, moving.format, settings, way)

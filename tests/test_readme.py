@@ -13,6 +13,7 @@ import pytest
 
 import gsvc
 from gsvc.codec.command.main import main
+from needs import need_package
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -73,7 +74,7 @@ def test_python_examples_run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pytest.importorskip("torch")
+    need_package("torch")
     pictures = moving_pictures(40, (512, 288))
     shown: list[tuple[object, ...]] = []
 

@@ -14,7 +14,7 @@ import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 from torch.utils.flop_counter import FlopCounterMode
 
-from gsvc.codec.errors import ConfigError, DeviceError, InputError, MissingModelError
+from gsvc.codec.errors import ConfigError, DeviceError, MissingModelError
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.scaffold.types import Geometry, Texture
 from gsvc.decoders.key_picture import KeyPicture
@@ -27,6 +27,7 @@ from gsvc.decoders.refiners.compact.samplers import euler, noise_field, noise_le
 from gsvc.decoders.refiners.priors.drawing import make_prior
 from gsvc.decoders.refiners.registry import load_pipeline, load_refiner, model_id
 from gsvc.encoders.pictures import encode_pictures
+from needs import need_clip, need_package
 
 CRF = 60
 
@@ -37,9 +38,9 @@ def source(width: int = 200, height: int = 136) -> Picture:
     grain = np.random.default_rng(7).normal(0, 40, (height // 2, 150))
     grain = cv2.resize(grain, (width, height), interpolation=cv2.INTER_CUBIC)
     waves = 120 + 50 * np.sin(x / 9) * np.cos(y / 13) + 30 * np.sign(np.sin(x / 23 + y / 31))
-    return np.clip(np.dstack([waves + grain, waves + 0.8 * grain, 200 - waves / 2]), 0, 255).astype(
-        np.uint8
-    )
+    colors = np.dstack([waves + grain, waves + 0.8 * grain, 200 - waves / 2])
+    picture: Picture = np.clip(colors, 0, 255).astype(np.uint8)
+    return picture
 
 
 def coded(picture: Picture) -> KeyPicture:
@@ -77,23 +78,21 @@ def test_zero_steps_do_without_torch_and_loading_too() -> None:
 
 
 def test_trained_weights_bring_key_pictures_nearer_to_the_source() -> None:
-    pytest.importorskip("stlpips_pytorch")
-    from gsvc.datasets.packaged import load_clip, packaged_clip
-    from gsvc.eval.metrics import st_lpips
+    need_package("stlpips_pytorch")
+    from gsvc.datasets.packaged import load_clip
+    from gsvc.eval.metrics import Net, st_lpips
 
-    try:
-        path = packaged_clip("carphone", download=False)
-    except InputError as error:
-        pytest.skip(str(error))
-    (truth,), _ = load_clip(path, frames=1)
+    (truth,), _ = load_clip(need_clip("carphone"), frames=1)
     given = coded(truth)
     # VGG of nano is a tie here: see the model card for what these weights are worth.
-    for backend, backbones in (("compact", ("alex",)), ("compact:small", ("alex", "vgg"))):
+    cases: dict[str, list[Net]] = {
+        "compact": ["alex"],
+        "compact:small": ["alex", "vgg"],
+    }
+    for backend, backbones in cases.items():
         refined = load_refiner(backend).refine(given, steps=1, seed=1)
         for backbone in backbones:
-            before, after = (
-                float(st_lpips([truth], [p], backbone).mean()) for p in (given.picture, refined)
-            )
+            before, after = st_lpips([truth, truth], [given.picture, refined], backbone)
             assert after < before
 
 
@@ -125,7 +124,9 @@ def test_no_pixel_sees_farther_than_the_margin_of_tiles(pipeline: RefinerPipelin
     network, side = pipeline.refiner, 512
     inputs = [torch.zeros(1, c, side, side, requires_grad=True) for c in (3, 4)]
     network(inputs[0], torch.ones(1), inputs[1], torch.zeros(1, 2))[..., 256, 256].sum().backward()
-    seen = torch.nonzero(inputs[1].grad[0].abs().sum(0))
+    gradient = inputs[1].grad
+    assert gradient is not None
+    seen = torch.nonzero(gradient[0].abs().sum(0))
     assert (seen - 256).abs().max() <= network.reach
 
 

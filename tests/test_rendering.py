@@ -37,7 +37,8 @@ def scene(shift: float, size: tuple[int, int] = SIZE) -> np.ndarray:
     y, x = np.mgrid[:height, :width].astype(np.float64)
     x = x - shift
     waves = [np.sin(x / 5 + k) * np.cos(y / (4 + k)) + np.sin((x + y) / (9 + k)) for k in range(3)]
-    return np.clip(128 + 55 * np.dstack(waves), 0, 255).astype(np.uint8)
+    picture: np.ndarray = np.clip(128 + 55 * np.dstack(waves), 0, 255).astype(np.uint8)
+    return picture
 
 
 def error(picture: np.ndarray, truth: np.ndarray) -> float:

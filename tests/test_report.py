@@ -22,6 +22,7 @@ from gsvc.eval.metrics import find_metric
 from gsvc.eval.report import compare_runs, write_plots, write_report, write_sheets
 from gsvc.eval.report.readme_chart import draw_chart, keep_results
 from gsvc.eval.summary import write_summary
+from needs import lack, need_package
 
 CLIP = "synthetic/turn"
 FRAMES, STRIDE = 9, 4
@@ -137,6 +138,14 @@ def test_two_runs_are_compared_cell_by_cell(
     assert "same" in text and "other |" not in text
 
 
+def size_of(path: Path) -> tuple[int, int]:
+    """Height and width of an image file."""
+    image = cv2.imread(str(path))
+    assert image is not None
+    height, width, _ = image.shape
+    return height, width
+
+
 def test_sheets_show_ours_beside_a_conventional_codec_at_our_rate(
     run: Path, cells: list[tuple[CellRecord, bytes, str]], tmp_path: Path
 ) -> None:
@@ -144,9 +153,9 @@ def test_sheets_show_ours_beside_a_conventional_codec_at_our_rate(
     folder = write_run(tmp_path / "ours", [*cells[:3], record("gsvc", settings)], STRIDE)
     sheet, strips = write_sheets(folder)
     assert (sheet.name, strips.name) == ("level1.jpg", "level1-strips.jpg")
-    height, width = cv2.imread(str(sheet)).shape[:2]
+    height, width = size_of(sheet)
     assert width == 3 * 480 and height > 200  # source, x265, ours
-    assert cv2.imread(str(strips)).shape[:2] == (3 * (112 + 26), 8 * 112)
+    assert size_of(strips) == (3 * (112 + 26), 8 * 112)
     with pytest.raises(InputError, match="no stream of gsvc"):
         write_sheets(run)
 
@@ -173,9 +182,9 @@ def test_a_changed_stream_is_not_shown_but_named(
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    api = need_package("playwright.sync_api")
     if CHROMIUM is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
+        lack("chromium", "no Chromium here: apt-get install chromium")
     with api.sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield chromium

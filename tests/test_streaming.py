@@ -14,6 +14,8 @@ import pytest
 
 import gsvc
 from gsvc import Encoder, EncoderSettings, Frame, Packet, Picture, VideoFormat
+from gsvc.codec.asyncio import Timed
+from needs import need_package
 
 Pictures = Callable[..., list[Picture]]
 RATE = Fraction(25)
@@ -51,7 +53,7 @@ def busy(count: int, size: tuple[int, int] = (128, 96)) -> list[Picture]:
 def test_every_kind_of_frame_gives_the_same_packets(
     moving_pictures: Pictures, settings: EncoderSettings
 ) -> None:
-    torch = pytest.importorskip("torch")
+    torch = need_package("torch")
     pictures = moving_pictures(12)
     video = form(pictures)
     expected = packets_of(video, settings, (Frame(p, n) for n, p in enumerate(pictures)))
@@ -311,7 +313,7 @@ def test_async_iterators_give_what_calls_give(moving_pictures: Pictures) -> None
 
         return packets, [frame async for frame in gsvc.decode_stream(decoder, kept())]
 
-    queue = gsvc.LatestQueue(1)
+    queue: gsvc.LatestQueue[Timed] = gsvc.LatestQueue(1)
     packets, frames = asyncio.run(run())
     assert packets == expected and queue.dropped == 0
     assert [frame.pts for frame in frames] == list(range(12))
@@ -340,7 +342,7 @@ def test_a_slow_encoder_drops_frames_and_keeps_the_loop_free(
         encoder = Encoder(form(pictures), LOW)
         return [packet async for packet in gsvc.encode_stream(encoder, camera(), queue=queue)]
 
-    queue = gsvc.LatestQueue(2)
+    queue: gsvc.LatestQueue[Timed] = gsvc.LatestQueue(2)
     packets = asyncio.run(run())
     assert queue.dropped == 17  # One was taken at once, the last two waited.
     assert sum(packet.frames for packet in packets) == 3

@@ -88,7 +88,7 @@ def test_bd_rate_is_that_of_the_standards_spreadsheet(
 def test_half_the_rate_everywhere_is_minus_fifty_per_cent() -> None:
     anchor = [(0.01, 0.4), (0.02, 0.3), (0.04, 0.2), (0.08, 0.1)]
     result = bd_rate(anchor, [(rate / 2, far) for rate, far in anchor])
-    assert (result.pchip, result.akima) == (pytest.approx(-50), pytest.approx(-50))
+    assert [result.pchip, result.akima] == pytest.approx([-50, -50])
     assert result.shared == (0.1, 0.4)
 
 

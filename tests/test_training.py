@@ -6,14 +6,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 
 import gsvc
+from needs import need_package
 
-pytest.importorskip("stlpips_pytorch")
+need_package("stlpips_pytorch")
 
 Result = Callable[..., object]
 
@@ -35,7 +37,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def train(run: Path, data: Path, capsys: pytest.CaptureFixture[str], *more: str) -> list[dict]:
+def train(
+    run: Path, data: Path, capsys: pytest.CaptureFixture[str], *more: str
+) -> list[dict[str, Any]]:
     from gsvc.codec.command.main import main
 
     options = ("--batch", "2", "--minutes", "0.2", "--cache", "1", "--perceptual", "0", "--json")
@@ -127,7 +131,7 @@ def test_what_is_trained_on_moves_as_frames_do() -> None:
     picture, truth = (np.cos(2.2 * (x + a) + 0.3 * (y + b)) for a, b in ((0, 0), (right, down)))
     tensor = torch.from_numpy(picture)[None, None]
     shown, ideal = moved([tensor], tensor, np.random.default_rng(2))
-    frame = warp(picture, pixel_grid(48, 48) + np.float32([right, down]), cv2.INTER_CUBIC)
+    frame = warp(picture, pixel_grid(48, 48) + np.array([right, down], np.float32), cv2.INTER_CUBIC)
     inside = slice(5, 42), slice(5, 42)
     # OpenCV knows 32 parts of a pixel.
     np.testing.assert_allclose(shown[0, 0], frame[inside], atol=0.05)

@@ -213,8 +213,9 @@ def test_one_forged_number_does_little_harm(ahead: int, kind: Kind) -> None:
         if index == 100:
             piece = Piece(0, 3) if kind == Kind.PIECE else None
             data = Packet(PacketType.INTER, 1, b"forged").to_bytes()
-            forged = Unit(kind, packets[100].number + ahead, data, back=5, piece=piece)
-            rtp = RtpPacket(packets[100].number, 0, 77, forged.to_bytes())
+            number = packets[100].number or 0
+            forged = Unit(kind, number + ahead, data, back=5, piece=piece)
+            rtp = RtpPacket(number, 0, 77, forged.to_bytes())
             came += depacketizer.push(rtp.to_bytes(), now)
     numbers = [p.number for p in came if p.is_picture and p.payload != b"forged"]
     missing = 400 - len(set(numbers))
@@ -258,9 +259,9 @@ def test_an_outage_of_any_length_heals_at_the_next_intra(gone: int) -> None:
     depacketizer = Depacketizer()
     packetizer = Packetizer(HEADER, 77, PLAIN)
     came = []
-    for now, packet in enumerate(before[:-1]):
+    for index, packet in enumerate(before[:-1]):
         for datagram in packetizer.packetize([packet]):
-            came += depacketizer.push(datagram.to_bytes(), INTERVAL * now)
+            came += depacketizer.push(datagram.to_bytes(), INTERVAL * index)
     packetizer._sequence = (packetizer._sequence + gone) % (1 << 16)
     now = 3 + gone * INTERVAL
     for packet in after[5:]:  # the rest of a group first

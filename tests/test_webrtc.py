@@ -3,14 +3,13 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
+from needs import need_package
 from test_network import frames
 from video_clips import Clip, read
 
 
 def test_video_goes_over_data_channels(tmp_path: Path) -> None:
-    pytest.importorskip("aiortc")
+    need_package("aiortc")
     from gsvc.codec.network.examples.webrtc import relay
 
     source = Clip([frame.pixels for frame in frames(40)]).write(tmp_path / "in.mkv")

@@ -48,7 +48,7 @@ from gsvc.codec.stream.varint import varint
 from gsvc.encoders.pictures import encode_pictures
 
 FOLDER = Path(__file__).parent
-Group = tuple[int, int, list[tuple[Picture | None, Interval]]]
+Group = tuple[int, int, Sequence[tuple[Picture | None, Interval]]]
 """crf, eighths, and each key picture with its interval; None for frames that hold the last one."""
 
 
@@ -70,7 +70,8 @@ def scene(size: tuple[int, int], time: float, hue: int = 0) -> Picture:
         -1,
     )
     cv2.circle(picture, (round(middle[0]), round(height * 0.18)), height // 9, (240, 200, 170), -1)
-    return np.clip(picture, 0, 255).astype(np.uint8)
+    shown: Picture = np.clip(picture, 0, 255).astype(np.uint8)
+    return shown
 
 
 def figure(identity: int, x: int, y: int, *, seen: int, moves: bool) -> Person:
@@ -91,9 +92,9 @@ def sample(geometry: Geometry, offset: int, step: int, *, block_log2: int | None
     layers = np.zeros((8, 2), np.int16)
     layers[1] = step, -2 * step
     layers[2 + step % 6] = (-1) ** step * 100, 0
-    people = (figure(3, 8 + 2 * step, 5, seen=17 - step % 3, moves=step % 2 == 0),)
+    people = [figure(3, 8 + 2 * step, 5, seen=17 - step % 3, moves=step % 2 == 0)]
     if step % 3:
-        people += (figure(15 - step, 20 - step, 2 + step, seen=9, moves=False),)
+        people.append(figure(15 - step, 20 - step, 2 + step, seen=9, moves=False))
     correction = None
     if block_log2 is not None:
         shape = geometry.block_shape(block_log2)
@@ -101,7 +102,7 @@ def sample(geometry: Geometry, offset: int, step: int, *, block_log2: int | None
         sides = np.choose(index % 5, [BOTH, LEFT, RIGHT, BOTH, BOTH]).astype(np.uint8)
         vectors = np.dstack([(index % 7 - 3) * (index % 2), (index % 3 - 1) * (index % 2)])
         correction = Correction(block_log2, sides, vectors.astype(np.int16))
-    return Sample(offset, labels, layers, people, correction)
+    return Sample(offset, labels, layers, tuple(people), correction)
 
 
 def stream(

