@@ -17,8 +17,8 @@ from gsvc.codec.errors import BitstreamError, ConfigError, InputError
 from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
 from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
+from gsvc.codec.media.audio_source import Sound, cut, open_sound
 from gsvc.codec.media.image_writer import image_pattern
-from gsvc.codec.media.sound import Sound, cut, open_sound
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.output import STANDARD_OUTPUT

@@ -1,6 +1,6 @@
 """The field's test sets, as plain data: what their sequences are called, their sizes, rates, lengths.
 
-The sequences themselves are the user's copies (see `library.py`). No publisher's checksum of the raw
+The sequences themselves are the user's copies (see `local_copies.py`). No publisher's checksum of the raw
 files is public, so there is none here: a copy is known by its name and size, must hold whole frames, and
 the hash of the pictures measured stands in every result. Lengths are those that published test
 configurations give; None where none was found. None of these sequences may be trained on.

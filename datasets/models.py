@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gsvc.codec.errors import ConfigError, MissingModelError
-from gsvc.datasets.packages import (
+from gsvc.datasets.package_files import (
     Package,
     PackagedFile,
     Progress,

@@ -11,8 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gsvc.codec.errors import ConfigError, GsvcError, InputError
-from gsvc.datasets.packages import Package, PackagedFile, Progress, bring, cached_path, is_present
-from gsvc.datasets.reading import load_clip
+from gsvc.datasets.clip_reader import load_clip
+from gsvc.datasets.package_files import (
+    Package,
+    PackagedFile,
+    Progress,
+    bring,
+    cached_path,
+    is_present,
+)
 
 __all__ = ["CLIPS", "Clip", "load_clip", "packaged_clip", "packaged_clips"]
 

@@ -1,7 +1,7 @@
 """Finding test clips by name: the known sets, and whatever a user points at.
 
 `packaged` comes out of public packages, `synthetic` out of code; `uvg`, `mcl-jcv`, `hevc-b` and `hevc-c` are
-read from the user's copies (see `library.py`). `uvg/Beauty` is one clip of a set. Evaluation only: nothing
+read from the user's copies (see `local_copies.py`). `uvg/Beauty` is one clip of a set. Evaluation only: nothing
 of gsvc may be trained on these clips.
 """
 
@@ -14,12 +14,12 @@ from pathlib import Path
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Picture
+from gsvc.datasets.clip_reader import has_images, load_clip
 from gsvc.datasets.clips import TestClip
-from gsvc.datasets.library import load_sequence
+from gsvc.datasets.local_copies import load_sequence
 from gsvc.datasets.manifests import MANIFESTS, Manifest
 from gsvc.datasets.packaged import CLIPS, packaged_clip
 from gsvc.datasets.raw_video import RAW_SUFFIXES
-from gsvc.datasets.reading import has_images, load_clip
 from gsvc.datasets.resizing import protocol_size, resized, short_side
 from gsvc.datasets.synthetic import FRAME_RATE, FRAMES, HEIGHT, SCENES, WIDTH
 
@@ -70,7 +70,7 @@ def find_clips(names: Sequence[str], root: Path | None = None) -> list[ClipSourc
     """The clips of sets ("packaged"), members ("uvg/Beauty"), folders and files, each once, in order.
 
     A folder gives its videos and its subfolders of images by name. `root` is where copies of the field's
-    sets lie (None: `$GSVC_DATASETS`, see `library.datasets_dir`). Nothing is opened: a bad file fails when
+    sets lie (None: `$GSVC_DATASETS`, see `local_copies.datasets_dir`). Nothing is opened: a bad file fails when
     it is loaded. Raises ConfigError for a name that is no set, clip, folder or file, InputError for a
     folder without videos.
     """

@@ -23,9 +23,9 @@ from gsvc.codec.decoder import DecoderSettings
 from gsvc.codec.errors import GsvcError, OutputError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.media.video_writer import open_writer
-from gsvc.codec.network.receiving import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.rtp import RTP_HEADER_BYTES
 from gsvc.codec.network.stats import IP_UDP_BYTES, ReceiverStats
+from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.eval.layout import markdown
 from gsvc.eval.lossy_relay import Loss, LossyRelay

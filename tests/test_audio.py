@@ -23,8 +23,9 @@ from gsvc.codec.errors import (
     MissingDependencyError,
 )
 from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
-from gsvc.codec.media.audio_reader import OPUS_ENCODER
-from gsvc.codec.media.video_reader import open_video, read_audio
+from gsvc.codec.media.audio_source import read_audio
+from gsvc.codec.media.opus_encoder import OPUS_ENCODER
+from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.stream.audio import SAMPLE_RATE, pack_audio, packet_samples, unpack_audio
 

@@ -11,9 +11,9 @@ from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Color, Picture, VideoFormat
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.codec.media.y4m import Y4mEncoder
+from gsvc.datasets.clip_reader import load_clip
 from gsvc.datasets.raw_format import RawFormat, format_from_name
 from gsvc.datasets.raw_video import read_raw
-from gsvc.datasets.reading import load_clip
 
 
 def _pictures(width: int, height: int, count: int) -> list[Picture]:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsvc.codec.network.packetizer import WireSettings
-from gsvc.codec.network.receiver import RtpReceiver
 from gsvc.codec.network.rtcp import (
     Bye,
     Nack,
@@ -22,7 +21,8 @@ from gsvc.codec.network.rtcp import (
     time_of_day,
     write_rtcp,
 )
-from gsvc.codec.network.sender import RtpSender
+from gsvc.codec.network.rtp_receiver import RtpReceiver
+from gsvc.codec.network.rtp_sender import RtpSender
 from gsvc.codec.stream.packet import Packet
 from test_transport import HEADER, stream
 

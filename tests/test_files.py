@@ -11,7 +11,8 @@ import pytest
 from google_crc32c import value as crc32c
 
 import gsvc
-from gsvc.codec.media.video_reader import open_video, read_audio
+from gsvc.codec.media.audio_source import read_audio
+from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.stream.audio import unpack_audio
 from gsvc.codec.stream.info import read_info

@@ -21,12 +21,12 @@ import gsvc
 from gsvc.codec.asyncio import LatestQueue
 from gsvc.codec.frames import Frame, VideoFormat
 from gsvc.codec.network.address import Address, parse_address
+from gsvc.codec.network.broadcast import Broadcaster
 from gsvc.codec.network.depacketizer import ReorderLimits
-from gsvc.codec.network.hub import Hub
 from gsvc.codec.network.packetizer import WireSettings
 from gsvc.codec.network.playout import PlayoutClock
-from gsvc.codec.network.receiving import ReceiveSettings, VideoReceiver
-from gsvc.codec.network.sending import SendSettings, VideoSender
+from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.codec.stream.packet import PacketType
 from gsvc.eval.lossy_relay import Loss, LossyRelay
 from test_cli import SCRIPT
@@ -223,7 +223,7 @@ def test_a_slow_connection_is_cut_off_and_holds_up_nobody() -> None:
                 await asyncio.Event().wait()
 
     async def main() -> None:
-        hub = Hub(gsvc.Header(VIDEO, level=1), lambda: None)
+        hub = Broadcaster(gsvc.Header(VIDEO, level=1), lambda: None)
         lines = Line(stuck=False), Line(stuck=True)
         serving = [asyncio.create_task(hub.handle(line)) for line in lines]  # type: ignore[arg-type]
         await asyncio.sleep(0)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gsvc.codec.errors import ConfigError, InputError
+from gsvc.datasets.package_files import Package, PackagedFile, bring, cached_path, is_intact
 from gsvc.datasets.packaged import load_clip, packaged_clip, packaged_clips
-from gsvc.datasets.packages import Package, PackagedFile, bring, cached_path, is_intact
 from needs import need_clip
 
 _COMPRESS: dict[str, Callable[[bytes], bytes]] = {"xz": lzma.compress, "gz": gzip.compress}

@@ -16,7 +16,7 @@ from gsvc.codec.frames import VideoFormat
 from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
 from gsvc.codec.network.packetizer import Packetizer, WireSettings
 from gsvc.codec.network.rtp import RtpPacket, presentation_time, rtp_timestamp, unwrap
-from gsvc.codec.network.units import Kind, Piece, Unit, read_units
+from gsvc.codec.network.rtp_payload import Kind, Piece, Unit, read_units
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint

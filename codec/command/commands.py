@@ -16,7 +16,7 @@ from gsvc.codec.errors import ConfigError, MissingDependencyError
 from gsvc.codec.files import DecodeReport, EncodeReport, Report, decode_file, encode_file
 from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.media.image_reader import is_glob
+from gsvc.codec.media.image_source import is_glob
 from gsvc.codec.output import STANDARD_OUTPUT
 from gsvc.codec.scaffold.interval import Tools
 from gsvc.codec.stream.info import PacketInfo, StreamInfo, info_lines, stream_info

@@ -109,7 +109,7 @@ def _weights() -> str:
 
 
 def _cache() -> Check:
-    from gsvc.datasets.packages import cache_dir
+    from gsvc.datasets.package_files import cache_dir
 
     folder = cache_dir()
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())

@@ -13,7 +13,7 @@ from av.packet import Packet
 from av.stream import Stream
 
 from gsvc.codec.frames import AudioChunk
-from gsvc.codec.media.audio_reader import OPUS_ENCODER, has_opus_encoder
+from gsvc.codec.media.opus_encoder import OPUS_ENCODER, has_opus_encoder
 from gsvc.codec.stream.audio import SAMPLE_RATE
 
 _TAKES_OPUS = {"mp4", "matroska", "webm", "nut"}

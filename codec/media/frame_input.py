@@ -10,8 +10,8 @@ import numpy as np
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.media.frame_to_rgb import rgb_picture
 from gsvc.codec.media.orientation import Matrix, display_matrix, oriented
-from gsvc.codec.media.source_picture import rgb_picture
 from gsvc.codec.scaffold.timing import nominal_time
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class FrameInput:
 
     def _shown(self, frame: av.VideoFrame) -> Picture:
         angle = frame.rotation
-        if angle not in self._matrices:  # Looked up once an angle, see `StreamSource.matrix`.
+        if angle not in self._matrices:  # Looked up once an angle, see `VideoSource.matrix`.
             self._matrices[angle] = display_matrix(frame)
         return oriented(rgb_picture(frame, "the frame"), self._matrices[angle])
 

@@ -96,7 +96,7 @@ class _Sink:
             raise self._failure
 
 
-class ContainerWriter:
+class Muxer:
     """Codes frames into the file at `path`, in the container that the suffix of `target` names.
 
     Raises ConfigError for a suffix that names no video container, OutputError where writing fails.

@@ -10,14 +10,12 @@ from typing import Protocol, Self
 import av
 
 from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.frames import AudioChunk, Frame, Picture, VideoFormat
-from gsvc.codec.input import STANDARD_INPUT
-from gsvc.codec.media.audio_reader import check_bitrate, encode_audio
-from gsvc.codec.media.image_reader import ImageSource, is_glob
+from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.media.frame_to_rgb import rgb_picture, source_color
+from gsvc.codec.media.image_source import ImageSource, is_glob
 from gsvc.codec.media.orientation import Matrix, oriented, swaps_sides
-from gsvc.codec.media.source_picture import rgb_picture, source_color
 from gsvc.codec.media.timestamps import Clock
-from gsvc.codec.media.video_source import StreamSource
+from gsvc.codec.media.video_source import VideoSource
 
 # Above the rounding of times to 1/90000 s, below the spacing of any two frames.
 _TOLERANCE = Fraction(1, 100_000)
@@ -155,22 +153,5 @@ def open_video(source: str | Path, *, start: float = 0.0, frames: int | None = N
         raise ConfigError(f"start {start} s: must be 0 or more")
     if frames is not None and frames < 1:
         raise ConfigError(f"frames {frames}: must be 1 or more")
-    pictures = ImageSource(source) if is_glob(source) else StreamSource(source)
+    pictures = ImageSource(source) if is_glob(source) else VideoSource(source)
     return VideoReader(pictures, Fraction(start).limit_denominator(1_000_000), frames)
-
-
-def read_audio(
-    source: str | Path, *, start: float = 0.0, duration: float | None = None, bitrate: int = 12_000
-) -> Iterator[AudioChunk]:
-    """Code the first audio stream as Opus, in chunks of about a second, aligned to the video's first frame.
-
-    `start` is that given to `open_video`, `duration` the seconds wanted (None: all), `bitrate` 6000-510000
-    bit/s; stereo from 32000 on, else mono. Empty where there is no sound: images, standard input, silent
-    files. Raises InputError when the source cannot be read and ConfigError for a bit rate out of range.
-    """
-    check_bitrate(bitrate)
-    if str(source) == STANDARD_INPUT or is_glob(source):
-        return iter(())
-    with open_video(source, start=start, frames=1) as video:
-        origin = video.origin
-    return encode_audio(source, origin, None if duration is None else Fraction(duration), bitrate)

@@ -13,15 +13,15 @@ from av.video.stream import VideoStream
 
 from gsvc.codec.errors import InputError
 from gsvc.codec.input import STANDARD_INPUT, display_name
-from gsvc.codec.media.ffmpeg import (
+from gsvc.codec.media.ffmpeg_input import (
     InputPipe,
     fraction,
     open_media,
     open_pipe,
     reason,
 )
+from gsvc.codec.media.frame_to_rgb import refuse_alpha_track
 from gsvc.codec.media.orientation import Matrix, display_matrix
-from gsvc.codec.media.source_picture import refuse_alpha_track
 
 FALLBACK_RATE = Fraction(25)
 _FASTEST = 1000
@@ -38,7 +38,7 @@ _TS_PACKETS = 188, 192, 204
 _log = logging.getLogger(__name__)
 
 
-class StreamSource:
+class VideoSource:
     """The best video stream of a file, a URL or y4m on standard input."""
 
     def __init__(self, source: str | Path) -> None:

@@ -8,7 +8,7 @@ from typing import BinaryIO, Protocol, cast
 from gsvc.codec.errors import ConfigError, OutputError
 from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
 from gsvc.codec.media.image_writer import ImageWriter, image_pattern
-from gsvc.codec.media.muxer import ContainerWriter
+from gsvc.codec.media.muxer import Muxer
 from gsvc.codec.media.y4m import Y4mEncoder
 from gsvc.codec.output import (
     STANDARD_OUTPUT,
@@ -124,7 +124,7 @@ def _container(
 ) -> Iterator[VideoWriter]:
     with (
         atomic_output(target, overwrite) as path,
-        _using(ContainerWriter(path, target, form, audio), form) as video,
+        _using(Muxer(path, target, form, audio), form) as video,
     ):
         yield video
 

@@ -23,10 +23,10 @@ from gsvc.codec.media.video_reader import VideoReader, open_video
 from gsvc.codec.media.video_writer import VideoWriter, open_writer
 from gsvc.codec.network.depacketizer import ReorderLimits
 from gsvc.codec.network.packetizer import WireSettings
-from gsvc.codec.network.receiving import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.sdp import session_description
-from gsvc.codec.network.sending import SendSettings, VideoSender
 from gsvc.codec.network.stats import ReceiverStats, SenderStats
+from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.codec.output import STANDARD_OUTPUT, explain_failure
 from gsvc.codec.scaffold.timing import nominal_time
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.network.parity import repaired
-from gsvc.codec.network.reception import Reception
 from gsvc.codec.network.rtp import CLOCK_RATE, RtpPacket, presentation_time, unwrap
-from gsvc.codec.network.units import Kind, Piece, Unit, read_packet_data, read_units
+from gsvc.codec.network.rtp_payload import Kind, Piece, Unit, read_packet_data, read_units
+from gsvc.codec.network.sequence_tracker import SequenceTracker
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
 
@@ -102,7 +102,7 @@ class Depacketizer:
         self, limits: Limits = DEFAULT_LIMITS, reorder: ReorderLimits | None = None
     ) -> None:
         self.header: Header | None = None
-        self.reception = Reception()
+        self.reception = SequenceTracker()
         self.counts = Counts()
         self._limits, self._reorder = limits, reorder or ReorderLimits()
         self._stream_header = b""

@@ -8,7 +8,7 @@ from math import ceil
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.network.parity import parity, stripes_of
 from gsvc.codec.network.rtp import RTP_HEADER_BYTES, RtpPacket, rtp_timestamp
-from gsvc.codec.network.units import (
+from gsvc.codec.network.rtp_payload import (
     MAX_PIECES,
     MAX_SPAN,
     PIECE_HEAD_BYTES,

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from gsvc.codec.errors import InputError, OutputError
 from gsvc.codec.network.address import Address
-from gsvc.codec.network.receiver import RtpReceiver
 from gsvc.codec.network.rtcp import is_rtcp
-from gsvc.codec.network.sender import RtpSender
+from gsvc.codec.network.rtp_receiver import RtpReceiver
+from gsvc.codec.network.rtp_sender import RtpSender
 from gsvc.codec.stream.packet import Packet
 
 _END_COPIES, _END_SECONDS = 3, 0.1

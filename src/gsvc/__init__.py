@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from gsvc.codec.limits import Limits
     from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
     from gsvc.codec.network.packetizer import Packetizer, WireSettings
-    from gsvc.codec.network.receiving import ReceiveSettings, VideoReceiver
-    from gsvc.codec.network.sending import SendSettings, VideoSender
     from gsvc.codec.network.stats import ReceiverStats, SenderStats
+    from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+    from gsvc.codec.network.video_sender import SendSettings, VideoSender
     from gsvc.codec.scaffold.interval import Tools
     from gsvc.codec.stream.container import StreamReader, StreamWriter
     from gsvc.codec.stream.header import Header
@@ -112,8 +112,8 @@ _HOMES = {
     "codec.limits": ("Limits",),
     "codec.network.depacketizer": ("Depacketizer", "ReorderLimits"),
     "codec.network.packetizer": ("Packetizer", "WireSettings"),
-    "codec.network.receiving": ("ReceiveSettings", "VideoReceiver"),
-    "codec.network.sending": ("SendSettings", "VideoSender"),
+    "codec.network.video_receiver": ("ReceiveSettings", "VideoReceiver"),
+    "codec.network.video_sender": ("SendSettings", "VideoSender"),
     "codec.network.stats": ("ReceiverStats", "SenderStats"),
     "codec.scaffold.interval": ("Tools",),
     "codec.stream.container": ("StreamReader", "StreamWriter"),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.errors import ConfigError, MissingDependencyError
 from gsvc.codec.frames import AudioChunk
-from gsvc.codec.media.ffmpeg import fraction, open_media
+from gsvc.codec.media.ffmpeg_input import fraction, open_media
 from gsvc.codec.stream.audio import SAMPLE_RATE, packet_samples
 
 Samples = NDArray[np.float32]

@@ -12,12 +12,12 @@ from gsvc.codec.errors import BitstreamError, ConfigError, InputError, Truncated
 from gsvc.codec.frames import Frame
 from gsvc.codec.limits import Limits
 from gsvc.codec.network.address import parse_address
-from gsvc.codec.network.channel import Channel, end_all, run_channels
 from gsvc.codec.network.depacketizer import Counts, ReorderLimits
 from gsvc.codec.network.playout import PlayoutClock
-from gsvc.codec.network.receiver import RtpReceiver
-from gsvc.codec.network.reception import Reception
+from gsvc.codec.network.rtp_receiver import RtpReceiver
+from gsvc.codec.network.sequence_tracker import SequenceTracker
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, LayerMeter, ReceiverStats
+from gsvc.codec.network.tcp_websocket import Channel, end_all, run_channels
 from gsvc.codec.network.udp import UdpReceiver, open_udp_receiver
 from gsvc.codec.scaffold.timing import nominal_time
 from gsvc.codec.stream.header import Header
@@ -144,7 +144,9 @@ class VideoReceiver:
         sent = size + IP_UDP_BYTES * rtp.datagrams
         bitrate = 8 * (sent - self._sent_before) / max(1e-6, now - self._asked)
         self._sent_before, self._asked = sent, now
-        reception, counts = (source.reception, source.counts) if source else (Reception(), Counts())
+        reception, counts = (
+            (source.reception, source.counts) if source else (SequenceTracker(), Counts())
+        )
         return ReceiverStats(
             seconds=round(now - self._began, 3),
             frames=self._frames,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gsvc.codec.network.channel import Channel
+from gsvc.codec.network.tcp_websocket import Channel
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 
@@ -22,7 +22,7 @@ class _Client:
     is_cut_off: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Hub:
+class Broadcaster:
     """Sends packets to every connection that `handle` is given.
 
     `bytes` sent, TCP's framing not counted (`datagrams` is always 0); `refused`: connections cut off because they were

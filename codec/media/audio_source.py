@@ -7,8 +7,9 @@ from pathlib import Path
 
 from gsvc.codec.frames import AudioChunk
 from gsvc.codec.input import STANDARD_INPUT
-from gsvc.codec.media.image_reader import is_glob
-from gsvc.codec.media.video_reader import read_audio
+from gsvc.codec.media.image_source import is_glob
+from gsvc.codec.media.opus_encoder import check_bitrate, encode_audio
+from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.stream.audio import SAMPLE_RATE
 
 _PREROLL = 3840
@@ -72,3 +73,20 @@ def open_sound(source: str | Path, start: float) -> Sound:
     if str(source) == STANDARD_INPUT or is_glob(source) or Path(source).is_fifo():
         return Sound(iter(()))
     return Sound(read_audio(source, start=start))
+
+
+def read_audio(
+    source: str | Path, *, start: float = 0.0, duration: float | None = None, bitrate: int = 12_000
+) -> Iterator[AudioChunk]:
+    """Code the first audio stream as Opus, in chunks of about a second, aligned to the video's first frame.
+
+    `start` is that given to `open_video`, `duration` the seconds wanted (None: all), `bitrate` 6000-510000
+    bit/s; stereo from 32000 on, else mono. Empty where there is no sound: images, standard input, silent
+    files. Raises InputError when the source cannot be read and ConfigError for a bit rate out of range.
+    """
+    check_bitrate(bitrate)
+    if str(source) == STANDARD_INPUT or is_glob(source):
+        return iter(())
+    with open_video(source, start=start, frames=1) as video:
+        origin = video.origin
+    return encode_audio(source, origin, None if duration is None else Fraction(duration), bitrate)

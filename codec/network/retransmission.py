@@ -13,7 +13,7 @@ class _Sent:
     times_again: int = 0
 
 
-class History:
+class RetransmissionBuffer:
     """Keeps at most 512 datagrams and 2 MiB, and gives each at most 3 times: forged requests make little traffic."""
 
     def __init__(self) -> None:

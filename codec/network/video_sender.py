@@ -12,11 +12,11 @@ from gsvc.codec.encoder import Encoder
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame
 from gsvc.codec.network.address import parse_address
-from gsvc.codec.network.channel import end_all, run_channels
-from gsvc.codec.network.hub import Hub
+from gsvc.codec.network.broadcast import Broadcaster
 from gsvc.codec.network.packetizer import WireSettings
-from gsvc.codec.network.sender import RtpSender
+from gsvc.codec.network.rtp_sender import RtpSender
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, LayerMeter, SenderStats
+from gsvc.codec.network.tcp_websocket import end_all, run_channels
 from gsvc.codec.network.udp import UdpSender, open_udp_sender
 from gsvc.codec.stream.packet import Packet
 
@@ -57,8 +57,8 @@ class VideoSender:
         rate = encoder.header.format.frame_rate
         self._queue: LatestQueue[_Captured] = LatestQueue(max(4, round(_WAITING_SECONDS * rate)))
         self._rtp = RtpSender(encoder.header, self._settings.wire)
-        self._hub = Hub(encoder.header, encoder.force_keyframe)
-        self._sink: UdpSender | Hub = self._hub
+        self._hub = Broadcaster(encoder.header, encoder.force_keyframe)
+        self._sink: UdpSender | Broadcaster = self._hub
         self._meter = LayerMeter(encoder.header)
         self._waiting, self._encoding = Durations(), Durations()
         self._frames = self._packets = 0

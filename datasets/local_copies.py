@@ -14,8 +14,9 @@ from pathlib import Path
 from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Picture
 from gsvc.codec.media.video_reader import open_video
+from gsvc.datasets.clip_reader import has_images, image_pattern, load_clip
 from gsvc.datasets.manifests import Manifest, Sequence
-from gsvc.datasets.packages import cache_dir
+from gsvc.datasets.package_files import cache_dir
 from gsvc.datasets.raw_format import (
     RawFormat,
     bit_depth_from_name,
@@ -24,7 +25,6 @@ from gsvc.datasets.raw_format import (
     size_from_name,
 )
 from gsvc.datasets.raw_video import RAW_SUFFIXES
-from gsvc.datasets.reading import has_images, image_pattern, load_clip
 
 _SUFFIXES = (*sorted(RAW_SUFFIXES), ".y4m")
 

@@ -4,8 +4,8 @@ import secrets
 from collections.abc import Sequence
 
 from gsvc.codec.errors import BitstreamError
-from gsvc.codec.network.history import History
 from gsvc.codec.network.packetizer import Packetizer, WireSettings
+from gsvc.codec.network.retransmission import RetransmissionBuffer
 from gsvc.codec.network.rtcp import (
     Bye,
     Nack,
@@ -40,7 +40,7 @@ class RtpSender:
         self.round_trip: float | None = None
         self._packetizer = Packetizer(header, self.ssrc, settings, sequence=secrets.randbits(16))
         self._time_base = header.format.time_base
-        self._history = History()
+        self._history = RetransmissionBuffer()
         self._last_key = float("-inf")
 
     def send(self, packets: Sequence[Packet]) -> list[bytes]:

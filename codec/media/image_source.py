@@ -11,7 +11,7 @@ from pathlib import Path
 import av
 
 from gsvc.codec.errors import InputError
-from gsvc.codec.media.ffmpeg import fraction, open_media, reason
+from gsvc.codec.media.ffmpeg_input import fraction, open_media, reason
 from gsvc.codec.media.orientation import Matrix, display_matrix
 
 IMAGE_RATE = Fraction(25)

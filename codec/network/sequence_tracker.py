@@ -31,7 +31,7 @@ class _Absent:
     asks: int = 0
 
 
-class Reception:
+class SequenceTracker:
     """Follows one source. All counts are of datagrams; `now` is in seconds of any steady clock."""
 
     def __init__(self) -> None:
