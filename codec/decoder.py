@@ -19,7 +19,8 @@ from gsvc.decoders.concealment import Concealer
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.motion.estimation import ESTIMATORS
 from gsvc.decoders.reconstruction import Reconstruction, Step
-from gsvc.decoders.refiners.registry import Refiner, check_device, load_refiner
+from gsvc.decoders.refiners.base import Refiner, WindowRefiner
+from gsvc.decoders.refiners.registry import check_device, load_refiner
 
 STEPS = (0, 1, 2, 4, 8)
 
@@ -261,7 +262,7 @@ class Decoder:
         return times
 
     def _refine(self, key: KeyPicture) -> Picture:
-        if self._refiner is None:
+        if self._refiner is None or isinstance(self._refiner, WindowRefiner):
             return key.picture
         return self._refiner.refine(key, steps=self._steps, seed=self._seed)
 

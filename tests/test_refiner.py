@@ -19,13 +19,13 @@ from gsvc.codec.frames import Color, Picture
 from gsvc.codec.scaffold.types import Geometry, Texture
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.pictures import PictureDecoder
-from gsvc.decoders.refiners import registry as refiner
 from gsvc.decoders.refiners.compact import pipeline as pipelines
+from gsvc.decoders.refiners.compact.backend import WEIGHTS, CompactBackend, load_pipeline
 from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
 from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline, conditions
 from gsvc.decoders.refiners.compact.samplers import euler, noise_field, noise_levels, walk
 from gsvc.decoders.refiners.priors.drawing import make_prior
-from gsvc.decoders.refiners.registry import load_pipeline, load_refiner, model_id
+from gsvc.decoders.refiners.registry import load_refiner, model_id
 from gsvc.encoders.pictures import encode_pictures
 from needs import need_clip, need_package
 
@@ -90,22 +90,22 @@ def test_trained_weights_bring_key_pictures_nearer_to_the_source() -> None:
         "compact:small": ["alex", "vgg"],
     }
     for backend, backbones in cases.items():
-        refined = load_refiner(backend).refine(given, steps=1, seed=1)
+        refined = CompactBackend(backend).refine(given, steps=1, seed=1)
         for backbone in backbones:
             before, after = st_lpips([truth, truth], [given.picture, refined], backbone)
             assert after < before
 
 
 def test_same_seed_same_picture(key: KeyPicture) -> None:
-    backend = load_refiner()
+    backend = CompactBackend("compact")
     one = backend.refine(key, steps=1, seed=5)
-    assert np.array_equal(one, load_refiner().refine(key, steps=1, seed=5))
+    assert np.array_equal(one, CompactBackend("compact").refine(key, steps=1, seed=5))
     assert not np.array_equal(one, backend.refine(key, steps=1, seed=6))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (17, 33), (135, 199)])
 def test_any_size_comes_back_in_that_size(size: tuple[int, int], key: KeyPicture) -> None:
-    shown = load_refiner().refine(_cut(key, *size), steps=2, seed=0)
+    shown = CompactBackend("compact").refine(_cut(key, *size), steps=2, seed=0)
     assert shown.shape == (*size, 3) and shown.dtype == np.uint8
 
 
@@ -113,7 +113,7 @@ def test_tiles_do_not_show(
     pipeline: RefinerPipeline, key: KeyPicture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = pipeline(key, num_inference_steps=2, seed=1)
-    monkeypatch.setattr(pipelines, "_WHOLE_PIXELS", 0)
+    monkeypatch.setattr(pipelines, "WHOLE_PIXELS", 0)
     monkeypatch.setattr(pipelines, "_TILE", 48)
     tiled = pipeline(key, num_inference_steps=2, seed=1)
     # The last bit of float32 may round the other way.
@@ -151,12 +151,12 @@ def test_pipeline_saves_and_loads(
 
 
 def test_model_id_is_the_hash_of_the_weights() -> None:
-    content = refiner.BACKENDS["compact"].read_bytes()
+    content = WEIGHTS["compact"].read_bytes()
     assert model_id("compact") == sha256(content).digest()[:4]
 
 
 def test_sizes_stay_within_bounds() -> None:
-    shipped = load_pipeline(refiner.BACKENDS["compact:nano"]).refiner
+    shipped = load_pipeline(WEIGHTS["compact:nano"]).refiner
     side = 64
     with torch.device("meta"):
         network = CompactRefiner(**SIZES["nano"])
@@ -178,11 +178,11 @@ def test_errors_name_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     with pytest.raises(MissingModelError, match="json"):
         load_refiner(f"{tmp_path}/none.safetensors")
     with pytest.raises(ConfigError, match="num_inference_steps"):
-        load_refiner().refine(coded(source(16, 16)), steps=0, seed=0)
+        CompactBackend("compact").refine(coded(source(16, 16)), steps=0, seed=0)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(DeviceError, match="cpu"):
         load_refiner("compact", "cuda")
-    monkeypatch.setitem(refiner.BACKENDS, "compact", tmp_path / "none.safetensors")
+    monkeypatch.setitem(WEIGHTS, "compact", tmp_path / "none.safetensors")
     with pytest.raises(MissingModelError, match="reinstall"):
         load_refiner("compact")
 
@@ -191,8 +191,8 @@ def test_errors_name_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_weights_that_gsvc_did_not_come_with_are_refused(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = Path(shutil.copytree(refiner.BACKENDS["compact"].parent, tmp_path / "weights"))
-    monkeypatch.setitem(refiner.BACKENDS, "compact", copy / "nano.safetensors")
+    copy = Path(shutil.copytree(WEIGHTS["compact"].parent, tmp_path / "weights"))
+    monkeypatch.setitem(WEIGHTS, "compact", copy / "nano.safetensors")
     load_refiner()
     damaged = copy / f"nano{suffix}"
     damaged.write_bytes(damaged.read_bytes()[:-1] + b" ")
@@ -201,7 +201,7 @@ def test_weights_that_gsvc_did_not_come_with_are_refused(
 
 
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
-    copy = Path(shutil.copy(refiner.BACKENDS["compact"], tmp_path))
+    copy = Path(shutil.copy(WEIGHTS["compact"], tmp_path))
     copy.with_suffix(".json").write_text('{"embedding": 32}')
     with pytest.raises(MissingModelError, match="does not fit the network of this version"):
         load_refiner(str(copy)).load()
@@ -211,7 +211,7 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
 def test_damaged_weights_of_a_user_are_refused_in_words(
     settings: str | None, tmp_path: Path
 ) -> None:
-    copy = Path(shutil.copy(refiner.BACKENDS["compact"], tmp_path))
+    copy = Path(shutil.copy(WEIGHTS["compact"], tmp_path))
     if settings is None:
         copy.write_bytes(copy.read_bytes()[:1000])
     copy.with_suffix(".json").write_text(settings or "{}")

@@ -51,7 +51,7 @@ def texture_distances(run: Path, weights: Path) -> tuple[float, float]:
     """Of the prepared crops, as decoded and refined in one step."""
     import torch
 
-    from gsvc.decoders.refiners.registry import load_pipeline
+    from gsvc.decoders.refiners.compact.backend import load_pipeline
     from gsvc.decoders.training.losses import texture_distance
     from gsvc.decoders.training.pool import unpack
 
@@ -107,14 +107,14 @@ def test_several_processes_train_one_network(data: Path, tmp_path: Path) -> None
 def test_small_learns_from_what_its_prior_draws(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from gsvc.decoders.refiners import registry as refiner
+    from gsvc.decoders.refiners.compact.backend import WEIGHTS, load_pipeline
 
-    run, start = tmp_path / "run", str(refiner.BACKENDS["compact"])
+    run, start = tmp_path / "run", str(WEIGHTS["compact"])
     done = train(run, data, capsys, "--size", "small", "--steps", "3", "--weights", start)[-1]
     with np.load(next((run / "pairs").iterdir())) as file:
         assert file["crops"].shape[-1] == 7 + 6
     before, after = (
-        refiner.load_pipeline(Path(path)).refiner.leave.weight for path in (start, done["weights"])
+        load_pipeline(Path(path)).refiner.leave.weight for path in (start, done["weights"])
     )
     assert len(before) == 3 + 2 and len(after) == len(before) + 2 * 4
     assert after[len(before) :].abs().max() > 0

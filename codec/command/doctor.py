@@ -101,10 +101,10 @@ def _gpu() -> Check:
 
 
 def _weights() -> str:
-    from gsvc.decoders.refiners.registry import BACKENDS, files_of, model_id
+    from gsvc.decoders.refiners.registry import BACKENDS, load_refiner, model_id
 
     for backend in BACKENDS:
-        files_of(backend)  # the priors' too
+        load_refiner(backend)
     return f"compact, id {model_id('compact').hex()}"
 
 

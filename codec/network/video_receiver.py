@@ -23,7 +23,8 @@ from gsvc.codec.scaffold.timing import nominal_time
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.ledger import total
 from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.decoders.refiners.registry import Refiner, load_refiner
+from gsvc.decoders.refiners.base import Refiner
+from gsvc.decoders.refiners.registry import load_refiner
 
 _WAITING_PACKETS = 32
 """Packets that wait for the decoder; beyond, the oldest are lost."""

@@ -9,9 +9,12 @@ from torch import Tensor
 def in_tiles(
     run: Callable[..., Tensor], inputs: Sequence[Tensor], *, tile: int, margin: int, scale: int = 1
 ) -> Tensor:
-    """`run(*inputs)`, tile by tile: `inputs` (B, C, H, W) each, all of one size; the result is `scale` times as large.
+    """`run(*inputs)`, tile by tile.
 
-    `margin`: how many pixels around a tile it is shown.
+    `run`: gives a tensor `scale` times as large as its inputs.
+    `inputs`: (B, C, H, W) each, all of one size.
+    `tile`: side of a tile in pixels.
+    `margin`: pixels around a tile that `run` is shown too.
     """
     height, width = inputs[0].shape[-2:]
     rows = []

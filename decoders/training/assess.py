@@ -7,7 +7,7 @@ import numpy as np
 
 from gsvc.codec.frames import Picture
 from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.refiners.registry import load_refiner
+from gsvc.decoders.refiners.compact.backend import CompactBackend
 from gsvc.decoders.training.footage import read_run
 from gsvc.decoders.training.pairs import Plan, coded_keys
 from gsvc.eval.metrics import Quality, measure
@@ -25,7 +25,7 @@ _LINES = 256
 def assess(clips: Sequence[Path], weights: Path, steps: Sequence[int]) -> dict[str, list[Quality]]:
     """For each clip and each of `PLANS`, "name crf/eighths", the mean quality of its key pictures at each number of
     steps. Clips that have no run of frames that is long enough are left out."""
-    backend = load_refiner(str(weights))
+    backend = CompactBackend(str(weights))
 
     def shown(key: KeyPicture, count: int) -> Picture:
         return backend.refine(key, steps=count, seed=1) if count else key.picture

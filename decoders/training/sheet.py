@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from gsvc.decoders.key_picture import COARSEST_CRF, FINEST_EIGHTHS, KeyPicture
-from gsvc.decoders.refiners.registry import load_refiner
+from gsvc.decoders.refiners.compact.backend import CompactBackend
 from gsvc.decoders.training.pairs import GAIN_UNIT
 
 _ROWS = 6
@@ -14,7 +14,7 @@ _ROWS = 6
 
 def sample_sheet(weights: Path, pairs: Path, out: Path) -> None:
     """Write a PNG: a row for each of six crops, from left to right the source, decoded, refined in 1 and 4 steps."""
-    refiner, rows = load_refiner(str(weights)), []
+    refiner, rows = CompactBackend(str(weights)), []
     for path in sorted(pairs.glob("*.npz"))[:_ROWS]:
         with np.load(path) as file:
             crop, (crf, eighths) = file["crops"][0], file["scalars"]

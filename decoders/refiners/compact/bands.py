@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn import functional
 
 _SPREADS = (0.7, 1.5, 3.0)
-"""Standard deviations, in pixels, of the Gaussians around the bands. What is finer stays as it is: in a decoded picture it is
-mostly wrong, and raised it makes ST-LPIPS VGG worse by 7 %."""
+"""Standard deviations, in pixels, of the Gaussians around the bands. Finer detail stays as it is:
+in a decoded picture most of it is wrong; raised, it makes ST-LPIPS VGG worse by 7 %."""
 BANDS = len(_SPREADS) - 1
 
 
@@ -18,7 +18,7 @@ def detail_bands(pictures: Tensor) -> list[Tensor]:
 
 
 def all_bands(pictures: Tensor) -> list[Tensor]:
-    """`detail_bands`, before them what is finer and after them what is coarser: their sum is `pictures`."""
+    """`detail_bands` between what is finer and what is coarser: their sum is `pictures`."""
     levels = [pictures, *(_blurred(pictures, spread) for spread in _SPREADS)]
     return [*(finer - coarser for finer, coarser in pairwise(levels)), levels[-1]]
 

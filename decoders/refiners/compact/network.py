@@ -1,9 +1,10 @@
 """The compact refiner's network: a U-Net over one key picture.
 
-It estimates the source from a state between it and the decoded picture (see `samplers`), as the decoded picture
-plus a residual: what it draws itself, at half the size, the picture's own detail raised or lowered, and as much as it
-believes of what a prior drew (see `prior`). Finer detail that it drew itself pleased the network in its loss and displeased
-others (see docs/logs/training.md). Its last layer starts at zero, so an untrained network shows the decoded picture.
+It estimates the source from a state between it and the decoded picture (see `samplers`), as the
+decoded picture plus a residual: what it draws itself, at half the size, the picture's own detail
+raised or lowered, and as much as it believes of what a prior drew (see `priors`). Finer detail that
+it drew itself pleased the network in its loss and displeased others (see docs/logs/training.md).
+Its last layer starts at zero, so an untrained network shows the decoded picture.
 """
 
 import torch
@@ -27,8 +28,8 @@ SIZES = {
     "small": {**_NANO, "prior": "animevideov3"},
     "base": {**_NANO, "prior": "x4plus"},
 }
-"""nano: 1.1 M parameters, 94 kFLOP a pixel and step. The others: 102 kFLOP, and once the drawings of a prior: small of one of 0.6 M
-parameters and 1.6 MFLOP a pixel, base of one of 16.7 M and 11 MFLOP."""
+"""nano: 1.1 M parameters, 94 kFLOP a pixel and step. The others: 102 kFLOP, and once the drawings
+of a prior, which has 0.6 M parameters and takes 1.6 MFLOP a pixel (small), 16.7 M and 11 (base)."""
 DRAWINGS = 2
 """Pictures that a prior draws."""
 
@@ -36,8 +37,10 @@ DRAWINGS = 2
 class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
     """Residual U-Net at 1/2, 1/4 and 1/8 of the picture.
 
-    `channels` and `blocks` (residual blocks on each way) are of the three scales, finest first; `noise` is the
-    standard deviation of the noise in the state, in units of [-1, 1]; `prior`: whose drawings it is given (see `prior`).
+    `channels`, `blocks`: of each scale, finest first; the residual blocks are those on each way.
+    `embedding`: channels of the embedding of noise level, quantizer and size.
+    `noise`: standard deviation of the noise in the state, in units of [-1, 1].
+    `prior`: the network whose drawings it is given, a name of `priors.files`; None: of none.
     """
 
     @register_to_config  # type: ignore[untyped-decorator]
@@ -70,8 +73,9 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
 
     @property
     def reach(self) -> int:
-        """How many pixels away a pixel is still seen, rounded up to a multiple of 8; twice `MULTIPLE` for what the
-        changes of scale add."""
+        """How many pixels away a pixel is still seen, rounded up to a multiple of 8.
+
+        Twice `MULTIPLE` is for what the changes of scale add."""
         fine, middle, coarse = self.config.blocks
         reach: int = 2 * (4 * fine + 3) + 4 * (4 * middle + 1) + 8 * (4 * coarse) + 2 * MULTIPLE + 6
         return reach
@@ -79,10 +83,11 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
     def forward(self, state: Tensor, sigma: Tensor, given: Tensor, scalars: Tensor) -> Tensor:
         """Estimate the source.
 
-        `state`: (B, 3, H, W), the sampler's; `sigma`: (B,), 1 = key picture and noise, 0 = source; `given`:
-        (B, 4, H, W) and 3 more for each drawing; `scalars`: (B, 2). All float, the ranges are those of the constants above. H and W are
-        multiples of 8.
-        Returns the source, (B, 3, H, W) in about [-1, 1].
+        `state`: (B, 3, H, W), the sampler's.
+        `sigma`: (B,), from 1, the key picture and noise, to 0, the source.
+        `given`: (B, 4, H, W), see `GIVEN_CHANNELS`, and 3 channels more for each drawing.
+        `scalars`: (B, 2), see `SCALARS`.
+        All are float; H and W are multiples of 8. Returns (B, 3, H, W) in about [-1, 1].
         """
         picture = given[:, :3]
         offset = state - picture
@@ -145,10 +150,10 @@ def _sigma_waves(sigma: Tensor) -> Tensor:
 
 
 def _skip(sigma: Tensor) -> Tensor:
-    """How much of the state's offset from the key picture to keep: the linear least-squares estimate.
+    """Share of the state's offset from the key picture to keep: the least-squares estimate.
 
-    As `c_skip` of Karras et al. (NeurIPS 2022), for noise 0.6 times as strong as the residual: 0 at sigma 1,
-    1 at sigma 0.
+    As `c_skip` of Karras et al. (NeurIPS 2022), for noise 0.6 times as strong as the residual: 0 at
+    sigma 1, 1 at sigma 0.
     """
     rest = 1 - sigma
     return rest / (rest**2 + (_NOISE_TO_RESIDUAL * sigma) ** 2)

@@ -16,7 +16,8 @@ from gsvc.decoders.refiners.priors.drawing import PriorNetwork, drawings
 from gsvc.decoders.refiners.tensors import pictures_of, tensor_of
 from gsvc.decoders.refiners.tiles import in_tiles
 
-_WHOLE_PIXELS = 1_000_000
+WHOLE_PIXELS = 1_000_000
+"""Larger pictures are refined in tiles."""
 _TILE = 640
 
 
@@ -41,8 +42,9 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
     def __call__(self, key: KeyPicture, *, num_inference_steps: int = 1, seed: int = 0) -> Picture:
         """Refine one key picture.
 
-        The noise is one field drawn from `seed`, the same for all pictures: it is fixed to the screen, so
-        equal pictures stay equal and nothing boils. Raises ConfigError for less than one step.
+        The noise is one field drawn from `seed`, the same for all pictures: it is fixed to the
+        screen, so equal pictures stay equal and nothing boils. Raises ConfigError for less than one
+        step.
         """
         if num_inference_steps < 1:
             raise ConfigError(f"num_inference_steps is {num_inference_steps}; take 1 or more")
@@ -64,7 +66,7 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
 
 
 def conditions(key: KeyPicture) -> tuple[Tensor, Tensor]:
-    """A key picture as the network's inputs `given` and `scalars`, sides padded to a multiple of 8 by repetition."""
+    """The network's inputs `given` and `scalars`, sides padded to a multiple of 8."""
     given = torch.cat([tensor_of(key.picture), torch.from_numpy(key.gain)[None, None]], dim=1)
     height, width = given.shape[2:]
     padding = 0, -width % MULTIPLE, 0, -height % MULTIPLE
@@ -75,14 +77,15 @@ def conditions(key: KeyPicture) -> tuple[Tensor, Tensor]:
 def _denoise_tiles(
     model: CompactRefiner, state: Tensor, sigma: Tensor, given: Tensor, scalars: Tensor
 ) -> Tensor:
-    """The model's estimate, in tiles when the picture is large: each sees all that its pixels depend on, so that
-    tiling changes nothing."""
+    """The model's estimate, of a large picture in tiles.
+
+    Each tile sees all that its pixels depend on, so that tiling changes nothing."""
 
     def run(state: Tensor, given: Tensor) -> Tensor:
         return _run(model, state, sigma, given, scalars)
 
     height, width = state.shape[-2:]
-    if height * width <= _WHOLE_PIXELS:
+    if height * width <= WHOLE_PIXELS:
         return run(state, given)
     return in_tiles(run, [state, given], tile=_TILE, margin=model.reach)
 

@@ -1,8 +1,9 @@
-"""How the refiner walks from a decoded key picture to its source: pure functions of a model, a state, noise levels.
+"""How the refiner walks from a decoded key picture to its source: functions without state.
 
-A state at level sigma is (1 - sigma) * source + sigma * (picture + noise): flow matching (Liu et al., ICLR
-2023; Lipman et al., ICLR 2023) that starts at the picture, not at noise, as in inversion by direct iteration
-(Delbracio & Milanfar, TMLR 2023). One step goes from sigma 1 straight to the model's estimate of the source.
+A state at level sigma is (1 - sigma) * source + sigma * (picture + noise): flow matching (Liu et
+al., ICLR 2023; Lipman et al., ICLR 2023) that starts at the picture, not at noise, as in inversion
+by direct iteration (Delbracio & Milanfar, TMLR 2023). One step goes from sigma 1 straight to the
+model's estimate of the source.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +54,7 @@ def euler(
 
 
 def walk(denoise: Denoiser, state: Tensor, sigmas: Sequence[float], end: float) -> Tensor:
-    """Like `euler`, but stop at level `end`; training uses it to visit the states that sampling visits."""
+    """Like `euler`, up to level `end`: training visits the states that sampling visits."""
     for sigma, following in zip(sigmas, [*sigmas[1:], end], strict=True):
         estimate = denoise(state, state.new_full((state.shape[0],), sigma))
         state = state + (following - sigma) / sigma * (state - estimate)

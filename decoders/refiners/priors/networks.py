@@ -1,7 +1,7 @@
 """The networks of published priors: given a small picture, each draws it at four times its size.
 
-Both are of ESRGAN's line (Wang et al., ECCV workshops 2018; Real-ESRGAN, Wang et al., ICCV workshops 2021): a large one, for
-photographs, and a compact one.
+Both are of ESRGAN's line (Wang et al., ECCV workshops 2018; Real-ESRGAN, Wang et al., ICCV
+workshops 2021): a large one, for photographs, and a compact one.
 """
 
 from typing import ClassVar
@@ -46,11 +46,11 @@ class RRDBNet(ModelMixin, ConfigMixin):  # type: ignore[misc]
 
 
 class SRVGGNetCompact(ModelMixin, ConfigMixin):  # type: ignore[misc]
-    """Convolutions in a row, at the size of what it is given; the last one makes all pixels of the larger picture."""
+    """Convolutions in a row at the size of the input; the last makes all pixels of the output."""
 
     shrunk: ClassVar = (1, 2)
     tile: ClassVar = 512
-    """As of `RRDBNet`."""
+    """See `RRDBNet`."""
 
     @register_to_config  # type: ignore[untyped-decorator]
     def __init__(self, layers: int = 16, channels: int = 64) -> None:
