@@ -1,21 +1,21 @@
-"""Every error that gsvc raises on purpose.
+"""The errors of gsvc.
 
 GsvcError
-├── ConfigError            (ValueError)           a setting out of range or in conflict
-├── InputError             (ValueError)           a source that is not usable video
-│   └── UnsupportedInputError (NotImplementedError)  real video of a kind that is refused: HDR, alpha
-├── BitstreamError         (ValueError)           bytes that are not a valid stream
-│   ├── TruncatedStreamError  (EOFError)          a stream that ends before its end packet
-│   ├── ChecksumError                             a packet or header whose CRC-32C does not match
-│   ├── LimitError                                a field beyond the limits on untrusted input
-│   └── VersionError       (NotImplementedError)  another version's stream, or an unknown required packet
-├── OutputError            (OSError)              the output cannot be written
-├── MissingModelError      (FileNotFoundError)    an extractor or back end whose weights are not here
+├── ConfigError (ValueError)                      a setting is out of range or in conflict
+├── InputError (ValueError)                       the source cannot be read as video
+│   └── UnsupportedInputError (NotImplementedError)  HDR, alpha
+├── BitstreamError (ValueError)                   the bytes are no valid stream
+│   ├── TruncatedStreamError (EOFError)           the stream ends before its end packet
+│   ├── ChecksumError                             a CRC-32C does not match
+│   ├── LimitError                                a field exceeds the limits on untrusted input
+│   └── VersionError (NotImplementedError)        the stream needs another version of gsvc
+├── OutputError (OSError)                         the output cannot be written
+├── MissingModelError (FileNotFoundError)         weights are not on this machine
 ├── MissingDependencyError (ImportError)          an optional package is not installed
-└── DeviceError            (RuntimeError)         the device asked for is not there
+└── DeviceError (RuntimeError)                    the device is not available
 
-Each message is one line: what is wrong, then what to do. The command line prints it and exits with 1
-(2 for `ConfigError`).
+Each message is one line: what is wrong, then what to do. The command line prints it and exits with
+1, for `ConfigError` with 2.
 """
 
 
@@ -24,7 +24,7 @@ class GsvcError(Exception):
 
 
 class ConfigError(GsvcError, ValueError):
-    """A setting is out of range or conflicts with another; the message names the permitted values."""
+    """A setting is out of range or conflicts with another; the message names permitted values."""
 
 
 class InputError(GsvcError, ValueError):
@@ -32,7 +32,7 @@ class InputError(GsvcError, ValueError):
 
 
 class UnsupportedInputError(InputError, NotImplementedError):
-    """The source is video, but of a kind gsvc refuses (HDR, alpha)."""
+    """The source is video of a kind that gsvc refuses: HDR, alpha."""
 
 
 class BitstreamError(GsvcError, ValueError):
@@ -44,7 +44,7 @@ class TruncatedStreamError(BitstreamError, EOFError):
 
 
 class ChecksumError(BitstreamError):
-    """A CRC-32C does not match: bytes were changed on the way."""
+    """A CRC-32C does not match: bytes changed on the way."""
 
 
 class LimitError(BitstreamError):

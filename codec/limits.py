@@ -10,31 +10,31 @@ from gsvc.codec.errors import LimitError
 class Limits:
     """What a stream may ask of its decoder.
 
-    Together they bound the memory that decoding holds and the time that one packet takes. The defaults fit anything
-    that this version encodes; `Limits.restrictive()` is for senders that nobody vouches for; set larger ones for a source
-    that you trust.
+    Together they bound the memory that decoding holds and the time that one packet takes. The
+    defaults admit all that this version encodes; use `Limits.restrictive()` for untrusted senders.
     """
 
     pixels: int = 8192 * 4352
-    """Pixels of a picture: those of AV1's highest level."""
+    """Pixels of a picture: as in AV1's highest level."""
     side: int = 1 << 14
-    """Pixels of a picture's longer side: as of AV1's highest level."""
+    """Pixels of a picture's longer side: as in AV1's highest level."""
     frames: int = 1 << 24
     """Frames of a stream."""
     interval: int = 2048
     """Frames that one packet completes."""
     interval_pixels: int = 1 << 33
-    """Pixels of all the frames that one packet completes: four seconds at the largest size, 60 a second."""
+    """Pixels of all frames that one packet completes: four seconds of the largest size at 60 fps."""
     packet_bytes: int = 1 << 24
-    """Payload of one packet."""
+    """Bytes of one packet's payload."""
     scaffold_bits: int = 1 << 20
-    """Coded bits of one scaffold: entropy coding turns few bytes into very many. A core reads some 500,000 a second."""
+    """Coded bits of one scaffold: entropy coding turns few bytes into very many, and a CPU core
+    reads some 500,000 bits a second."""
     held_bytes: int = 1 << 30
-    """Memory for what a whole file has to be held for: its sound, the packets of a pipe, a list of its packets."""
+    """Bytes held of a whole file: its sound, the packets of a pipe, a list of its packets."""
 
     @classmethod
     def restrictive(cls) -> Self:
-        """For untrusted senders: 1080p, four seconds at 60 frames a second, packets of 1 MiB."""
+        """For untrusted senders: 1080p, four seconds at 60 fps, packets of 1 MiB."""
         return cls(
             pixels=1920 * 1088,
             side=4096,
@@ -52,7 +52,7 @@ class Limits:
 
 DEFAULT_LIMITS = Limits()
 MAX_UNIT_FRAMES = 9
-"""AV1 frames of one key picture's temporal unit: the one that is shown, and one hidden for each of AV1's references."""
+"""AV1 frames in a key picture's temporal unit: the shown one, and a hidden one a reference."""
 MAX_UNIT_OBUS = 64
 """Open bitstream units of one temporal unit."""
 MAX_PEOPLE = 16
@@ -70,14 +70,14 @@ MAX_POINT = 1 << 13
 
 
 class Held:
-    """Counts the memory that a whole stream is held in, where one has to be."""
+    """Counts the bytes that are held of a whole stream."""
 
     def __init__(self, limits: Limits) -> None:
         self._most = limits.held_bytes
         self._size = 0
 
     def add(self, size: int) -> None:
-        """Before `size` more bytes are kept. Raises LimitError beyond `Limits.held_bytes`."""
+        """Count `size` bytes before they are kept. Raises LimitError beyond `Limits.held_bytes`."""
         self._size += size
         if self._size > self._most:
             raise LimitError(

@@ -1,4 +1,4 @@
-"""Writing files that appear only when they are complete, with one line for whatever goes wrong."""
+"""Writing files that appear only when they are complete; failures are told in one line."""
 
 import errno
 import io
@@ -14,20 +14,21 @@ from pathlib import Path
 from gsvc.codec.errors import OutputError
 
 STANDARD_OUTPUT = "-"
+"""The target that stands for standard output."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
-# Only writing fails with these: an OSError that has another cause is not the output's.
+# Only writing fails with these. Any other OSError in the `with` block has another cause.
 _WRITING_ONLY = _FULL | {errno.EFBIG, errno.EROFS}
 
 
 @contextmanager
 def atomic_output(target: str | Path, overwrite: bool) -> Iterator[Path]:
-    """Give the path of a temporary file beside `target`, which takes the target's name on success.
+    """Yield the path of a temporary file beside `target`, which takes the target's name on success.
 
-    On any exception, KeyboardInterrupt included, the temporary file is removed and the target is untouched.
-    Devices and pipes are written directly. Raises OutputError when the target exists (unless `overwrite`),
-    when it cannot be created, and when the disk is full.
+    On any exception, KeyboardInterrupt included, the temporary file is removed and the target stays
+    as it was. Devices and pipes are written directly. Raises OutputError when the target exists
+    (unless `overwrite`), when it cannot be created, and when the disk is full.
     """
     final = Path(os.path.realpath(target))
     with explain_failure(target):
@@ -53,10 +54,11 @@ def atomic_output(target: str | Path, overwrite: bool) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Give a temporary folder; on success all its files move into `folder`, which is made if it is missing.
+    """Yield a temporary folder; on success all its files move into `folder`, created where missing.
 
-    Moving is one rename where `folder` is new, else one rename a file. On any exception the temporary folder
-    is removed. Raises OutputError as `atomic_output` does, but replaces files of the same name.
+    Moving is one rename where `folder` is new, else one rename a file. On any exception the
+    temporary folder is removed. Files of the same name are replaced. Raises OutputError as
+    `atomic_output` does.
     """
     final = Path(os.path.realpath(folder))
     existed = final.is_dir()
@@ -81,7 +83,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def explain_failure(target: str | Path, only: set[int] | None = None) -> Iterator[None]:
-    """Turn an OSError (with one of the errno of `only`, if given) into an OutputError about `target`."""
+    """Turn an OSError, if given only one of the errno `only`, into an OutputError about `target`."""
     try:
         yield
     except OutputError:
@@ -98,7 +100,7 @@ def failure_text(target: str | Path, code: int | None, text: str | None) -> str:
     if code in _FULL:
         return f"no space left to write {name}: free some or choose another folder"
     if code == errno.EFBIG:
-        return f"{name} grows beyond the largest file permitted here: see ulimit -f, or choose another disk"
+        return f"{name} exceeds the largest file size here: see ulimit -f, or choose another disk"
     if code in _FORBIDDEN:
         return f"no permission to write {name}: choose another folder"
     if code in (errno.ENOENT, errno.ENOTDIR) and not Path(name).parent.is_dir():
@@ -109,7 +111,7 @@ def failure_text(target: str | Path, code: int | None, text: str | None) -> str:
 
 
 class StandardOutput(io.RawIOBase):
-    """Standard output in binary, unbuffered: what is written is on its way. Raises OutputError."""
+    """Standard output in binary, unbuffered. Raises OutputError when it cannot be written."""
 
     def __init__(self) -> None:
         if sys.stdout is None or sys.stdout.closed:
@@ -117,7 +119,7 @@ class StandardOutput(io.RawIOBase):
         if sys.stdout.isatty():
             raise OutputError("standard output is a terminal: pipe it, or give the name of a file")
         sys.stdout.flush()
-        # A file object of its own: nothing stays in a buffer that Python would write at exit, after an error.
+        # A file of its own: after an error, Python finds nothing in a buffer to write at exit.
         self._file = io.FileIO(sys.stdout.fileno(), "wb", closefd=False)
 
     def writable(self) -> bool:
@@ -155,7 +157,7 @@ def _sync(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    # Not every system can: the file itself is safe on disk by now.
+    # Some systems cannot sync a folder; the file itself is safe on disk by now.
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
