@@ -27,11 +27,12 @@ def lack(name: str, why: object) -> NoReturn:
 
 @contextmanager
 def need(name: str) -> Iterator[None]:
-    """Ends the test when its block finds a package or model missing."""
+    """Ends the test when its block finds a package or model missing: what cannot be imported, or `name`."""
     try:
         yield
     except (MissingDependencyError, MissingModelError, ModuleNotFoundError) as error:
-        lack(name, error)
+        cause = error.__cause__ or error
+        lack(cause.name or name if isinstance(cause, ModuleNotFoundError) else name, error)
 
 
 def need_package(name: str) -> Any:
