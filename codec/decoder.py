@@ -5,16 +5,14 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Self
 
-from gsvc.codec.errors import BitstreamError, ConfigError, LimitError, VersionError
+from gsvc.codec.errors import BitstreamError, ConfigError, VersionError
 from gsvc.codec.frames import Frame, Picture
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.scaffold.coder import Reader, Trace
-from gsvc.codec.scaffold.interval import Prediction, code_interval, code_picture
+from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.timing import nominal_time
-from gsvc.codec.scaffold.types import Geometry, Interval, Place
+from gsvc.codec.stream.group import GroupReader
 from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.codec.stream.payload import split_payload
+from gsvc.codec.stream.packet import Packet
 from gsvc.decoders.concealment import Concealer
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.motion.estimation import ESTIMATORS
@@ -45,68 +43,6 @@ class DecoderSettings:
             raise ConfigError(f"steps {self.steps}: choose one of {', '.join(map(str, STEPS))}")
         if self.seed is not None and not 0 <= self.seed < 1 << 16:
             raise ConfigError(f"seed {self.seed} is out of range: 0 to 65535")
-
-
-@dataclass(frozen=True)
-class ScaffoldPacket:
-    """A picture packet, parsed: `crf` and `eighths` of its group, the scaffold, and the AV1 temporal unit, which is
-    empty where frames are held after a scene's last key picture."""
-
-    is_intra: bool
-    crf: int
-    eighths: int
-    interval: Interval
-    unit: bytes
-
-
-class ScaffoldParser:
-    """Reads the scaffold out of picture packets, bit-exactly and without decoding a picture."""
-
-    def __init__(
-        self, header: Header, limits: Limits = DEFAULT_LIMITS, trace: Trace | None = None
-    ) -> None:
-        self._header = header
-        self._limits = limits
-        self._trace = trace
-        self._geometry = Geometry(header.format.width, header.format.height)
-        self._group: tuple[Reader, Prediction, int, int] | None = None
-
-    def parse(self, packet: Packet) -> tuple[ScaffoldPacket, dict[str, float]]:
-        """Parse an INTRA or INTER packet; also gives the bits it spent, by layer."""
-        length = packet.frames
-        group, self._group = self._group, None  # Damage ends the group.
-        longest = self._limits.longest_interval(self._geometry.width, self._geometry.height)
-        if not 1 <= length <= longest:
-            raise LimitError(f"a packet of {length} frames: 1 to {longest} can be of this size")
-        scaffold, unit = split_payload(packet.payload)
-        is_intra = packet.type == PacketType.INTRA
-        if is_intra:
-            reader = Reader(self._trace, self._limits.scaffold_bits)
-            reader.start(scaffold)
-            crf, eighths = code_picture(reader, None, None)
-            prediction = self._header.prediction()
-            group = reader, prediction, crf, eighths
-        elif group is None:
-            raise BitstreamError("a picture lacks the intra picture it builds on: begin at one")
-        else:
-            group[0].bits.clear()
-            group[0].start(scaffold)
-        reader, prediction, crf, eighths = group
-        interval = code_interval(
-            reader,
-            prediction,
-            self._geometry,
-            self._header.tools,
-            length,
-            None,
-            has_picture=bool(unit),
-        )
-        self._group = group
-        return ScaffoldPacket(is_intra, crf, eighths, interval, unit), dict(reader.bits)
-
-    def end_group(self) -> None:
-        """Refuse what follows up to the next INTRA packet: a picture of the group could not be decoded."""
-        self._group = None
 
 
 class Decoder:
@@ -142,7 +78,7 @@ class Decoder:
         check_device(settings.device)  # steps 0 need none, but who asks for one is to know
         if settings.steps:
             self._refiner = refiner or load_refiner(settings.backend, settings.device)
-        self._chain = Reconstruction(header, ScaffoldParser(header, limits), self._refine)
+        self._chain = Reconstruction(header, GroupReader(header, limits), self._refine)
         self._concealer = Concealer(header, self._chain, limits) if settings.conceal else None
         self._is_closed = False
         self.reset()

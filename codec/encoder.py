@@ -14,14 +14,14 @@ from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Frame, VideoFormat
 from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.media.frame_input import FrameInput
-from gsvc.codec.scaffold.interval import Tools
+from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.timing import nominal_time
-from gsvc.codec.scaffold.types import Geometry
+from gsvc.codec.scaffold.tools import Tools
 from gsvc.codec.stream.header import HEADER_BYTES, Header, storable_format
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint
 from gsvc.encoders.cuts import CutDetector
-from gsvc.encoders.extraction import Scene
+from gsvc.encoders.extraction import Before
 from gsvc.encoders.look_ahead import CodedPicture, GroupEncoder
 from gsvc.encoders.low_delay import LowDelayEncoder
 from gsvc.encoders.pictures import can_code
@@ -146,7 +146,7 @@ class Encoder:
         self._target = settings.target_bitrate(video)
         self._rate = _rate_control(settings, video, level)
         self._coder: GroupEncoder | LowDelayEncoder
-        arguments = level, tools, video, self.header.frame_ticks, PRESETS[settings.preset]
+        arguments = level, self.header, PRESETS[settings.preset]
         if settings.low_delay:
             self._coder = LowDelayEncoder(
                 *arguments,
@@ -170,7 +170,7 @@ class Encoder:
         self._leading: list[
             Frame
         ] = []  # frames after the last key picture that no packet has completed yet
-        self._scene: Scene | None = None
+        self._scene: Before | None = None
         self._clock = self._sent = -nominal_time(1, self.header.frame_ticks)
         self._packets = 0
         self._intra = 0

@@ -55,18 +55,6 @@ MAX_UNIT_FRAMES = 9
 """AV1 frames in a key picture's temporal unit: the shown one, and a hidden one a reference."""
 MAX_UNIT_OBUS = 64
 """Open bitstream units of one temporal unit."""
-MAX_PEOPLE = 16
-"""People in one sample."""
-MAX_SAMPLES = 15
-"""Scaffold samples of an interval."""
-MAX_GAIN = 7
-"""Largest texture gain."""
-MAX_VECTOR = 1023
-"""Magnitude of a motion vector's component, in motion units."""
-MAX_CAMERA = 1 << 14
-"""Magnitude of a corner's displacement on the camera's path, in camera units."""
-MAX_POINT = 1 << 13
-"""Magnitude of a key point's coordinate, in pose units."""
 
 
 class Held:

@@ -14,8 +14,8 @@ from math import floor
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Frame
 from gsvc.codec.limits import Limits
+from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.timing import nominal_time
-from gsvc.codec.scaffold.types import Place
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.decoders.motion.extrapolation import Extrapolator
@@ -178,7 +178,7 @@ class Concealer:
         if step.before is None and interval.place is Place.BETWEEN:
             good = good[-1:]
             own = tuple(sample for sample in interval.samples if sample.offset == length)
-            interval = replace(interval, samples=own, camera=None)
+            interval = replace(interval, samples=own, values={})
             if self._chain.drawn is None:
                 skip = max(skip, length - 1)
             else:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.codec.scaffold.types import Texture
+from gsvc.codec.scaffold.layers.texture import Texture
 from gsvc.decoders.texture import gain_map, raise_texture
 
 FINEST_EIGHTHS, COARSEST_CRF = 8, 70

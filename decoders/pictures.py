@@ -9,7 +9,7 @@ import numpy as np
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Color, Picture
 from gsvc.codec.media.color import rgb_from_yuv
-from gsvc.codec.scaffold.types import Geometry
+from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.stream.av1_units import check_temporal_unit, restore_temporal_unit
 
 

@@ -3,21 +3,19 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Picture
-from gsvc.codec.scaffold.types import Geometry, Interval, Place, Sample, Texture
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.texture import TEXTURE, Texture
+from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.types import Interval, Sample
+from gsvc.codec.stream.group import GroupReader, ParsedInterval, split_payload
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
-from gsvc.codec.stream.payload import split_payload
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.rendering import IntervalRenderer, held_picture
-
-if TYPE_CHECKING:
-    from gsvc.codec.decoder import ScaffoldPacket, ScaffoldParser
-
 
 Refine = Callable[[KeyPicture], Picture]
 """Turns a decoded key picture into what is shown of it."""
@@ -62,7 +60,7 @@ class Step:
 class Reconstruction:
     """Decodes the packets of a group one after the other; `drawn` is the last picture that was drawn."""
 
-    def __init__(self, header: Header, parser: "ScaffoldParser", refine: Refine) -> None:
+    def __init__(self, header: Header, parser: GroupReader, refine: Refine) -> None:
         self._header, self._parser, self._refine = header, parser, refine
         self._size = header.format.width, header.format.height
         self.reset()
@@ -83,7 +81,7 @@ class Reconstruction:
     def read(self, packet: Packet) -> Step:
         """Decode the next packet. Raises BitstreamError when it is damaged or not the next one; the group is over then."""
         try:
-            parsed, _ = self._parser.parse(packet)
+            parsed = self._parser.read(packet)
             key = self._read_key(parsed)
         except BitstreamError:
             self.end_group()
@@ -114,22 +112,22 @@ class Reconstruction:
             self.drawn = picture
             yield picture
 
-    def _read_key(self, parsed: "ScaffoldPacket") -> ShownKey:
+    def _read_key(self, parsed: ParsedInterval) -> ShownKey:
         """The packet's key picture; without one, the key picture before."""
         if parsed.interval.place is Place.AFTER:
             assert self._key is not None  # the parser refuses a group that begins so
             return self._key
         if parsed.is_intra:
             self._pictures = PictureDecoder(self._size, self._header.format.color)
-            self._coding = parsed.crf, parsed.eighths
-        return self._decoded(parsed.unit, parsed.interval.texture)
+            self._coding = parsed.crf, parsed.scale
+        return self._decoded(parsed.unit, parsed.interval[TEXTURE])
 
     def _decoded(self, unit: bytes, texture: Texture | None) -> ShownKey:
         # The parser refuses a stream that begins otherwise than with an intra picture.
         assert self._pictures is not None and self._coding is not None
-        crf, eighths = self._coding
-        picture = self._pictures.decode(unit, Geometry(*self._size).coded_size(eighths))
-        return ShownKey(KeyPicture.of(picture, texture, crf, eighths), self._refine)
+        crf, scale = self._coding
+        picture = self._pictures.decode(unit, Geometry(*self._size).coded_size(scale))
+        return ShownKey(KeyPicture.of(picture, texture, crf, scale), self._refine)
 
     def _frames(self, step: Step, skip: int) -> Iterator[Picture]:
         interval, length = step.interval, step.interval.length
@@ -142,7 +140,7 @@ class Reconstruction:
             is_after = interval.place is Place.AFTER
             for offset in range(skip + 1, length + is_after):
                 time = offset if is_after else length - offset
-                yield held_picture(step.key.shown, interval.camera, interval.place, length, time)
+                yield held_picture(step.key.shown, interval, time)
         if skip < length and interval.place is not Place.AFTER:
             yield step.key.shown
 

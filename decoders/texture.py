@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.codec.scaffold.types import Geometry, Texture
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.texture import Texture
 
 STRENGTH = 0.25
 """Share of the detail that one unit of gain adds."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.codec.scaffold.types import Geometry
+from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.decoders.motion.estimation import gray
 from gsvc.encoders.tuning import FLAT, PLACE, TEXTURE_OF_ST_LPIPS
 

@@ -3,20 +3,23 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from itertools import accumulate, islice, pairwise
 
 from gsvc.codec.errors import ConfigError
-from gsvc.codec.frames import Picture, VideoFormat
-from gsvc.codec.scaffold.coder import Writer
-from gsvc.codec.scaffold.interval import Prediction, Tools, code_interval, code_picture
-from gsvc.codec.scaffold.types import Geometry, Interval, Place, Texture
-from gsvc.codec.stream.payload import join_payload
+from gsvc.codec.frames import Picture
+from gsvc.codec.scaffold.layers.camera import CAMERA
+from gsvc.codec.scaffold.layers.pose import POSE
+from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
+from gsvc.codec.scaffold.layers.texture import TEXTURE, Texture
+from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.types import Interval
+from gsvc.codec.stream.group import GroupWriter
+from gsvc.codec.stream.header import Header
 from gsvc.decoders.pictures import decode_pictures
 from gsvc.decoders.texture import raise_texture
 from gsvc.encoders.distortion import Reference, texture_distortion_of
-from gsvc.encoders.extraction import ScaffoldExtractor, Scene, Span
+from gsvc.encoders.extraction import Before, ScaffoldExtractor, SourceInterval, distortion_between
 from gsvc.encoders.layers.texture import choose_texture
 from gsvc.encoders.pictures import encode_pictures
 from gsvc.encoders.rate import Budget, WindowCap, fit_pictures
@@ -71,7 +74,7 @@ class CodedGroup:
     """The pictures of a group, the first one intra, and what the next group goes on from, if it does."""
 
     pictures: Sequence[CodedPicture]
-    scene: Scene | None
+    scene: Before | None
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,7 @@ class GroupEncoder:
     def __init__(
         self,
         level: Level,
-        tools: Tools,
-        video: VideoFormat,
-        frame_ticks: Fraction,
+        header: Header,
         effort: Effort,
         *,
         semantics: bool = False,
@@ -103,18 +104,16 @@ class GroupEncoder:
         cap: WindowCap | None = None,
         packet_bytes: int | None = None,
     ) -> None:
-        """`frame_ticks`: as in the header; `semantics`: send people and regions whether they pay or not;
+        """`header`: of the stream; `semantics`: send people and regions whether they pay or not;
         `quality`: ST-LPIPS to come to, in place of the level's price; `cap`: bits that any second may take;
         `packet_bytes`: that any packet may take, framing included."""
-        self._level, self._tools, self._color = level, tools, video.color
-        self._geometry = Geometry(video.width, video.height)
-        self._frame_ticks, self._tick = frame_ticks, float(video.time_base)
+        self._header, self._level, self._tools = header, level, header.tools
+        self._color, self._geometry = header.format.color, header.geometry
+        self._tick = float(header.format.time_base)
         self._effort = effort
         # One pool for good: threads that come and go leave the allocator's memory behind.
         self._pool = ThreadPoolExecutor(_AT_ONCE)
-        self._extractor = ScaffoldExtractor(
-            level, tools, self._geometry, effort.anchors, self._pool
-        )
+        self._extractor = ScaffoldExtractor(level, header, effort.anchors, self._pool)
         self._semantics = semantics
         self._quality, self._cap, self._packet_bytes = quality, cap, packet_bytes
         self._plan: Plan | None = None
@@ -126,7 +125,7 @@ class GroupEncoder:
         self,
         pictures: Sequence[Picture],
         ticks: Sequence[int],
-        scene: Scene | None,
+        scene: Before | None,
         budget: Budget,
         *,
         open_ended: bool,
@@ -146,7 +145,7 @@ class GroupEncoder:
             open_ended=open_ended,
             samples=self._effort.samples_of(len(pictures)),
             longest=longest,
-            with_camera=self._tools.camera,
+            with_camera=CAMERA.name in self._tools,
         )
         if scene is None:
             self._plan = None  # Another scene moves otherwise.
@@ -175,7 +174,7 @@ class GroupEncoder:
         after = tuple(pictures[start + 1 : end])
         way = trial.ways[Stretch(start, end)]
         closing = intervals[-1].closing_sample
-        return CodedGroup(coded, Scene(pictures[indices[-1]], shown[-1], after, closing, way))
+        return CodedGroup(coded, Before(pictures[indices[-1]], shown[-1], after, closing, way))
 
     def close(self) -> None:
         """Let the threads go."""
@@ -238,7 +237,7 @@ class GroupEncoder:
     def _textures(
         self, sources: Sequence[Reference], decoded: Sequence[Picture], frames: int
     ) -> list[Texture | None]:
-        if not self._tools.texture:
+        if TEXTURE.name not in self._tools:
             return [None] * len(decoded)
         each, block = max(1.0, frames / len(decoded)), self._level.texture_log2
         choose = partial(choose_texture, block_log2=block, frames=each, price=self._price)
@@ -247,37 +246,37 @@ class GroupEncoder:
     def _spans(
         self,
         pictures: Sequence[Picture],
-        scene: Scene | None,
+        scene: Before | None,
         trial: Trial,
         indices: Sequence[int],
         shown: Sequence[Picture],
         *,
         open_ended: bool,
-    ) -> list[Span]:
+    ) -> list[SourceInterval]:
         """What each packet of the group completes."""
         first, last = indices[0], len(pictures) - 1
         lead = pictures[: first + 1]
         if scene is not None:
-            spans = [Span((*scene.after, *lead), shown[0], way=scene.way)]
+            spans = [SourceInterval((*scene.after, *lead), shown[0], way=scene.way)]
         elif first:
             before = trial.ways[Stretch(0, first, Place.BEFORE)]
-            spans = [Span(lead, shown[0], Place.BEFORE, before)]
+            spans = [SourceInterval(lead, shown[0], Place.BEFORE, before)]
         else:
-            spans = [Span(lead, shown[0])]
+            spans = [SourceInterval(lead, shown[0])]
         for (start, end), picture in zip(pairwise(indices), shown[1:], strict=True):
             way = trial.ways[Stretch(start, end)]
-            spans.append(Span(pictures[start + 1 : end + 1], picture, way=way))
+            spans.append(SourceInterval(pictures[start + 1 : end + 1], picture, way=way))
         if not open_ended and indices[-1] < last:
             after = trial.ways[Stretch(indices[-1], last, Place.AFTER)]
-            spans.append(Span(pictures[indices[-1] + 1 :], shown[-1], Place.AFTER, after))
+            spans.append(SourceInterval(pictures[indices[-1] + 1 :], shown[-1], Place.AFTER, after))
         return spans
 
     def _intervals(
         self,
         keys: _Keys,
-        spans: Sequence[Span],
+        spans: Sequence[SourceInterval],
         ticks: Sequence[int],
-        scene: Scene | None,
+        scene: Before | None,
         textures: Sequence[Texture | None],
     ) -> list[Interval]:
         def scaffold(*, watching: bool) -> list[Interval]:
@@ -287,8 +286,10 @@ class GroupEncoder:
                 Interval(
                     tuple(islice(times, len(span.sources))),
                     samples,
-                    None if span.place is Place.AFTER else next(gains),
-                    span.way.camera,
+                    {
+                        TEXTURE: None if span.place is Place.AFTER else next(gains),
+                        CAMERA: span.way.camera,
+                    },
                     span.place,
                     span.way.dissolves,
                 )
@@ -296,12 +297,12 @@ class GroupEncoder:
             ]
 
         watched = scaffold(watching=True)
-        if self._semantics or not (self._tools.segmentation or self._tools.pose):
+        if self._semantics or not self._tools.names & {SEGMENTATION.name, POSE.name}:
             return watched
         plain = scaffold(watching=False)
 
         def cost(intervals: Sequence[Interval]) -> float:
-            drawn = self._extractor.distortion(spans, scene, intervals)
+            drawn = distortion_between(spans, scene, intervals)
             return drawn + self._price * self._scaffold_bits(keys, intervals)
 
         return min(plain, watched, key=cost)
@@ -343,22 +344,12 @@ class GroupEncoder:
         return sum(picture.bits for picture in self._written(empty, intervals))
 
     def _written(self, keys: _Keys, intervals: Sequence[Interval]) -> list[CodedPicture]:
-        writer, prediction = Writer(), Prediction(self._frame_ticks, holds=True, dissolves=True)
-        code_picture(writer, round(keys.plan.crf), keys.plan.eighths)
+        writer = GroupWriter(self._header, round(keys.plan.crf), keys.plan.eighths)
         units = iter(keys.units)
         coded: list[CodedPicture] = []
         for interval in intervals:
-            has_picture = interval.place is not Place.AFTER
-            code_interval(
-                writer,
-                prediction,
-                self._geometry,
-                self._tools,
-                interval.length,
-                interval,
-                has_picture=has_picture,
-            )
-            payload = join_payload(writer.finish(), next(units) if has_picture else b"")
+            unit = b"" if interval.place is Place.AFTER else next(units)
+            payload = writer.write(interval, unit)
             coded.append(
                 CodedPicture(interval.length, sum(interval.ticks), payload, is_intra=not coded)
             )

@@ -7,18 +7,17 @@ predicted from earlier ones only, which takes about half as many bits again as a
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from fractions import Fraction
 
 from gsvc.codec.errors import ConfigError
-from gsvc.codec.frames import Picture, VideoFormat
-from gsvc.codec.scaffold.coder import Writer
-from gsvc.codec.scaffold.interval import Prediction, Tools, code_interval, code_picture
-from gsvc.codec.scaffold.types import Geometry, Interval, Texture
-from gsvc.codec.stream.payload import join_payload
+from gsvc.codec.frames import Picture
+from gsvc.codec.scaffold.layers.texture import TEXTURE, Texture
+from gsvc.codec.scaffold.types import Interval
+from gsvc.codec.stream.group import GroupWriter
+from gsvc.codec.stream.header import Header
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.texture import raise_texture
 from gsvc.encoders.distortion import Reference
-from gsvc.encoders.extraction import ScaffoldExtractor, Scene, Span
+from gsvc.encoders.extraction import Before, ScaffoldExtractor, SourceInterval
 from gsvc.encoders.layers.texture import choose_texture
 from gsvc.encoders.look_ahead import CodedPicture, packet_advice, packet_excess
 from gsvc.encoders.pictures import MAX_CRF, PictureStream, can_code
@@ -38,8 +37,7 @@ class _Group:
 
     stream: PictureStream
     decoder: PictureDecoder
-    writer: Writer
-    prediction: Prediction
+    writer: GroupWriter
     crf: float
     eighths: int
     frames: int = 0
@@ -51,9 +49,7 @@ class LowDelayEncoder:
     def __init__(
         self,
         level: Level,
-        tools: Tools,
-        video: VideoFormat,
-        frame_ticks: Fraction,
+        header: Header,
         effort: Effort,
         rate: RateControl,
         *,
@@ -61,16 +57,13 @@ class LowDelayEncoder:
         packet_bytes: int | None = None,
     ) -> None:
         """Arguments as of `GroupEncoder`; `rate` moves the quantiser from group to group."""
-        self._level, self._tools, self._color = level, tools, video.color
-        self._geometry = Geometry(video.width, video.height)
-        self._frame_ticks, self._effort, self._rate = frame_ticks, effort, rate
+        self._header, self._level, self._effort, self._rate = header, level, effort, rate
+        self._color, self._geometry = header.format.color, header.geometry
         self._packet_bytes = packet_bytes
-        self.spacing = max(1, round(level.spacing * video.frame_rate))
-        self._longest = max(self.spacing, round(GROUP_SECONDS * video.frame_rate))
+        self.spacing = max(1, round(level.spacing * header.format.frame_rate))
+        self._longest = max(self.spacing, round(GROUP_SECONDS * header.format.frame_rate))
         self._pool = ThreadPoolExecutor(1)
-        self._extractor = ScaffoldExtractor(
-            level, tools, self._geometry, effort.anchors, self._pool
-        )
+        self._extractor = ScaffoldExtractor(level, header, effort.anchors, self._pool)
         self._crf = usual_crf(level.lmbda)
         # How much coarser than the rate asks for packets have to be for the limit on their size, and how small.
         self._coarser, self._eighths = 0.0, 8
@@ -78,7 +71,7 @@ class LowDelayEncoder:
         self._group: _Group | None = None
         self._ends_soon = False
         self._waiting: list[tuple[Picture, int]] = []
-        self._scene: Scene | None = None
+        self._scene: Before | None = None
         # Whether people and regions pay shows only when both were tried, and there is no time for that here.
         self._watching = semantics
 
@@ -144,7 +137,7 @@ class LowDelayEncoder:
         self._rate.spent(coded.bits, coded.frames)
         return coded
 
-    def _tried(self) -> tuple[CodedPicture, Scene]:
+    def _tried(self) -> tuple[CodedPicture, Before]:
         pictures, ticks = zip(*self._waiting, strict=True)
         is_intra = self._group is None
         group = self._group = self._group or self._opened()
@@ -152,17 +145,14 @@ class LowDelayEncoder:
         decoded = group.decoder.decode(unit, self._geometry.coded_size(group.eighths))
         texture = self._texture(pictures[-1], decoded)
         shown = raise_texture(decoded, texture)
-        span = Span(pictures, shown)
+        span = SourceInterval(pictures, shown)
         (samples,) = self._extractor.extract_group(
             [span], self._scene, self._level.lmbda, watching=self._watching
         )
-        interval = Interval(ticks, samples, texture)
-        code_interval(
-            group.writer, group.prediction, self._geometry, self._tools, len(ticks), interval
-        )
-        payload = join_payload(group.writer.finish(), unit)
+        interval = Interval(ticks, samples, {TEXTURE: texture})
+        payload = group.writer.write(interval, unit)
         coded = CodedPicture(len(ticks), sum(ticks), payload, is_intra)
-        return coded, Scene(pictures[-1], shown, (), interval.closing_sample)
+        return coded, Before(pictures[-1], shown, (), interval.closing_sample)
 
     def _make_coarser(self, excess: float, most: int) -> None:
         """Coders remember what they coded: another quantiser means another group."""
@@ -192,20 +182,17 @@ class LowDelayEncoder:
             min(float(MAX_CRF), round(4 * (self._crf + self._coarser)) / 4),
             self._eighths,
         )
-        writer = Writer()
-        code_picture(writer, round(crf), eighths)
         size = self._geometry.coded_size(eighths)
         return _Group(
             PictureStream(size=size, crf=crf, color=self._color, preset=self._effort.svt),
             PictureDecoder((self._geometry.width, self._geometry.height), self._color),
-            writer,
-            Prediction(self._frame_ticks, holds=True, dissolves=True),
+            GroupWriter(self._header, round(crf), eighths),
             crf,
             eighths,
         )
 
     def _texture(self, source: Picture, decoded: Picture) -> Texture | None:
-        if not self._tools.texture:
+        if TEXTURE.name not in self._header.tools:
             return None
         level = self._level
         reference = Reference(source)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gsvc.codec.scaffold.types import Geometry
+from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.encoders.pictures import MAX_CRF, can_code
 from gsvc.encoders.search import Plan
 

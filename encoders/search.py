@@ -17,7 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Color, Picture
-from gsvc.codec.scaffold.types import Camera, Geometry, Place
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.camera import CAMERA, Camera
+from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.types import Interval
 from gsvc.decoders.motion.camera import camera_field
 from gsvc.decoders.motion.estimation import Flow, gray, pixel_grid, warp
 from gsvc.decoders.pictures import decode_pictures
@@ -25,7 +28,7 @@ from gsvc.decoders.rendering import dissolved, held_picture
 from gsvc.encoders.distortion import Reference, quarter
 from gsvc.encoders.emphasis import emphasised
 from gsvc.encoders.layers.camera import CameraPath, camera_bits
-from gsvc.encoders.layers.flow import half_size_motion
+from gsvc.encoders.motion import half_size_motion
 from gsvc.encoders.pictures import MAX_CRF, Planes, can_code, encode_planes, planes_of
 from gsvc.encoders.rate_model import best_change, changed_crf
 
@@ -407,7 +410,8 @@ class _Drawing:
         stretch, time = self.stretch, self.stretch.time(index)
         if stretch.place is not Place.BETWEEN:
             key = stretch.end if stretch.place is Place.BEFORE else stretch.start
-            return held_picture(self._decoded[key], camera, stretch.place, stretch.length, time)
+            held = Interval((1,) * stretch.length, values={CAMERA: camera}, place=stretch.place)
+            return held_picture(self._decoded[key], held, time)
         is_left = 2 * index <= stretch.start + stretch.end
         near, far = (stretch.start, stretch.end) if is_left else (stretch.end, stretch.start)
         if near not in self._flows:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from google_crc32c import value as crc32c
 
-from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldParser
+from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.errors import BitstreamError, GsvcError, VersionError
 from gsvc.codec.frames import Color, Frame
 from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
@@ -27,21 +27,24 @@ from gsvc.codec.network.packetizer import Packetizer, WireSettings
 from gsvc.codec.network.rtcp import read_rtcp, write_rtcp
 from gsvc.codec.scaffold.coder import Coder, Reader, Writer
 from gsvc.codec.scaffold.digest import scaffold_bytes
-from gsvc.codec.scaffold.interval import TOOLS, Prediction, Tools, code_interval
+from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.camera import code_camera
 from gsvc.codec.scaffold.layers.flow import code_correction
 from gsvc.codec.scaffold.layers.pose import code_people
 from gsvc.codec.scaffold.layers.segmentation import code_labels, code_layers
 from gsvc.codec.scaffold.layers.texture import code_texture
-from gsvc.codec.scaffold.types import Geometry, Interval, Place, Sample
+from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.syntax import Prediction, code_interval
+from gsvc.codec.scaffold.tools import TOOLS, Tools
+from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.codec.stream.audio import pack_audio, unpack_audio
 from gsvc.codec.stream.av1_units import check_temporal_unit, strip_temporal_unit
 from gsvc.codec.stream.container import StreamReader
+from gsvc.codec.stream.group import GroupReader, join_payload, split_payload
 from gsvc.codec.stream.header import FIELDS, HEADER_BYTES, Header
 from gsvc.codec.stream.index import StreamIndex
 from gsvc.codec.stream.info import read_info
 from gsvc.codec.stream.packet import Packet, PacketType, read_packet
-from gsvc.codec.stream.payload import join_payload, split_payload
 from gsvc.codec.stream.varint import varint
 from gsvc.decoders.pictures import PictureDecoder
 
@@ -108,7 +111,7 @@ def golden_units() -> tuple[tuple[tuple[int, int], tuple[bytes, ...]], ...]:
     groups: list[tuple[tuple[int, int], list[bytes]]] = []
     for header, parts in golden_streams():
         reader = StreamReader(io.BytesIO(join_stream(header, parts)))
-        parser = ScaffoldParser(reader.header)
+        parser = GroupReader(reader.header)
         geometry = Geometry(reader.header.format.width, reader.header.format.height)
         for packet in reader:
             if packet.is_picture:

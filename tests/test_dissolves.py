@@ -5,10 +5,11 @@ from fractions import Fraction
 import cv2
 import numpy as np
 
-from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldParser
+from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.scaffold.types import Interval
+from gsvc.codec.stream.group import GroupReader
 
 SIZE = 96, 64
 WAIT, FADE = 12, 24
@@ -33,7 +34,7 @@ def through(pictures: list[Picture], level: int) -> tuple[list[Interval], list[P
     encoder = Encoder(video, EncoderSettings(level=level))
     packets = [p for k, one in enumerate(pictures) for p in encoder.encode(Frame(one, k))]
     packets += encoder.flush()
-    parser = ScaffoldParser(encoder.header)
+    parser = GroupReader(encoder.header)
     decoder = Decoder(encoder.header, DecoderSettings(steps=0))
     intervals = [parser.parse(p)[0].interval for p in packets if p.is_picture]
     return intervals, [frame.pixels for p in packets for frame in decoder.decode(p)]

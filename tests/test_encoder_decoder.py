@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from gsvc import EncoderSettings
-from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldPacket, ScaffoldParser
+from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.errors import (
     BitstreamError,
@@ -26,9 +26,11 @@ from gsvc.codec.errors import (
 )
 from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.scaffold.digest import scaffold_hash
-from gsvc.codec.scaffold.interval import Tools, code_interval
+from gsvc.codec.scaffold.syntax import code_interval
+from gsvc.codec.scaffold.tools import Tools
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.container import StreamReader, StreamWriter
+from gsvc.codec.stream.group import GroupReader, ParsedInterval
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint
@@ -73,9 +75,9 @@ def decode_packets(header: Header, packets: Iterable[Packet]) -> list[Frame]:
     return [frame for packet in packets for frame in decoder.decode(packet)]
 
 
-def parse(data: bytes) -> list[ScaffoldPacket]:
+def parse(data: bytes) -> list[ParsedInterval]:
     reader = StreamReader(io.BytesIO(data))
-    parser = ScaffoldParser(reader.header)
+    parser = GroupReader(reader.header)
     return [parser.parse(packet)[0] for packet in reader if packet.is_picture]
 
 
@@ -301,14 +303,14 @@ from pathlib import Path
 from typing import Any
 import gsvc
 from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.decoder import ScaffoldParser
+from gsvc.codec.stream.group import GroupReader
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.scaffold.digest import scaffold_hash
 cv2.setNumThreads(int(sys.argv[1]))
 clip, stream, again = map(Path, sys.argv[2:])
 with stream.open("rb") as file:
     reader = StreamReader(file)
-    parser = ScaffoldParser(reader.header)
+    parser = GroupReader(reader.header)
     print(scaffold_hash(parser.parse(p)[0].interval for p in reader if p.is_picture))
 settings = gsvc.EncoderSettings(level=3, preset="fast")
 gsvc.encode(clip, again, settings=settings)

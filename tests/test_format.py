@@ -13,10 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.decoder import ScaffoldParser
 from gsvc.codec.scaffold.digest import scaffold_bytes
-from gsvc.codec.scaffold.types import Camera, Correction, Interval, Person, Place, Sample, Texture
+from gsvc.codec.scaffold.layers.camera import Camera
+from gsvc.codec.scaffold.layers.flow import Correction
+from gsvc.codec.scaffold.layers.pose import Person
+from gsvc.codec.scaffold.layers.texture import Texture
+from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.codec.stream.container import StreamReader
+from gsvc.codec.stream.group import GroupReader
 
 FORMAT = (Path(__file__).resolve().parent.parent / "docs" / "format.md").read_text()
 FIELDS = [
@@ -342,7 +347,7 @@ class Plain:
 def test_the_second_decoder_agrees(path: Path) -> None:
     with path.open("rb") as file:
         reader = StreamReader(file)
-        parser = ScaffoldParser(reader.header)
+        parser = GroupReader(reader.header)
         ours = [parser.parse(packet)[0].interval for packet in reader if packet.is_picture]
         plain = Plain(path.read_bytes())
         assert plain.header == reader.header.fields()

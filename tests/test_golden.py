@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from golden.make import STREAMS as MAKERS
-from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldParser
+from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.scaffold.digest import scaffold_hash
 from gsvc.codec.stream.audio import unpack_audio
 from gsvc.codec.stream.container import StreamReader
+from gsvc.codec.stream.group import GroupReader
 from gsvc.codec.stream.packet import PacketType
 
 STREAMS = sorted(Path(__file__).parent.glob("golden/*.gsv"))
@@ -48,7 +49,7 @@ def test_golden_stream_decodes_as_ever(path: Path) -> None:
     reader = read(path)
     packets = list(reader)
     parser, decoder = (
-        ScaffoldParser(reader.header),
+        GroupReader(reader.header),
         Decoder(reader.header, DecoderSettings(steps=0)),
     )
     pictures = [p for p in packets if p.is_picture]
@@ -68,7 +69,7 @@ def test_golden_stream_is_what_its_function_says(path: Path) -> None:
     """All but the bytes of its key pictures, which depend on the AV1 encoder."""
     made, kept = StreamReader(io.BytesIO(MAKERS[path.stem]())), read(path)
     assert made.header == kept.header
-    parsers = ScaffoldParser(made.header), ScaffoldParser(kept.header)
+    parsers = GroupReader(made.header), GroupReader(kept.header)
     for packets in zip(made, kept, strict=True):
         assert len({(packet.type, packet.frames) for packet in packets}) == 1
         if packets[0].is_picture:

@@ -18,7 +18,7 @@ from gsvc.codec.errors import (
 )
 from gsvc.codec.frames import Color, VideoFormat
 from gsvc.codec.limits import Limits
-from gsvc.codec.scaffold.interval import Tools
+from gsvc.codec.scaffold.tools import Tools
 from gsvc.codec.stream.header import FIELDS, HEADER_BYTES, Header, storable_format
 
 VIDEO = VideoFormat(

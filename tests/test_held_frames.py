@@ -10,17 +10,17 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldPacket, ScaffoldParser
+from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.scaffold.interval import Tools
-from gsvc.codec.scaffold.types import Place
+from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.tools import Tools
 from gsvc.codec.stream.container import StreamReader
+from gsvc.codec.stream.group import GroupReader, ParsedInterval, join_payload, split_payload
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.info import info_lines, read_info
 from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.codec.stream.payload import join_payload, split_payload
 
 GOLDEN = Path(__file__).parent / "golden"
 HELD = "held_and_moved"
@@ -38,8 +38,8 @@ def decode(header: Header, packets: Iterable[Packet]) -> list[Frame]:
     return [frame for packet in packets for frame in decoder.decode(packet)]
 
 
-def parse(header: Header, packets: Iterable[Packet]) -> list[ScaffoldPacket]:
-    parser = ScaffoldParser(header)
+def parse(header: Header, packets: Iterable[Packet]) -> list[ParsedInterval]:
+    parser = GroupReader(header)
     return [parser.parse(packet)[0] for packet in packets]
 
 
@@ -48,7 +48,7 @@ def groups(packets: Sequence[Packet]) -> list[list[Packet]]:
     return [list(packets[a:b]) for a, b in pairwise([*starts, len(packets)])]
 
 
-def held(parsed: ScaffoldPacket, frames: Sequence[Frame]) -> tuple[Sequence[Frame], range]:
+def held(parsed: ParsedInterval, frames: Sequence[Frame]) -> tuple[Sequence[Frame], range]:
     """The held frames among those of a packet, the frame before them last, and their distances from it in time."""
     length = parsed.interval.length
     if parsed.interval.place is Place.BEFORE:
@@ -56,7 +56,7 @@ def held(parsed: ScaffoldPacket, frames: Sequence[Frame]) -> tuple[Sequence[Fram
     return frames, range(1, length + 1)
 
 
-def path_at(parsed: ScaffoldPacket, time: int, cell: int) -> np.ndarray:
+def path_at(parsed: ParsedInterval, time: int, cell: int) -> np.ndarray:
     """Vectors of the three corners in pixels, as section 8 of the format says."""
     camera = parsed.interval.camera
     assert camera is not None
@@ -206,7 +206,7 @@ def test_the_path_of_a_shaken_camera_is_found_and_worth_its_bits() -> None:
     for camera in (True, False):
         header, packets = coded(pictures, camera=camera)
         pictured = [packet for packet in packets if packet.is_picture]
-        parser = ScaffoldParser(header)
+        parser = GroupReader(header)
         bits = sum(parser.parse(packet)[1].get("camera", 0.0) for packet in pictured)
         assert (bits > 50) == camera
         frames = decode(header, pictured)

@@ -15,15 +15,14 @@ import pytest
 
 import gsvc
 from fuzz_targets import TARGETS, Part, golden_streams, golden_units, join_stream, split_stream
-from gsvc.codec.decoder import ScaffoldParser
 from gsvc.codec.frames import AudioChunk
 from gsvc.codec.limits import MAX_UNIT_FRAMES, Held
 from gsvc.codec.scaffold import coder as syntax
 from gsvc.codec.scaffold.coder import Reader, Writer
 from gsvc.codec.stream.audio import pack_audio
 from gsvc.codec.stream.av1_units import check_temporal_unit
+from gsvc.codec.stream.group import GroupReader, join_payload
 from gsvc.codec.stream.info import read_info
-from gsvc.codec.stream.payload import join_payload
 from gsvc.decoders.motion.extrapolation import Extrapolator
 from gsvc.decoders.pictures import PictureDecoder
 
@@ -49,7 +48,7 @@ def header_of(width: int, height: int) -> gsvc.Header:
 @pytest.mark.parametrize("size", [(8192, 4352), (16384, 288)])
 def test_a_few_bytes_cannot_order_minutes_of_parsing(fill: int, size: tuple[int, int]) -> None:
     """The range coder never runs dry, and this grid has 73,728 cells."""
-    parser = ScaffoldParser(header_of(*size), gsvc.Limits.restrictive())
+    parser = GroupReader(header_of(*size), gsvc.Limits.restrictive())
     payload = join_payload(bytes([fill]) * 40, b"unit")
     began = process_time()
     try:
@@ -85,7 +84,7 @@ def test_a_packet_cannot_order_hours_of_large_pictures() -> None:
     limits = gsvc.Limits()
     assert limits.longest_interval(512, 288) == 2048
     assert limits.longest_interval(8192, 4352) == 240
-    parser = ScaffoldParser(header_of(8192, 4352))
+    parser = GroupReader(header_of(8192, 4352))
     with pytest.raises(gsvc.LimitError, match="240"):
         parser.parse(gsvc.Packet(gsvc.PacketType.INTRA, 241, b"\0"))
 
@@ -286,7 +285,9 @@ def test_a_million_packets_of_nothing_take_no_memory() -> None:
 
 def test_pictures_stay_pictures_however_far_things_are_moved() -> None:
     """Vectors, people and the camera as far out as they may be: no overflow, nothing but pixels."""
-    from gsvc.codec.scaffold.types import Camera, Correction, Geometry
+    from gsvc.codec.scaffold.geometry import Geometry
+    from gsvc.codec.scaffold.layers.camera import Camera
+    from gsvc.codec.scaffold.layers.flow import Correction
     from gsvc.decoders.rendering import IntervalRenderer
     from worst_case import dear_interval
 

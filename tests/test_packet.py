@@ -14,8 +14,8 @@ from gsvc.codec.errors import (
     VersionError,
 )
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.stream.group import join_payload, split_payload
 from gsvc.codec.stream.packet import PICTURES, Packet, PacketType, read_packet
-from gsvc.codec.stream.payload import join_payload, split_payload
 from gsvc.codec.stream.varint import Cutter, read_varint, varint
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from gsvc.codec.errors import MissingDependencyError, MissingModelError
 from gsvc.codec.frames import Color, Picture
-from gsvc.codec.scaffold.types import Geometry
+from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.refiners.compact import pipeline as pipelines

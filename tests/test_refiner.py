@@ -16,7 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gsvc.codec.errors import ConfigError, DeviceError, MissingModelError
 from gsvc.codec.frames import Color, Picture
-from gsvc.codec.scaffold.types import Geometry, Texture
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.texture import Texture
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.refiners.compact import pipeline as pipelines

@@ -6,22 +6,13 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.limits import MAX_CAMERA
-from gsvc.codec.scaffold.types import (
-    BOTH,
-    LEFT,
-    MAX_LABEL,
-    POINTS,
-    RIGHT,
-    Camera,
-    Correction,
-    Geometry,
-    Interval,
-    Person,
-    Place,
-    Sample,
-    camera_nodes,
-)
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.camera import MAX_CAMERA, Camera, camera_nodes
+from gsvc.codec.scaffold.layers.flow import BOTH, LEFT, RIGHT, Correction
+from gsvc.codec.scaffold.layers.pose import POINTS, Person
+from gsvc.codec.scaffold.layers.segmentation import MAX_LABEL
+from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.decoders.motion.estimation import DIS_BLENDED, DIS_NEARER
 from gsvc.decoders.rendering import (
     IntervalRenderer,

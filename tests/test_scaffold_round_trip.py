@@ -9,30 +9,18 @@ import numpy as np
 import pytest
 
 from gsvc.codec.errors import BitstreamError, ConfigError
-from gsvc.codec.limits import (
-    MAX_CAMERA,
-    MAX_GAIN,
-    MAX_PEOPLE,
-    MAX_POINT,
-    MAX_SAMPLES,
-    MAX_VECTOR,
-)
 from gsvc.codec.scaffold.coder import Coder, Reader, Writer
 from gsvc.codec.scaffold.digest import scaffold_bytes, scaffold_hash
-from gsvc.codec.scaffold.interval import Prediction, Tools, code_interval
-from gsvc.codec.scaffold.types import (
-    MAX_LABEL,
-    POINTS,
-    Camera,
-    Correction,
-    Geometry,
-    Interval,
-    Person,
-    Place,
-    Sample,
-    Texture,
-    camera_nodes,
-)
+from gsvc.codec.scaffold.geometry import MAX_VECTOR, Geometry
+from gsvc.codec.scaffold.layers.camera import MAX_CAMERA, Camera, camera_nodes
+from gsvc.codec.scaffold.layers.flow import Correction
+from gsvc.codec.scaffold.layers.pose import MAX_PEOPLE, MAX_POINT, POINTS, Person
+from gsvc.codec.scaffold.layers.segmentation import MAX_LABEL
+from gsvc.codec.scaffold.layers.texture import MAX_GAIN, Texture
+from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.syntax import MAX_SAMPLES, Prediction, code_interval
+from gsvc.codec.scaffold.tools import Tools
+from gsvc.codec.scaffold.types import Interval, Sample
 
 SIZES = [(16, 16), (17, 31), (64, 48), (176, 144), (333, 95), (96, 400), (512, 288)]
 TICKS = [Fraction(1), Fraction(1001, 30), Fraction(512), Fraction(3, 2), Fraction(1, 3)]

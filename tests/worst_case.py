@@ -17,19 +17,17 @@ from gsvc.codec.errors import LimitError
 from gsvc.codec.frames import Color, VideoFormat
 from gsvc.codec.limits import Limits
 from gsvc.codec.scaffold.coder import Reader, Writer
-from gsvc.codec.scaffold.interval import Tools, code_interval, code_picture
-from gsvc.codec.scaffold.types import (
-    Camera,
-    Correction,
-    Geometry,
-    Interval,
-    Person,
-    Sample,
-    Texture,
-)
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.camera import Camera
+from gsvc.codec.scaffold.layers.flow import Correction
+from gsvc.codec.scaffold.layers.pose import Person
+from gsvc.codec.scaffold.layers.texture import Texture
+from gsvc.codec.scaffold.syntax import code_interval, code_picture
+from gsvc.codec.scaffold.tools import Tools
+from gsvc.codec.scaffold.types import Interval, Sample
+from gsvc.codec.stream.group import join_payload
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.codec.stream.payload import join_payload
 from gsvc.encoders.pictures import encode_pictures
 
 SIZE = 1920, 1088

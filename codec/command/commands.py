@@ -4,7 +4,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.media.image_source import is_glob
 from gsvc.codec.output import STANDARD_OUTPUT
-from gsvc.codec.scaffold.interval import Tools
+from gsvc.codec.scaffold.tools import TOOLS
 from gsvc.codec.stream.info import PacketInfo, StreamInfo, info_lines, stream_info
 
 _BENCH_EXTRA = "gsvc bench needs more packages: pip install 'gsvc[eval]'"
@@ -37,9 +37,8 @@ def encode(options: Namespace) -> int:
         semantics=options.semantics,
         seed=options.seed,
     )
-    tools = settings.chosen_tools()
-    off = {layer.name: False for layer in fields(Tools) if getattr(options, f"no_{layer.name}")}
-    settings = replace(settings, tools=replace(tools, **off))
+    off = [name for name in TOOLS if getattr(options, f"no_{name}")]
+    settings = replace(settings, tools=settings.chosen_tools().without(*off))
     target = _target(options, ".gsv")
     with _progress(options, "encoded") as progress:
         report = encode_file(
@@ -255,7 +254,7 @@ def _packet_object(packet: PacketInfo, *, elements: bool) -> dict[str, object]:
         "size": packet.size,
         "bits": packet.bits,
         "crf": packet.crf,
-        "eighths": packet.eighths,
+        "eighths": packet.scale,
     }
     return {**values, "elements": packet.elements} if elements else values
 

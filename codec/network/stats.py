@@ -4,12 +4,18 @@ from collections import deque
 from dataclasses import dataclass, field
 from math import ceil
 
-from gsvc.codec.decoder import ScaffoldParser
 from gsvc.codec.errors import BitstreamError
+from gsvc.codec.stream.group import GroupReader
 from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.ledger import Ledger, audio_ledger, other_ledger, picture_ledger, total
+from gsvc.codec.stream.ledger import (
+    Ledger,
+    audio_ledger,
+    other_ledger,
+    picture_ledger,
+    total,
+    unparsed_ledger,
+)
 from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.codec.stream.payload import split_payload
 
 IP_UDP_BYTES = 28
 """Headers of IPv4 and UDP; with RTP's, 40 bytes a datagram."""
@@ -117,7 +123,7 @@ class LayerMeter:
 
     def __init__(self, header: Header) -> None:
         self.bits = total([])
-        self._parser = ScaffoldParser(header)
+        self._parser = GroupReader(header)
         self._next: int | None = 0
 
     def add(self, packet: Packet) -> None:
@@ -135,9 +141,8 @@ class LayerMeter:
         if not packet.is_picture:
             return other_ledger(size)
         try:
-            _, spent = self._parser.parse(packet)
-            scaffold, unit = split_payload(packet.payload)
+            parsed = self._parser.read(packet)
         except BitstreamError:
             self._parser.end_group()
-            return picture_ledger(size, 0, len(packet.payload), {})
-        return picture_ledger(size, len(scaffold), len(unit), spent)
+            return unparsed_ledger(size, len(packet.payload))
+        return picture_ledger(size, parsed)

@@ -1,81 +1,45 @@
-"""The syntax of the scaffold, declared once: the table below writes, reads, counts and prints it.
+"""Coders of syntax elements: one syntax function writes, reads and counts.
 
-A syntax function (see `gsvc.codec.scaffold.interval`) calls `coder.code(name, value, context)` for each element and
-uses what comes back. A writer codes the value, a reader ignores it and returns the decoded one, a counter
-only adds up the cost: estimate and stream cannot drift apart.
+A syntax function calls `coder.code(element, value, context)` for each element and uses what comes
+back. A writer codes the value, a reader returns the decoded one, a plain coder only adds up the
+cost: estimate and stream cannot drift apart.
 """
 
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
 from gsvc.codec.errors import ConfigError, LimitError
-from gsvc.codec.limits import (
-    DEFAULT_LIMITS,
-    MAX_CAMERA,
-    MAX_GAIN,
-    MAX_PEOPLE,
-    MAX_POINT,
-    MAX_VECTOR,
-)
+from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.scaffold.entropy import EVEN, BitModel, RangeReader, RangeWriter, bit_cost
+
+
+class Kind(Enum):
+    """How an element is binarised."""
+
+    FLAG = "flag"
+    UNSIGNED = "unsigned"
+    SIGNED = "signed"
+
+
+FLAG, UNSIGNED, SIGNED = Kind
 
 
 @dataclass(frozen=True)
 class Element:
-    """One syntax element: its layer in the ledger, kind, largest magnitude, and number of contexts."""
+    """One syntax element."""
 
+    name: str
+    """As traces and the format page show it."""
     layer: str
-    kind: str
-    maximum: int
+    """Layer of the ledger that its bits count for."""
+    kind: Kind
+    maximum: int = 1
+    """Largest magnitude."""
     contexts: int = 1
+    """Number of contexts; each has probability models of its own."""
 
-
-FLAG, UNSIGNED, SIGNED = "flag", "unsigned", "signed"
-
-ELEMENTS: dict[str, Element] = {
-    "picture.crf": Element("key pictures", UNSIGNED, 70),
-    "picture.eighths": Element("key pictures", UNSIGNED, 8),
-    "timing.irregular": Element("timing", FLAG, 1),
-    "timing.deviation": Element("timing", SIGNED, 1 << 30),
-    "interval.held": Element("timing", FLAG, 1),
-    "interval.dissolves": Element("timing", FLAG, 1),
-    "camera.present": Element("camera", FLAG, 1, contexts=2),
-    "camera.step": Element("camera", UNSIGNED, 4),
-    "camera.corner": Element("camera", SIGNED, 4 * MAX_CAMERA, contexts=4),
-    "texture.present": Element("texture", FLAG, 1),
-    "texture.block": Element("texture", UNSIGNED, 3),
-    "texture.gain": Element("texture", UNSIGNED, MAX_GAIN, contexts=6),
-    "sample.more": Element("timing", FLAG, 1),
-    "sample.gap": Element("timing", UNSIGNED, 2048),
-    "labels.same": Element("segmentation", FLAG, 1),
-    "labels.left": Element("segmentation", FLAG, 1, contexts=32),
-    "labels.above": Element("segmentation", FLAG, 1, contexts=4),
-    "labels.before": Element("segmentation", FLAG, 1),
-    "labels.value": Element("segmentation", UNSIGNED, 7),
-    "layers.moves": Element("segmentation", FLAG, 1, contexts=2),
-    "layers.vector": Element("segmentation", SIGNED, MAX_VECTOR, contexts=2),
-    "pose.stays": Element("pose", FLAG, 1),
-    "pose.more": Element("pose", FLAG, 1),
-    "pose.identity": Element("pose", UNSIGNED, MAX_PEOPLE - 1),
-    "pose.moves_picture": Element("pose", FLAG, 1),
-    "pose.shift": Element("pose", SIGNED, 2 * MAX_POINT, contexts=2),
-    "pose.visible": Element("pose", FLAG, 1, contexts=3),
-    "pose.origin": Element("pose", SIGNED, MAX_POINT, contexts=2),
-    "pose.point": Element("pose", SIGNED, 4 * MAX_POINT, contexts=2),
-    "flow.present": Element("flow", FLAG, 1),
-    "flow.block": Element("flow", UNSIGNED, 3),
-    "flow.coded": Element("flow", FLAG, 1, contexts=6),
-    "flow.one_sided": Element("flow", FLAG, 1, contexts=3),
-    "flow.right": Element("flow", FLAG, 1, contexts=3),
-    "flow.vector": Element("flow", SIGNED, 2 * MAX_VECTOR, contexts=2),
-}
-
-LAYERS = (
-    "header", "key pictures", "segmentation", "pose", "flow", "camera", "texture",
-    "timing", "audio", "overhead",
-)  # fmt: skip
-"""Layers of the ledger; "overhead" is packet framing and the rounding of the entropy coder to bytes."""
 
 _MAX_EXPONENT = 31
 Trace = Callable[[str, int], None]
@@ -95,55 +59,54 @@ class Coder:
         """Whether values come out of the stream."""
         return False
 
-    def code(self, name: str, value: int | None = None, context: int = 0) -> int:
+    def code(self, element: Element, value: int | None = None, context: int = 0) -> int:
         """Code one element; returns its value.
 
         Raises LimitError when a value that was read is beyond the element's maximum, ConfigError when the
         value to write is.
         """
-        element = ELEMENTS[name]
         assert 0 <= context < element.contexts
         if value is not None and abs(value) > element.maximum:
             raise ConfigError(
-                f"{name} {value} cannot be stored: at most {element.maximum} is possible"
+                f"{element.name} {value} cannot be stored: at most {element.maximum} is possible"
             )
-        if element.kind == FLAG:
-            result = self._modelled(element, (name, context, "flag", 0), value)
-        elif element.kind == UNSIGNED:
-            result = self._unsigned(element, name, context, value)
+        if element.kind is FLAG:
+            result = self._modelled(element, (element.name, context, "flag", 0), value)
+        elif element.kind is UNSIGNED:
+            result = self._unsigned(element, context, value)
         else:
-            result = self._signed(element, name, context, value)
+            result = self._signed(element, context, value)
         if abs(result) > element.maximum:
-            raise _beyond_limit(name, element)
+            raise _beyond_limit(element)
         if self._trace is not None:
-            self._trace(name, result)
+            self._trace(element.name, result)
         return result
 
-    def _signed(self, element: Element, name: str, context: int, value: int | None) -> int:
-        magnitude = self._unsigned(element, name, context, None if value is None else abs(value))
+    def _signed(self, element: Element, context: int, value: int | None) -> int:
+        magnitude = self._unsigned(element, context, None if value is None else abs(value))
         if magnitude == 0:
             return 0
         sign = None if value is None else int(value < 0)
-        negative = self._modelled(element, (name, context, "sign", 0), sign)
+        negative = self._modelled(element, (element.name, context, "sign", 0), sign)
         return -magnitude if negative else magnitude
 
-    def _unsigned(self, element: Element, name: str, context: int, value: int | None) -> int:
+    def _unsigned(self, element: Element, context: int, value: int | None) -> int:
         """Exponential-Golomb: a unary exponent, then the bits below the leading one; the top bits are modelled."""
         target = None if value is None else value + 1
         exponent = 0
         while self._modelled(
             element,
-            (name, context, "exponent", exponent),
+            (element.name, context, "exponent", exponent),
             None if target is None else int(exponent < target.bit_length() - 1),
         ):
             exponent += 1
             if exponent > _MAX_EXPONENT:
-                raise _beyond_limit(name, element)
+                raise _beyond_limit(element)
         result = 1
         for place in reversed(range(exponent)):
             bit = None if target is None else target >> place & 1
             if place == exponent - 1:
-                bit = self._modelled(element, (name, context, "mantissa", exponent), bit)
+                bit = self._modelled(element, (element.name, context, "mantissa", exponent), bit)
             else:
                 bit = self._even(element, bit)
             result = result << 1 | bit
@@ -168,8 +131,10 @@ class Coder:
         return bit
 
 
-def _beyond_limit(name: str, element: Element) -> LimitError:
-    return LimitError(f"{name} is beyond its limit of {element.maximum}: the stream is damaged")
+def _beyond_limit(element: Element) -> LimitError:
+    return LimitError(
+        f"{element.name} is beyond its limit of {element.maximum}: the stream is damaged"
+    )
 
 
 class Writer(Coder):

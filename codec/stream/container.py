@@ -31,7 +31,7 @@ class StreamWriter:
 class StreamReader:
     """Reads a stream: `header`, then iterate over the packets, the end packet included.
 
-    Picture packets get their number and group; their times are in the scaffold, see `gsvc.codec.decoder.ScaffoldParser`.
+    Picture packets get their number and group; their times are in the scaffold, see `gsvc.codec.decoder.GroupReader`.
     Raises a BitstreamError at damage, TruncatedStreamError when the end packet is missing.
     """
 

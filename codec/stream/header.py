@@ -16,11 +16,17 @@ from gsvc.codec.errors import (
 )
 from gsvc.codec.frames import Color, VideoFormat
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.scaffold.interval import TOOLS, Prediction, Tools
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers import LAYERS
+from gsvc.codec.scaffold.syntax import Prediction
+from gsvc.codec.scaffold.tools import TOOLS, Tools
 
 MAGIC = b"GSV"
 VERSION = 1
 HEADER_BYTES = 32
+
+_FLAG_BITS = 10
+_FLAGS = {3: "audio", 5: "holds"} | {layer.header_bit: layer.name for layer in LAYERS}
 
 FIELDS: tuple[tuple[str, int], ...] = (
     ("width", 15),
@@ -36,20 +42,21 @@ FIELDS: tuple[tuple[str, int], ...] = (
     ("frame_ticks_num", 20),
     ("frame_ticks_den", 12),
     ("level", 2),
-    ("segmentation", 1),
-    ("pose", 1),
-    ("flow", 1),
-    ("audio", 1),
-    ("texture", 1),
-    ("holds", 1),
-    ("camera", 1),
-    ("motion_estimator", 5),
+    *((_FLAGS.get(bit, f"reserved_{bit}"), 1) for bit in range(_FLAG_BITS)),
+    ("motion_estimator", 2),
     ("seed", 16),
     ("model_id", 32),
 )
-"""Name and width in bits of every field after magic and version, first field in the highest bits."""
+"""Name and width in bits of every field after magic and version, first field in the highest bits.
+
+Reserved bits are 0. One that is set is a layer of a later version, without which nothing can be decoded.
+"""
 
 _FIELD_BITS = sum(bits for _, bits in FIELDS)
+_POSITIVE = (
+    *("width", "height", "pixel_aspect_num", "pixel_aspect_den"),
+    *("time_base_num", "time_base_den", "frame_ticks_num", "frame_ticks_den"),
+)
 _FIRST_TO_DISSOLVE = 3
 """Motion estimator from which intervals may dissolve."""
 assert len(MAGIC) + 1 + _FIELD_BITS / 8 + 4 == HEADER_BYTES
@@ -78,6 +85,11 @@ class Header:
         """Nominal duration of a frame in units of the time base."""
         return 1 / (self.format.frame_rate * self.format.time_base)
 
+    @property
+    def geometry(self) -> Geometry:
+        """The grids over the stream's pictures."""
+        return Geometry(self.format.width, self.format.height)
+
     def prediction(self) -> Prediction:
         """What the first interval of a group is predicted from."""
         dissolves = self.motion_estimator >= _FIRST_TO_DISSOLVE
@@ -86,7 +98,7 @@ class Header:
     def fields(self) -> dict[str, int]:
         """Every field's value, by the names of `FIELDS`."""
         video = self.format
-        return {
+        values = {
             "width": video.width,
             "height": video.height,
             "pixel_aspect_num": video.pixel_aspect.numerator,
@@ -100,25 +112,23 @@ class Header:
             "frame_ticks_num": self.frame_ticks.numerator,
             "frame_ticks_den": self.frame_ticks.denominator,
             "level": self.level,
-            "segmentation": int(self.tools.segmentation),
-            "pose": int(self.tools.pose),
-            "flow": int(self.tools.flow),
             "audio": int(self.audio),
-            "texture": int(self.tools.texture),
             "holds": int(self.holds),
-            "camera": int(self.tools.camera),
+            **{name: int(name in self.tools) for name in TOOLS},
             "motion_estimator": self.motion_estimator,
             "seed": self.seed,
             "model_id": int.from_bytes(self.model_id, "big"),
         }
+        return {name: values[name] for name, _ in FIELDS if name in values}
 
     def to_bytes(self) -> bytes:
         """The 32 bytes. Raises ConfigError when a value does not fit its field."""
         values, packed = self.fields(), 0
         for name, bits in FIELDS:
-            if not 0 <= values[name] < 1 << bits:
-                raise ConfigError(f"{name} {values[name]} is out of range: 0 to {(1 << bits) - 1}")
-            packed = packed << bits | values[name]
+            value = values.get(name, 0)
+            if not 0 <= value < 1 << bits:
+                raise ConfigError(f"{name} {value} is out of range: 0 to {(1 << bits) - 1}")
+            packed = packed << bits | value
         body = MAGIC + bytes([VERSION]) + packed.to_bytes(_FIELD_BITS // 8, "big")
         return bytes(body + crc32c(body).to_bytes(4, "little"))
 
@@ -147,33 +157,13 @@ class Header:
 
     @classmethod
     def _from_fields(cls, values: dict[str, int], limits: Limits) -> "Header":
-        positive = ("width", "height", "pixel_aspect_num", "pixel_aspect_den", "time_base_num",
-                    "time_base_den", "frame_ticks_num", "frame_ticks_den")  # fmt: skip
-        for name in positive:
-            if not values[name]:
-                raise BitstreamError(f"the header's {name} is zero: the stream is not valid")
-        width, height = values["width"], values["height"]
-        if width * height > limits.pixels or max(width, height) > limits.side:
-            raise LimitError(
-                f"pictures of {width}x{height} exceed the limit of {limits.pixels} pixels or "
-                f"{limits.side} a side"
-            )
-        time_base = Fraction(values["time_base_num"], values["time_base_den"])
-        ticks = Fraction(values["frame_ticks_num"], values["frame_ticks_den"])
+        for name, value in values.items():
+            if name.startswith("reserved") and value:
+                raise VersionError(
+                    "the stream has a scaffold layer that is not known: install a newer gsvc"
+                )
         return cls(
-            format=VideoFormat(
-                width=values["width"],
-                height=values["height"],
-                time_base=time_base,
-                frame_rate=1 / (ticks * time_base),
-                pixel_aspect=Fraction(values["pixel_aspect_num"], values["pixel_aspect_den"]),
-                color=Color(
-                    values["color_primaries"],
-                    values["color_transfer"],
-                    values["color_matrix"],
-                    bool(values["full_range"]),
-                ),
-            ),
+            format=_format(values, limits),
             level=values["level"],
             tools=Tools(**{name: bool(values[name]) for name in TOOLS}),
             audio=bool(values["audio"]),
@@ -182,6 +172,33 @@ class Header:
             seed=values["seed"],
             model_id=values["model_id"].to_bytes(4, "big"),
         )
+
+
+def _format(values: dict[str, int], limits: Limits) -> VideoFormat:
+    for name in _POSITIVE:
+        if not values[name]:
+            raise BitstreamError(f"the header's {name} is zero: the stream is not valid")
+    width, height = values["width"], values["height"]
+    if width * height > limits.pixels or max(width, height) > limits.side:
+        raise LimitError(
+            f"pictures of {width}x{height} exceed the limit of {limits.pixels} pixels or "
+            f"{limits.side} a side"
+        )
+    time_base = Fraction(values["time_base_num"], values["time_base_den"])
+    ticks = Fraction(values["frame_ticks_num"], values["frame_ticks_den"])
+    return VideoFormat(
+        width=width,
+        height=height,
+        time_base=time_base,
+        frame_rate=1 / (ticks * time_base),
+        pixel_aspect=Fraction(values["pixel_aspect_num"], values["pixel_aspect_den"]),
+        color=Color(
+            values["color_primaries"],
+            values["color_transfer"],
+            values["color_matrix"],
+            bool(values["full_range"]),
+        ),
+    )
 
 
 def storable_format(video: VideoFormat) -> VideoFormat:

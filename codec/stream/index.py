@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, BinaryIO
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Frame
 from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
-from gsvc.codec.scaffold.coder import Reader
-from gsvc.codec.scaffold.interval import Prediction, code_picture, code_times
+from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.timing import nominal_time
-from gsvc.codec.scaffold.types import Place
 from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.group import GroupReader
 from gsvc.codec.stream.packet import Packet, read_packet
-from gsvc.codec.stream.payload import split_payload
 
 if TYPE_CHECKING:
     from gsvc.codec.decoder import Decoder
@@ -30,19 +27,25 @@ _ENTRY_BYTES = 400  # of memory
 
 
 @dataclass(frozen=True)
-class IndexEntry:
-    """A picture packet: where its bytes begin in the file; the number of its first frame, in the stream, and how many
-    it has; number and group, pts and duration as in `Packet`; `needs_before`: it has frames that also need the group
-    before."""
+class IndexedInterval:
+    """A picture packet in a file."""
 
     offset: int
+    """Where its bytes begin in the file."""
     first: int
+    """Number of its first frame in the stream."""
     frames: int
+    """Frames that it completes."""
     number: int
+    """As in `Packet`."""
     group: int
+    """As in `Packet`."""
     pts: int
+    """As in `Packet`."""
     duration: int
+    """As in `Packet`."""
     needs_before: bool
+    """Whether it has frames that also need the group before."""
 
 
 class StreamIndex:
@@ -55,14 +58,14 @@ class StreamIndex:
         reader = StreamReader(file, limits)
         self.header = reader.header
         self.times = array("q")
-        self.entries: list[IndexEntry] = []
-        times, offset = _Times(self.header, limits), file.tell()
+        self.entries: list[IndexedInterval] = []
+        groups, offset = GroupReader(self.header, limits), file.tell()
         clock = -nominal_time(1, self.header.frame_ticks)
         held = Held(limits)
         for packet in reader:
             if packet.is_picture:
                 held.add(_ENTRY_BYTES + self.times.itemsize * packet.frames)
-                place, ticks = times.read(packet)
+                place, ticks = groups.read_times(packet)
                 self.entries.append(self._entry(packet, offset, place, clock + sum(ticks), ticks))
                 self.times.extend(clock + t for t in accumulate(ticks))
                 clock = self.times[-1]
@@ -114,19 +117,19 @@ class StreamIndex:
         for entry in self.entries[start : last.number + 1]:
             yield self._read(entry), entry.number >= wanted.number
 
-    def _entry_of(self, frame: int) -> IndexEntry:
+    def _entry_of(self, frame: int) -> IndexedInterval:
         return self.entries[bisect_right(self.entries, frame, key=lambda entry: entry.first) - 1]
 
     def _entry(
         self, packet: Packet, offset: int, place: Place, pts: int, ticks: tuple[int, ...]
-    ) -> IndexEntry:
+    ) -> IndexedInterval:
         number, group = packet.number, packet.group
         if number is None or group is None:
             raise BitstreamError("the stream does not begin with an intra picture: it is damaged")
         is_between = packet.is_key and place is Place.BETWEEN and packet.frames > 1
         if is_between and number == 0:
             raise BitstreamError("the stream does not begin with a key picture: it is damaged")
-        return IndexEntry(
+        return IndexedInterval(
             offset=offset,
             first=len(self.times),
             frames=packet.frames,
@@ -137,7 +140,7 @@ class StreamIndex:
             needs_before=is_between,
         )
 
-    def _read(self, entry: IndexEntry) -> Packet:
+    def _read(self, entry: IndexedInterval) -> Packet:
         self._file.seek(entry.offset)
         return replace(
             read_packet(self._file.read, self._limits),
@@ -146,26 +149,3 @@ class StreamIndex:
             number=entry.number,
             group=entry.group,
         )
-
-
-class _Times:
-    """Reads of each picture packet where its frames lie and their ticks."""
-
-    def __init__(self, header: Header, limits: Limits) -> None:
-        self._header, self._limits = header, limits
-        self._group: tuple[Reader, Prediction] | None = None
-
-    def read(self, packet: Packet) -> tuple[Place, tuple[int, ...]]:
-        scaffold, unit = split_payload(packet.payload)
-        if packet.is_key:
-            reader = Reader(most_bits=self._limits.scaffold_bits)
-            reader.start(scaffold)
-            code_picture(reader, None, None)
-            group = reader, self._header.prediction()
-        elif self._group is None:
-            raise BitstreamError("the stream does not begin with an intra picture: it is damaged")
-        else:
-            group = self._group
-            group[0].start(scaffold)
-        self._group = group
-        return code_times(*group, packet.frames, None, has_picture=bool(unit))

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from gsvc.codec.decoder import ScaffoldPacket, ScaffoldParser
 from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
 from gsvc.codec.scaffold.digest import scaffold_bytes
-from gsvc.codec.scaffold.types import Place
+from gsvc.codec.scaffold.place import Place
 from gsvc.codec.stream.audio import unpack_audio
 from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.file import open_stream
+from gsvc.codec.stream.group import GroupReader, ParsedInterval
 from gsvc.codec.stream.header import HEADER_BYTES, Header
 from gsvc.codec.stream.ledger import (
     HEADER_LEDGER,
@@ -23,28 +23,31 @@ from gsvc.codec.stream.ledger import (
     total,
 )
 from gsvc.codec.stream.packet import PICTURES, Packet, PacketType
-from gsvc.codec.stream.payload import split_payload
 
 _PACKET_BYTES, _ELEMENT_BYTES = 1500, 100  # of memory to tell of a packet, of an element
 
 
 @dataclass(frozen=True)
 class PacketInfo:
-    """One packet: `time`: frames complete after it, `size` in bytes with framing, `bits` by layer (they sum to 8 x size).
-
-    `crf`, `eighths`, `place` of its frames and whether it `dissolves` of picture packets; `elements`: name and value of
-    each scaffold element in coding order, when they were asked for.
-    """
+    """One packet. What only picture packets have is None or False in others."""
 
     type: int
     time: int
+    """Frames complete after it."""
     size: int
+    """Bytes, framing included."""
     bits: Ledger
+    """By layer; they sum to 8 x size."""
     crf: int | None = None
-    eighths: int | None = None
+    """Quantiser of its group's pictures, 1 to 70."""
+    scale: int | None = None
+    """Size of its group's pictures, in eighths of the display size."""
     place: Place | None = None
+    """Where its frames lie."""
     dissolves: bool = False
+    """Whether its pictures fade into each other."""
     elements: tuple[tuple[str, int], ...] = field(default=(), repr=False)
+    """Name and value of each scaffold element in coding order, if they were asked for."""
 
     @property
     def is_picture(self) -> bool:
@@ -60,19 +63,20 @@ class PacketInfo:
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """A whole stream.
-
-    `size`: bytes; `frames`; `duration`: seconds of video; `bits`: by layer, summing to 8 x `size`;
-    `scaffold_hash`: SHA-256 of the decoded scaffold, equal on every machine.
-    """
+    """A whole stream."""
 
     header: Header
     packets: tuple[PacketInfo, ...] = field(repr=False)
     size: int
+    """Bytes."""
     frames: int
+    """Number of frames."""
     duration: float
+    """Seconds of video."""
     bits: Ledger
+    """By layer; they sum to 8 x size."""
     scaffold_hash: str
+    """SHA-256 of the decoded scaffold, equal on every machine."""
 
     @property
     def bpp(self) -> float:
@@ -134,7 +138,7 @@ class _Inspector:
         self._header = header
         self._elements: list[tuple[str, int]] = []
         trace = (lambda name, value: self._elements.append((name, value))) if elements else None
-        self._parser = ScaffoldParser(header, limits, trace)
+        self._parser = GroupReader(header, limits, trace)
         self._first: int | None = None
         self._ticks = 0
         self._time = 0
@@ -159,22 +163,21 @@ class _Inspector:
         if not packet.is_picture:
             return PacketInfo(packet.type, self._time, size, other_ledger(size))
         self._elements.clear()
-        parsed, spent = self._parser.parse(packet)
+        parsed = self._parser.read(packet)
         self._take(parsed)
-        scaffold, unit = split_payload(packet.payload)
         return PacketInfo(
             type=packet.type,
             time=self._time,
             size=size,
-            bits=picture_ledger(size, len(scaffold), len(unit), spent),
+            bits=picture_ledger(size, parsed),
             crf=parsed.crf,
-            eighths=parsed.eighths,
+            scale=parsed.scale,
             place=parsed.interval.place,
             dissolves=parsed.interval.dissolves,
             elements=tuple(self._elements),
         )
 
-    def _take(self, parsed: ScaffoldPacket) -> None:
+    def _take(self, parsed: ParsedInterval) -> None:
         interval = parsed.interval
         self.digest.update(scaffold_bytes(interval))
         if self._first is None:
@@ -217,7 +220,7 @@ def info_lines(info: StreamInfo, *, packets: bool = False) -> Iterator[str]:
 
 
 def _packet_lines(packet: PacketInfo) -> Iterator[str]:
-    coding = "" if packet.crf is None else f"  crf {packet.crf}, size {packet.eighths}/8"
+    coding = "" if packet.crf is None else f"  crf {packet.crf}, size {packet.scale}/8"
     if packet.place not in (None, Place.BETWEEN):
         coding += (
             ", holds the next key picture" if packet.place is Place.BEFORE else ", holds the last"

@@ -2,24 +2,33 @@
 
 from collections.abc import Iterable, Mapping
 
-from gsvc.codec.scaffold.coder import LAYERS
+from gsvc.codec.scaffold.tools import TOOLS
+from gsvc.codec.stream.group import ParsedInterval
 from gsvc.codec.stream.header import HEADER_BYTES
 
+LEDGER = ("header", "key pictures", *TOOLS, "timing", "audio", "overhead")
+"""Layers of the ledger; "overhead" is packet framing and the rounding of the coder to bytes."""
+
 Ledger = dict[str, int]
-"""Bits by layer, every layer of `gsvc.codec.scaffold.coder.LAYERS` in order."""
+"""Bits by layer of `LEDGER`."""
 
 HEADER_LEDGER: Mapping[str, int] = {"header": 8 * HEADER_BYTES}
 
 
-def picture_ledger(size: int, scaffold: int, unit: int, spent: Mapping[str, float]) -> Ledger:
-    """Split a picture packet of `size` bytes, of which `scaffold` and `unit` bytes are those two parts.
+def picture_ledger(size: int, parsed: ParsedInterval) -> Ledger:
+    """Split a picture packet of `size` bytes.
 
-    `spent`: fractional bits that the entropy coder spent on the scaffold, by layer. They become whole bits
-    that fit the scaffold's real size; framing and rounding are overhead.
+    The fractional bits that the entropy coder spent become whole bits that fit the scaffold's real
+    size; framing and rounding are overhead.
     """
-    whole = whole_bits(spent, 8 * scaffold)
-    whole["key pictures"] = whole.get("key pictures", 0) + 8 * unit
+    whole = whole_bits(parsed.bits, 8 * parsed.scaffold_size)
+    whole["key pictures"] = whole.get("key pictures", 0) + 8 * len(parsed.unit)
     return _with_overhead(size, whole)
+
+
+def unparsed_ledger(size: int, payload: int) -> Ledger:
+    """Split a picture packet of `size` bytes whose payload cannot be parsed: all of it is picture."""
+    return _with_overhead(size, {"key pictures": 8 * payload})
 
 
 def audio_ledger(size: int, payload: int) -> Ledger:
@@ -34,7 +43,7 @@ def other_ledger(size: int) -> Ledger:
 
 def total(ledgers: Iterable[Mapping[str, int]]) -> Ledger:
     """The sum of ledgers, with every layer present."""
-    result = dict.fromkeys(LAYERS, 0)
+    result = dict.fromkeys(LEDGER, 0)
     for ledger in ledgers:
         for layer, bits in ledger.items():
             result[layer] += bits

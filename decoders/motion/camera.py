@@ -5,8 +5,27 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.scaffold.types import Camera, Geometry, Place, camera_nodes
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.camera import CAMERA, Camera, camera_nodes, camera_unit
+from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.types import Interval, Sample
+from gsvc.decoders.motion.bend import Bend
 from gsvc.decoders.motion.estimation import Flow
+
+
+class CameraMotion:
+    """The camera's path over an interval; see `MotionSource`."""
+
+    def __init__(self, interval: Interval, _before: Sample | None, geometry: Geometry) -> None:
+        self._camera, self._geometry = interval[CAMERA], geometry
+        self._place, self._length = interval.place, interval.length
+
+    def bend(self, offset: int) -> Bend | None:
+        """The path's part in the motion of a frame."""
+        if self._camera is None:
+            return None
+        path = camera_field(self._camera, self._place, self._length, offset, self._geometry)
+        return None if path is None else Bend(path)
 
 
 def camera_field(
@@ -17,7 +36,7 @@ def camera_field(
     corners = corners_at(camera, place, length, [time])[0]
     if not corners.any():
         return None
-    return _spread(corners * geometry.camera_unit, geometry.height, geometry.width)
+    return _spread(corners * camera_unit(geometry), geometry.height, geometry.width)
 
 
 def _spread(corners: NDArray[np.floating], height: int, width: int) -> Flow:

@@ -1,4 +1,4 @@
-"""What pose says about the picture: a heat map of the limbs, and the motion of limbs that linear motion misses."""
+"""The motion of limbs that motion linear in time misses."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.scaffold.types import Geometry, Person, Sample
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.pose import POSE, Person, pose_unit
+from gsvc.codec.scaffold.types import Sample
 
-LIMBS = (
+_LIMBS = (
     (5, 7), (7, 9), (6, 8), (8, 10), (5, 6), (5, 11), (6, 12), (11, 12),
     (11, 13), (13, 15), (12, 14), (14, 16), (0, 5), (0, 6),
 )  # fmt: skip
@@ -22,13 +24,13 @@ def limb_motion(
 ) -> NDArray[np.float32]:
     """Correction of motion at `anchor` from pose, float32 (H, W, 2) pixels.
 
-    A key point seen at the left key picture, at the anchor and at the right key picture deviates from the
-    straight line between the ends by a vector; the limbs carry that vector, the rest of the picture is still.
+    A key point that is visible at the anchor and at both coded pictures deviates from the straight
+    line between the ends by a vector. The limbs carry that vector; the rest of the picture is still.
     """
     small = np.zeros((*geometry.label_shape, 2), np.float32)
     starts = next((s for s in samples if s.offset <= 0), None)
     ends = next((s for s in samples if s.offset == length), None)
-    for person in anchor.people or () if starts and ends else ():
+    for person in anchor[POSE] or () if starts and ends else ():
         assert starts is not None and ends is not None
         start, end = _find(starts, person), _find(ends, person)
         if person.moves_picture and start is not None and end is not None:
@@ -43,14 +45,14 @@ def _one_person(
     person: Person, start: Person, end: Person, time: float, geometry: Geometry
 ) -> NDArray[np.float32]:
     straight = (1 - time) * start.points + time * end.points
-    # Motion points from the frame to the key pictures: a limb ahead of the line is looked up behind it.
-    bend = (straight - person.points) * geometry.pose_unit
+    # Motion points from the frame to the coded pictures: a limb ahead of the line is found behind it.
+    bend = (straight - person.points) * pose_unit(geometry)
     seen = person.visible & start.visible & end.visible
     rows, columns = geometry.label_shape
     weighted = np.zeros((rows, columns, 2), np.float32)
     weight = np.zeros((rows, columns), np.float32)
     x, y = np.meshgrid(np.arange(columns) + 0.5, np.arange(rows) + 0.5)
-    for a, b in LIMBS:
+    for a, b in _LIMBS:
         if not (seen[a] and seen[b]):
             continue
         (ax, ay), (bx, by) = person.points[a] / 4, person.points[b] / 4
@@ -66,4 +68,4 @@ def _one_person(
 
 
 def _find(sample: Sample, person: Person) -> Person | None:
-    return next((p for p in sample.people or () if p.identity == person.identity), None)
+    return next((p for p in sample[POSE] or () if p.identity == person.identity), None)

@@ -16,7 +16,7 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Color, Picture
-from gsvc.codec.scaffold.types import Geometry
+from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.motion.estimation import gray
 from gsvc.decoders.pictures import decode_pictures

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.codec.limits import MAX_CAMERA
 from gsvc.codec.scaffold.coder import Coder
-from gsvc.codec.scaffold.layers.camera import code_camera
-from gsvc.codec.scaffold.types import Camera, Geometry, Place, camera_nodes
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layer import Site
+from gsvc.codec.scaffold.layers.camera import CAMERA, MAX_CAMERA, Camera, camera_nodes, camera_unit
+from gsvc.codec.scaffold.place import Place
 from gsvc.decoders.motion.camera import corners_at
 from gsvc.decoders.motion.estimation import gray
 
@@ -76,9 +77,9 @@ class CameraPath:
         """The path through the fewest nodes that come near to it; None where nothing moves."""
         if not path:
             return None
-        true = np.stack(path) / self._geometry.camera_unit
+        true = np.stack(path) / camera_unit(self._geometry)
         times = range(1, len(path) + 1)
-        tolerance = _TOLERANCE * self._geometry.motion_unit / self._geometry.camera_unit
+        tolerance = _TOLERANCE * self._geometry.motion_unit / camera_unit(self._geometry)
         if np.abs(true).mean() < tolerance:
             return None
         camera = None
@@ -99,7 +100,8 @@ class CameraPath:
 def camera_bits(camera: Camera, place: Place, length: int) -> float:
     """What sending the path takes, about."""
     coder = Coder()
-    code_camera(coder, place, length, False, camera)
+    # The path's coding does not depend on the grids.
+    CAMERA.code(coder, Site(Geometry(1, 1), place, length), None, camera)
     return sum(coder.bits.values())
 
 

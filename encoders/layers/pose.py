@@ -1,15 +1,66 @@
 """Pose: the people of a frame as integers, each with an identity that lasts."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from gsvc.codec.frames import Picture
-from gsvc.codec.limits import MAX_PEOPLE
-from gsvc.codec.scaffold.types import POINTS, Geometry, Person
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.pose import MAX_PEOPLE, POINTS, POSE, People, Person, pose_unit
+from gsvc.codec.scaffold.types import Sample
+from gsvc.encoders.anchor_trial import AnchorTrial
+from gsvc.encoders.layers.extractor import Observed
 from gsvc.encoders.people.body_pose import COCO17, DetectedPose, PoseEstimator
+from gsvc.encoders.tuning import Level
 
 _VISIBLE = 0.5
 _SAME_PERSON = 0.5
 """Mean distance of key points, in spans of the person, up to which two poses are one person."""
+
+
+_LIMB_BITS = 2.0
+
+
+class PoseExtractor:
+    """The people of each sample; see `Extractor`. Raises MissingModelError when a model is not here."""
+
+    layer, has_memory = POSE, True
+
+    def __init__(self, geometry: Geometry, _level: Level) -> None:
+        self._track, self._geometry = PoseTracker(), geometry
+
+    def begin_scene(self, picture: Picture, sample: Sample, *, watching: bool) -> Sample:
+        """People's identities start again."""
+        self._track.forget()
+        return sample.having(POSE, self._people(picture, watching))
+
+    def observe(self, sources: Sequence[Picture], found: Observed, *, watching: bool) -> Observed:
+        """The people at the end and in the middle."""
+        end = found.end.having(POSE, self._people(sources[-1], watching))
+        middle = found.middle
+        if middle is not None:
+            middle = middle.having(POSE, self._people(sources[middle.offset], watching))
+        return Observed(middle, end)
+
+    def settle(self, trial: AnchorTrial, anchor: Sample) -> None:
+        """People stay whether they pay or not: they are what the stream is read for."""
+
+    def improve(self, trial: AnchorTrial, anchor: Sample) -> Sample:
+        """The motion of limbs, if it pays."""
+        people = anchor[POSE]
+        if not people:
+            return anchor
+        moving = tuple(replace(person, moves_picture=True) for person in people)
+        return trial.better(anchor, anchor.having(POSE, moving), _LIMB_BITS)
+
+    def says_something(self, sample: Sample) -> bool:
+        """Whether there is anyone."""
+        people = sample[POSE]
+        return bool(people)
+
+    def _people(self, picture: Picture, watching: bool) -> People:
+        return self._track(picture, self._geometry) if watching else ()
 
 
 class PoseTracker:
@@ -49,7 +100,7 @@ def _to_integers(pose: DetectedPose, geometry: Geometry) -> Person:
     inside = ((points >= 0) & (points < (geometry.width, geometry.height))).all(1)
     visible = inside & (pose.visibility[list(COCO17)] > _VISIBLE)
     integers = np.zeros((POINTS, 2), np.int16)
-    integers[visible] = np.rint(points[visible] / geometry.pose_unit).astype(np.int16)
+    integers[visible] = np.rint(points[visible] / pose_unit(geometry)).astype(np.int16)
     return Person(0, integers, visible)
 
 

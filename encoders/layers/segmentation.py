@@ -1,14 +1,27 @@
 """Segmentation: people by a network, and regions that move together by their motion against the camera's."""
 
+from collections.abc import Sequence
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.codec.scaffold.types import MAX_LABEL, PERSON, Geometry, Person
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.pose import POSE, Person
+from gsvc.codec.scaffold.layers.segmentation import MAX_LABEL, PERSON, SEGMENTATION, Segmentation
+from gsvc.codec.scaffold.types import Sample
 from gsvc.decoders.motion.estimation import Flow
+from gsvc.encoders.anchor_trial import AnchorTrial
+from gsvc.encoders.layers.extractor import Observed
+from gsvc.encoders.motion import to_motion_units, true_motion
 from gsvc.encoders.people.person_mask import PersonSegmenter
+from gsvc.encoders.tuning import Level
 
+_LABEL_BITS = 10.0
+"""Rough cost of moving a label."""
+_EDGE_BITS = 1.5
+"""Rough cost of a cell whose left or upper neighbour has another label."""
 _SURE = 0.5
 _WAVER = 0.2
 """How far beyond `_SURE` the mask must go to change a cell: its edge trembles, and that costs bits."""
@@ -16,6 +29,94 @@ _LEAST_CELLS = 12
 _MAX_REGIONS = 3
 _MOVES_APART = 1.5
 """Motion units against the camera's motion from which a cell moves on its own."""
+
+
+class SegmentationExtractor:
+    """The labels of each sample; see `Extractor`. Raises MissingModelError when a model is not here."""
+
+    layer, has_memory = SEGMENTATION, True
+
+    def __init__(self, geometry: Geometry, _level: Level) -> None:
+        self._segment, self._geometry = Segmenter(), geometry
+        self._last: Segmentation | None = None
+
+    def begin_scene(self, picture: Picture, sample: Sample, *, watching: bool) -> Sample:
+        """The people of the picture; without motion there are no regions."""
+        self._segment.forget()
+        return sample.having(SEGMENTATION, self._labels(picture, sample, None, watching))
+
+    def observe(self, sources: Sequence[Picture], found: Observed, *, watching: bool) -> Observed:
+        """The labels in the middle; those at the end are the same, which costs no bits."""
+        middle = found.middle
+        if middle is not None:
+            frame, motion = sources[middle.offset], None
+            if watching:
+                to_left, to_right = true_motion(frame, sources[0], sources[-1])
+                motion = to_right - to_left
+            middle = middle.having(SEGMENTATION, self._labels(frame, middle, motion, watching))
+        return Observed(middle, found.end.having(SEGMENTATION, self._last))
+
+    def settle(self, trial: AnchorTrial, anchor: Sample) -> Segmentation | None:
+        """Keep the regions that move apart only if moving them pays for their outlines too."""
+        value = anchor[SEGMENTATION]
+        if value is None or not (value.labels > PERSON).any():
+            return None
+        people = np.where(value.labels == PERSON, PERSON, 0).astype(np.uint8)
+        vectors = label_vectors(value.labels, trial.missing_average(anchor), self._geometry)
+        bits = _LABEL_BITS * int(vectors.any(1).sum())
+        bits += _EDGE_BITS * (_edges(value.labels) - _edges(people))
+        plain = anchor.having(SEGMENTATION, Segmentation(people, value.vectors))
+        moving = anchor.having(SEGMENTATION, Segmentation(value.labels, vectors))
+        chosen = people if trial.better(plain, moving, bits) is plain else value.labels
+        self._segment.settle(chosen)
+        self._last = Segmentation.still(chosen)
+        return self._last
+
+    def improve(self, trial: AnchorTrial, anchor: Sample) -> Sample:
+        """The motion of each label, if it pays."""
+        value = anchor[SEGMENTATION]
+        if value is None:
+            return anchor
+        found = label_vectors(value.labels, trial.missing_average(anchor), self._geometry)
+        for label in np.flatnonzero(found.any(1)).tolist():
+            value = anchor[SEGMENTATION]
+            assert value is not None
+            vectors = value.vectors.copy()
+            vectors[label] = found[label]
+            moved = anchor.having(SEGMENTATION, Segmentation(value.labels, vectors))
+            anchor = trial.better(anchor, moved, _LABEL_BITS)
+        return anchor
+
+    def says_something(self, sample: Sample) -> bool:
+        """Whether anything but background is there, or moves."""
+        value = sample[SEGMENTATION]
+        return value is not None and bool(value.labels.any() or value.vectors.any())
+
+    def _labels(
+        self, picture: Picture, sample: Sample, motion: Flow | None, watching: bool
+    ) -> Segmentation:
+        if watching:
+            labels = self._segment(picture, sample[POSE], motion, self._geometry)
+            self._last = Segmentation.still(labels)
+        else:
+            self._last = Segmentation.empty(self._geometry)
+        return self._last
+
+
+def label_vectors(
+    labels: NDArray[np.uint8], missing: Flow, geometry: Geometry
+) -> NDArray[np.int16]:
+    """Median of the missing motion (H, W, 2 pixels) in each label, int16 (8, 2) motion units."""
+    vectors = np.zeros((MAX_LABEL + 1, 2), np.int16)
+    cell = geometry.cell
+    large = labels.repeat(cell, 0).repeat(cell, 1)[: geometry.height, : geometry.width]
+    for label in np.unique(labels).tolist():
+        vectors[label] = to_motion_units(np.median(missing[large == label], axis=0), geometry)
+    return vectors
+
+
+def _edges(labels: NDArray[np.uint8]) -> int:
+    return int((np.diff(labels, axis=0) != 0).sum() + (np.diff(labels, axis=1) != 0).sum())
 
 
 class Segmenter:

@@ -5,8 +5,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.codec.limits import MAX_GAIN
-from gsvc.codec.scaffold.types import Geometry, Texture
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.texture import MAX_GAIN, Texture
 from gsvc.decoders.motion.estimation import gray
 from gsvc.decoders.texture import STRENGTH, blur_detail
 from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy

@@ -7,11 +7,12 @@ import io
 import time
 from collections.abc import Sequence
 
-from gsvc.codec.decoder import ScaffoldParser
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Picture
-from gsvc.codec.scaffold.types import Geometry, Place
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.place import Place
 from gsvc.codec.stream.container import StreamReader
+from gsvc.codec.stream.group import GroupReader
 from gsvc.datasets.clips import ClipFormat
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.encoders.tuning import DEFAULT_PRESET
@@ -60,19 +61,19 @@ def _held(data: bytes) -> list[Picture]:
     reader = StreamReader(io.BytesIO(data))
     video = reader.header.format
     size = video.width, video.height
-    parser, decoder = ScaffoldParser(reader.header), PictureDecoder(size, video.color)
+    parser, decoder = GroupReader(reader.header), PictureDecoder(size, video.color)
     frames: list[Picture] = []
     for packet in reader:
         if not packet.is_picture:
             continue
-        parsed, _ = parser.parse(packet)
+        parsed = parser.read(packet)
         interval = parsed.interval
         if parsed.is_intra:
             decoder = PictureDecoder(size, video.color)
         if interval.place is Place.AFTER:
             frames += frames[-1:] * interval.length
             continue
-        picture = decoder.decode(parsed.unit, Geometry(*size).coded_size(parsed.eighths))
+        picture = decoder.decode(parsed.unit, Geometry(*size).coded_size(parsed.scale))
         waiting = interval.length - 1
         if waiting and interval.place is Place.BETWEEN and not frames:
             raise BitstreamError(

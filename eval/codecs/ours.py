@@ -13,8 +13,8 @@ from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.scaffold.interval import TOOLS, Tools
-from gsvc.codec.scaffold.types import Place
+from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.tools import TOOLS, Tools
 from gsvc.codec.stream.container import StreamReader, StreamWriter
 from gsvc.codec.stream.info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
@@ -35,7 +35,9 @@ from gsvc.eval.codecs.refiner_cost import refiner_cost
 NO_TOOLS, DEFAULT_TOOLS = "none", "default"
 ALL_TOOLS = "-".join(TOOLS)
 TOOL_SETS = {DEFAULT_TOOLS: None} | {
-    "-".join(name for name, is_on in zip(TOOLS, on, strict=True) if is_on) or NO_TOOLS: Tools(*on)
+    "-".join(name for name, is_on in zip(TOOLS, on, strict=True) if is_on) or NO_TOOLS: Tools(
+        **dict(zip(TOOLS, on, strict=True))
+    )
     for on in product((False, True), repeat=len(TOOLS))
 }
 """Values of the setting `tools` -> the scaffold layers that are on; None leaves them to the preset."""

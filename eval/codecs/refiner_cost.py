@@ -3,7 +3,7 @@
 from functools import cache
 from math import ceil
 
-from gsvc.codec.scaffold.types import Place
+from gsvc.codec.scaffold.place import Place
 from gsvc.codec.stream.info import StreamInfo
 from gsvc.decoders.refiners.base import WindowRefiner
 from gsvc.decoders.refiners.registry import find_backend

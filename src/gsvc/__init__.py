@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from gsvc.codec.network.stats import ReceiverStats, SenderStats
     from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
     from gsvc.codec.network.video_sender import SendSettings, VideoSender
-    from gsvc.codec.scaffold.interval import Tools
+    from gsvc.codec.scaffold.tools import Tools
     from gsvc.codec.stream.container import StreamReader, StreamWriter
     from gsvc.codec.stream.header import Header
     from gsvc.codec.stream.index import StreamIndex
@@ -115,7 +115,7 @@ _HOMES = {
     "codec.network.video_receiver": ("ReceiveSettings", "VideoReceiver"),
     "codec.network.video_sender": ("SendSettings", "VideoSender"),
     "codec.network.stats": ("ReceiverStats", "SenderStats"),
-    "codec.scaffold.interval": ("Tools",),
+    "codec.scaffold.tools": ("Tools",),
     "codec.stream.container": ("StreamReader", "StreamWriter"),
     "codec.stream.header": ("Header",),
     "codec.stream.index": ("StreamIndex",),

@@ -20,30 +20,24 @@ import cv2
 import numpy as np
 from av.audio.codeccontext import AudioCodecContext
 
-from gsvc.codec.decoder import Decoder, DecoderSettings, ScaffoldParser
+from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.frames import AudioChunk, Color, Picture, VideoFormat
 from gsvc.codec.scaffold.coder import Writer
 from gsvc.codec.scaffold.digest import scaffold_hash
-from gsvc.codec.scaffold.interval import Tools, code_interval, code_picture
-from gsvc.codec.scaffold.types import (
-    BOTH,
-    LEFT,
-    RIGHT,
-    Camera,
-    Correction,
-    Geometry,
-    Interval,
-    Person,
-    Place,
-    Sample,
-    Texture,
-    camera_nodes,
-)
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.camera import Camera, camera_nodes
+from gsvc.codec.scaffold.layers.flow import BOTH, LEFT, RIGHT, Correction
+from gsvc.codec.scaffold.layers.pose import Person
+from gsvc.codec.scaffold.layers.texture import Texture
+from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.syntax import code_interval, code_picture
+from gsvc.codec.scaffold.tools import Tools
+from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.codec.stream.audio import pack_audio
 from gsvc.codec.stream.container import StreamReader, StreamWriter
+from gsvc.codec.stream.group import GroupReader, join_payload
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.codec.stream.payload import join_payload
 from gsvc.codec.stream.varint import varint
 from gsvc.encoders.pictures import encode_pictures
 
@@ -401,7 +395,7 @@ def main() -> None:
         data = make()
         reader = StreamReader(io.BytesIO(data))
         parser, decoder = (
-            ScaffoldParser(reader.header),
+            GroupReader(reader.header),
             Decoder(reader.header, DecoderSettings(steps=0)),
         )
         intervals, frames = [], []

@@ -1,1 +1,13 @@
 """The layers of the scaffold, one module each."""
+
+from typing import Any
+
+from gsvc.codec.scaffold.layer import Layer
+from gsvc.codec.scaffold.layers.camera import CAMERA
+from gsvc.codec.scaffold.layers.flow import FLOW
+from gsvc.codec.scaffold.layers.pose import POSE
+from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
+from gsvc.codec.scaffold.layers.texture import TEXTURE
+
+LAYERS: tuple[Layer[Any], ...] = (SEGMENTATION, POSE, FLOW, CAMERA, TEXTURE)
+"""Every layer, in the order in which layers of one scope are coded."""

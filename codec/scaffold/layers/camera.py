@@ -1,25 +1,64 @@
-"""How the path of the camera is laid out in elements."""
+"""The camera: its path over an interval."""
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.errors import ConfigError, LimitError
-from gsvc.codec.limits import MAX_CAMERA
-from gsvc.codec.scaffold.coder import Coder
-from gsvc.codec.scaffold.types import Camera, Place, camera_nodes
+from gsvc.codec.scaffold.coder import FLAG, SIGNED, UNSIGNED, Coder, Element
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layer import Layer, Scope, Site, digest_array, digest_integer
+from gsvc.codec.scaffold.place import Place
+
+MAX_CAMERA = 1 << 14
+"""Magnitude of a corner's displacement on the camera's path, in camera units."""
+
+_PRESENT = Element("camera.present", "camera", FLAG, contexts=2)
+_STEP = Element("camera.step", "camera", UNSIGNED, 4)
+_CORNER = Element("camera.corner", "camera", SIGNED, 4 * MAX_CAMERA, contexts=4)
 
 
-def code_camera(
-    coder: Coder, place: Place, length: int, reading: bool, value: Camera | None
-) -> Camera | None:
-    """Code the path over an interval of `length` frames, if there is one."""
-    if length == 1 and place is not Place.AFTER:
-        return None  # A key picture alone: nothing moves.
-    present = None if reading else int(value is not None)
-    if not coder.code("camera.present", present, int(place is not Place.BETWEEN)):
+@dataclass(frozen=True, eq=False)
+class Camera:
+    """The path of the camera, at nodes 2^step_log2 frames apart; linear in time between them.
+
+    At coded pictures all displacements are 0.
+    """
+
+    step_log2: int
+    corners: NDArray[np.int16]
+    """(nodes, 3, 2), x and y in camera units: how far the top left, top right and bottom left corner
+    of the frame at the node lie from their place in the coded picture, where the frame is held;
+    from where even motion between the coded pictures takes them, where it lies between two."""
+
+
+def camera_unit(geometry: Geometry) -> float:
+    """Pixels in one camera unit: a quarter of a motion unit."""
+    return geometry.cell / 32
+
+
+def camera_nodes(place: Place, length: int, step_log2: int) -> list[int]:
+    """Times of the nodes in an interval of `length` frames.
+
+    They count frames after the coded picture before the interval (BETWEEN, AFTER) or back from the one
+    that ends it (BEFORE). Held frames never lie beyond the last node.
+    """
+    step = 1 << step_log2
+    if place is Place.BETWEEN:
+        return list(range(step, length, step))
+    farthest = length if place is Place.AFTER else length - 1
+    return list(range(step, farthest + step, step))
+
+
+def _code(coder: Coder, site: Site, _before: Camera | None, value: Camera | None) -> Camera | None:
+    if site.length == 1 and site.place is not Place.AFTER:
+        return None  # A coded picture alone: nothing moves.
+    present = None if coder.reading else int(value is not None)
+    if not coder.code(_PRESENT, present, int(site.place is not Place.BETWEEN)):
         return None
-    step_log2 = coder.code("camera.step", None if value is None else value.step_log2)
-    nodes = len(camera_nodes(place, length, step_log2))
+    step_log2 = coder.code(_STEP, None if value is None else value.step_log2)
+    nodes = len(camera_nodes(site.place, site.length, step_log2))
     if value is not None and value.corners.shape != (nodes, 3, 2):
         raise ConfigError(f"a camera path of {value.corners.shape}: {(nodes, 3, 2)} is needed")
     corners = np.zeros((nodes, 3, 2), np.int16)
@@ -41,8 +80,24 @@ def _code_node(
             if corner:
                 guess += int(corners[0, axis]) - int(before[0, axis])
             part = None if value is None else int(value[corner, axis]) - guess
-            placed = guess + coder.code("camera.corner", part, 2 * (corner > 0) + axis)
+            placed = guess + coder.code(_CORNER, part, 2 * (corner > 0) + axis)
             if abs(placed) > MAX_CAMERA:
                 raise LimitError(f"the camera moves by more than {MAX_CAMERA} units")
             corners[corner, axis] = placed
     return corners
+
+
+def _digest(value: Camera | None) -> bytes:
+    if value is None:
+        return b""
+    return digest_integer(value.step_log2) + digest_array(value.corners)
+
+
+CAMERA: Layer[Camera] = Layer(
+    name="camera",
+    scope=Scope.INTERVAL,
+    header_bit=6,
+    elements=(_PRESENT, _STEP, _CORNER),
+    code=_code,
+    digest=_digest,
+)

@@ -1,36 +1,67 @@
-"""How a segmentation is laid out in elements: labels cell by cell, and a motion for each label.
+"""Segmentation: a label for each cell, and a motion for each label.
 
-A label is coded under a template of its coded neighbours, as in JBIG (ITU-T T.82), for several
-labels.
+A label is coded under a template of its coded neighbours, as in JBIG (ITU-T T.82), for several labels.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.errors import ConfigError
-from gsvc.codec.scaffold.coder import Coder
-from gsvc.codec.scaffold.types import MAX_LABEL, Geometry
+from gsvc.codec.scaffold.coder import FLAG, SIGNED, UNSIGNED, Coder, Element
+from gsvc.codec.scaffold.geometry import MAX_VECTOR, Geometry
+from gsvc.codec.scaffold.layer import ABSENT, Layer, Scope, Site, digest_array
+
+BACKGROUND, PERSON = 0, 1
+MAX_LABEL = 7
+"""Labels: 0 background, 1 person, 2 to 7 regions that move on their own."""
+
+_SAME = Element("labels.same", "segmentation", FLAG)
+_LEFT = Element("labels.left", "segmentation", FLAG, contexts=32)
+_ABOVE = Element("labels.above", "segmentation", FLAG, contexts=4)
+_BEFORE = Element("labels.before", "segmentation", FLAG)
+_VALUE = Element("labels.value", "segmentation", UNSIGNED, MAX_LABEL)
+_MOVES = Element("layers.moves", "segmentation", FLAG, contexts=2)
+_VECTOR = Element("layers.vector", "segmentation", SIGNED, MAX_VECTOR, contexts=2)
 
 
-def code_labels(
-    coder: Coder,
-    geometry: Geometry,
-    before: NDArray[np.uint8] | None,
-    value: NDArray[np.uint8] | None,
-) -> NDArray[np.uint8]:
-    """Code labels, uint8 `Geometry.label_shape`, 0-7; `value` is None when reading.
+@dataclass(frozen=True, eq=False)
+class Segmentation:
+    """The labels of a frame and how each label moves."""
 
-    `before`: the labels of the sample before, None for all background.
-    Raises ConfigError for a `value` of another shape.
-    """
-    shape = geometry.label_shape
-    before = before if before is not None else np.zeros(shape, np.uint8)
-    if value is not None and value.shape != shape:
-        raise ConfigError(f"segmentation of shape {value.shape}: this video takes {shape}")
-    same = None if value is None else int(np.array_equal(value, before))
-    if coder.code("labels.same", same):
-        return before
-    return _code_cells(coder, before, value)
+    labels: NDArray[np.uint8]
+    """`Geometry.label_shape`, 0 to `MAX_LABEL`."""
+    vectors: NDArray[np.int16]
+    """(8, 2): correction of the motion of each label, x and y in motion units."""
+
+    @classmethod
+    def still(cls, labels: NDArray[np.uint8]) -> "Segmentation":
+        """Labels of which none moves apart."""
+        return cls(labels, np.zeros((MAX_LABEL + 1, 2), np.int16))
+
+    @classmethod
+    def empty(cls, geometry: Geometry) -> "Segmentation":
+        """All background."""
+        return cls.still(np.zeros(geometry.label_shape, np.uint8))
+
+
+def _code(
+    coder: Coder, site: Site, before: Segmentation | None, value: Segmentation | None
+) -> Segmentation:
+    if value is None and not coder.reading:
+        raise ConfigError("this stream has segmentation: a sample needs labels and their motion")
+    past = (before or Segmentation.empty(site.geometry)).labels
+    if value is not None and value.labels.shape != past.shape:
+        raise ConfigError(
+            f"segmentation of shape {value.labels.shape}: this video takes {past.shape}"
+        )
+    same = None if value is None else int(np.array_equal(value.labels, past))
+    if coder.code(_SAME, same):
+        labels = past
+    else:
+        labels = _code_cells(coder, past, None if value is None else value.labels)
+    return Segmentation(labels, _code_vectors(coder, labels, value))
 
 
 def _code_cells(
@@ -76,31 +107,44 @@ def _code_label(
         | (left == before) << 3
         | (left == below) << 4
     )
-    if coder.code("labels.left", None if target is None else int(target == left), context):
+    if coder.code(_LEFT, None if target is None else int(target == left), context):
         return left
     if above != left:
         context = (above == before) | (above == above_right) << 1
-        if coder.code("labels.above", None if target is None else int(target == above), context):
+        if coder.code(_ABOVE, None if target is None else int(target == above), context):
             return above
     is_before = None if target is None else int(target == before)
-    if before not in (left, above) and coder.code("labels.before", is_before):
+    if before not in (left, above) and coder.code(_BEFORE, is_before):
         return before
-    return coder.code("labels.value", target)
+    return coder.code(_VALUE, target)
 
 
-def code_layers(
-    coder: Coder, labels: NDArray[np.uint8], value: NDArray[np.int16] | None
+def _code_vectors(
+    coder: Coder, labels: NDArray[np.uint8], value: Segmentation | None
 ) -> NDArray[np.int16]:
-    """Code the motion of each label that `labels` holds: int16 (8, 2), x and y in motion units.
-
-    `value` is None when reading; labels that do not occur get 0.
-    """
-    layers = np.zeros((MAX_LABEL + 1, 2), np.int16)
+    """The motion of each label that occurs; the others get 0."""
+    vectors = np.zeros((MAX_LABEL + 1, 2), np.int16)
     for label in np.unique(labels).tolist():
-        vector = None if value is None else value[label].tolist()
+        vector = None if value is None else value.vectors[label].tolist()
         moves = None if vector is None else int(any(vector))
-        if coder.code("layers.moves", moves, int(label > 0)):
+        if coder.code(_MOVES, moves, int(label > 0)):
             for axis in (0, 1):
                 part = None if vector is None else vector[axis]
-                layers[label, axis] = coder.code("layers.vector", part, axis)
-    return layers
+                vectors[label, axis] = coder.code(_VECTOR, part, axis)
+    return vectors
+
+
+def _digest(value: Segmentation | None) -> bytes:
+    if value is None:
+        return ABSENT + ABSENT
+    return digest_array(value.labels) + digest_array(value.vectors)
+
+
+SEGMENTATION: Layer[Segmentation] = Layer(
+    name="segmentation",
+    scope=Scope.SAMPLE,
+    header_bit=0,
+    elements=(_SAME, _LEFT, _ABOVE, _BEFORE, _VALUE, _MOVES, _VECTOR),
+    code=_code,
+    digest=_digest,
+)

@@ -1,47 +1,75 @@
-"""How the gains of a key picture's detail are laid out in elements.
+"""Texture: how much of a coded picture's detail the decoder raises."""
 
-Context of a gain: the gains left, above, and in the same place of the key picture before.
-"""
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gsvc.codec.errors import ConfigError
-from gsvc.codec.scaffold.coder import Coder
-from gsvc.codec.scaffold.types import Geometry, Texture
+from gsvc.codec.scaffold.coder import FLAG, UNSIGNED, Coder, Element
+from gsvc.codec.scaffold.layer import Layer, Scope, Site, digest_array, digest_integer
 
-_GAIN_CONTEXTS = (0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 5)
-"""Context of a gain by the sum of its neighbours, the one before counted twice."""
+MAX_GAIN = 7
+"""Largest texture gain."""
+
+_PRESENT = Element("texture.present", "texture", FLAG)
+_BLOCK = Element("texture.block", "texture", UNSIGNED, 3)
+_GAIN = Element("texture.gain", "texture", UNSIGNED, MAX_GAIN, contexts=6)
+
+_CONTEXTS = (0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 5)
+"""Context of a gain by the sum of the gains left, above and twice the one in its place before."""
 
 
-def code_texture(
-    coder: Coder,
-    geometry: Geometry,
-    before: Texture | None,
-    value: Texture | None,
-    *,
-    reading: bool,
+@dataclass(frozen=True, eq=False)
+class Texture:
+    """Gains on blocks of 2^block_log2 cells."""
+
+    block_log2: int
+    gains: NDArray[np.uint8]
+    """`Geometry.block_shape(block_log2)`, 0 to `MAX_GAIN`, in quarters of the detail."""
+
+
+def _code(
+    coder: Coder, site: Site, before: Texture | None, value: Texture | None
 ) -> Texture | None:
-    """Code the texture of a key picture; None, as `value` too, when nothing is raised.
-
-    `before`: the texture of the key picture before, None if it had none. When `reading`, `value` is
-    None. Raises ConfigError for a `value` whose grid does not fit the picture.
-    """
-    if not coder.code("texture.present", None if reading else int(value is not None)):
+    if not coder.code(_PRESENT, None if coder.reading else int(value is not None)):
         return None
-    block_log2 = coder.code("texture.block", None if value is None else value.block_log2)
-    rows, columns = geometry.block_shape(block_log2)
-    if value is not None and value.gains.shape != (rows, columns):
-        raise ConfigError(f"texture gains of {value.gains.shape}: {(rows, columns)} are needed")
+    block_log2 = coder.code(_BLOCK, None if value is None else value.block_log2)
+    shape = site.geometry.block_shape(block_log2)
+    if value is not None and value.gains.shape != shape:
+        raise ConfigError(f"texture gains of {value.gains.shape}: {shape} are needed")
     if before is None or before.block_log2 != block_log2:
-        past = np.zeros((rows, columns), int).tolist()
+        past = np.zeros(shape, np.uint8)
     else:
-        past = before.gains.tolist()
-    wanted = None if value is None else value.gains.tolist()
-    gains = np.zeros((rows + 1, columns + 1), int).tolist()
+        past = before.gains
+    return Texture(block_log2, _code_gains(coder, past, None if value is None else value.gains))
+
+
+def _code_gains(
+    coder: Coder, past: NDArray[np.uint8], value: NDArray[np.uint8] | None
+) -> NDArray[np.uint8]:
+    rows, columns = past.shape
+    before = past.tolist()
+    wanted = None if value is None else value.tolist()
+    gains = np.zeros((rows + 1, columns + 1), int).tolist()  # a border of 0 above and to the left
     for row in range(rows):
         for column in range(columns):
-            around = gains[row][column + 1] + gains[row + 1][column] + 2 * past[row][column]
+            around = gains[row][column + 1] + gains[row + 1][column] + 2 * before[row][column]
+            context = _CONTEXTS[min(around, len(_CONTEXTS) - 1)]
             target = None if wanted is None else wanted[row][column]
-            context = _GAIN_CONTEXTS[min(around, len(_GAIN_CONTEXTS) - 1)]
-            gains[row + 1][column + 1] = coder.code("texture.gain", target, context)
-    return Texture(block_log2, np.asarray(gains, np.uint8)[1:, 1:])
+            gains[row + 1][column + 1] = coder.code(_GAIN, target, context)
+    return np.asarray(gains, np.uint8)[1:, 1:]
+
+
+def _digest(value: Texture | None) -> bytes:
+    return b"" if value is None else digest_integer(value.block_log2) + digest_array(value.gains)
+
+
+TEXTURE: Layer[Texture] = Layer(
+    name="texture",
+    scope=Scope.PICTURE,
+    header_bit=4,
+    elements=(_PRESENT, _BLOCK, _GAIN),
+    code=_code,
+    digest=_digest,
+)

@@ -1,0 +1,76 @@
+"""What a scaffold layer is: a value, the elements that code it, and its bit in the header.
+
+To add a layer, write a module in `gsvc.codec.scaffold.layers` and name it in `LAYERS` there. The
+header, `Tools`, the ledger, the command line's switches and the scaffold's hash follow from that.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.scaffold.coder import Coder, Element
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.place import Place
+
+Value = TypeVar("Value")
+
+
+class Scope(Enum):
+    """What a value of a layer describes, in the order of coding."""
+
+    INTERVAL = 0
+    """All frames of an interval."""
+    PICTURE = 1
+    """The coded picture that ends an interval."""
+    SAMPLE = 2
+    """One frame."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a value is coded: what its grids may follow from."""
+
+    geometry: Geometry
+    place: Place
+    length: int
+    """Frames of the interval."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layer(Generic[Value]):
+    """One layer of the scaffold; a key of `Sample` and `Interval`."""
+
+    name: str
+    scope: Scope
+    header_bit: int
+    """Its place among the header's ten flags, counted from the highest; never reused."""
+    elements: tuple[Element, ...]
+    code: Callable[[Coder, Site, Value | None, Value | None], Value | None]
+    """`code(coder, site, before, value)` codes a value and returns it. `before`: the one before it in the
+    group. A coder that reads is given None for `value`. Raises ConfigError for a value that does
+    not fit, BitstreamError for bytes that do not."""
+    digest: Callable[[Value | None], bytes]
+    """All integers of a value, for the scaffold's hash; of an absent one nothing, so that the hash of a
+    stream without the layer stays (layers of the first streams mark absence)."""
+
+
+Integers = NDArray[np.int64] | NDArray[np.int16] | NDArray[np.uint8] | NDArray[np.bool_]
+
+
+def digest_array(values: Integers) -> bytes:
+    """An array for `Layer.digest`: its shape, then its integers."""
+    shape = digest_integer(values.ndim) + b"".join(map(digest_integer, values.shape))
+    return shape + values.astype("<i8").tobytes()
+
+
+def digest_integer(value: int) -> bytes:
+    """An integer for `Layer.digest`: 8 bytes, little-endian."""
+    return value.to_bytes(8, "little", signed=True)
+
+
+ABSENT = digest_integer(-1)
+"""What layers of the first streams give for a value that is not there."""

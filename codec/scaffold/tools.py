@@ -1,0 +1,34 @@
+"""Which scaffold layers a stream has."""
+
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.scaffold.layers import LAYERS
+
+TOOLS = tuple(layer.name for layer in LAYERS)
+"""Names of the layers."""
+
+
+class Tools:
+    """The scaffold layers that a stream has: `Tools(pose=False)` has all but pose."""
+
+    def __init__(self, **switches: bool) -> None:
+        """Layers by name, each on unless it is switched off. Raises ConfigError for an unknown one."""
+        for name in switches:
+            if name not in TOOLS:
+                raise ConfigError(f"unknown scaffold layer {name!r}: there are {', '.join(TOOLS)}")
+        self.names = frozenset(name for name in TOOLS if switches.get(name, True))
+
+    def without(self, *names: str) -> "Tools":
+        """The same but for some layers."""
+        return Tools(**{name: name in self.names - set(names) for name in TOOLS})
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tools) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"Tools({', '.join(f'{name}={name in self}' for name in TOOLS)})"

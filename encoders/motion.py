@@ -1,0 +1,46 @@
+"""Motion in the source, which the decoder does not see."""
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.frames import Picture
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.decoders.motion.estimation import Flow, dis_flow, gray
+
+_LONGEST = 127
+"""Magnitude of a vector's component that the encoder proposes, in motion units."""
+
+
+def true_motion(frame: Picture, left: Picture, right: Picture) -> tuple[Flow, Flow]:
+    """Motion from a source frame to the source frames at both coded pictures, in pixels (H, W, 2).
+
+    Half size is enough: only medians of blocks are looked at.
+    """
+    medium = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
+    to_left, to_right = half_size_motion(frame, (left, right), medium)
+    return to_left, to_right
+
+
+def half_size_motion(picture: Picture, others: Sequence[Picture], preset: int) -> list[Flow]:
+    """Motion from a picture (RGB or luma) to each of the others in pixels (H, W, 2).
+
+    It is found at half size with a preset of OpenCV's DIS.
+    """
+    height, width = picture.shape[:2]
+    half = max(1, width // 2), max(1, height // 2)
+    scale = np.array([width / half[0], height / half[1]], np.float32)
+    luma, *ends = (
+        np.asarray(cv2.resize(gray(p), half, interpolation=cv2.INTER_AREA), np.uint8)
+        for p in (picture, *others)
+    )
+    found = (cv2.resize(dis_flow(luma, end, preset), (width, height)) * scale for end in ends)
+    return [np.asarray(motion, np.float32) for motion in found]
+
+
+def to_motion_units(pixels: NDArray[np.floating], geometry: Geometry) -> NDArray[np.int16]:
+    """Vectors in pixels as integers in motion units."""
+    units = np.rint(pixels / geometry.motion_unit)
+    return np.asarray(np.clip(units, -_LONGEST, _LONGEST), np.int16)
