@@ -39,11 +39,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a call is: `frames` done of `total` (None when not known), `size` of the stream so far in bytes."""
+    """How far encoding or decoding has come."""
 
     frames: int
+    """Frames done."""
     total: int | None
+    """Frames in all; None where the source does not tell."""
     size: int
+    """Bytes of the stream so far."""
 
 
 Report = Callable[[Progress], None]
@@ -51,44 +54,56 @@ Report = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class EncodeReport:
-    """What `encode_file` did.
-
-    `size`: bytes of the stream, of which `audio_size` are sound with its framing; `duration`: seconds of
-    video; `elapsed`: seconds it took.
-    """
+    """The result of `gsvc.encode`."""
 
     target: str
+    """Path of the stream, as given."""
     width: int
+    """Pixels, as displayed."""
     height: int
+    """Pixels, as displayed."""
     frames: int
+    """Frames encoded."""
     duration: float
+    """Seconds of video."""
     level: int
+    """Level of the stream, 0-3."""
     size: int
+    """Bytes of the stream."""
     audio_size: int
+    """Bytes of the sound in it, with its framing."""
     elapsed: float
+    """Seconds that encoding took."""
 
     @property
     def bpp(self) -> float:
-        """Bits per pixel of a frame, sound not counted."""
+        """Bits per pixel of a frame, without sound."""
         return 8 * (self.size - self.audio_size) / (self.width * self.height * self.frames)
 
     @property
     def bitrate(self) -> float:
-        """Bits per second, sound not counted."""
+        """Bits per second, without sound."""
         return 8 * (self.size - self.audio_size) / self.duration
 
 
 @dataclass(frozen=True)
 class DecodeReport:
-    """What `decode_file` did: `duration` in seconds of video, `elapsed` in seconds it took."""
+    """The result of `gsvc.decode`."""
 
     target: str
+    """Path of the video, as given."""
     width: int
+    """Pixels, as displayed."""
     height: int
+    """Pixels, as displayed."""
     frames: int
+    """Frames decoded."""
     duration: float
+    """Seconds of video."""
     steps: int
+    """Steps of the refiner."""
     elapsed: float
+    """Seconds that decoding took."""
 
 
 def encode_file(
@@ -102,13 +117,26 @@ def encode_file(
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> EncodeReport:
-    """Encode a video to a stream, which appears only when it is complete.
+    """Encode a video file to a stream. The target appears only when it is complete.
 
-    `source`: anything FFmpeg reads, a glob of images, or "-" for y4m on standard input; `target`: a path, or
-    "-" for standard output. `start` in seconds, `frames` at most; `audio`: "opus" carries the sound, "none"
-    drops it (images and pipes have none). `progress` is called at the beginning and after every group of pictures.
+    Args:
+        source: A path that FFmpeg reads, a glob of images, or "-" for y4m on standard input.
+        target: A path, or "-" for standard output.
+        settings: How to encode; level 1 by default.
+        start: Second of the source to begin at.
+        frames: Most frames to encode; None for all.
+        audio: "opus" carries the sound, "none" drops it. Images and pipes have none.
+        overwrite: Replace a target that exists.
+        progress: Called at the beginning and after every group.
 
-    Raises InputError, OutputError, ConfigError or MissingModelError, each with one line.
+    Returns:
+        Size, rate and duration of the stream.
+
+    Raises:
+        InputError: The source cannot be read as video.
+        OutputError: The target cannot be written.
+        ConfigError: A setting is out of range.
+        MissingModelError: A scaffold layer needs a model that is not installed.
     """
     began = monotonic()
     if audio not in AUDIO_CODINGS:
@@ -158,14 +186,33 @@ def decode_file(
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> DecodeReport:
-    """Decode a stream to a video, which appears only when it is complete.
+    """Decode a stream to a video file. The target appears only when it is complete.
 
-    `source`: a path, or "-" for standard input; `target`: a container by its suffix, numbered images
-    ("out/%05d.png") or y4m ("-" or .y4m), as in `gsvc.codec.media.video_writer.open_writer`. A file is checked
-    from beginning to end before the first frame is decoded. `start` in seconds, `frames` at most: only these frames are
-    made, in a file of which the rest is not decoded; the first of them has time 0. `limits`: what the stream may ask for.
+    A file is checked from beginning to end before its first frame is decoded.
 
-    Raises InputError, BitstreamError, OutputError, ConfigError, MissingModelError or DeviceError.
+    Args:
+        source: A path, or "-" for standard input.
+        target: A container by its suffix, numbered images ("out/%05d.png"), or y4m ("-" or
+            a path ending in .y4m).
+        settings: How to decode; one step of the default refiner by default.
+        start: Second to begin at. The first frame decoded gets time 0.
+        frames: Most frames to decode; None for all. With `start` or `frames`, only the groups
+            of the frames asked for are decoded, and the source must be a file.
+        limits: What the stream may ask for.
+        overwrite: Replace a target that exists.
+        progress: Called after every frame.
+
+    Returns:
+        Size and duration of the video.
+
+    Raises:
+        InputError: The source cannot be read, or ends before `start`.
+        BitstreamError: The source is damaged or beyond `limits`.
+        OutputError: The target cannot be written.
+        ConfigError: A setting is out of range.
+        MissingDependencyError: The refiner needs an extra that is not installed.
+        MissingModelError: Weights of the refiner are missing or damaged.
+        DeviceError: The device is not available.
     """
     began = monotonic()
     settings = settings or DecoderSettings()
