@@ -1,20 +1,31 @@
 """Packages that only some of gsvc needs, and the extra that installs them."""
 
 from importlib.util import find_spec
+from typing import NamedTuple
 
 from gsvc.codec.errors import MissingDependencyError
 
+
+class Extra(NamedTuple):
+    """An extra of the package, as in `pip install 'gsvc[refine]'`."""
+
+    use: str
+    """What needs it."""
+    modules: tuple[str, ...]
+    """Modules without which nothing of it works, by the names they are imported under."""
+
+    @property
+    def missing(self) -> list[str]:
+        """Those of its modules that are not installed. None of them is imported."""
+        return [module for module in self.modules if find_spec(module) is None]
+
+
+_REFINE = "torch", "diffusers", "safetensors"
 EXTRAS = {
-    "refine": ("torch", "diffusers", "safetensors"),
-    "eval": ("torch", "diffusers", "safetensors", "stlpips_pytorch"),
-    "stream": ("websockets",),
+    "refine": Extra("decoding with steps 1 and more", _REFINE),
+    "eval": Extra("gsvc bench and gsvc train", (*_REFINE, "stlpips_pytorch")),
+    "stream": Extra("ws:// addresses", ("websockets",)),
 }
-"""Extra → the modules without which nothing of it works, by the names they are imported under."""
-
-
-def missing_from(extra: str) -> list[str]:
-    """The modules of an extra that are not installed. None of them is imported."""
-    return [module for module in EXTRAS[extra] if find_spec(module) is None]
 
 
 def need(extra: str, what: str, otherwise: str = "") -> None:
@@ -25,7 +36,7 @@ def need(extra: str, what: str, otherwise: str = "") -> None:
         what: The thing that needs it, as the message's subject.
         otherwise: What the user can do without it, as the message's end.
     """
-    if missing_from(extra):
+    if EXTRAS[extra].missing:
         raise MissingDependencyError(
             f"{what} needs more packages: pip install 'gsvc[{extra}]'{otherwise}"
         )

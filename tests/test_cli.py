@@ -15,7 +15,8 @@ import av
 import pytest
 
 import gsvc
-from gsvc.codec.command.main import bitrate, main
+from gsvc.codec.command.arguments import bitrate
+from gsvc.codec.command.main import main
 from gsvc.datasets.models import EXTRACTORS, model_path
 from needs import need_models
 

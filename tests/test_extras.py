@@ -6,19 +6,16 @@ from fractions import Fraction
 import pytest
 
 import gsvc
-from gsvc.codec.extras import EXTRAS, missing_from
+from gsvc.codec.command.main import main
+from gsvc.codec.extras import EXTRAS
 from gsvc.decoders.refiners.registry import check_device
 
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no extra were installed."""
-    for module in {module for modules in EXTRAS.values() for module in modules}:
+    for module in {module for extra in EXTRAS.values() for module in extra.modules}:
         monkeypatch.setitem(sys.modules, module, None)
-
-
-def test_every_module_of_an_extra_is_missing() -> None:
-    assert {extra: tuple(missing_from(extra)) for extra in EXTRAS} == EXTRAS
 
 
 def test_refining_names_its_extra() -> None:
@@ -28,3 +25,22 @@ def test_refining_names_its_extra() -> None:
     gsvc.Decoder(header, gsvc.DecoderSettings(steps=0)).close()
     with pytest.raises(gsvc.MissingDependencyError, match=r"device cuda needs .*gsvc\[refine\]"):
         check_device("cuda")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("bench", "report", "run"), ("train", "data", "run")], ids=lambda a: a[0]
+)
+def test_commands_name_their_extra(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 1
+    assert capsys.readouterr().err == (
+        f"gsvc: error: gsvc {arguments[0]} needs more packages: pip install 'gsvc[eval]'\n"
+    )
+
+
+def test_the_doctor_names_what_each_is_for(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["doctor"])
+    shown = capsys.readouterr().out
+    for name, extra in EXTRAS.items():
+        assert f"for {extra.use}, pip install 'gsvc[{name}]'" in shown

@@ -110,7 +110,8 @@ def wrong_ways(graph: Graph) -> list[str]:
     for module, found in graph.items():
         for other in (each for each in found if each.name in graph):
             lower, higher = layer(module), layer(other.name)
-            by_command = lower == "command" and higher in BY_COMMANDS and other.late
+            unrun = other.late or other.typing
+            by_command = lower == "command" and higher in BY_COMMANDS and unrun
             if order.index(lower) < order.index(higher) and not by_command:
                 wrong.add(f"{lower} imports {higher}: {module} imports {other.name}")
     return sorted(wrong)

@@ -35,7 +35,10 @@ from video_clips import Clip, read
 RATE = Fraction(50)
 VIDEO = VideoFormat(96, 64, 1 / RATE, RATE)
 SETTINGS = gsvc.EncoderSettings(
-    level=3, preset="fast", low_delay=True, tools=gsvc.Tools(False, False, False)
+    level=3,
+    preset="fast",
+    low_delay=True,
+    tools=gsvc.Tools(segmentation=False, pose=False, flow=False),
 )
 STILL = gsvc.DecoderSettings(steps=0)
 PATIENT = ReorderLimits(seconds=20.0)

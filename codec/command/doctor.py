@@ -3,12 +3,19 @@
 import os
 import platform
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
 
+from gsvc.codec.command.arguments import add_json
+from gsvc.codec.command.progress import json_lines
 from gsvc.codec.errors import GsvcError
+from gsvc.codec.extras import EXTRAS, Extra
+
+DESCRIPTION = "Check this machine for everything gsvc needs; exits with 1 if something is missing."
 
 _CODECS = (
     ("libsvtav1", "w", "codes key pictures"),
@@ -16,18 +23,39 @@ _CODECS = (
     ("libx264", "w", "writes .mp4, .mkv and .mov"),
     ("libopus", "w", "codes sound"),
 )
-_PACKAGES = ("numpy", "constriction", "google-crc32c", "ai-edge-litert", "safetensors", "diffusers")
+_PACKAGES = ("numpy", "constriction", "google-crc32c", "ai-edge-litert")
 
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report. `needed`: without it, `gsvc doctor` fails; `advice`: what to do when not `ok`."""
+    """One line of the report."""
 
     name: str
     ok: bool
     detail: str
     needed: bool = True
+    """Whether `gsvc doctor` fails unless it is `ok`."""
     advice: str = ""
+    """What to do when it is not `ok`."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc doctor`."""
+    add_json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Check the machine."""
+    failed = False
+    for check in examine():
+        failed |= check.needed and not check.ok
+        if options.json:
+            json_lines(options).put("check", **asdict(check))
+            continue
+        mark = "ok" if check.ok else "MISSING" if check.needed else "-"
+        advice = f": {check.advice}" if check.advice and not check.ok else ""
+        print(f"{mark:<8}{check.name:<36}{check.detail}{advice}", flush=True)
+    return int(failed)
 
 
 def examine() -> Iterator[Check]:
@@ -41,11 +69,21 @@ def examine() -> Iterator[Check]:
     yield _guarded("opencv", _opencv, "pip install opencv-python-headless")
     for package in _PACKAGES:
         yield _guarded(package, partial(version, package), f"pip install {package}")
-    yield _guarded("torch", _torch, "pip install torch")
-    yield _gpu()
-    yield _guarded("refiner weights", _weights, "reinstall gsvc")
+    for name, extra in EXTRAS.items():
+        yield _extra(name, extra)
+    if not EXTRAS["refine"].missing:
+        yield _guarded("torch", _torch, "pip install torch")
+        yield _gpu()
+        yield _guarded("refiner weights", _weights, "reinstall gsvc")
     yield _cache()
     yield from _models()
+
+
+def _extra(name: str, extra: Extra) -> Check:
+    missing = ", ".join(extra.missing)
+    detail = f"without {missing}" if missing else extra.use
+    advice = f"for {extra.use}, pip install 'gsvc[{name}]'"
+    return Check(f"gsvc[{name}]", not missing, detail, needed=False, advice=advice)
 
 
 def _guarded(name: str, look: Callable[[], str], advice: str) -> Check:
@@ -89,14 +127,12 @@ def _torch() -> str:
 
 
 def _gpu() -> Check:
-    try:
+    with suppress(ImportError, RuntimeError):
         import torch
 
         if torch.cuda.is_available():
             name = torch.cuda.get_device_name()
             return Check("CUDA", True, f"{torch.version.cuda}, {name}", needed=False)
-    except (ImportError, RuntimeError):
-        pass
     return Check("CUDA", False, "no GPU: decoding runs on the CPU", needed=False)
 
 

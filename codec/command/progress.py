@@ -1,11 +1,18 @@
-"""What the command line says while it works: a line with the time left, or JSON objects, or nothing."""
+"""What the command line says while it works: a line with the time left, JSON objects, or nothing."""
 
 import json
 import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from gsvc.codec.files import Progress
+from gsvc.codec.command.arguments import given_target
+from gsvc.codec.output import STANDARD_OUTPUT
+
+if TYPE_CHECKING:
+    from gsvc.codec.files import Progress, Report
 
 _LINE_SECONDS = 0.1
 _JSON_SECONDS = 0.5
@@ -26,7 +33,7 @@ class ProgressLine:
         self._began = monotonic()
         self._shown: float | None = None
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: "Progress") -> None:
         now = monotonic()
         if self._shown is not None and now - self._shown < _LINE_SECONDS:
             return
@@ -40,7 +47,7 @@ class ProgressLine:
             self._file.write("\r\x1b[K")
             self._file.flush()
 
-    def _text(self, progress: Progress, elapsed: float) -> str:
+    def _text(self, progress: "Progress", elapsed: float) -> str:
         of = "" if progress.total is None else f"/{progress.total}"
         rate = progress.frames / elapsed if elapsed > 0 else 0.0
         text = f"{self._verb} frame {progress.frames}{of}, {rate:.1f} frames/s"
@@ -60,7 +67,7 @@ class JsonLines:
         self._shown: float | None = None
         self.is_stderr = file is sys.stderr
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: "Progress") -> None:
         now = monotonic()
         if self._shown is not None and now - self._shown < _JSON_SECONDS:
             return
@@ -81,8 +88,22 @@ class JsonLines:
         self._file.flush()
 
 
-def terminal_progress(verb: str) -> ProgressLine | None:
-    """A line on standard error if that is a terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return None
-    return ProgressLine(sys.stderr, verb)
+def json_lines(options: Namespace) -> JsonLines:
+    """JSON for standard output; for standard error where standard output carries the stream or video."""
+    carries_data = "target" in options and given_target(options) == STANDARD_OUTPUT
+    return JsonLines(sys.stderr if carries_data else sys.stdout)
+
+
+@contextmanager
+def shown_progress(options: Namespace, verb: str) -> "Iterator[Report | None]":
+    """What to tell progress to, as --json and the terminal want it; None: nobody looks."""
+    if options.json:
+        yield json_lines(options)
+    elif sys.stderr is None or not sys.stderr.isatty():
+        yield None
+    else:
+        line = ProgressLine(sys.stderr, verb)
+        try:
+            yield line
+        finally:
+            line.clear()

@@ -6,8 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from gsvc.codec.frames import AudioChunk
-from gsvc.codec.input import STANDARD_INPUT
-from gsvc.codec.media.image_source import is_glob
+from gsvc.codec.input import STANDARD_INPUT, is_glob
 from gsvc.codec.media.opus_encoder import check_bitrate, encode_audio
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.stream.audio import SAMPLE_RATE

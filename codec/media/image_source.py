@@ -17,11 +17,6 @@ from gsvc.codec.media.orientation import Matrix, display_matrix
 IMAGE_RATE = Fraction(25)
 
 
-def is_glob(source: str | Path) -> bool:
-    """Whether `source` is a pattern (has *, ? or [) rather than the name of a file."""
-    return glob.has_magic(str(source)) and not os.path.lexists(source)
-
-
 class ImageSource:
     """Images in order of their names, numbers counted as numbers (img2 before img10)."""
 

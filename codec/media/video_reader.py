@@ -11,8 +11,9 @@ import av
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.input import is_glob
 from gsvc.codec.media.frame_to_rgb import rgb_picture, source_color
-from gsvc.codec.media.image_source import ImageSource, is_glob
+from gsvc.codec.media.image_source import ImageSource
 from gsvc.codec.media.orientation import Matrix, oriented, swaps_sides
 from gsvc.codec.media.timestamps import Clock
 from gsvc.codec.media.video_source import VideoSource

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from gsvc.decoders.refiners.compact.samplers import noise_levels, start_state, w
 from gsvc.decoders.training.losses import PerceptualDistance, charbonnier, texture_distance
 from gsvc.decoders.training.moving import moved
 from gsvc.decoders.training.pool import Batch, Pool
+from gsvc.decoders.training.settings import TrainSettings
 from gsvc.decoders.training.workers import rank
 
 _WARM_UP = 100
@@ -35,25 +36,6 @@ _APART = 1_000_003
 """Between the seeds of processes."""
 _MOVED = 0.5
 _COLUMNS = ("step", "seconds", "sigma", "charbonnier", "texture", "perceptual", "gain_db", "norm")
-
-
-@dataclass(frozen=True)
-class TrainSettings:
-    """`size` of the network (a key of `SIZES`), `steps` of training, crops a `batch`, learning `rate`; weights of
-    `texture_distance` and the `perceptual` distance beside the Charbonnier one; `noise` in the state, in units of
-    [-1, 1]; `seed` of everything drawn; `device` as torch names it; `compiled`: the network by torch.compile, which takes
-    a minute and a C++ compiler and then two thirds of the time."""
-
-    size: str = "nano"
-    steps: int = 6000
-    batch: int = 8
-    rate: float = 1e-3
-    texture: float = 0.3
-    perceptual: float = 0.7
-    noise: float = 0.003
-    seed: int = 0
-    device: str = "cpu"
-    compiled: bool = False
 
 
 class Trainer:

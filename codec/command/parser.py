@@ -1,0 +1,59 @@
+"""How `gsvc` reads its arguments: a command's are asked for when it is named, and errors take one line."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+USAGE = 2
+"""Exit code of a wrong request."""
+
+
+def complain(line: str) -> None:
+    """Say on standard error what went wrong."""
+    if sys.stderr is not None:
+        print(f"gsvc: error: {line}", file=sys.stderr)
+
+
+class Parser(ArgumentParser):
+    """Reports a wrong request in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Report `message` and exit."""
+        complain(f"{message} (see {self.prog} --help)")
+        raise SystemExit(USAGE)
+
+
+class CommandParser(Parser):
+    """Takes options between the input and the output too, which argparse by itself does not."""
+
+    def __init__(self, *, module: str | None = None, **options: Any) -> None:
+        """Make a parser; `options` are argparse's.
+
+        Args:
+            module: The module that describes the command, imported when the parser is first used:
+                `DESCRIPTION`, and `add_arguments(parser)`.
+        """
+        super().__init__(**options)
+        self._module = module
+        self._is_mixing = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Namespace | None = None
+    ) -> tuple[Namespace, list[str]]:
+        """See argparse; what has actions of its own cannot mix options and positions."""
+        self._ask_module()
+        if self._is_mixing or self._subparsers is not None:
+            return super().parse_known_args(args, namespace)
+        self._is_mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_mixing = False
+
+    def _ask_module(self) -> None:
+        if self._module is not None:
+            command, self._module = import_module(self._module), None
+            self.description = command.DESCRIPTION
+            command.add_arguments(self)

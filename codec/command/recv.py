@@ -1,0 +1,76 @@
+"""`gsvc recv`: network to video."""
+
+import asyncio
+from argparse import ArgumentParser, Namespace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+
+from gsvc.codec.command.arguments import add_overwrite, add_refiner, settings_of
+from gsvc.codec.command.watch import Watch, add_stats
+from gsvc.codec.decoder import DecoderSettings
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.limits import DEFAULT_LIMITS
+from gsvc.codec.media.video_writer import VideoWriter, open_writer
+from gsvc.codec.network.depacketizer import ReorderLimits
+from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+from gsvc.codec.output import STANDARD_OUTPUT
+
+DESCRIPTION = """Receive what gsvc send sends: udp://@:port, tcp:// or ws:// (needs gsvc[stream]),
+listening (@) or connecting, and write the video; missing packets never stop it. Ends with the
+stream, or by Ctrl-C; the output is complete then."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc recv`."""
+    add = parser.add_argument
+    defaults = ReceiveSettings()
+    add("address", metavar="ADDRESS", help="udp://@:port, tcp://@:port, ws://host:port ...")
+    add("-o", dest="output", metavar="OUT", required=True, help="the video, or - for y4m")
+    add_overwrite(parser)
+    add_refiner(parser, defaults.decoder)
+    wait = 1000 * defaults.reorder.seconds
+    add(
+        "--wait",
+        type=float,
+        default=wait,
+        metavar="MS",
+        help="for missing packets (%(default)g)",
+    )
+    add("--no-feedback", dest="feedback", action="store_false", help="ask the sender for nothing")
+    add("--trusted", action="store_true", help="wide limits: pictures beyond 1080p too")
+    silence = "end after so long without a packet"
+    add("--timeout", dest="silence", type=float, metavar="S", help=silence)
+    add_stats(parser)
+
+
+def run(options: Namespace) -> int:
+    """Receive a stream and write its video."""
+    settings = settings_of(
+        ReceiveSettings,
+        options,
+        decoder=settings_of(DecoderSettings, options),
+        reorder=ReorderLimits(seconds=options.wait / 1000),
+        **({"limits": DEFAULT_LIMITS} if options.trusted else {}),
+    )
+    if STANDARD_OUTPUT == options.output == options.stats:
+        raise ConfigError("video and --stats cannot both go to standard output: give one a file")
+    asyncio.run(_recv(options, settings))
+    return 0
+
+
+async def _recv(options: Namespace, settings: ReceiveSettings) -> None:
+    receiver = VideoReceiver(options.address, settings)
+    run = asyncio.get_running_loop().run_in_executor
+    async with Watch(receiver, options.stats):
+        with ThreadPoolExecutor(1) as pool, ExitStack() as output:
+            writer: VideoWriter | None = None
+            first = 0
+            async for frame in receiver.frames():
+                if writer is None:
+                    assert receiver.header is not None  # known with the first frame
+                    video, overwrite = receiver.header.format, options.overwrite
+                    opened = open_writer(options.output, video, overwrite=overwrite)
+                    first = frame.pts
+                    writer = await run(pool, output.enter_context, opened)
+                await run(pool, writer.write, replace(frame, pts=frame.pts - first))

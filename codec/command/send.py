@@ -1,0 +1,101 @@
+"""`gsvc send`: video to network."""
+
+import asyncio
+import logging
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from gsvc.codec.command.arguments import BITRATE, add_level, add_part, bitrate, settings_of
+from gsvc.codec.command.watch import Watch, add_stats
+from gsvc.codec.encoder import Encoder, EncoderSettings
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.frames import Frame
+from gsvc.codec.input import STANDARD_INPUT
+from gsvc.codec.media.video_reader import VideoReader, open_video
+from gsvc.codec.network.packetizer import WireSettings
+from gsvc.codec.network.sdp import session_description
+from gsvc.codec.network.video_sender import SendSettings, VideoSender
+from gsvc.codec.output import explain_failure
+from gsvc.codec.scaffold.timing import nominal_time
+
+DESCRIPTION = """Encode a video as it plays and send it: udp://host:port (RTP) to one receiver,
+tcp:// or ws:// (needs gsvc[stream]) too, or with @ before the host to all that connect. Without its
+sound. Ctrl-C ends the stream in good order."""
+
+_LIVE = EncoderSettings(preset="fast", low_delay=True)
+
+_log = logging.getLogger(__name__)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc send`."""
+    add = parser.add_argument
+    wire = WireSettings()
+    add("source", metavar="IN", help="the video, or - for y4m on standard input")
+    add("address", metavar="ADDRESS", help="udp://host:port, tcp://host:port, ws://host:port")
+    add_level(parser, _LIVE)
+    add("--bitrate", type=bitrate, metavar="RATE", help=BITRATE)
+    late = "code whole groups: seconds late, fewer bits"
+    add("--look-ahead", dest="low_delay", action="store_false", help=late)
+    add_part(parser, "send")
+    add("--loop", action="store_true", help="begin again at the end of the video")
+    fast = "as fast as can be, instead of in real time"
+    add("--fast", dest="realtime", action="store_false", help=fast)
+    size = "of a datagram at most (%(default)s)"
+    add("--mtu", type=int, default=wire.mtu, metavar="BYTES", help=size)
+    again = "last packets to repeat (%(default)s)"
+    add("--redundancy", type=int, default=wire.redundancy, metavar="N", help=again)
+    add(
+        "--parity",
+        dest="parity_span",
+        type=int,
+        default=wire.parity_span,
+        metavar="N",
+        help="datagrams a parity is for, 0: none (%(default)s)",
+    )
+    add("--sdp", metavar="FILE", help="write a session description")
+    add_stats(parser)
+
+
+def run(options: Namespace) -> int:
+    """Encode a video as it plays and send it."""
+    settings = settings_of(SendSettings, options, wire=settings_of(WireSettings, options))
+    encoding = settings_of(EncoderSettings, options)
+    if options.loop and options.source == STANDARD_INPUT:
+        raise ConfigError("--loop needs a source that can be read again: not standard input")
+    asyncio.run(_send(options, settings, encoding))
+    return 0
+
+
+async def _send(options: Namespace, settings: SendSettings, encoding: EncoderSettings) -> None:
+    with open_video(options.source, start=options.start, frames=options.frames) as video:
+        encoder = Encoder(video.format, encoding)
+        sender = VideoSender(options.address, encoder, settings)
+        if video.has_sound:
+            _log.warning("%s: its sound is not sent, only its pictures are", options.source)
+        if options.sdp:
+            with explain_failure(options.sdp):
+                Path(options.sdp).write_text(session_description(encoder.header, sender.address))
+        frames = _looped(video, options) if options.loop else iter(video)
+        async with Watch(sender, options.stats):
+            await sender.run(frames)
+
+
+def _looped(video: VideoReader, options: Namespace) -> Iterator[Frame]:
+    """The video over and over, its times going on."""
+    ticks = 1 / (video.format.frame_rate * video.format.time_base)
+    shift, last = 0, 0
+    frames: Iterator[Frame] = iter(video)
+    while True:
+        for frame in frames:
+            last = frame.pts + shift
+            yield replace(frame, pts=last)
+        shift = last + nominal_time(1, ticks)
+        frames = _again(options)
+
+
+def _again(options: Namespace) -> Iterator[Frame]:
+    with open_video(options.source, start=options.start, frames=options.frames) as video:
+        yield from video
