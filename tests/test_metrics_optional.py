@@ -166,6 +166,7 @@ def test_fvd_without_the_users_file_says_how(monkeypatch: pytest.MonkeyPatch) ->
         Fvd().version()
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:FutureWarning")  # what the network's file is made by
 def test_fvd_runs_the_users_network_on_16_frame_clips(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +204,8 @@ def test_lpips_without_its_backbone_says_which_file(
         Lpips("alex").version()
 
 
+@pytest.mark.filterwarnings("ignore:The parameter 'pretrained':UserWarning")  # by lpips
+@pytest.mark.filterwarnings("ignore:Arguments other than a weight enum:UserWarning")
 def test_lpips_is_what_the_package_computes_from_the_same_backbone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

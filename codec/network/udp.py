@@ -69,6 +69,10 @@ class UdpSender(asyncio.DatagramProtocol):
         self._put([self._rtp.farewell()])
         self._transport.close()
 
+    def abort(self) -> None:
+        """Close at once if still open."""
+        self._transport.abort()
+
     def _put(self, datagrams: Sequence[bytes]) -> None:
         for datagram in datagrams:
             self._transport.sendto(datagram)

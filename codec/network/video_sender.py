@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -73,11 +74,17 @@ class VideoSender:
         Raises OutputError or InputError where the address cannot be used or the frames cannot be read, and what the
         encoder raises.
         """
-        with self._encoder, ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as coder:
+        with (
+            self._encoder,
+            ThreadPoolExecutor(1) as reader,
+            ThreadPoolExecutor(1) as coder,
+            ExitStack() as opened,
+        ):
             serving = []
             if self.address.scheme == "udp":
                 begin_group = self._encoder.force_keyframe
                 self._sink = await open_udp_sender(self.address, self._rtp, begin_group)
+                opened.callback(self._sink.abort)
             else:
                 serving = [asyncio.create_task(run_channels(self.address, self._hub.handle))]
             capturing = asyncio.create_task(self._capture(iter(frames), reader))
