@@ -36,7 +36,7 @@ def through(pictures: list[Picture], level: int) -> tuple[list[Interval], list[P
     packets += encoder.flush()
     parser = GroupReader(encoder.header)
     decoder = Decoder(encoder.header, DecoderSettings(steps=0))
-    intervals = [parser.parse(p)[0].interval for p in packets if p.is_picture]
+    intervals = [parser.read(p).interval for p in packets if p.is_picture]
     return intervals, [frame.pixels for p in packets for frame in decoder.decode(p)]
 
 

@@ -25,18 +25,17 @@ from gsvc.codec.errors import (
     LimitError,
 )
 from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
-from gsvc.codec.scaffold.digest import scaffold_hash
-from gsvc.codec.scaffold.syntax import code_interval
-from gsvc.codec.scaffold.tools import Tools
+from gsvc.codec.scaffold.tools import TOOLS
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.container import StreamReader, StreamWriter
-from gsvc.codec.stream.group import GroupReader, ParsedInterval
+from gsvc.codec.stream.group import GroupReader, GroupWriter, ParsedInterval
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint
 from gsvc.datasets.packaged import CLIPS, load_clip
 from gsvc.decoders.pictures import PictureDecoder
 from needs import need_clip, need_models
+from scaffolds import only, scaffold_hash
 
 Pictures = Callable[..., list[Picture]]
 SHOWN = DecoderSettings(steps=0)
@@ -78,7 +77,7 @@ def decode_packets(header: Header, packets: Iterable[Packet]) -> list[Frame]:
 def parse(data: bytes) -> list[ParsedInterval]:
     reader = StreamReader(io.BytesIO(data))
     parser = GroupReader(reader.header)
-    return [parser.parse(packet)[0] for packet in reader if packet.is_picture]
+    return [parser.read(packet) for packet in reader if packet.is_picture]
 
 
 def difference(a: Picture, b: Picture) -> float:
@@ -266,7 +265,7 @@ def test_hostile_payloads_decode_or_are_refused(stream: Path, seed: int) -> None
     """Payloads whose checksum is right: the parsers alone must hold."""
     rng = np.random.default_rng(seed)
     reader = StreamReader(io.BytesIO(stream.read_bytes()))
-    tools, holds = Tools(*(rng.random(5) < 0.5).tolist()), bool(rng.random() < 0.5)
+    tools, holds = only(*(name for name in TOOLS if rng.random() < 0.5)), bool(rng.random() < 0.5)
     header = replace(reader.header, tools=tools, holds=holds)
     decoder = Decoder(header, SHOWN)
     for packet in reader:
@@ -300,18 +299,10 @@ _IN_A_PROCESS = """
 import hashlib, sys
 import cv2
 from pathlib import Path
-from typing import Any
 import gsvc
-from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.group import GroupReader
-from gsvc.codec.scaffold.types import Interval
-from gsvc.codec.scaffold.digest import scaffold_hash
 cv2.setNumThreads(int(sys.argv[1]))
 clip, stream, again = map(Path, sys.argv[2:])
-with stream.open("rb") as file:
-    reader = StreamReader(file)
-    parser = GroupReader(reader.header)
-    print(scaffold_hash(parser.parse(p)[0].interval for p in reader if p.is_picture))
+print(gsvc.info(stream).scaffold_hash)
 settings = gsvc.EncoderSettings(level=3, preset="fast")
 gsvc.encode(clip, again, settings=settings)
 print(hashlib.sha256(again.read_bytes()).hexdigest())
@@ -345,11 +336,12 @@ def test_packaged_clips_come_back(name: str, level: int, monkeypatch: pytest.Mon
     """All tools on real video: frames, times, and every integer of the scaffold."""
     written = []
 
-    def watched(*arguments: Any, **options: Any) -> Interval:
-        written.append(code_interval(*arguments, **options))
-        return written[-1]
+    def watched(self: GroupWriter, interval: Interval, unit: bytes) -> bytes:
+        written.append(interval)
+        return write(self, interval, unit)
 
-    monkeypatch.setattr("gsvc.encoders.look_ahead.code_interval", watched)
+    write = GroupWriter.write
+    monkeypatch.setattr(GroupWriter, "write", watched)
     need_models()
     pictures, rate = load_clip(need_clip(name), 30, 144)
     video = video_format(pictures, rate)

@@ -22,6 +22,7 @@ from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.group import GroupReader
+from scaffolds import make_interval, make_sample
 
 FORMAT = (Path(__file__).resolve().parent.parent / "docs" / "format.md").read_text()
 FIELDS = [
@@ -190,12 +191,12 @@ class Plain:
         dissolves = may_dissolve and bool(self.code("interval.dissolves"))
         camera = self.code_path(place, frames) if self.header["camera"] else None
         if place is Place.AFTER:
-            return Interval(tuple(ticks), camera=camera, place=place)
+            return make_interval(tuple(ticks), camera=camera, place=place)
         texture = self.code_texture() if self.header["texture"] else None
         samples = []
         while self.code("sample.more"):
             samples.append(self.sample(frames - self.code("sample.gap")))
-        return Interval(tuple(ticks), tuple(samples), texture, camera, place, dissolves)
+        return make_interval(tuple(ticks), tuple(samples), texture, camera, place, dissolves)
 
     def code_place(self, intra: bool, frames: int, has_unit: bool) -> Place:
         if not has_unit:
@@ -251,7 +252,7 @@ class Plain:
             people = self.code_people()
         if self.header["flow"]:
             correction = self.code_correction()
-        return Sample(offset, labels, layers, people, correction)
+        return make_sample(offset, labels, layers, people, correction)
 
     def code_labels(self) -> np.ndarray:
         if self.code("labels.same"):
@@ -348,7 +349,7 @@ def test_the_second_decoder_agrees(path: Path) -> None:
     with path.open("rb") as file:
         reader = StreamReader(file)
         parser = GroupReader(reader.header)
-        ours = [parser.parse(packet)[0].interval for packet in reader if packet.is_picture]
+        ours = [parser.read(packet).interval for packet in reader if packet.is_picture]
         plain = Plain(path.read_bytes())
         assert plain.header == reader.header.fields()
     theirs = list(plain.intervals())

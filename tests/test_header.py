@@ -20,6 +20,7 @@ from gsvc.codec.frames import Color, VideoFormat
 from gsvc.codec.limits import Limits
 from gsvc.codec.scaffold.tools import Tools
 from gsvc.codec.stream.header import FIELDS, HEADER_BYTES, Header, storable_format
+from scaffolds import only
 
 VIDEO = VideoFormat(
     width=853,
@@ -71,8 +72,8 @@ def test_literal_bytes_stay() -> None:
     "newer",
     [
         replace(HEADER, holds=True),
-        replace(HEADER, tools=replace(HEADER.tools, texture=True)),
-        replace(HEADER, tools=replace(HEADER.tools, camera=True)),
+        replace(HEADER, tools=only("segmentation", "flow", "texture")),
+        replace(HEADER, tools=only("segmentation", "flow", "camera")),
     ],
     ids=["holds", "texture", "camera"],
 )

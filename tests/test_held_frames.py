@@ -14,13 +14,15 @@ from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.scaffold.layers.camera import CAMERA
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.tools import Tools
 from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.group import GroupReader, ParsedInterval, join_payload, split_payload
+from gsvc.codec.stream.group import GroupReader, ParsedInterval, split_payload
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.info import info_lines, read_info
 from gsvc.codec.stream.packet import Packet, PacketType
+from scaffolds import join_payload
 
 GOLDEN = Path(__file__).parent / "golden"
 HELD = "held_and_moved"
@@ -40,7 +42,7 @@ def decode(header: Header, packets: Iterable[Packet]) -> list[Frame]:
 
 def parse(header: Header, packets: Iterable[Packet]) -> list[ParsedInterval]:
     parser = GroupReader(header)
-    return [parser.parse(packet)[0] for packet in packets]
+    return [parser.read(packet) for packet in packets]
 
 
 def groups(packets: Sequence[Packet]) -> list[list[Packet]]:
@@ -58,7 +60,7 @@ def held(parsed: ParsedInterval, frames: Sequence[Frame]) -> tuple[Sequence[Fram
 
 def path_at(parsed: ParsedInterval, time: int, cell: int) -> np.ndarray:
     """Vectors of the three corners in pixels, as section 8 of the format says."""
-    camera = parsed.interval.camera
+    camera = parsed.interval[CAMERA]
     assert camera is not None
     step = 1 << camera.step_log2
     nodes = np.concatenate([np.zeros((1, 3, 2)), camera.corners])
@@ -87,7 +89,7 @@ def test_held_frames_are_the_key_picture_moved_along_the_path() -> None:
     start = 0
     for packet, parsed in zip(packets, parse(header, packets), strict=True):
         end = start + packet.frames
-        place, has_path = parsed.interval.place, parsed.interval.camera is not None
+        place, has_path = parsed.interval.place, parsed.interval[CAMERA] is not None
         if place is not Place.BETWEEN:
             seen.add((place, has_path))
             key = frames[end - 1 if place is Place.BEFORE else start - 1].pixels
@@ -207,7 +209,7 @@ def test_the_path_of_a_shaken_camera_is_found_and_worth_its_bits() -> None:
         header, packets = coded(pictures, camera=camera)
         pictured = [packet for packet in packets if packet.is_picture]
         parser = GroupReader(header)
-        bits = sum(parser.parse(packet)[1].get("camera", 0.0) for packet in pictured)
+        bits = sum(parser.read(packet).bits.get("camera", 0.0) for packet in pictured)
         assert (bits > 50) == camera
         frames = decode(header, pictured)
         assert len(frames) == len(pictures)

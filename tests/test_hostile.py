@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,12 +20,21 @@ from gsvc.codec.frames import AudioChunk
 from gsvc.codec.limits import MAX_UNIT_FRAMES, Held
 from gsvc.codec.scaffold import coder as syntax
 from gsvc.codec.scaffold.coder import Reader, Writer
+from gsvc.codec.scaffold.layer import Layer
+from gsvc.codec.scaffold.layers.camera import CAMERA, Camera
+from gsvc.codec.scaffold.layers.flow import FLOW
+from gsvc.codec.scaffold.layers.pose import POSE
+from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
 from gsvc.codec.stream.audio import pack_audio
 from gsvc.codec.stream.av1_units import check_temporal_unit
-from gsvc.codec.stream.group import GroupReader, join_payload
+from gsvc.codec.stream.group import GroupReader
 from gsvc.codec.stream.info import read_info
 from gsvc.decoders.motion.extrapolation import Extrapolator
 from gsvc.decoders.pictures import PictureDecoder
+from scaffolds import join_payload
+
+_ELEMENT = SEGMENTATION.elements[0]
+
 
 ROOT = Path(__file__).parent.parent
 FOUND = sorted((Path(__file__).parent / "hostile").glob("*"))
@@ -52,7 +62,7 @@ def test_a_few_bytes_cannot_order_minutes_of_parsing(fill: int, size: tuple[int,
     payload = join_payload(bytes([fill]) * 40, b"unit")
     began = process_time()
     try:
-        parser.parse(gsvc.Packet(gsvc.PacketType.INTRA, 16, payload))
+        parser.read(gsvc.Packet(gsvc.PacketType.INTRA, 16, payload))
     except gsvc.BitstreamError:
         pass
     assert process_time() - began < 5
@@ -62,11 +72,11 @@ def test_a_scaffold_is_read_up_to_its_limit_and_not_further() -> None:
     reader = Reader(most_bits=1000)
     reader.start(b"")
     for _ in range(1000):
-        reader.code("labels.same")
+        reader.code(_ELEMENT)
     with pytest.raises(gsvc.LimitError, match="1000 coded bits"):
-        reader.code("labels.same")
+        reader.code(_ELEMENT)
     reader.start(b"")  # each scaffold has its own
-    reader.code("labels.same")
+    reader.code(_ELEMENT)
 
 
 def test_the_encoder_writes_no_scaffold_that_a_decoder_refuses(
@@ -75,7 +85,7 @@ def test_the_encoder_writes_no_scaffold_that_a_decoder_refuses(
     monkeypatch.setattr(syntax, "DEFAULT_LIMITS", gsvc.Limits(scaffold_bits=100))
     writer = Writer()
     for _ in range(101):
-        writer.code("labels.same", 0)
+        writer.code(_ELEMENT, 0)
     with pytest.raises(gsvc.ConfigError, match="coded bits"):
         writer.finish()
 
@@ -86,7 +96,7 @@ def test_a_packet_cannot_order_hours_of_large_pictures() -> None:
     assert limits.longest_interval(8192, 4352) == 240
     parser = GroupReader(header_of(8192, 4352))
     with pytest.raises(gsvc.LimitError, match="240"):
-        parser.parse(gsvc.Packet(gsvc.PacketType.INTRA, 241, b"\0"))
+        parser.read(gsvc.Packet(gsvc.PacketType.INTRA, 241, b"\0"))
 
 
 def test_what_this_version_encodes_fits_the_tight_limits(stream: Path) -> None:
@@ -286,8 +296,6 @@ def test_a_million_packets_of_nothing_take_no_memory() -> None:
 def test_pictures_stay_pictures_however_far_things_are_moved() -> None:
     """Vectors, people and the camera as far out as they may be: no overflow, nothing but pixels."""
     from gsvc.codec.scaffold.geometry import Geometry
-    from gsvc.codec.scaffold.layers.camera import Camera
-    from gsvc.codec.scaffold.layers.flow import Correction
     from gsvc.decoders.rendering import IntervalRenderer
     from worst_case import dear_interval
 
@@ -298,23 +306,19 @@ def test_pictures_stay_pictures_however_far_things_are_moved() -> None:
         given = dear_interval(geometry, 4, rng)
         samples = []
         for sample in given.samples:
-            assert sample.correction is not None and sample.layers is not None and sample.people
-            vectors = np.full_like(sample.correction.vectors, sign * 1023)
+            flow, segmentation, people = sample[FLOW], sample[SEGMENTATION], sample[POSE]
+            assert flow is not None and segmentation is not None and people
+            moved = replace(flow, vectors=np.full_like(flow.vectors, sign * 1023))
+            apart = replace(segmentation, vectors=np.full_like(segmentation.vectors, sign * 1023))
             people = tuple(
                 replace(person, points=np.full((17, 2), -sign * 8192, np.int16))
-                for person in sample.people
+                for person in people
             )
-            samples.append(
-                replace(
-                    sample,
-                    layers=np.full_like(sample.layers, sign * 1023),
-                    people=people,
-                    correction=Correction(2, sample.correction.sides, vectors),
-                )
-            )
+            values: dict[Layer[Any], Any] = {FLOW: moved, SEGMENTATION: apart, POSE: people}
+            samples.append(replace(sample, values=values))
         corners = np.full((3, 3, 2), 16384, np.int16)
         corners[:, 1:] *= -1
-        interval = replace(given, samples=tuple(samples), camera=Camera(0, corners))
+        interval = replace(given, samples=tuple(samples), values={CAMERA: Camera(0, corners)})
         for estimator in (1, 2):
             renderer = IntervalRenderer(left, right, interval, samples[-1], estimator)
             for offset in (1, 2, 3):

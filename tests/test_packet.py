@@ -14,9 +14,10 @@ from gsvc.codec.errors import (
     VersionError,
 )
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.stream.group import join_payload, split_payload
+from gsvc.codec.stream.group import split_payload
 from gsvc.codec.stream.packet import PICTURES, Packet, PacketType, read_packet
 from gsvc.codec.stream.varint import Cutter, read_varint, varint
+from scaffolds import join_payload
 
 
 def read(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Packet:

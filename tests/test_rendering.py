@@ -1,6 +1,7 @@
 """The rendering: what it promises to encoder and refiner, for every scaffold a stream may hold."""
 
 import time
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -12,12 +13,10 @@ from gsvc.codec.scaffold.layers.flow import BOTH, LEFT, RIGHT, Correction
 from gsvc.codec.scaffold.layers.pose import POINTS, Person
 from gsvc.codec.scaffold.layers.segmentation import MAX_LABEL
 from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.types import Interval, Sample
+from gsvc.codec.scaffold.types import Interval
 from gsvc.decoders.motion.estimation import DIS_BLENDED, DIS_NEARER
-from gsvc.decoders.rendering import (
-    IntervalRenderer,
-    held_picture,
-)
+from gsvc.decoders.rendering import IntervalRenderer, held_picture
+from scaffolds import make_interval, make_sample
 
 SIZE = 96, 64
 
@@ -49,7 +48,7 @@ def test_corrections_bend_the_path_where_they_are() -> None:
     # The frame in the middle lies 3 pixels to the right of the straight path: looked up 3 to the left.
     vectors = np.zeros((*shape, 2), np.int16)
     vectors[..., 0] = -3
-    sample = Sample(4, correction=Correction(1, np.zeros(shape, np.uint8), vectors))
+    sample = make_sample(4, correction=Correction(1, np.zeros(shape, np.uint8), vectors))
     renderer = IntervalRenderer(scene(0), scene(8), Interval((1,) * length, (sample,)), None)
     assert error(renderer.picture(4), scene(4 + 3)) < 4
     assert error(renderer.picture(2), scene(2 + 1.5)) < 4
@@ -61,7 +60,7 @@ def test_the_camera_bends_the_path_of_everything() -> None:
     """Between two pictures that are the same, the camera was 4 pixels further to the right in the middle."""
     still, corners = scene(0), np.zeros((1, 3, 2), np.int16)
     corners[..., 0] = 4 * 32 // 8
-    interval = Interval((1,) * 8, camera=Camera(2, corners))
+    interval = make_interval((1,) * 8, camera=Camera(2, corners))
     renderer = IntervalRenderer(still, still, interval, None)
     for offset, shift in ((2, 2), (4, 4), (6, 2)):
         assert error(renderer.picture(offset), scene(-shift)) < 1
@@ -71,9 +70,11 @@ def test_the_camera_adds_to_what_is_sent_of_the_motion() -> None:
     geometry, still = Geometry(*SIZE), scene(0)
     vectors = np.zeros((*geometry.block_shape(1), 2), np.int16)
     vectors[..., 0] = -3
-    sample = Sample(4, correction=Correction(1, np.zeros(vectors.shape[:2], np.uint8), vectors))
+    sample = make_sample(
+        4, correction=Correction(1, np.zeros(vectors.shape[:2], np.uint8), vectors)
+    )
     corners = np.full((1, 3, 2), (8 * 4, 0), np.int16)
-    interval = Interval((1,) * 8, (sample,), camera=Camera(2, corners))
+    interval = make_interval((1,) * 8, (sample,), camera=Camera(2, corners))
     renderer = IntervalRenderer(still, still, interval, None)
     assert error(renderer.picture(4), scene(3 - 8)) < 1
 
@@ -84,9 +85,9 @@ def test_held_frames_are_moved_corner_by_corner(place: Place) -> None:
     still, length = scene(0), 5 if place is Place.BEFORE else 4
     # The right edge lies 8 pixels to the right, the lower one 4 pixels up: wider and flatter.
     corners = np.array([[[0, 0], [32, 0], [0, -16]]], np.int16)
-    camera = Camera(2, corners)
+    held = make_interval((1,) * length, camera=Camera(2, corners), place=place)
     assert len(camera_nodes(place, length, 2)) == 1
-    assert np.array_equal(held_picture(still, None, place, length, 4), still)
+    assert np.array_equal(held_picture(still, Interval((1,) * length, place=place), 4), still)
     y, x = np.mgrid[:64, :96].astype(np.float32)
     for distance, share in ((4, 1.0), (2, 0.5)):
         at_x, at_y = x + share * 8 * x / 95, y - share * 4 * y / 63
@@ -94,7 +95,7 @@ def test_held_frames_are_moved_corner_by_corner(place: Place) -> None:
             still, at_x.astype(np.float32), at_y.astype(np.float32), cv2.INTER_CUBIC,
             borderMode=cv2.BORDER_REPLICATE,
         )  # fmt: skip
-        moved = held_picture(still, camera, place, length, distance)
+        moved = held_picture(still, held, distance)
         assert np.abs(moved.astype(int) - there).max() <= 1
 
 
@@ -102,11 +103,13 @@ def test_held_frames_are_moved_corner_by_corner(place: Place) -> None:
 def test_one_sided_blocks_show_that_side_alone(side: int, value: int) -> None:
     shape = Geometry(*SIZE).block_shape(2)
     sides = np.full(shape, side, np.uint8)
-    sample = Sample(1, correction=Correction(2, sides, np.zeros((*shape, 2), np.int16)))
+    sample = make_sample(1, correction=Correction(2, sides, np.zeros((*shape, 2), np.int16)))
     left, right = (np.full((64, 96, 3), level, np.uint8) for level in (0, 200))
     picture = IntervalRenderer(left, right, Interval((1, 1), (sample,)), None).picture(1)
     assert np.abs(picture.astype(int) - value).max() <= 1
-    none = Sample(1, correction=Correction(2, 0 * sides + BOTH, np.zeros((*shape, 2), np.int16)))
+    none = make_sample(
+        1, correction=Correction(2, 0 * sides + BOTH, np.zeros((*shape, 2), np.int16))
+    )
     ends = left, right, Interval((1, 1), (none,)), None
     for estimator, between in ((DIS_NEARER, 0), (DIS_BLENDED, 100)):
         renderer = IntervalRenderer(*ends, estimator)
@@ -119,7 +122,7 @@ def test_layers_move_their_label_alone() -> None:
     labels[:, 6:] = 2
     layers = np.zeros((MAX_LABEL + 1, 2), np.int16)
     layers[2] = 5, 0
-    sample = Sample(1, labels, layers)
+    sample = make_sample(1, labels, layers)
     still = scene(0)
     picture = IntervalRenderer(still, still, Interval((1, 1), (sample,)), None).picture(1)
     assert np.abs(picture[:, :46].astype(int) - still[:, :46]).max() <= 2
@@ -134,8 +137,8 @@ def test_limbs_follow_their_key_points() -> None:
         visible[[5, 7]] = True
         return (Person(0, points, visible, moves),)
 
-    before, end = Sample(0, people=person(24, False)), Sample(8, people=person(24, False))
-    anchor = Sample(4, people=person(27, True))
+    before, end = make_sample(0, people=person(24, False)), make_sample(8, people=person(24, False))
+    anchor = make_sample(4, people=person(27, True))
     still = scene(0)
     interval = Interval((1,) * 8, (anchor, end))
     to_left, _ = IntervalRenderer(still, still, interval, before).motion_at(4)
@@ -152,7 +155,7 @@ def test_every_scaffold_renders_in_shape_and_range(size: tuple[int, int], seed: 
     visible = rng.random(POINTS) < 0.8
     points = rng.integers(-8192, 8193, (POINTS, 2)).astype(np.int16)
     samples = tuple(
-        Sample(
+        make_sample(
             offset,
             rng.integers(0, 8, geometry.label_shape).astype(np.uint8),
             rng.integers(-1023, 1024, (8, 2)).astype(np.int16),
@@ -166,9 +169,9 @@ def test_every_scaffold_renders_in_shape_and_range(size: tuple[int, int], seed: 
         for offset in (1, 3, 5)
     )
     camera = Camera(0, rng.integers(-MAX_CAMERA, MAX_CAMERA + 1, (4, 3, 2)).astype(np.int16))
-    interval = Interval((1,) * 5, samples, None, camera)
+    interval = make_interval((1,) * 5, samples, None, camera)
     renderer = IntervalRenderer(scene(0, size), scene(3, size), interval, samples[0])
-    held = held_picture(scene(0, size), camera, Place.BEFORE, interval.length, 3)
+    held = held_picture(scene(0, size), replace(interval, place=Place.BEFORE), 3)
     for picture in (renderer.picture(2), held):
         assert picture.shape == (height, width, 3) and picture.dtype == np.uint8
 
@@ -187,7 +190,7 @@ def test_rendering_keeps_up_with_playback() -> None:
     cv2.setNumThreads(2)
     size = 512, 288
     shape = Geometry(*size).block_shape(2)
-    sample = Sample(
+    sample = make_sample(
         6, correction=Correction(2, np.ones(shape, np.uint8), np.ones((*shape, 2), np.int16))
     )
     began, frames = time.process_time(), 0

@@ -10,21 +10,26 @@ import pytest
 
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.scaffold.coder import Coder, Reader, Writer
-from gsvc.codec.scaffold.digest import scaffold_bytes, scaffold_hash
+from gsvc.codec.scaffold.digest import scaffold_bytes
 from gsvc.codec.scaffold.geometry import MAX_VECTOR, Geometry
 from gsvc.codec.scaffold.layers.camera import MAX_CAMERA, Camera, camera_nodes
-from gsvc.codec.scaffold.layers.flow import Correction
-from gsvc.codec.scaffold.layers.pose import MAX_PEOPLE, MAX_POINT, POINTS, Person
-from gsvc.codec.scaffold.layers.segmentation import MAX_LABEL
+from gsvc.codec.scaffold.layers.flow import FLOW, Correction
+from gsvc.codec.scaffold.layers.pose import MAX_PEOPLE, MAX_POINT, POINTS, POSE, People, Person
+from gsvc.codec.scaffold.layers.segmentation import MAX_LABEL, SEGMENTATION, Segmentation
 from gsvc.codec.scaffold.layers.texture import MAX_GAIN, Texture
 from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.syntax import MAX_SAMPLES, Prediction, code_interval
-from gsvc.codec.scaffold.tools import Tools
+from gsvc.codec.scaffold.syntax import MAX_SAMPLES
+from gsvc.codec.scaffold.tools import TOOLS, Tools
 from gsvc.codec.scaffold.types import Interval, Sample
+from scaffolds import interval_coder, make_interval, make_sample, only, scaffold_hash
 
 SIZES = [(16, 16), (17, 31), (64, 48), (176, 144), (333, 95), (96, 400), (512, 288)]
 TICKS = [Fraction(1), Fraction(1001, 30), Fraction(512), Fraction(3, 2), Fraction(1, 3)]
-TOOLS = [Tools(*on) for on in product((False, True), repeat=5)]
+TOOL_SETS = [
+    Tools(**dict(zip(TOOLS, on, strict=True))) for on in product((False, True), repeat=len(TOOLS))
+]
+LABELS = np.zeros((6, 8), np.uint8)
+NOBODY = Person(3, np.zeros((17, 2), np.int16), np.zeros(17, bool))
 Random = np.random.Generator
 
 
@@ -136,10 +141,10 @@ def random_intervals(
     for index in range(rng.integers(1, 5)):
         length = int(rng.choice([1, 2, 7, 16, 60]))
         place = random_place(rng, length, index) if holds else Place.BETWEEN
-        camera = random_camera(rng, place, length) if tools.camera else None
+        camera = random_camera(rng, place, length) if "camera" in tools else None
         times = random_ticks(rng, ticks, length)
         if place is Place.AFTER:
-            intervals.append(Interval(times, camera=camera, place=place))
+            intervals.append(make_interval(times, camera=camera, place=place))
             continue
         count = min(length, int(rng.choice([0, 1, 3, MAX_SAMPLES])))
         offsets = sorted(rng.choice(length, count, replace=False) + 1)
@@ -147,18 +152,18 @@ def random_intervals(
         for offset in offsets:
             labels = random_labels(rng, geometry, labels)
             samples.append(
-                Sample(
+                make_sample(
                     int(offset),
-                    labels if tools.segmentation else None,
-                    random_layers(rng, labels) if tools.segmentation else None,
-                    crowd.step() if tools.pose else None,
-                    random_correction(rng, geometry) if tools.flow else None,
+                    labels if "segmentation" in tools else None,
+                    random_layers(rng, labels) if "segmentation" in tools else None,
+                    crowd.step() if "pose" in tools else None,
+                    random_correction(rng, geometry) if "flow" in tools else None,
                 )
             )
-        texture = random_texture(rng, geometry) if tools.texture else None
+        texture = random_texture(rng, geometry) if "texture" in tools else None
         may_dissolve = holds and place is Place.BETWEEN and length > 1
         dissolves = may_dissolve and bool(rng.random() < 0.3)
-        intervals.append(Interval(times, tuple(samples), texture, camera, place, dissolves))
+        intervals.append(make_interval(times, tuple(samples), texture, camera, place, dissolves))
     return intervals
 
 
@@ -171,18 +176,12 @@ def random_place(rng: Random, length: int, index: int) -> Place:
 
 def by_identity(interval: Interval) -> Interval:
     """The interval with people in order of identity: the order within a sample is not coded."""
-    return replace(
-        interval,
-        samples=tuple(
-            replace(
-                sample,
-                people=None
-                if sample.people is None
-                else tuple(sorted(sample.people, key=lambda person: person.identity)),
-            )
-            for sample in interval.samples
-        ),
-    )
+
+    def ordered(people: People | None) -> People | None:
+        return people and tuple(sorted(people, key=lambda person: person.identity))
+
+    samples = tuple(sample.having(POSE, ordered(sample[POSE])) for sample in interval.samples)
+    return replace(interval, samples=samples)
 
 
 def models_of(coder: Coder) -> dict[object, int]:
@@ -192,26 +191,23 @@ def models_of(coder: Coder) -> dict[object, int]:
 @pytest.mark.parametrize("seed", range(200))
 def test_random_scaffolds_come_back(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    tools = TOOLS[seed % len(TOOLS)]
+    tools = TOOL_SETS[seed % len(TOOL_SETS)]
     geometry = Geometry(*SIZES[rng.integers(len(SIZES))])
     ticks = TICKS[rng.integers(len(TICKS))]
     writer, reader, counter = Writer(), Reader(), Coder()
     holds = bool(rng.random() < 0.7)
-    written, read, counter_state = (
-        Prediction(ticks, holds=holds, dissolves=holds) for _ in range(3)
+    written, read, counted = (
+        interval_coder(coder, geometry, tools, ticks, holds=holds)
+        for coder in (writer, reader, counter)
     )
     for interval in random_intervals(rng, geometry, tools, ticks, holds=holds):
         length, before = interval.length, sum(writer.bits.values())
         has_picture = interval.place is not Place.AFTER
-        canonical = code_interval(
-            writer, written, geometry, tools, length, interval, has_picture=has_picture
-        )
+        canonical = written.code(length, interval, has_picture=has_picture)
         data = writer.finish()
         reader.start(data)
-        back = code_interval(reader, read, geometry, tools, length, None, has_picture=has_picture)
-        code_interval(
-            counter, counter_state, geometry, tools, length, interval, has_picture=has_picture
-        )
+        back = read.code(length, None, has_picture=has_picture)
+        counted.code(length, interval, has_picture=has_picture)
 
         assert scaffold_bytes(back) == scaffold_bytes(canonical)
         assert scaffold_bytes(by_identity(back)) == scaffold_bytes(by_identity(interval))
@@ -224,41 +220,30 @@ def test_random_scaffolds_come_back(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_hostile_scaffolds_are_decoded_or_refused(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    geometry, tools = Geometry(64, 48), Tools()
-    reader, prediction = Reader(), Prediction(Fraction(1), holds=True, dissolves=True)
-    writer, written = Writer(), Prediction(Fraction(1), holds=True, dissolves=True)
+    reader, writer = Reader(), Writer()
+    read, written = (interval_coder(coder, Geometry(64, 48)) for coder in (reader, writer))
     for index in range(6):
         reader.start(rng.bytes(int(rng.integers(200))))
         has_picture = index != 3
         try:
-            interval = code_interval(
-                reader, prediction, geometry, tools, 9, None, has_picture=has_picture
-            )
+            interval = read.code(9, None, has_picture=has_picture)
         except BitstreamError:
             return
-        again = code_interval(
-            writer, written, geometry, tools, 9, interval, has_picture=has_picture
-        )
+        again = written.code(9, interval, has_picture=has_picture)
         assert scaffold_bytes(again) == scaffold_bytes(interval)
 
 
 def steady_bits(ticks: Fraction, phase: Fraction, frames: int) -> float:
     """Bits for the times of a steady rate whose first frame lies `phase` ticks after its stamp."""
     stamps = [floor(phase + ticks * n + Fraction(1, 2)) for n in range(frames + 1)]
-    coder, prediction = Coder(), Prediction(ticks, holds=False, dissolves=False)
+    counter = Coder()
+    coder = interval_coder(counter, Geometry(64, 48), only(), ticks, holds=False)
     for start in range(0, frames, 10):
         steps = tuple(
             b - a for a, b in zip(stamps[start:], stamps[start + 1 : start + 11], strict=False)
         )
-        code_interval(
-            coder,
-            prediction,
-            Geometry(64, 48),
-            Tools(False, False, False, False, False),
-            len(steps),
-            Interval(steps),
-        )
-    return coder.bits["timing"]
+        coder.code(len(steps), Interval(steps), has_picture=True)
+    return counter.bits["timing"]
 
 
 @pytest.mark.parametrize(
@@ -272,47 +257,33 @@ def test_a_steady_clock_costs_next_to_nothing(ticks: Fraction, phase: Fraction) 
 @pytest.mark.parametrize(
     "sample",
     [
-        Sample(1, None, None, (), None),
-        Sample(1, np.zeros((6, 8), np.uint8), None, (), None),
-        Sample(1, np.zeros((6, 8), np.uint8), np.zeros((8, 2), np.int16), None, None),
-        Sample(1, np.zeros((2, 2), np.uint8), np.zeros((8, 2), np.int16), (), None),
-        Sample(
+        make_sample(1, None, None, ()),
+        make_sample(1, LABELS),
+        make_sample(1, np.zeros((2, 2), np.uint8), None, ()),
+        make_sample(1, LABELS, None, (NOBODY, NOBODY)),
+        make_sample(
             1,
-            np.zeros((6, 8), np.uint8),
-            np.zeros((8, 2), np.int16),
-            (Person(3, np.zeros((17, 2), np.int16), np.zeros(17, bool)),) * 2,
+            LABELS,
             None,
-        ),
-        Sample(
-            1,
-            np.zeros((6, 8), np.uint8),
-            np.zeros((8, 2), np.int16),
             (),
             Correction(1, np.zeros((2, 2), np.uint8), np.zeros((2, 2, 2), np.int16)),
         ),
     ],
-    ids=["no labels", "no layers", "no people", "label shape", "identity twice", "block shape"],
+    ids=["no labels", "no people", "label shape", "identity twice", "block shape"],
 )
 def test_incomplete_samples_are_refused(sample: Sample) -> None:
-    interval = Interval((1,), (sample,))
     with pytest.raises(ConfigError):
-        code_interval(
-            Writer(),
-            Prediction(Fraction(1), holds=True, dissolves=True),
-            Geometry(64, 48),
-            Tools(),
-            1,
-            interval,
+        interval_coder(Writer(), Geometry(64, 48)).code(
+            1, Interval((1,), (sample,)), has_picture=True
         )
 
 
 @pytest.mark.parametrize("nodes", [0, 1, 3])
 def test_a_camera_path_of_another_length_is_refused(nodes: int) -> None:
     camera = Camera(2, np.zeros((nodes, 3, 2), np.int16))
-    interval = Interval((1,) * 9, camera=camera)
-    prediction = Prediction(Fraction(1), holds=True, dissolves=True)
+    interval = make_interval((1,) * 9, camera=camera)
     with pytest.raises(ConfigError, match="camera"):
-        code_interval(Writer(), prediction, Geometry(64, 48), Tools(False, False), 9, interval)
+        interval_coder(Writer(), Geometry(64, 48)).code(9, interval, has_picture=True)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 16, 17, 60])
@@ -332,31 +303,33 @@ def test_hash_sees_every_field() -> None:
     geometry = Geometry(64, 48)
     labels = random_labels(rng, geometry, np.zeros(geometry.label_shape, np.uint8))
     crowd = Crowd(rng, geometry, 3)
-    sample = Sample(2, labels, random_layers(rng, labels), crowd.step(), None)
+    sample = make_sample(2, labels, random_layers(rng, labels), crowd.step())
     block = Correction(0, np.zeros((6, 8), np.uint8), np.zeros((6, 8, 2), np.int16))
     texture = Texture(2, np.zeros((2, 2), np.uint8))
     path = np.zeros((1, 3, 2), np.int16)
     moved = path + np.eye(3, 2, dtype=np.int16)
-    variants = [
-        Interval((1, 1), (sample,)),
-        Interval((1, 2), (sample,)),
-        Interval((1, 1), ()),
-        Interval((1, 1), (replace(sample, offset=1),)),
-        Interval((1, 1), (replace(sample, labels=None),)),
-        Interval((1, 1), (replace(sample, layers=None),)),
-        Interval((1, 1), (replace(sample, people=()),)),
-        Interval((1, 1), (replace(sample, people=None),)),
-        Interval((1, 1), (replace(sample, correction=block),)),
-        Interval((1, 1), (replace(sample, correction=replace(block, block_log2=1)),)),
-        Interval((1, 1), (sample,), texture),
-        Interval((1, 1), (sample,), replace(texture, gains=texture.gains + np.uint8(1))),
-        Interval((1, 1), (sample,), None, Camera(0, path)),
-        Interval((1, 1), (sample,), None, Camera(1, path)),
-        Interval((1, 1), (sample,), None, Camera(0, moved)),
-        Interval((1, 1), (sample,), texture, Camera(0, path)),
-        Interval((1, 1), (sample,), place=Place.BEFORE),
-        Interval((1, 1), (sample,), None, Camera(0, path), Place.BEFORE),
-        Interval((1, 1), (), place=Place.AFTER),
-        Interval((1, 1), (), None, Camera(0, path), Place.AFTER),
+    samples = [
+        (sample,),
+        (),
+        (replace(sample, offset=1),),
+        (sample.having(SEGMENTATION, None),),
+        (sample.having(SEGMENTATION, Segmentation.still(labels)),),
+        (sample.having(POSE, ()),),
+        (sample.having(POSE, None),),
+        (sample.having(FLOW, block),),
+        (sample.having(FLOW, replace(block, block_log2=1)),),
+    ]
+    variants = [make_interval((1, 1), each) for each in samples] + [
+        make_interval((1, 2), (sample,)),
+        make_interval((1, 1), (sample,), texture),
+        make_interval((1, 1), (sample,), replace(texture, gains=texture.gains + np.uint8(1))),
+        make_interval((1, 1), (sample,), None, Camera(0, path)),
+        make_interval((1, 1), (sample,), None, Camera(1, path)),
+        make_interval((1, 1), (sample,), None, Camera(0, moved)),
+        make_interval((1, 1), (sample,), texture, Camera(0, path)),
+        make_interval((1, 1), (sample,), place=Place.BEFORE),
+        make_interval((1, 1), (sample,), None, Camera(0, path), Place.BEFORE),
+        make_interval((1, 1), (), place=Place.AFTER),
+        make_interval((1, 1), (), None, Camera(0, path), Place.AFTER),
     ]
     assert len({scaffold_hash([variant]) for variant in variants}) == len(variants)

@@ -16,19 +16,19 @@ from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.errors import LimitError
 from gsvc.codec.frames import Color, VideoFormat
 from gsvc.codec.limits import Limits
-from gsvc.codec.scaffold.coder import Reader, Writer
+from gsvc.codec.scaffold.coder import Reader
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.camera import Camera
-from gsvc.codec.scaffold.layers.flow import Correction
+from gsvc.codec.scaffold.layers.flow import FLOW, Correction
 from gsvc.codec.scaffold.layers.pose import Person
 from gsvc.codec.scaffold.layers.texture import Texture
-from gsvc.codec.scaffold.syntax import code_interval, code_picture
 from gsvc.codec.scaffold.tools import Tools
-from gsvc.codec.scaffold.types import Interval, Sample
-from gsvc.codec.stream.group import join_payload
+from gsvc.codec.scaffold.types import Interval
+from gsvc.codec.stream.group import GroupWriter
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.encoders.pictures import encode_pictures
+from scaffolds import make_interval, make_sample
 
 SIZE = 1920, 1088
 FRAMES = 16
@@ -46,7 +46,7 @@ def dear_interval(geometry: Geometry, frames: int, rng: np.random.Generator) -> 
     for person in people:
         person.points[:] += rng.integers(-90, 90, (17, 2), np.int16)
     samples = [
-        Sample(
+        make_sample(
             offset,
             labels.astype(np.uint8),
             np.full((8, 2), 3, np.int16),
@@ -57,7 +57,7 @@ def dear_interval(geometry: Geometry, frames: int, rng: np.random.Generator) -> 
     ]
     texture = Texture(0, np.full(geometry.block_shape(0), 7, np.uint8))
     camera = Camera(0, np.full((frames - 1, 3, 2), 9, np.int16)) if frames > 1 else None
-    return Interval((1,) * frames, tuple(samples), texture, camera)
+    return make_interval((1,) * frames, tuple(samples), texture, camera)
 
 
 def dear_packets(header: Header, count: int) -> Iterator[Packet]:
@@ -66,14 +66,11 @@ def dear_packets(header: Header, count: int) -> Iterator[Packet]:
     size = header.format.width, header.format.height
     noise = [rng.integers(0, 256, (*size[::-1], 3), np.uint8) for _ in range(count + 1)]
     units = encode_pictures(noise, size=size, crf=30, color=Color(), preset=10)
-    geometry, writer = Geometry(*size), Writer()
-    prediction = header.prediction()
-    code_picture(writer, 30, 8)
+    writer = GroupWriter(header, crf=30, scale=8)
     for number, unit in enumerate(units):
-        interval = dear_interval(geometry, FRAMES if number else 1, rng)
-        code_interval(writer, prediction, geometry, header.tools, interval.length, interval)
+        interval = dear_interval(header.geometry, FRAMES if number else 1, rng)
         kind = PacketType.INTER if number else PacketType.INTRA
-        yield Packet(kind, interval.length, join_payload(writer.finish(), unit), number=number)
+        yield Packet(kind, interval.length, writer.write(interval, unit), number=number)
 
 
 def endless_scaffold(limits: Limits) -> float:
@@ -83,7 +80,7 @@ def endless_scaffold(limits: Limits) -> float:
     began = perf_counter()
     try:
         while True:
-            reader.code("flow.vector")
+            reader.code(FLOW.elements[-1])
     except LimitError:
         return perf_counter() - began
 

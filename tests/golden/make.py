@@ -22,28 +22,26 @@ from av.audio.codeccontext import AudioCodecContext
 
 from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.frames import AudioChunk, Color, Picture, VideoFormat
-from gsvc.codec.scaffold.coder import Writer
-from gsvc.codec.scaffold.digest import scaffold_hash
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.camera import Camera, camera_nodes
 from gsvc.codec.scaffold.layers.flow import BOTH, LEFT, RIGHT, Correction
 from gsvc.codec.scaffold.layers.pose import Person
 from gsvc.codec.scaffold.layers.texture import Texture
 from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.syntax import code_interval, code_picture
 from gsvc.codec.scaffold.tools import Tools
 from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.codec.stream.audio import pack_audio
 from gsvc.codec.stream.container import StreamReader, StreamWriter
-from gsvc.codec.stream.group import GroupReader, join_payload
+from gsvc.codec.stream.group import GroupReader, GroupWriter
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint
 from gsvc.encoders.pictures import encode_pictures
+from scaffolds import make_interval, make_sample, only, scaffold_hash
 
 FOLDER = Path(__file__).parent
 Group = tuple[int, int, Sequence[tuple[Picture | None, Interval]]]
-"""crf, eighths, and each key picture with its interval; None for frames that hold the last one."""
+"""crf, scale, and each key picture with its interval; None for frames that hold the last one."""
 
 
 def scene(size: tuple[int, int], time: float, hue: int = 0) -> Picture:
@@ -96,7 +94,7 @@ def sample(geometry: Geometry, offset: int, step: int, *, block_log2: int | None
         sides = np.choose(index % 5, [BOTH, LEFT, RIGHT, BOTH, BOTH]).astype(np.uint8)
         vectors = np.dstack([(index % 7 - 3) * (index % 2), (index % 3 - 1) * (index % 2)])
         correction = Correction(block_log2, sides, vectors.astype(np.int16))
-    return Sample(offset, labels, layers, tuple(people), correction)
+    return make_sample(offset, labels, layers, tuple(people), correction)
 
 
 def stream(
@@ -106,31 +104,21 @@ def stream(
     video, file, waiting = header.format, io.BytesIO(), list(extra)
     geometry = Geometry(video.width, video.height)
     out, time, count = StreamWriter(file, header), 0, 0
-    for crf, eighths, pictures in groups:
+    for crf, scale, pictures in groups:
         units = encode_pictures(
             [picture for picture, _ in pictures if picture is not None],
-            size=geometry.coded_size(eighths),
+            size=geometry.coded_size(scale),
             crf=crf,
             color=video.color,
         )
-        writer, prediction = Writer(), header.prediction()
-        code_picture(writer, crf, eighths)
+        writer = GroupWriter(header, crf, scale)
         kind, left = PacketType.INTRA, iter(units)
         for picture, interval in pictures:
             while waiting and waiting[0][0] <= time:
                 out.write(waiting.pop(0)[1])
-            code_interval(
-                writer,
-                prediction,
-                geometry,
-                header.tools,
-                interval.length,
-                interval,
-                has_picture=picture is not None,
-            )
             time += interval.length
             unit = b"" if picture is None else next(left)
-            out.write(Packet(kind, interval.length, join_payload(writer.finish(), unit)))
+            out.write(Packet(kind, interval.length, writer.write(interval, unit)))
             kind, count = PacketType.INTER, count + 1
     out.write(Packet(PacketType.END, 0, varint(count)))
     return file.getvalue()
@@ -160,10 +148,10 @@ def held_and_moved() -> bytes:
             shape = geometry.block_shape(2)
             texture = Texture(2, np.arange(shape[0] * shape[1]).reshape(shape).astype(np.uint8))
         camera = None if step_log2 is None else path(place, length, step_log2)
-        return Interval((1,) * length, samples, texture, camera, place)
+        return make_interval((1,) * length, samples, texture, camera, place)
 
     vectors = np.full((*geometry.block_shape(2), 2), (-2, 3), np.int16)
-    bend = Sample(3, correction=Correction(2, np.zeros(vectors.shape[:2], np.uint8), vectors))
+    bend = make_sample(3, correction=Correction(2, np.zeros(vectors.shape[:2], np.uint8), vectors))
     return stream(
         header,
         [
@@ -220,11 +208,13 @@ def raised_texture() -> bytes:
         return Texture(block_log2, ((3 * y + 5 * x + step) % 8).astype(np.uint8))
 
     vectors = np.full((*geometry.block_shape(2), 2), (2, -1), np.int16)
-    anchor = Sample(3, correction=Correction(2, np.zeros(vectors.shape[:2], np.uint8), vectors))
+    anchor = make_sample(
+        3, correction=Correction(2, np.zeros(vectors.shape[:2], np.uint8), vectors)
+    )
     textures = texture(1, 0), texture(1, 1), None, texture(2, 3)
     samples = (), (anchor,), (), ()
     intervals = [
-        Interval((1,) * (6 if k else 1), s, t)
+        make_interval((1,) * (6 if k else 1), s, t)
         for k, (s, t) in enumerate(zip(samples, textures, strict=True))
     ]
     return stream(header, [(66, 6, [(scene(size, 6 * k), i) for k, i in enumerate(intervals)])])
@@ -283,7 +273,7 @@ def cut_and_odd_times() -> bytes:
     )
     shape = Geometry(*size).block_shape(1)
     vectors = np.full((*shape, 2), (4, -3), np.int16)
-    anchor = Sample(2, correction=Correction(1, np.full(shape, LEFT, np.uint8), vectors))
+    anchor = make_sample(2, correction=Correction(1, np.full(shape, LEFT, np.uint8), vectors))
     steady = (34, 33, 33, 34, 33, 33, 34)
     return stream(
         header,
@@ -311,7 +301,7 @@ def sound_and_the_unknown() -> bytes:
     header = Header(
         VideoFormat(*size, Fraction(1, 25), Fraction(25)),
         0,
-        Tools(False, False, False, False, False),
+        only(),
         holds=False,
         motion_estimator=1,
         audio=True,
@@ -333,10 +323,10 @@ def dissolving() -> bytes:
     def interval(length: int, *, dissolves: bool) -> Interval:
         vectors = np.full((*geometry.block_shape(2), 2), (9, -7), np.int16)
         bend = Correction(2, np.full(vectors.shape[:2], RIGHT, np.uint8), vectors)
-        samples = (Sample(length // 2, correction=bend),) if length > 5 else ()
+        samples = (make_sample(length // 2, correction=bend),) if length > 5 else ()
         corners = np.full((len(camera_nodes(Place.BETWEEN, length, 1)), 3, 2), 21, np.int16)
         camera = Camera(1, corners) if length > 7 else None
-        return Interval((1,) * length, samples, None, camera, dissolves=dissolves)
+        return make_interval((1,) * length, samples, None, camera, dissolves=dissolves)
 
     pictures = [
         (scene(size, 0), interval(1, dissolves=False)),
@@ -357,8 +347,8 @@ def one_small_frame() -> bytes:
         holds=False,
         motion_estimator=1,
     )
-    only = Sample(1, np.eye(2, dtype=np.uint8), np.zeros((8, 2), np.int16), ())
-    return stream(header, [(20, 8, [(scene((16, 16), 0), Interval((1,), (only,)))])])
+    sample = make_sample(1, np.eye(2, dtype=np.uint8), np.zeros((8, 2), np.int16), ())
+    return stream(header, [(20, 8, [(scene((16, 16), 0), Interval((1,), (sample,)))])])
 
 
 def tone(packets: int) -> tuple[bytes, ...]:
@@ -401,7 +391,7 @@ def main() -> None:
         intervals, frames = [], []
         for packet in reader:
             if packet.is_picture:
-                intervals.append(parser.parse(packet)[0].interval)
+                intervals.append(parser.read(packet).interval)
             frames += decoder.decode(packet)
         expected = {
             "scaffold": scaffold_hash(intervals),
