@@ -484,7 +484,7 @@ def check_datagrams(data: bytes) -> None:
         try:
             for packet in receiver.push(datagram, now):
                 assert packet.pts is not None
-            receiver.to_ask_for(now)
+            receiver.to_nack(now)
         except GsvcError as error:
             raise AssertionError(f"the depacketizer raised {error!r}") from error
         assert receiver.depth <= 9

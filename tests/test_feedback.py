@@ -71,7 +71,7 @@ def test_what_is_lost_is_asked_for_and_sent_again() -> None:
             for datagram in sender.take_feedback(feedback, DAY)[0]:
                 came += receiver.receive(datagram, now + 0.03)
     assert [packet.number for packet in came] == [0, 1, 2, 3, 4, 5, None]
-    assert receiver.depacketizer and receiver.depacketizer.reception.retransmitted == 1
+    assert receiver.depacketizer and receiver.depacketizer.tracker.retransmitted == 1
     assert sender.again == 1
 
 

@@ -115,7 +115,7 @@ def test_duplicates_are_dropped() -> None:
     twice = [timed for timed in sent(packets) for _ in range(2)]
     depacketizer = Depacketizer()
     same(received(twice, depacketizer), packets)
-    assert depacketizer.reception.duplicates == len(twice) / 2
+    assert depacketizer.tracker.duplicates == len(twice) / 2
 
 
 @pytest.mark.parametrize("wire", [WireSettings(), WireSettings(mtu=480, redundancy=3)], ids=str)

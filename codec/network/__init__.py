@@ -1,1 +1,1 @@
-"""gsvc on a wire: RTP over UDP, and plain bytes over TCP and WebSocket. docs/wire.md is the wire format."""
+"""Live streams over UDP (RTP), TCP and WebSocket. docs/wire.md is the wire format."""

@@ -1,4 +1,4 @@
-"""Addresses of streams on a network: udp://host:port, tcp://host:port, ws://host:port/path; @ listens."""
+"""Addresses of live streams: udp://host:port, tcp://host:port, ws://host:port/path; @ listens."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -10,17 +10,18 @@ SCHEMES = ("udp", "tcp", "ws")
 
 @dataclass(frozen=True)
 class Address:
-    """Where a stream goes to or comes from.
-
-    `listens`: wait for the other side at this port, written udp://@:5004 (any interface) or udp://@127.0.0.1:5004.
-    `path` is that of a WebSocket, with its slash.
-    """
+    """Where a stream goes to or comes from."""
 
     scheme: str
+    """One of SCHEMES."""
     host: str
+    """Name or address; "" to listen at all interfaces."""
     port: int
+    """1-65535."""
     listens: bool
+    """Wait here for the other side: udp://@:5004 or udp://@127.0.0.1:5004."""
     path: str = "/"
+    """Path of a WebSocket, with its leading slash."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -28,7 +29,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Read an address. Raises ConfigError for what is none."""
+    """Parse an address. Raises ConfigError for any other text."""
     how = (
         "write udp://host:port, tcp://host:port or ws://host:port, with @ before the host to listen"
     )

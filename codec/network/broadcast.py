@@ -1,4 +1,4 @@
-"""One stream to many connections: each begins at an INTRA packet, and a slow one holds up nobody."""
+"""One stream to many connections; each begins at an INTRA packet, none delays another."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 
 _WAITING_PACKETS = 64
-"""Packets that wait for a connection; one that is slower is cut off, and may come again at a later group."""
+"""Packets that wait for a connection; a slower one is cut off and may connect again."""
 _CLOSING_SECONDS = 5.0
 
 
@@ -23,10 +23,10 @@ class _Client:
 
 
 class Broadcaster:
-    """Sends packets to every connection that `handle` is given.
+    """Sends packets to every connection that `handle` is given; its length is their number.
 
-    `bytes` sent, TCP's framing not counted (`datagrams` is always 0); `refused`: connections cut off because they were
-    too slow.
+    `bytes` counts what was sent, without TCP's framing; `refused` counts connections that were cut
+    off because they were too slow; `datagrams` is always 0.
     """
 
     def __init__(self, header: Header, begin_group: Callable[[], None]) -> None:
@@ -53,7 +53,7 @@ class Broadcaster:
                 self._clients.remove(client)
 
     def send(self, packets: Sequence[Packet]) -> None:
-        """Send packets to all; never waits."""
+        """Queue packets for all connections."""
         for packet in packets:
             data = packet.to_bytes()
             for client in list(self._clients):
@@ -62,17 +62,17 @@ class Broadcaster:
                     self._put(client, data)
 
     async def room(self) -> None:
-        """Wait until somebody is there and nobody is far behind."""
+        """Wait until there is a connection and none is far behind."""
         while not self._clients or any(
             client.queue.qsize() > _WAITING_PACKETS // 2 for client in self._clients
         ):
             await asyncio.sleep(0.01)
 
     def captured(self, pts: int, now: float) -> None:
-        """A frame was captured: nobody is told."""
+        """Take note of a frame: TCP and WebSocket have no reports to tell it in."""
 
     async def close(self, end: Packet) -> None:
-        """Send the end, let all arrive, as far as that does not take long, and end every connection."""
+        """Send the end, wait a few seconds until all has arrived, and end every connection."""
         self.send([end])
         for client in list(self._clients):
             self._put(client, None)
@@ -98,4 +98,4 @@ class Broadcaster:
                 await channel.write(data)
                 self.bytes += len(data)
         except OSError:
-            pass  # it is gone
+            pass  # the receiver is gone

@@ -1,4 +1,4 @@
-"""Packets to RTP datagrams: several small packets in one, large ones in fragments, with redundancy."""
+"""Packets to RTP datagrams: aggregation, fragmentation and redundancy."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -23,16 +23,14 @@ from gsvc.codec.stream.packet import Packet
 
 @dataclass(frozen=True)
 class WireSettings:
-    """How packets become datagrams.
-
-    `mtu`: most bytes of a datagram, RTP header included, UDP and IP not; `redundancy`: how many of the last packets
-    are repeated in the next datagram, as far as they fit; `parity_span`: one parity for at most so many fragments of
-    an INTRA packet, 0 for none.
-    """
+    """How packets become datagrams. Raises ConfigError for values out of range."""
 
     mtu: int = 1200
+    """Bytes of a datagram at most, with the RTP header, without UDP's and IP's; 256-65507."""
     redundancy: int = 1
+    """How many of the last INTER packets the next datagram repeats, as far as they fit; 0-16."""
     parity_span: int = 4
+    """Fragments of an INTRA packet that share one parity at most; 0 sends no parity; up to 64."""
 
     def __post_init__(self) -> None:
         if not 256 <= self.mtu <= 65_507:
@@ -52,7 +50,7 @@ class _Timed:
 
 
 class Packetizer:
-    """Makes the datagrams of one stream, from one source (`ssrc`, 32 bits; `sequence`, 16 bits, is its first)."""
+    """Makes the datagrams of one stream, source `ssrc`, numbered from `sequence`."""
 
     def __init__(
         self, header: Header, ssrc: int, settings: WireSettings | None = None, *, sequence: int = 0
@@ -66,10 +64,10 @@ class Packetizer:
         self._recent: deque[_Timed] = deque(maxlen=self._settings.redundancy)
 
     def packetize(self, packets: Sequence[Packet]) -> list[RtpPacket]:
-        """The datagrams of packets that are ready at the same time, in the order in which to send them.
+        """The datagrams of packets that are ready together, in the order in which to send them.
 
-        Raises ConfigError for a picture packet without `number` or `pts`, or of more than MAX_PIECES fragments, and
-        for any other packet that does not fit a datagram.
+        Raises ConfigError for a picture packet without number, group or pts or with more than
+        MAX_PIECES fragments, and for any other packet that does not fit a datagram.
         """
         datagrams: list[RtpPacket] = []
         batch: list[_Timed] = []
@@ -105,13 +103,13 @@ class Packetizer:
         return _Timed(unit, self._timestamp)
 
     def _pieces(self, packet: _Timed, *, protect: bool) -> list[_Timed]:
-        """Fragments of equal length, then their parities. Of one fragment, the parity is a copy."""
+        """Fragments of equal length, then their parities. The parity of one fragment is a copy."""
         unit, data = packet.unit, packet.unit.data
         count = ceil(len(data) / (self._room - PIECE_HEAD_BYTES))
         if count > MAX_PIECES:
             raise ConfigError(
-                f"a packet of {len(data)} bytes makes {count} datagrams: at most {MAX_PIECES} can "
-                "be, lower the rate or raise the mtu"
+                f"a packet of {len(data)} bytes makes {count} datagrams, {MAX_PIECES} at most are "
+                "permitted: lower the rate or raise the mtu"
             )
         size = ceil(len(data) / count)
         parts = [data[at : at + size] for at in range(0, len(data), size)]
@@ -129,20 +127,20 @@ class Packetizer:
         ]
 
     def _datagram(self, batch: Sequence[_Timed], *, copies: bool = True) -> RtpPacket:
-        """A datagram of new units, filled up with copies of the last packets."""
+        """A datagram of new units, and copies of the last packets as far as they fit."""
         filled = list(batch)
         for copy in reversed(self._recent if copies else ()):
             if self._payload([*filled, copy]) is not None:
                 filled.append(replace(copy, unit=replace(copy.unit, is_copy=True)))
         self._recent.extend(new for new in batch if new.unit.kind == Kind.PICTURE)
         payload = self._payload(filled)
-        assert payload is not None  # what was put together was tried before
+        assert payload is not None  # every unit was tried when it was added
         packet = RtpPacket(self._sequence, batch[-1].timestamp, self._ssrc, payload)
         self._sequence = (self._sequence + 1) % (1 << 16)
         return packet
 
     def _payload(self, batch: Sequence[_Timed]) -> bytes | None:
-        """These units as one datagram's payload, whose timestamp is the latest; None if they do not fit."""
+        """The payload of a datagram with the latest timestamp; None if the units do not fit."""
         latest = max(batch, key=lambda timed: timed.unit.number).timestamp
         payload = b"".join(
             replace(timed.unit, age=(latest - timed.timestamp) % (1 << 32)).to_bytes()

@@ -1,7 +1,7 @@
-"""Exclusive-or parity over the fragments of a packet (the idea of RFC 5109).
+"""Forward error correction: exclusive-or parity over the fragments of a packet (as in RFC 5109).
 
-Parity costs a fragment in every few and repairs one lost in each stripe; sending all twice would cost as much as the
-packet. Neighbours belong to different stripes, so that a burst as long as there are stripes is repaired too.
+The fragments are interleaved into stripes, each with one parity, which repairs one lost fragment. A
+burst of losses that is no longer than the number of stripes is repaired too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,12 @@ from math import ceil
 
 
 def stripes_of(count: int, span: int) -> int:
-    """How many stripes `count` fragments make, of at most `span` fragments each."""
+    """Number of stripes of at most `span` fragments that `count` fragments make."""
     return ceil(count / span)
 
 
 def parity(fragments: Sequence[bytes]) -> bytes:
-    """The exclusive or of all, zeros behind the shorter ones."""
+    """The exclusive or of the fragments; shorter ones are padded with zeros."""
     size = max(map(len, fragments))
     total = 0
     for fragment in fragments:
@@ -25,9 +25,9 @@ def parity(fragments: Sequence[bytes]) -> bytes:
 def repaired(
     fragments: Mapping[int, bytes], count: int, stripe: int, stripes: int, check: bytes
 ) -> tuple[int, bytes] | None:
-    """The number and bytes of the one fragment that its stripe lacks; None when it lacks none or several.
+    """Index and bytes of the one fragment that the stripe lacks; None if it lacks none or several.
 
-    The last fragment may come back with zeros behind it.
+    `check` is the stripe's parity. The packet's last fragment may come back padded with zeros.
     """
     members = range(stripe, count, stripes)
     lost = [index for index in members if index not in fragments]

@@ -1,27 +1,30 @@
-"""The last datagrams sent, to be sent again when a receiver asks."""
+"""The last datagrams sent, kept for retransmission."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 _DATAGRAMS, _BYTES = 512, 2 << 20
-_TIMES = 3
+_REPEATS = 3
 
 
 @dataclass
 class _Sent:
     data: bytes
-    times_again: int = 0
+    repeats: int = 0
 
 
 class RetransmissionBuffer:
-    """Keeps at most 512 datagrams and 2 MiB, and gives each at most 3 times: forged requests make little traffic."""
+    """Keeps at most 512 datagrams and 2 MiB.
+
+    Each is sent again at most 3 times, so that forged requests cause little traffic.
+    """
 
     def __init__(self) -> None:
         self._sent: dict[int, _Sent] = {}
         self._bytes = 0
 
     def add(self, sequence: int, data: bytes) -> None:
-        """Remember a datagram; the oldest are forgotten."""
+        """Keep a datagram and drop the oldest ones."""
         self._drop(sequence)
         self._sent[sequence] = _Sent(data)
         self._bytes += len(data)
@@ -29,12 +32,12 @@ class RetransmissionBuffer:
             self._drop(next(iter(self._sent)))
 
     def again(self, sequences: Iterable[int]) -> list[bytes]:
-        """Those of these datagrams that may be sent again."""
+        """The datagrams of these sequence numbers, as far as they may be sent again."""
         found = []
         for sequence in sequences:
             sent = self._sent.get(sequence)
-            if sent and sent.times_again < _TIMES:
-                sent.times_again += 1
+            if sent and sent.repeats < _REPEATS:
+                sent.repeats += 1
                 found.append(sent.data)
         return found
 

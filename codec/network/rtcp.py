@@ -1,6 +1,6 @@
-"""Reports and feedback (RTCP, RFC 3550 section 6; RFC 4585), on the same port as RTP (RFC 5761).
+"""RTCP reports (RFC 3550, section 6) and feedback (RFC 4585), on the port of RTP (RFC 5761).
 
-Packets stand alone or together in a datagram, of reduced size (RFC 5506): names (SDES) are not sent.
+Packets are of reduced size (RFC 5506), without SDES, one or several in a datagram.
 """
 
 import struct
@@ -15,39 +15,46 @@ _HEAD = struct.Struct("!BBHI")
 _INFO = struct.Struct("!QIII")
 _BLOCK = struct.Struct("!IIIIII")
 _EPOCH = 2_208_988_800
-"""Seconds from 1900, where NTP begins to count, to 1970."""
+"""Seconds from 1900, the epoch of NTP, to 1970."""
 
 
 @dataclass(frozen=True)
 class SenderReport:
-    """`ntp`: time of day, when it was sent, in 2^-32 s since 1900, and `timestamp`: the RTP time of a frame captured
-    then; `packets` and `octets` sent so far."""
+    """Ties the source's RTP timestamps to the time of day."""
 
     ssrc: int
     ntp: int
+    """Time of day when it was sent, in 2^-32 s since 1900."""
     timestamp: int
+    """RTP timestamp of a frame captured at that time."""
     packets: int
+    """Datagrams sent so far."""
     octets: int
+    """Bytes sent so far."""
 
 
 @dataclass(frozen=True)
 class ReportBlock:
-    """How `source` arrives: `fraction_lost` in 1/256 since the last report, `lost` datagrams in all, `highest` sequence
-    number with its wraps, `jitter` in RTP ticks, `last_report`: middle 32 bits of the last sender report's `ntp` (0
-    without one), `delay` since it in 2^-16 s."""
+    """How one source arrives."""
 
     source: int
     fraction_lost: int
+    """Datagrams lost since the last report, in 1/256 of those expected."""
     lost: int
+    """Datagrams lost in all."""
     highest: int
+    """Extended highest sequence number: its high 16 bits count the wraps."""
     jitter: int
+    """Interarrival jitter in RTP ticks."""
     last_report: int
+    """Middle 32 bits of the last sender report's `ntp`; 0 without one."""
     delay: int
+    """Time since that report in 2^-16 s."""
 
 
 @dataclass(frozen=True)
 class ReceiverReport:
-    """Reports of the receiver `ssrc`."""
+    """What the receiver `ssrc` reports of its sources."""
 
     ssrc: int
     blocks: tuple[ReportBlock, ...]
@@ -55,7 +62,7 @@ class ReceiverReport:
 
 @dataclass(frozen=True)
 class Nack:
-    """Please send these datagrams of `source` again: sequence numbers, 0-65535."""
+    """Requests datagrams of `source` again, by their sequence numbers (generic NACK)."""
 
     ssrc: int
     source: int
@@ -64,7 +71,7 @@ class Nack:
 
 @dataclass(frozen=True)
 class PictureLoss:
-    """Please begin a new group: pictures of `source` cannot be decoded."""
+    """Requests a new group: pictures of `source` cannot be decoded (PLI)."""
 
     ssrc: int
     source: int
@@ -105,14 +112,14 @@ def write_rtcp(packet: Rtcp) -> bytes:
 
 
 def read_rtcp(data: bytes) -> Iterator[Rtcp]:
-    """The packets of a datagram; kinds that are not known are skipped. Raises BitstreamError at damage."""
+    """The packets of a datagram; unknown kinds are skipped. Raises BitstreamError at damage."""
     while data:
         if len(data) < _HEAD.size:
             raise BitstreamError("an RTCP packet is cut short: the datagram is damaged")
         first, kind, words, ssrc = _HEAD.unpack_from(data)
         size = 4 * (words + 1)
         if first >> 6 != 2 or not _HEAD.size <= size <= len(data):
-            raise BitstreamError("this is no RTCP packet of version 2: the datagram is damaged")
+            raise BitstreamError("a datagram is not RTCP of version 2: it is damaged")
         body, data = data[_HEAD.size : size], data[size:]
         try:
             packet = _read(kind, first & 31, ssrc, body)
@@ -123,17 +130,17 @@ def read_rtcp(data: bytes) -> Iterator[Rtcp]:
 
 
 def ntp_time(seconds: float) -> int:
-    """Time of day, in seconds since 1970, as 64 bits since 1900."""
+    """NTP timestamp (64 bits, 2^-32 s since 1900) of a time of day in seconds since 1970."""
     return int((seconds + _EPOCH) * (1 << 32)) % (1 << 64)
 
 
 def time_of_day(ntp: int) -> float:
-    """Undo `ntp_time`."""
+    """Seconds since 1970 of an NTP timestamp."""
     return ntp / (1 << 32) - _EPOCH
 
 
 def middle(ntp: int) -> int:
-    """The 32 bits by which a report is referred to: seconds modulo 2^16, in 2^-16 s."""
+    """The middle 32 bits of an NTP timestamp: seconds modulo 2^16, in units of 2^-16 s."""
     return ntp >> 16 & 0xFFFFFFFF
 
 
@@ -165,7 +172,7 @@ def _block(block: ReportBlock) -> bytes:
 
 
 def _pairs(sequences: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """A number, and a bit for each of the 16 after it (RFC 4585, section 6.2.1)."""
+    """Pairs of a number and a bit mask of the 16 numbers after it (RFC 4585, section 6.2.1)."""
     left = list(sequences)
     while left:
         first = left.pop(0)

@@ -1,7 +1,7 @@
-"""Units, the payload of a datagram: packets, or pieces of larger ones.
+"""The RTP payload: units, each a packet or a piece of a larger one (docs/wire.md, section 2).
 
 unit    descriptor (1 byte), number (2 bytes, big-endian), length (varint), then `length` bytes:
-        [age (varint)], [index, count, stripes (2 bytes each)], data
+        [age (varint)], [back (varint)], [index, count, stripes (2 bytes each)], data
 """
 
 import struct
@@ -18,17 +18,17 @@ from gsvc.codec.stream.varint import Cutter, read_varint, varint
 _AGED, _COPY = 1 << 5, 1 << 4
 _MAX_AGE = (1 << 31) - 1
 MAX_PIECES = 1 << 14
-"""Fragments of one packet: 16 MiB in datagrams of usual size."""
+"""Fragments of one packet: 16 MiB in datagrams of 1200 bytes."""
 MAX_SPAN = 64
-"""Fragments of one stripe of parity."""
+"""Fragments that share one parity."""
 PIECE_HEAD_BYTES = 3 + 5 + 5 + 3 + 6
-"""The most that a piece has beside its data."""
+"""Bytes of a piece beside its data, at most."""
 
 _FIELDS = struct.Struct("!HHH")
 
 
 class Kind(IntEnum):
-    """What a unit holds: the two highest bits of its descriptor; 3 is for later."""
+    """What a unit holds: the two highest bits of its descriptor; 3 is reserved."""
 
     PICTURE = 0
     """A picture packet, whole."""
@@ -40,33 +40,32 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Piece:
-    """Which piece of a packet cut into `count` fragments of equal length (the last may be shorter).
-
-    `stripes` 0: the fragment number `index`. Else the parity of stripe `index`: the exclusive or of all fragments
-    whose numbers are `index` modulo `stripes`, zeros taking the place of what is missing at the end.
-    """
+    """Which piece of a packet a unit holds: a fragment, or the parity of a stripe of fragments."""
 
     index: int
+    """Number of the fragment, or of the stripe."""
     count: int
+    """Fragments of the packet, of equal length; the last may be shorter."""
     stripes: int = 0
+    """0: a fragment. Else: the parity of the fragments whose number is `index` modulo `stripes`."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A packet, or a piece of one.
-
-    `number`: of a picture packet, modulo 2^16; of any other packet, that of the picture after it. `age`: ticks of the
-    RTP clock that its time lies before its datagram's timestamp. `back`: numbers back to the INTRA packet that a picture
-    builds on, 0 to 65535. `piece`: of kind PIECE. `is_copy`: it was sent before.
-    """
+    """A packet, or a piece of one."""
 
     kind: Kind
     number: int
+    """The picture packet's number modulo 2^16; for any other packet, that of the next picture."""
     data: bytes
     age: int = 0
+    """RTP ticks from the unit's time to its datagram's timestamp."""
     back: int = 0
+    """Numbers from the INTRA packet that a picture builds on to its own, 0-65535."""
     piece: Piece | None = None
+    """Set for kind PIECE only."""
     is_copy: bool = False
+    """The packet was sent before."""
 
     def to_bytes(self) -> bytes:
         """Serialise."""
@@ -81,7 +80,7 @@ class Unit:
 
 
 def read_units(payload: bytes) -> Iterator[Unit]:
-    """The units of a datagram; those of an unknown kind are skipped. Raises BitstreamError at damage."""
+    """The units of a payload; unknown kinds are skipped. Raises BitstreamError for damaged ones."""
     cutter = Cutter(payload)
     while not cutter.is_empty:
         descriptor, number = struct.unpack("!BH", cutter.take(3))
@@ -109,14 +108,14 @@ def _read_piece(body: Cutter) -> Piece:
 
 
 def packet_data(packet: Packet, stream_header: bytes) -> bytes:
-    """What units carry of a packet: its bytes as in a file, after the stream's header if it is INTRA."""
+    """A packet's bytes in units: as in a file, and for INTRA after the stream's header."""
     return (stream_header if packet.is_key else b"") + packet.to_bytes()
 
 
 def read_packet_data(data: bytes, limits: Limits) -> tuple[bytes | None, Packet]:
-    """The stream's header, if it is there, and the packet; bytes after it are left over.
+    """The stream's header, None if it is absent, and the packet; bytes after it are ignored.
 
-    Raises BitstreamError where the packet is damaged.
+    Raises BitstreamError for a damaged packet.
     """
     cutter = Cutter(data)
     header = cutter.take(HEADER_BYTES) if data.startswith(MAGIC) else None

@@ -1,4 +1,4 @@
-"""The receiving end of RTP, without its socket: packets out of datagrams, and what to ask the sender for."""
+"""RTP receiver without a socket: packets from datagrams, and feedback to the sender."""
 
 import secrets
 from typing import Any
@@ -24,21 +24,21 @@ from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 
 _REPORT_SECONDS = 1.0
-_PLEA_SECONDS = 0.5
-"""From one request for a new group to the next."""
+_PLI_SECONDS = 0.5
+"""Least time between two requests for a new group."""
 _PATIENCE = 0.1
-"""Seconds from the first datagram to the first such request: the group may be on its way."""
+"""Seconds from the first datagram to the first such request: the group may be under way."""
 _SILENCE = 0.5
-"""Seconds after which another source may take the place of one that was about to begin."""
+"""Seconds of silence after which another source replaces one that has not begun."""
 
 
 class _Source:
-    """What is known of one sender."""
+    """The state of one source."""
 
     def __init__(self, ssrc: int, depacketizer: Depacketizer, now: float) -> None:
         self.ssrc, self.depacketizer = ssrc, depacketizer
         self.heard = now
-        self.pleaded = now - _PLEA_SECONDS + _PATIENCE
+        self.pli_sent = now - _PLI_SECONDS + _PATIENCE
         self.reported = now
         self.peer: Any = None
         self.capture: SenderReport | None = None
@@ -47,10 +47,10 @@ class _Source:
 
 
 class RtpReceiver:
-    """Follows one stream, and the one after it when its sender begins again as another source.
+    """Follows one source; another one takes over when its first INTRA packet is complete.
 
-    Any other source takes over when its first INTRA packet is complete. `ssrc` tells which one packets come from;
-    memory is that of two depacketizers. No bytes make this raise.
+    So a sender may restart. Memory is that of two depacketizers. Invalid bytes raise nothing:
+    `invalid` counts datagrams that are neither RTP nor RTCP.
     """
 
     def __init__(
@@ -64,28 +64,28 @@ class RtpReceiver:
 
     @property
     def ssrc(self) -> int | None:
-        """The source that packets come from; None before the first."""
+        """The source that packets come from; None before the first packet."""
         return self._current.ssrc if self._current else None
 
     @property
     def header(self) -> Header | None:
-        """Of the stream that packets come from."""
+        """Header of the stream that packets come from."""
         return self._current.depacketizer.header if self._current else None
 
     @property
     def depacketizer(self) -> Depacketizer | None:
-        """Of the stream that packets come from, with its counts."""
+        """Depacketizer of the source that packets come from."""
         return self._current.depacketizer if self._current else None
 
     @property
     def is_over(self) -> bool:
-        """Whether the source said good-bye."""
+        """Whether the source said BYE."""
         return self._current is not None and self._current.is_over
 
     def receive(self, datagram: bytes, now: float, peer: Any = None) -> list[Packet]:
-        """Take a datagram at time `now` (seconds, steady) from the address `peer`, of whatever kind.
+        """Take a datagram from the address `peer`; `now` is in monotonic seconds.
 
-        Gives packets that can be decoded now, of one source.
+        Gives the packets that are ready, all of one source.
         """
         self.datagrams += 1
         self.bytes += len(datagram)
@@ -106,23 +106,23 @@ class RtpReceiver:
         return packets
 
     def poll(self, now: float) -> list[Packet]:
-        """Packets that can be decoded now because what they waited for is given up."""
+        """Packets that are ready because what they waited for is given up."""
         if self._next:
             self._next.depacketizer.poll(now)
         return self._current.depacketizer.poll(now) if self._current else []
 
     def feedback(self, now: float) -> list[tuple[bytes, Any]]:
-        """Datagrams to send back now, and where to: requests to repeat, to begin a new group, a report every second."""
+        """Datagrams to send now, with their peers: NACK, PLI, and every second a report."""
         addressed: list[tuple[bytes, Any]] = []
         for source in filter(None, (self._current, self._next)):
             found: list[Rtcp] = []
             depacketizer = source.depacketizer
-            missing = depacketizer.to_ask_for(now)
+            missing = depacketizer.to_nack(now)
             if missing:
                 found.append(Nack(self._own, source.ssrc, tuple(missing)))
-            silent = now - source.heard > _PLEA_SECONDS
-            if depacketizer.needs_key and not silent and now - source.pleaded >= _PLEA_SECONDS:
-                source.pleaded = now
+            silent = now - source.heard > _PLI_SECONDS
+            if depacketizer.needs_key and not silent and now - source.pli_sent >= _PLI_SECONDS:
+                source.pli_sent = now
                 found.append(PictureLoss(self._own, source.ssrc))
             if now - source.reported >= _REPORT_SECONDS:
                 source.reported = now
@@ -131,7 +131,7 @@ class RtpReceiver:
         return addressed
 
     def capture_time(self, pts: int) -> float | None:
-        """When the frame at `pts` was captured: the sender's time of day, seconds since 1970; None if not known."""
+        """The sender's time of day when it captured the frame at `pts`, if a report has told it."""
         if not (self._current and self._current.capture and self.header):
             return None
         report = self._current.capture
@@ -160,5 +160,5 @@ class RtpReceiver:
     def _report(self, source: _Source, now: float) -> ReceiverReport:
         last = middle(source.capture.ntp) if source.capture else 0
         delay = now - source.captured_at if source.capture else 0.0
-        block = source.depacketizer.reception.report(source.ssrc, last, delay)
+        block = source.depacketizer.tracker.report(source.ssrc, last, delay)
         return ReceiverReport(self._own, (block,))

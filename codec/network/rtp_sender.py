@@ -1,4 +1,4 @@
-"""The sending end of RTP, without its socket: datagrams to send, reports, and answers to feedback."""
+"""RTP sender without a socket: datagrams, sender reports, and answers to feedback."""
 
 import secrets
 from collections.abc import Sequence
@@ -23,14 +23,15 @@ from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 
 _KEY_SECONDS = 1.0
-"""Least time between two groups that are begun because a receiver asks."""
+"""Least time between two groups that receivers request."""
 
 
 class RtpSender:
-    """One source of one stream. After a restart there is another one, and receivers begin anew.
+    """One RTP source of one stream; a sender that restarts is another source.
 
-    `datagrams`, `bytes`: sent, with RTP headers, repeated ones not counted; `again`: datagrams sent again on request;
-    `keys_asked`: requests for a group that were heeded; `report`: the receiver's last; `round_trip`: in seconds, from it.
+    `datagrams` and `bytes` (with RTP headers) count what was sent, without retransmissions, which
+    `again` counts. `keys_asked` counts the groups begun on request. `report` is the receiver's last
+    one, `round_trip` the seconds measured from it; both are None before it.
     """
 
     def __init__(self, header: Header, settings: WireSettings | None = None) -> None:
@@ -40,36 +41,36 @@ class RtpSender:
         self.round_trip: float | None = None
         self._packetizer = Packetizer(header, self.ssrc, settings, sequence=secrets.randbits(16))
         self._time_base = header.format.time_base
-        self._history = RetransmissionBuffer()
+        self._sent = RetransmissionBuffer()
         self._last_key = float("-inf")
 
     def send(self, packets: Sequence[Packet]) -> list[bytes]:
-        """Packets that are ready together, as datagrams; see `Packetizer.packetize`."""
+        """The datagrams of packets that are ready together, see `Packetizer.packetize`."""
         sent = []
         for rtp in self._packetizer.packetize(packets):
             data = rtp.to_bytes()
-            self._history.add(rtp.sequence, data)
+            self._sent.add(rtp.sequence, data)
             self.datagrams += 1
             self.bytes += len(data)
             sent.append(data)
         return sent
 
     def report_capture(self, pts: int, at: float, now: float) -> bytes:
-        """A report, sent `now`, that the frame at `pts` was captured `at`: times of day in seconds since 1970."""
-        passed = round((now - at) * CLOCK_RATE)  # a report tells the RTP time of when it is sent
+        """A sender report at `now` on the frame at `pts`, captured `at`: seconds since 1970."""
+        passed = round((now - at) * CLOCK_RATE)  # a report has the RTP timestamp of its sending
         timestamp = (rtp_timestamp(pts, self._time_base) + passed) % (1 << 32)
         counts = self.datagrams % (1 << 32), self.bytes % (1 << 32)
         return write_rtcp(SenderReport(self.ssrc, ntp_time(now), timestamp, *counts))
 
     def farewell(self) -> bytes:
-        """What says that no more will come."""
+        """The RTCP packet that ends the source."""
         return write_rtcp(Bye(self.ssrc))
 
     def take_feedback(self, datagram: bytes, now: float) -> tuple[list[bytes], bool]:
-        """Take what a receiver sent, at the time of day `now`.
+        """Take a receiver's RTCP datagram at the time of day `now`.
 
-        Gives the datagrams to send again, and whether a new group should begin. What is not valid or not about this
-        source is ignored.
+        Gives the datagrams to send again, and whether to begin a new group. Feedback on other
+        sources and invalid bytes are ignored.
         """
         repeated: list[bytes] = []
         begins = False
@@ -77,13 +78,13 @@ class RtpSender:
             for packet in read_rtcp(datagram):
                 match packet:
                     case Nack(source=self.ssrc):
-                        repeated += self._history.again(packet.sequences)
+                        repeated += self._sent.again(packet.sequences)
                     case PictureLoss(source=self.ssrc) if now - self._last_key >= _KEY_SECONDS:
                         begins, self._last_key = True, now
                     case ReceiverReport():
                         self._read_report(packet, now)
         except BitstreamError:
-            pass  # damaged: the next one will tell
+            pass  # damaged: the receiver repeats it
         self.again += len(repeated)
         self.keys_asked += begins
         return repeated, begins
@@ -95,5 +96,5 @@ class RtpSender:
             self.report = block
             if block.last_report:
                 passed = (middle(ntp_time(now)) - block.last_report - block.delay) % (1 << 32)
-                if passed < 1 << 22:  # a minute: else it is damaged, or clocks were set
+                if passed < 1 << 22:  # a minute: else it is damaged, or a clock was set
                     self.round_trip = passed / 65536

@@ -1,4 +1,4 @@
-"""The session description (SDP, RFC 8866) of a stream over RTP, with its header for those who want it before."""
+"""Session descriptions (SDP, RFC 8866) of streams over RTP."""
 
 from base64 import b64encode
 
@@ -8,7 +8,7 @@ from gsvc.codec.stream.header import Header
 
 
 def session_description(header: Header, address: Address) -> str:
-    """SDP of the stream sent to `address`. `config` is the 32 bytes of the header in base64."""
+    """SDP of the stream sent to `address`; its `config` is the 32-byte header in base64."""
     version = 6 if ":" in address.host else 4
     config = b64encode(header.to_bytes()).decode()
     lines = (

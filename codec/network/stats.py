@@ -1,5 +1,6 @@
-"""What a sender or a receiver can tell of itself at any time: frozen snapshots."""
+"""Statistics of a sender and a receiver: frozen snapshots, and the meters behind them."""
 
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from math import ceil
@@ -18,7 +19,7 @@ from gsvc.codec.stream.ledger import (
 from gsvc.codec.stream.packet import Packet, PacketType
 
 IP_UDP_BYTES = 28
-"""Headers of IPv4 and UDP; with RTP's, 40 bytes a datagram."""
+"""Headers of IPv4 and UDP in a datagram."""
 
 
 @dataclass(frozen=True)
@@ -33,84 +34,106 @@ class Latency:
 
 @dataclass(frozen=True)
 class SenderStats:
-    """A sender so far.
-
-    `frames` captured, of which `dropped` because the encoder was busy; `packets` sent; `queue`: frames that wait;
-    `datagrams` and `bytes` (with RTP headers), `again`: datagrams repeated on request; `bitrate`: bit/s since the last
-    snapshot, IP and UDP headers included; `bits` of packets by layer, as `gsvc info` counts them; `keys_asked`: groups
-    begun on request; `fraction_lost` (0-1) and `round_trip` (s) as the receiver reports them, None without a report;
-    `waiting`: from a frame's capture to the start of its encoding; `encoding`: of the calls that gave packets.
-    `receivers`: how many are connected over TCP or WebSocket; `refused`: those cut off because they were too slow.
-    """
+    """A sender so far."""
 
     seconds: float
+    """Since the start."""
     frames: int
+    """Frames captured."""
     dropped: int
+    """Frames among them that the encoder had no time for."""
     packets: int
+    """Packets sent."""
     queue: int
+    """Frames that wait for the encoder."""
     datagrams: int
+    """Datagrams sent, reports and retransmissions included."""
     bytes: int
+    """Bytes of the datagrams, RTP headers included; over TCP and WebSocket, of the packets."""
     again: int
+    """Datagrams sent again on request."""
     bitrate: float
+    """Bit/s since the last snapshot, IP and UDP headers included."""
     bits: Ledger = field(repr=False)
+    """Bits of the packets by layer, as `gsvc info` counts them."""
     keys_asked: int
+    """Groups begun on request."""
     fraction_lost: float | None
+    """Share of datagrams lost (0-1), as last reported by the receiver."""
     round_trip: float | None
+    """Round-trip time in seconds, measured by that report."""
     receivers: int
+    """Connections over TCP or WebSocket."""
     refused: int
+    """Connections cut off because they were too slow."""
     waiting: Latency
+    """From a frame's capture to the start of its encoding."""
     encoding: Latency
+    """Of the calls that gave packets."""
 
 
 @dataclass(frozen=True)
 class ReceiverStats:
-    """A receiver so far.
-
-    `frames` shown, of which `concealed`; `packets` decoded; `streams`: how often a sender began; `dropped`: packets
-    that came faster than they could be decoded; `queue`: packets that wait for the decoder, `reordering`: those that
-    wait for others. Datagrams: `datagrams`, `bytes` (with RTP headers), `lost` (never came), `duplicates`,
-    `reordered`, `retransmitted` (came when asked for), `damaged`. Packets: `packets_lost`; `repaired` by parity,
-    `repeated`: only a copy came. `bitrate`: bit/s since the last snapshot, IP and UDP headers included; `bits` of
-    packets by layer. `latency`: capture of a frame to when it was handed out, by the sender's and this clock; None over
-    TCP and WebSocket; `decoding`: of one packet.
-    """
+    """A receiver so far."""
 
     seconds: float
+    """Since the start."""
     frames: int
+    """Frames handed out."""
     concealed: int
+    """Concealed frames among them."""
     packets: int
+    """Packets taken by the decoder."""
     streams: int
+    """How often a sender began."""
     dropped: int
+    """Packets that the decoder had no time for."""
     queue: int
+    """Packets that wait for the decoder."""
     reordering: int
+    """Picture packets that wait for missing ones."""
     datagrams: int
+    """Datagrams received."""
     bytes: int
+    """Bytes of the datagrams, RTP headers included; over TCP and WebSocket, of the payloads."""
     lost: int
+    """Datagrams that have not come."""
     duplicates: int
+    """Datagrams that came twice."""
     reordered: int
+    """Datagrams that came out of order."""
     retransmitted: int
+    """Datagrams that came after a NACK."""
     damaged: int
+    """Datagrams and packets that are not valid."""
     packets_lost: int
+    """Picture packets that never came."""
     repaired: int
+    """Packets completed by parity."""
     repeated: int
+    """Packets of which only a redundant copy came in time."""
     bitrate: float
+    """Bit/s since the last snapshot, IP and UDP headers included."""
     bits: Ledger = field(repr=False)
+    """Bits of the packets by layer."""
     latency: Latency
+    """From a frame's capture by the sender's clock to its handing out by this one; UDP only."""
     decoding: Latency
+    """Of one packet."""
 
 
 class Durations:
-    """Durations of late: the last 4096, in seconds."""
+    """The last 4096 durations, in seconds."""
 
     def __init__(self) -> None:
         self._values: deque[float] = deque(maxlen=4096)
 
     def add(self, seconds: float) -> None:
-        """Take one."""
+        """Add one."""
         self._values.append(seconds)
 
     def summary(self) -> Latency:
-        """Their percentiles, each the smallest value that so many do not exceed."""
+        """Their percentiles by nearest rank."""
         ordered = sorted(self._values)
         if not ordered:
             return Latency(0)
@@ -118,8 +141,28 @@ class Durations:
         return Latency(len(ordered), *(round(ordered[rank], 6) for rank in ranks))
 
 
+class RateMeter:
+    """Measures the time since it was made, and a bit rate from snapshot to snapshot."""
+
+    def __init__(self) -> None:
+        self._began = self._asked = time.monotonic()
+        self._bytes = 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since it was made."""
+        return round(time.monotonic() - self._began, 3)
+
+    def bitrate(self, size: int) -> float:
+        """Bit/s since the last call, `size` being all bytes so far."""
+        now = time.monotonic()
+        rate = 8 * (size - self._bytes) / max(1e-6, now - self._asked)
+        self._bytes, self._asked = size, now
+        return round(rate, 1)
+
+
 class LayerMeter:
-    """Counts the bits of packets by layer."""
+    """Counts the bits of a stream's packets by layer."""
 
     def __init__(self, header: Header) -> None:
         self.bits = total([])
@@ -127,7 +170,7 @@ class LayerMeter:
         self._next: int | None = 0
 
     def add(self, packet: Packet) -> None:
-        """Take the next packet. What cannot be parsed after a loss counts as key picture."""
+        """Count the next packet. What cannot be parsed after a loss counts as key picture."""
         if packet.is_picture:
             if packet.number != self._next:
                 self._parser.end_group()

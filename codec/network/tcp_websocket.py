@@ -1,6 +1,7 @@
-"""Streams over TCP, as in a file, and over WebSocket, a message for the header and one for each packet.
+"""Connections over TCP and WebSocket, each with a stream of its own.
 
-A connection carries a stream of its own, which may begin at any INTRA packet and end without END.
+TCP carries the bytes of a file, WebSocket one message for the header and one for each packet. The
+stream may begin at any INTRA packet and end without END.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ _MESSAGE_BYTES = DEFAULT_LIMITS.packet_bytes + 16
 
 
 class Channel(Protocol):
-    """One connection, in either direction. Reading raises BitstreamError for what is not valid or at its end."""
+    """One connection. Reading raises BitstreamError, TruncatedStreamError when the peer is gone."""
 
     async def write(self, data: bytes) -> None: ...
     async def read_header(self, limits: Limits) -> Header: ...
@@ -39,13 +40,15 @@ class Channel(Protocol):
 
 
 Handler = Callable[[Channel], Awaitable[None]]
-"""Uses a connection; it is closed when this returns."""
+"""Uses a connection, which is closed when the handler returns."""
 
 
 async def run_channels(address: Address, handle: Handler) -> None:
-    """Give every connection to `handle`, until cancelled: all that come, or one after another, tried again and again.
+    """Give every connection to `handle`, until cancelled.
 
-    Raises InputError where the port cannot be had, MissingDependencyError where WebSocket is not installed.
+    An address that listens takes all connections at once; any other one is connected to again and
+    again. Raises InputError when the port cannot be used, MissingDependencyError for ws://
+    without the package websockets.
     """
     try:
         if address.scheme == "tcp":
@@ -59,7 +62,7 @@ async def run_channels(address: Address, handle: Handler) -> None:
 
 
 async def end_all(tasks: Collection[asyncio.Task[None]]) -> None:
-    """Cancel tasks and wait for their end: connections close in their own good time."""
+    """Cancel tasks and wait until they have ended, so that connections close properly."""
     for task in tasks:
         task.cancel()
     if tasks:
@@ -128,7 +131,7 @@ class _WsChannel:
         except ConnectionClosed as error:
             raise TruncatedStreamError("the connection ends early: the sender is gone") from error
         if isinstance(message, str):
-            raise BitstreamError("a message of text: gsvc sends binary ones")
+            raise BitstreamError("a text message: gsvc sends binary ones, is the sender a gsvc?")
         return message
 
 
@@ -146,7 +149,7 @@ async def _connect_tcp(address: Address, handle: Handler) -> None:
             streams = await asyncio.open_connection(address.host, address.port)
             await _use_tcp(handle, *streams)
         except OSError:
-            pass  # nobody listens there, yet
+            pass  # nobody listens yet
         await asyncio.sleep(_RETRY_SECONDS)
 
 
@@ -184,7 +187,7 @@ async def _connect_ws(address: Address, handle: Handler) -> None:
             async with client as connection:
                 await handle(_WsChannel(connection))
         except (OSError, WebSocketException, TimeoutError):
-            pass  # nobody listens there, yet
+            pass  # nobody listens yet
         await asyncio.sleep(_RETRY_SECONDS)
 
 

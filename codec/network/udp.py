@@ -1,4 +1,4 @@
-"""UDP sockets for both ends of RTP, in the running event loop."""
+"""UDP sockets of the RTP sender and receiver, in the running event loop."""
 
 import asyncio
 import time
@@ -13,16 +13,17 @@ from gsvc.codec.network.rtp_sender import RtpSender
 from gsvc.codec.stream.packet import Packet
 
 _END_COPIES, _END_SECONDS = 3, 0.1
-"""How often the end is said, and the time between: nothing after it would show that it was lost."""
+"""How often END is sent, and the seconds between: no later packet would reveal its loss."""
 _REPORT_SECONDS = 1.0
 _TICK = 0.02
-"""Seconds between looks at what a receiver waits for."""
+"""Seconds between two polls of the receiver."""
 
 
 class UdpSender(asyncio.DatagramProtocol):
-    """Sends packets to one receiver, and does what its feedback asks for. Open it with `open_udp_sender`.
+    """Sends packets to one receiver and answers its feedback. Open it with `open_udp_sender`.
 
-    `datagrams` and `bytes` (with RTP headers): all that went out, reports and what was sent again too.
+    `datagrams` and `bytes` (with RTP headers) count all that was sent, with reports and
+    retransmissions.
     """
 
     def __init__(self, rtp: RtpSender, begin_group: Callable[[], None]) -> None:
@@ -43,10 +44,10 @@ class UdpSender(asyncio.DatagramProtocol):
                 self._begin_group()
 
     def error_received(self, exc: Exception) -> None:
-        """Nobody listens there, yet: one may come."""
+        """Nobody listens yet."""
 
     def send(self, packets: Sequence[Packet]) -> None:
-        """Send packets that are ready together, and every second a report; never waits."""
+        """Send packets that are ready together, and a sender report every second."""
         self._put(self._rtp.send(packets))
         now = time.monotonic()
         if self._captured and now - self._reported >= _REPORT_SECONDS:
@@ -54,15 +55,15 @@ class UdpSender(asyncio.DatagramProtocol):
             self._put([self._rtp.report_capture(*self._captured, time.time())])
 
     def captured(self, pts: int, now: float) -> None:
-        """Note, for reports, that the frame at `pts` was captured at the time of day `now`."""
+        """Note for the next report that the frame at `pts` was captured at time of day `now`."""
         self._captured = pts, now
 
     async def room(self) -> None:
-        """Wait until more can be sent: at once, the network drops what is too much."""
+        """Return at once: UDP always has room, and the network drops what is too much."""
         await asyncio.sleep(0)
 
     async def close(self, end: Packet) -> None:
-        """Send the end a few times, answer to what is still asked for, and close."""
+        """Send END a few times, answer feedback meanwhile, send BYE, and close."""
         for _ in range(_END_COPIES):
             self.send([end])
             await asyncio.sleep(_END_SECONDS)
@@ -81,12 +82,12 @@ class UdpSender(asyncio.DatagramProtocol):
 
 
 class UdpReceiver(asyncio.DatagramProtocol):
-    """Receives packets and sends feedback where they come from. Open it with `open_udp_receiver`."""
+    """Receives packets and sends feedback to their sender. Open it with `open_udp_receiver`."""
 
     def __init__(
         self, rtp: RtpReceiver, take: Callable[[list[Packet]], None], *, feedback: bool
     ) -> None:
-        """`take` gets packets of one source at a time; `rtp` tells which."""
+        """`take` is called with packets of one source, `rtp.ssrc`."""
         self._rtp, self._take, self._gives_feedback = rtp, take, feedback
         self._transport: asyncio.DatagramTransport
         self._timer: asyncio.Task[None]
@@ -101,7 +102,7 @@ class UdpReceiver(asyncio.DatagramProtocol):
             self._take(packets)
 
     def close(self) -> None:
-        """Stop."""
+        """Stop receiving."""
         self._timer.cancel()
         self._transport.close()
 
@@ -119,7 +120,7 @@ class UdpReceiver(asyncio.DatagramProtocol):
 async def open_udp_sender(
     address: Address, rtp: RtpSender, begin_group: Callable[[], None]
 ) -> UdpSender:
-    """Raises OutputError where the address cannot be used."""
+    """Open a sender to `address`. Raises OutputError when it cannot be used."""
     try:
         _, sender = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: UdpSender(rtp, begin_group), remote_addr=(address.host, address.port)
@@ -134,7 +135,7 @@ async def open_udp_sender(
 async def open_udp_receiver(
     address: Address, rtp: RtpReceiver, take: Callable[[list[Packet]], None], *, feedback: bool
 ) -> UdpReceiver:
-    """Raises InputError where the port is taken or not permitted."""
+    """Listen at `address`. Raises InputError when its port is taken or not permitted."""
     try:
         _, receiver = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: UdpReceiver(rtp, take, feedback=feedback),

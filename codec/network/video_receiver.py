@@ -1,86 +1,61 @@
-"""Receiving video: network, decoding and what becomes of the frames, each without holding up the others."""
+"""Receiving video: network and decoder run side by side, so that neither delays the other."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from gsvc.codec.asyncio import LatestQueue
-from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.decoder import DecoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError, InputError, TruncatedStreamError
 from gsvc.codec.frames import Frame
 from gsvc.codec.limits import Limits
 from gsvc.codec.network.address import parse_address
 from gsvc.codec.network.depacketizer import Counts, ReorderLimits
-from gsvc.codec.network.playout import PlayoutClock
+from gsvc.codec.network.live_decoder import Arrival, LiveDecoder
+from gsvc.codec.network.playout import Timeline
 from gsvc.codec.network.rtp_receiver import RtpReceiver
 from gsvc.codec.network.sequence_tracker import SequenceTracker
-from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, LayerMeter, ReceiverStats
+from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, ReceiverStats
 from gsvc.codec.network.tcp_websocket import Channel, end_all, run_channels
 from gsvc.codec.network.udp import UdpReceiver, open_udp_receiver
-from gsvc.codec.scaffold.timing import nominal_time
 from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.ledger import total
 from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.decoders.refiners.base import Refiner
-from gsvc.decoders.refiners.registry import load_refiner
 
 _WAITING_PACKETS = 32
-"""Packets that wait for the decoder; beyond, the oldest are lost."""
+"""Packets that wait for the decoder; beyond, the oldest are dropped."""
 _LOOK_SECONDS = 0.1
-"""Between looks at whether frames are due without a packet."""
+"""Seconds between checks for frames that are due without a packet."""
 
 
 @dataclass(frozen=True)
 class ReceiveSettings:
-    """How to receive.
-
-    `decoder`: it conceals, whatever it says of that; `reorder`: what missing packets are waited for (UDP); `feedback`:
-    ask the sender for what is missing (UDP); `silence`: seconds without a packet after which the stream counts as
-    ended, None to wait for ever; `limits` on what a stream may ask for: tight ones, for nobody vouches for senders.
-    """
+    """How to receive. Raises ConfigError for a `silence` that is not positive."""
 
     decoder: DecoderSettings = field(default_factory=DecoderSettings)
+    """The decoder's settings; `conceal` is always on."""
     reorder: ReorderLimits = field(default_factory=ReorderLimits)
+    """Bounds of the jitter buffer (UDP)."""
     feedback: bool = True
+    """Send NACK, PLI and receiver reports (UDP)."""
     silence: float | None = None
+    """Seconds without a packet after which the stream has ended; None waits for ever."""
     limits: Limits = field(default_factory=Limits.restrictive)
+    """Limits on the stream: restrictive by default, because senders are not trusted."""
 
     def __post_init__(self) -> None:
         if self.silence is not None and self.silence <= 0:
             raise ConfigError(f"silence of {self.silence} s: choose a positive time")
 
 
-@dataclass(frozen=True)
-class _Arrival:
-    """A packet, and the header of its stream; `stream` numbers the streams that came one after another."""
-
-    stream: int
-    header: Header
-    packet: Packet
-    at: float
-
-
-@dataclass
-class _Stream:
-    """What is being decoded."""
-
-    number: int
-    decoder: Decoder
-    meter: LayerMeter
-    clock: PlayoutClock
-    shift: int | None = None
-    """What is added to its times, so that they follow those of the stream before."""
-
-
 class VideoReceiver:
     """Receives one stream from `address`: udp://@:port, tcp:// or ws://, listening or connecting.
 
-    Iterate over `frames`; `stats` at any time from the same event loop; `stop` ends it. Times are the sender's (over TCP
-    and WebSocket, only the distances between them); when it begins again, frames of the new stream follow, with times that go on. `header` is that
-    of the stream, known with the first frame.
-    Raises ConfigError for what is no address, and for settings that a decoder refuses.
+    Iterate over `frames`; call `stats` at any time from the same event loop, and `stop` to end.
+    Presentation times are the sender's; over TCP and WebSocket only their differences are. When the
+    sender begins again, the frames of its new stream follow, with times that go on. Raises
+    ConfigError for an invalid address and for settings that the decoder refuses.
     """
 
     def __init__(self, address: str, settings: ReceiveSettings | None = None) -> None:
@@ -88,28 +63,30 @@ class VideoReceiver:
         if self._address.scheme == "udp" and not self._address.listens:
             raise ConfigError(f"{address}: to receive over UDP, listen at a port: udp://@:port")
         self._settings = settings or ReceiveSettings()
-        self.header: Header | None = None
-        self._queue: LatestQueue[_Arrival] = LatestQueue(_WAITING_PACKETS)
+        self._queue: LatestQueue[Arrival] = LatestQueue(_WAITING_PACKETS)
         self._rtp = RtpReceiver(self._settings.limits, self._settings.reorder)
         self._udp: UdpReceiver | None = None
-        self._stream: _Stream | None = None
-        self._refiner: Refiner | None = None
+        patience = self._settings.reorder.seconds
+        self._live = LiveDecoder(self._settings.decoder, self._settings.limits, patience)
+        self._timeline = Timeline()
         self._streams = self._bytes = 0
         self._source: int | None = None
-        self._shown: Frame | None = None
-        self._shown_at = 0.0
-        self._frames = self._concealed = self._packets = self._damaged = 0
-        self._latency, self._decoding = Durations(), Durations()
-        self._began = self._asked = time.monotonic()
-        self._sent_before = 0
+        self._frames = self._concealed = self._damaged = 0
+        self._latency, self._decoding, self._rate = Durations(), Durations(), RateMeter()
+
+    @property
+    def header(self) -> Header | None:
+        """The stream's header; None before the first frame."""
+        return self._live.header
 
     async def frames(self) -> AsyncIterator[Frame]:
-        """Frames in order, as soon as they can be had, up to the END of the stream, or `stop`.
+        """Frames in order, as soon as they are decoded, up to the END of the stream or `stop`.
 
-        Raises InputError where the address cannot be used, nothing came, or a new stream has pictures of another kind;
-        and what the decoder raises when it is made.
+        Raises InputError when the address cannot be used, when nothing came, and when a new stream
+        has another format; besides, what making a `Decoder` raises.
         """
-        await self._load_refiner()
+        # Before anything is received: a refiner that loads while packets come makes frames late.
+        await asyncio.get_running_loop().run_in_executor(None, self._live.load)
         tasks = await self._connected()
         try:
             with ThreadPoolExecutor(1) as worker:
@@ -118,63 +95,52 @@ class VideoReceiver:
             for task in tasks:
                 if task.done():
                     await task
-            if self._shown is None:
+            if not self._frames:
                 raise InputError(self._what_came())
         finally:
             await end_all(tasks)
             if self._udp:
                 self._udp.close()
-            if self._stream:
-                self._stream.decoder.close()
-
-    async def _load_refiner(self) -> None:
-        """Before anything is received: what waits for the network to load would be late for long."""
-        settings = self._settings.decoder
-        if settings.steps:
-            self._refiner = load_refiner(settings.backend, settings.device)
-            await asyncio.get_running_loop().run_in_executor(None, self._refiner.load)
+            self._live.close()
 
     def stop(self) -> None:
-        """Take no more packets; frames end after those that came."""
+        """Take no more packets; `frames` ends after those that came."""
         self._queue.close()
 
     def stats(self) -> ReceiverStats:
-        """How it goes; `bitrate` since the last call."""
-        now, rtp, source = time.monotonic(), self._rtp, self._rtp.depacketizer
+        """A snapshot; its `bitrate` is since the last one."""
+        rtp, source = self._rtp, self._rtp.depacketizer
         size = rtp.bytes + self._bytes
-        sent = size + IP_UDP_BYTES * rtp.datagrams
-        bitrate = 8 * (sent - self._sent_before) / max(1e-6, now - self._asked)
-        self._sent_before, self._asked = sent, now
-        reception, counts = (
-            (source.reception, source.counts) if source else (SequenceTracker(), Counts())
+        tracker, counts = (
+            (source.tracker, source.counts) if source else (SequenceTracker(), Counts())
         )
         return ReceiverStats(
-            seconds=round(now - self._began, 3),
+            seconds=self._rate.seconds,
             frames=self._frames,
             concealed=self._concealed,
-            packets=self._packets,
+            packets=self._live.packets,
             streams=self._streams,
             dropped=self._queue.dropped,
             queue=len(self._queue),
             reordering=source.depth if source else 0,
             datagrams=rtp.datagrams,
             bytes=size,
-            lost=reception.lost,
-            duplicates=reception.duplicates,
-            reordered=reception.reordered,
-            retransmitted=reception.retransmitted,
-            damaged=rtp.invalid + counts.damaged + self._damaged,
+            lost=tracker.lost,
+            duplicates=tracker.duplicates,
+            reordered=tracker.reordered,
+            retransmitted=tracker.retransmitted,
+            damaged=rtp.invalid + counts.damaged + self._damaged + self._live.damaged,
             packets_lost=counts.lost - counts.late,
             repaired=counts.repaired,
             repeated=counts.repeated,
-            bitrate=round(bitrate, 1),
-            bits=self._stream.meter.bits if self._stream else total([]),
+            bitrate=self._rate.bitrate(size + IP_UDP_BYTES * rtp.datagrams),
+            bits=self._live.bits,
             latency=self._latency.summary(),
             decoding=self._decoding.summary(),
         )
 
     async def _connected(self) -> list[asyncio.Task[None]]:
-        """Begin to listen, or to connect."""
+        """Start to listen or to connect; gives the tasks that do it."""
         if self._address.scheme == "udp":
             self._udp = await open_udp_receiver(
                 self._address, self._rtp, self._take, feedback=self._settings.feedback
@@ -185,17 +151,17 @@ class VideoReceiver:
         return [task]
 
     def _take(self, packets: list[Packet]) -> None:
-        """Packets came over UDP, all of one source."""
+        """Take packets of one source that came over UDP."""
         if self._rtp.ssrc != self._source:
             self._source = self._rtp.ssrc
             self._streams += 1
         header, now = self._rtp.header, time.monotonic()
         assert header is not None  # it comes with the first packet
         for packet in packets:
-            self._queue.put(_Arrival(self._streams, header, packet, now))
+            self._queue.put(Arrival(self._streams, header, packet, now))
 
     async def _read(self, channel: Channel) -> None:
-        """Take the packets of a connection, until the next one comes."""
+        """Take the packets of a connection until it ends or another one comes."""
         try:
             header = await channel.read_header(self._settings.limits)
             self._streams += 1
@@ -207,22 +173,21 @@ class VideoReceiver:
                     group = number if packet.is_key else group
                     packet = replace(packet, number=number, group=group)
                     number += 1
-                arrival = _Arrival(stream, header, packet, time.monotonic())
-                await self._queue.put_all(arrival)
+                await self._queue.put_all(Arrival(stream, header, packet, time.monotonic()))
         except TruncatedStreamError:
             pass  # it ended; another may come
         except BitstreamError:
             self._damaged += 1
 
     async def _decoded(self, worker: ThreadPoolExecutor) -> AsyncIterator[Frame]:
-        """The frames of what arrives, and those that are due without it."""
+        """The frames of the packets that arrive, and concealed ones that are due without theirs."""
         loop = asyncio.get_running_loop()
         heard = time.monotonic()
         while True:
             try:
                 arrival = await asyncio.wait_for(anext(self._queue, None), _LOOK_SECONDS)
             except TimeoutError:
-                for frame in await loop.run_in_executor(worker, self._due):
+                for frame in await loop.run_in_executor(worker, self._live.due):
                     yield self._show(frame)
                 if self._is_over(time.monotonic() - heard):
                     return
@@ -230,63 +195,29 @@ class VideoReceiver:
             if arrival is None:
                 return
             heard = time.monotonic()
-            stream = await loop.run_in_executor(worker, self._begin, arrival)
-            frames = self._frames_of(stream, arrival)
-            spent = 0.0
-            while True:
-                since = time.monotonic()
-                new: Frame | None = await loop.run_in_executor(worker, next, frames, None)
-                spent += time.monotonic() - since
-                if new is None:
-                    break
-                yield self._show(new)
-            self._decoding.add(spent)
+            await loop.run_in_executor(worker, self._live.begin, arrival)
+            async for frame in self._frames_of(arrival, worker):
+                yield self._show(frame)
             if arrival.packet.type == PacketType.END:
                 return
 
-    def _begin(self, arrival: _Arrival) -> _Stream:
-        """The stream of this packet, made ready if the packet is its first."""
-        stream = self._stream
-        if stream is None or stream.number != arrival.stream:
-            if self.header and self.header.format != arrival.header.format:
-                raise InputError(
-                    "the sender began again with video of another format: receive it anew"
-                )
-            if stream and self.header == arrival.header:
-                decoder = stream.decoder
-                decoder.reset()
-            else:
-                settings = replace(self._settings.decoder, conceal=True)
-                limits = self._settings.limits
-                decoder = Decoder(arrival.header, settings, limits, self._refiner)
-            self.header = arrival.header
-            clock = PlayoutClock(arrival.header.format.time_base, self._settings.reorder.seconds)
-            stream = _Stream(arrival.stream, decoder, LayerMeter(arrival.header), clock)
-            self._stream = stream
-        return stream
-
-    def _frames_of(self, stream: _Stream, arrival: _Arrival) -> Iterator[Frame]:
-        """The frames of one packet. Runs in the worker."""
-        packet = arrival.packet
-        stream.meter.add(packet)
-        if packet.is_picture and packet.pts is not None:
-            stream.clock.arrived(packet.pts, packet.duration, arrival.at)
-        self._packets += 1
-        try:
-            yield from stream.decoder.frames(packet)
-        except BitstreamError:
-            self._damaged += 1
-
-    def _due(self) -> list[Frame]:
-        """Frames that are due without a packet. Runs in the worker."""
-        stream = self._stream
-        due = stream.clock.due(time.monotonic()) if stream else None
-        if stream is None or due is None:
-            return []
-        return stream.decoder.conceal_until(due)
+    async def _frames_of(
+        self, arrival: Arrival, worker: ThreadPoolExecutor
+    ) -> AsyncIterator[Frame]:
+        """The frames of one packet, each as soon as it is decoded."""
+        loop = asyncio.get_running_loop()
+        frames, spent = self._live.frames(arrival), 0.0
+        while True:
+            since = time.monotonic()
+            frame: Frame | None = await loop.run_in_executor(worker, next, frames, None)
+            spent += time.monotonic() - since
+            if frame is None:
+                break
+            yield frame
+        self._decoding.add(spent)
 
     def _is_over(self, silence: float) -> bool:
-        """Whether to wait no longer: the sender said good-bye, or nothing came for as long as was set."""
+        """Whether the sender said BYE, or nothing came for as long as the settings allow."""
         source = self._rtp.depacketizer
         if self._rtp.is_over and source and not source.depth:
             return True
@@ -301,20 +232,11 @@ class VideoReceiver:
         return f"nothing came from {self._address}: is there a sender?"
 
     def _show(self, frame: Frame) -> Frame:
-        """The frame with times that go on where a stream before ended."""
-        stream, header, now = self._stream, self.header, time.monotonic()
-        assert stream is not None and header is not None
+        """Count a frame that is handed out, and put it on the timeline."""
+        assert self.header is not None
         captured = self._rtp.capture_time(frame.pts)
         if captured is not None and not frame.concealed:
             self._latency.add(time.time() - captured)
-        if stream.shift is None:
-            stream.shift = 0
-            if self._shown:
-                gap = round((now - self._shown_at) / float(header.format.time_base))
-                gap = max(nominal_time(1, header.frame_ticks), gap)
-                stream.shift = self._shown.pts + gap - frame.pts
-        frame = replace(frame, pts=frame.pts + stream.shift)
-        self._shown, self._shown_at = frame, now
         self._frames += 1
         self._concealed += frame.concealed
-        return frame
+        return self._timeline.placed(frame, self._live.stream, self.header, time.monotonic())

@@ -1,4 +1,4 @@
-"""Sending video as it is captured: pacing, encoding and the network, each without holding up the others."""
+"""Sending video: capture, encoder and network run side by side, so that none delays another."""
 
 import asyncio
 import time
@@ -16,23 +16,23 @@ from gsvc.codec.network.address import parse_address
 from gsvc.codec.network.broadcast import Broadcaster
 from gsvc.codec.network.packetizer import WireSettings
 from gsvc.codec.network.rtp_sender import RtpSender
-from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, LayerMeter, SenderStats
+from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, LayerMeter, RateMeter, SenderStats
 from gsvc.codec.network.tcp_websocket import end_all, run_channels
 from gsvc.codec.network.udp import UdpSender, open_udp_sender
 from gsvc.codec.stream.packet import Packet
 
 _WAITING_SECONDS = 0.6
-"""Frames that wait for the encoder: a key picture takes longer than a frame."""
-_REPORT_SECONDS = 1.0
+"""Seconds of frames that may wait for the encoder: a key picture takes longer than a frame."""
 
 
 @dataclass(frozen=True)
 class SendSettings:
-    """How to send. `realtime`: each frame when it is due, and none that comes too late is waited for; else as fast
-    as frames can be encoded and taken, and none is dropped."""
+    """How to send."""
 
     wire: WireSettings = field(default_factory=WireSettings)
     realtime: bool = True
+    """Send each frame when it is due and drop what the encoder has no time for; else send all
+    frames, as fast as they can be encoded and taken."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,11 @@ class _Captured:
 
 
 class VideoSender:
-    """Sends one stream to `address`: udp:// to one receiver, tcp:// and ws:// to all that connect, or to one.
+    """Sends one stream to `address`: udp:// to one receiver, tcp:// and ws:// to one or many.
 
-    `address` is as parsed. `run` it once; `stats` at any time from the same event loop; `stop` ends the stream after the
-    frames so far. The encoder is used in a thread of its own and closed at the end. Raises ConfigError for what is no address.
+    `run` it once; call `stats` at any time from the same event loop, and `stop` to end the stream
+    after the frames so far. The encoder runs in a thread of its own and is closed at the end.
+    Raises ConfigError for an invalid address.
     """
 
     def __init__(
@@ -58,21 +59,20 @@ class VideoSender:
         rate = encoder.header.format.frame_rate
         self._queue: LatestQueue[_Captured] = LatestQueue(max(4, round(_WAITING_SECONDS * rate)))
         self._rtp = RtpSender(encoder.header, self._settings.wire)
-        self._hub = Broadcaster(encoder.header, encoder.force_keyframe)
-        self._sink: UdpSender | Broadcaster = self._hub
+        self._broadcaster = Broadcaster(encoder.header, encoder.force_keyframe)
+        self._sink: UdpSender | Broadcaster = self._broadcaster
         self._meter = LayerMeter(encoder.header)
         self._waiting, self._encoding = Durations(), Durations()
         self._frames = self._packets = 0
         self._starts_at: float | None = None
-        self._began = self._asked = time.monotonic()
-        self._sent_before = 0
+        self._rate = RateMeter()
         self._is_stopped = asyncio.Event()
 
     async def run(self, frames: Iterable[Frame]) -> None:
-        """Send all frames, then say the end. `frames` is read in a thread of its own.
+        """Send all frames, then END. `frames` is read in a thread of its own.
 
-        Raises OutputError or InputError where the address cannot be used or the frames cannot be read, and what the
-        encoder raises.
+        Raises OutputError or InputError when the address cannot be used, and what reading and
+        encoding the frames raise.
         """
         with (
             self._encoder,
@@ -86,7 +86,9 @@ class VideoSender:
                 self._sink = await open_udp_sender(self.address, self._rtp, begin_group)
                 opened.callback(self._sink.abort)
             else:
-                serving = [asyncio.create_task(run_channels(self.address, self._hub.handle))]
+                serving = [
+                    asyncio.create_task(run_channels(self.address, self._broadcaster.handle))
+                ]
             capturing = asyncio.create_task(self._capture(iter(frames), reader))
             coding = asyncio.create_task(self._encode(coder))
             try:
@@ -100,17 +102,14 @@ class VideoSender:
                 await end_all([capturing, coding, *serving])
 
     def stop(self) -> None:
-        """End the stream after what has been captured."""
+        """End the stream after the frames captured so far."""
         self._is_stopped.set()
 
     def stats(self) -> SenderStats:
-        """How it goes; `bitrate` since the last call."""
-        now, rtp, sink = time.monotonic(), self._rtp, self._sink
-        sent = sink.bytes + IP_UDP_BYTES * sink.datagrams
-        bitrate = 8 * (sent - self._sent_before) / max(1e-6, now - self._asked)
-        self._sent_before, self._asked = sent, now
+        """A snapshot; its `bitrate` is since the last one."""
+        rtp, sink = self._rtp, self._sink
         return SenderStats(
-            seconds=round(now - self._began, 3),
+            seconds=self._rate.seconds,
             frames=self._frames,
             dropped=self._queue.dropped,
             packets=self._packets,
@@ -118,19 +117,19 @@ class VideoSender:
             datagrams=sink.datagrams,
             bytes=sink.bytes,
             again=rtp.again,
-            bitrate=round(bitrate, 1),
+            bitrate=self._rate.bitrate(sink.bytes + IP_UDP_BYTES * sink.datagrams),
             bits=self._meter.bits,
             keys_asked=rtp.keys_asked,
             fraction_lost=rtp.report.fraction_lost / 256 if rtp.report else None,
             round_trip=rtp.round_trip,
-            receivers=len(self._hub),
-            refused=self._hub.refused,
+            receivers=len(self._broadcaster),
+            refused=self._broadcaster.refused,
             waiting=self._waiting.summary(),
             encoding=self._encoding.summary(),
         )
 
     async def _capture(self, frames: Iterator[Frame], reader: ThreadPoolExecutor) -> None:
-        """Take frames from the source, each when it is due."""
+        """Queue frames for the encoder, each when it is due."""
         loop = asyncio.get_running_loop()
         try:
             while not self._is_stopped.is_set():
@@ -150,17 +149,17 @@ class VideoSender:
             self._queue.close()
 
     async def _until(self, frame: Frame) -> float:
-        """Wait for the time of the frame, which is returned as time of day; the first one's is when it comes."""
+        """Wait until the frame is due; gives that time of day. The first frame is due at once."""
         now = time.monotonic()
         seconds = float(frame.pts * self._encoder.header.format.time_base)
         if self._starts_at is None or now - self._starts_at - seconds > _WAITING_SECONDS:
-            self._starts_at = now - seconds  # also where the source had no frame for long
+            self._starts_at = now - seconds  # also after a gap in the source
         due = self._starts_at + seconds
         await asyncio.sleep(max(0.0, due - now))
         return time.time() - (time.monotonic() - due)
 
     async def _encode(self, coder: ThreadPoolExecutor) -> None:
-        """Encode what was captured and send it, then the end."""
+        """Encode and send what was captured, then END."""
         loop = asyncio.get_running_loop()
         async for captured in self._queue:
             began = time.time()
@@ -176,7 +175,7 @@ class VideoSender:
         await self._sink.close(end)
 
     def _counted(self, encode: Callable[[], list[Packet]]) -> list[Packet]:
-        """The packets that `encode` gives, counted. Runs in the coder's thread."""
+        """Count the packets that `encode` gives. Runs in the coder's thread."""
         packets = encode()
         for packet in packets:
             self._meter.add(packet)

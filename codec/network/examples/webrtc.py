@@ -1,10 +1,11 @@
-"""Video over WebRTC data channels, with aiortc: pip install gsvc aiortc
+"""Video over WebRTC data channels with aiortc: pip install gsvc aiortc
 
     python -m gsvc.codec.network.examples.webrtc IN OUT
 
-Both peers are in this one process; an application of yours carries the two descriptions between them. Messages are the
-datagrams of docs/wire.md. Those of INTRA packets go over a reliable channel, all others over one that loses
-rather than waits: the depacketizer puts the two together again, and asks for a new group when one is broken.
+Both peers run in this process; an application carries their session descriptions between them.
+Messages are the datagrams of docs/wire.md. Those of INTRA packets go over a reliable channel, all
+others over one without retransmissions; the depacketizer merges the two and tells when to request a
+new group.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ POLL_SECONDS = 0.05
 async def send(
     peer: RTCPeerConnection, encoder: gsvc.Encoder, frames: Iterable[gsvc.Frame]
 ) -> None:
-    """Send frames in real time. The channels are made here, so call this before the offer is."""
+    """Send frames in real time. Call it before the offer: it creates the data channels."""
     reliable = peer.createDataChannel("gsvc-intra")
     lossy = peer.createDataChannel("gsvc", ordered=False, maxRetransmits=0)
     packetizer = gsvc.Packetizer(encoder.header, ssrc=1)
@@ -46,61 +47,68 @@ async def send(
             await asyncio.sleep(max(0.0, began + frame.pts * time_base - time.monotonic()))
             yield frame
 
-    waiting: gsvc.LatestQueue[Timed] = gsvc.LatestQueue(
-        16
-    )  # a key picture takes longer than a frame
+    # Frames may wait: a key picture takes longer than a frame.
+    waiting: gsvc.LatestQueue[Timed] = gsvc.LatestQueue(16)
     async for packet in gsvc.encode_stream(encoder, due(), queue=waiting):
-        # What must arrive, and what is worthless when it is late.
+        # Pictures between INTRA packets are worthless when they are late.
         channel = lossy if packet.is_picture and not packet.is_key else reliable
         for datagram in packetizer.packetize([packet]):
             channel.send(datagram.to_bytes())
 
 
-async def receive(
-    peer: RTCPeerConnection, steps: int = 0
-) -> AsyncIterator[tuple[gsvc.Header, gsvc.Frame]]:
-    """The frames that come, each with the stream's header, up to its end."""
-    depacketizer = gsvc.Depacketizer(LIMITS)
-    queue: asyncio.Queue[gsvc.Packet] = asyncio.Queue()
-    reliable: list[RTCDataChannel] = []
+class Inbox:
+    """The packets that come over a peer's data channels."""
 
-    def take(packets: list[gsvc.Packet]) -> None:
-        for packet in packets:
-            queue.put_nowait(packet)
+    def __init__(self, peer: RTCPeerConnection) -> None:
+        self.depacketizer = gsvc.Depacketizer(LIMITS)
+        self._queue: asyncio.Queue[gsvc.Packet] = asyncio.Queue()
+        self._reliable: RTCDataChannel | None = None
+        peer.on("datachannel", self._opened)
 
-    @peer.on("datachannel")
-    def opened(channel: RTCDataChannel) -> None:
-        if channel.ordered:
-            reliable.append(channel)
-        channel.on("message", lambda data: take(depacketizer.push(data, time.monotonic())))
-
-    async def packets() -> AsyncIterator[gsvc.Packet]:
+    async def packets(self) -> AsyncIterator[gsvc.Packet]:
+        """Packets in order up to the END."""
         while True:
             try:
-                packet = await asyncio.wait_for(queue.get(), POLL_SECONDS)
+                packet = await asyncio.wait_for(self._queue.get(), POLL_SECONDS)
             except TimeoutError:
-                take(depacketizer.poll(time.monotonic()))
-                if reliable and depacketizer.header and depacketizer.needs_key:
-                    reliable[0].send(NEW_GROUP)
+                self._take(self.depacketizer.poll(time.monotonic()))
+                if self._reliable and self.depacketizer.header and self.depacketizer.needs_key:
+                    self._reliable.send(NEW_GROUP)
                 continue
             yield packet
             if packet.type == gsvc.PacketType.END:
                 return
 
-    source = packets()
-    first = await anext(source)
-    header = depacketizer.header
+    def _opened(self, channel: RTCDataChannel) -> None:
+        if channel.ordered:
+            self._reliable = channel
+        push = self.depacketizer.push
+        channel.on("message", lambda data: self._take(push(data, time.monotonic())))
+
+    def _take(self, packets: list[gsvc.Packet]) -> None:
+        for packet in packets:
+            self._queue.put_nowait(packet)
+
+
+async def receive(
+    peer: RTCPeerConnection, steps: int = 0
+) -> AsyncIterator[tuple[gsvc.Header, gsvc.Frame]]:
+    """The frames that come, each with the stream's header."""
+    inbox = Inbox(peer)
+    packets = inbox.packets()
+    first = await anext(packets)
+    header = inbox.depacketizer.header
     assert header is not None  # it comes with the first packet
     settings = gsvc.DecoderSettings(steps=steps, conceal=True)
     with gsvc.Decoder(header, settings, LIMITS) as decoder:
         for frame in decoder.decode(first):
             yield header, frame
-        async for frame in gsvc.decode_stream(decoder, source):
+        async for frame in gsvc.decode_stream(decoder, packets):
             yield header, frame
 
 
 async def connect(offering: RTCPeerConnection, answering: RTCPeerConnection) -> None:
-    """What an application does over its own signalling."""
+    """Exchange session descriptions, as an application does over its own signalling."""
     await offering.setLocalDescription(await offering.createOffer())
     await answering.setRemoteDescription(offering.localDescription)
     await answering.setLocalDescription(await answering.createAnswer())
@@ -108,7 +116,7 @@ async def connect(offering: RTCPeerConnection, answering: RTCPeerConnection) -> 
 
 
 async def relay(source: str, target: str) -> int:
-    """Send a video from one peer to another, which writes it; returns the number of frames."""
+    """Send a video from one peer to another, which writes it; gives the number of frames."""
     here, there = RTCPeerConnection(), RTCPeerConnection()
     count = 0
     with open_video(source) as video:
@@ -117,7 +125,9 @@ async def relay(source: str, target: str) -> int:
         receiving = receive(there)
         sending = asyncio.create_task(send(here, encoder, video))
         coming = asyncio.ensure_future(anext(receiving))
-        await asyncio.sleep(0)  # both have begun: channels are there, and somebody listens for them
+        await asyncio.sleep(
+            0
+        )  # both have begun: the channels exist, and the other peer listens for them
         await connect(here, there)
         header, frame = await coming
         with open_writer(target, header.format, overwrite=True) as writer:
