@@ -16,6 +16,7 @@ from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.datasets.sets import find_clips
 from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings
+from gsvc.eval.facts import CodecFacts
 
 
 def note(what: str) -> None:
@@ -30,6 +31,7 @@ class Blocks:
 
     name = "blocks"
     suffix = ".blk"
+    facts = CodecFacts()
 
     def __init__(
         self, sides: tuple[int, ...] | int = (4, 8), ways: int = 1, pause: float = 0.0

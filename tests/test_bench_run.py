@@ -13,10 +13,11 @@ import pytest
 import gsvc
 from gsvc.codec.errors import ConfigError, InputError, OutputError
 from gsvc.eval.bench.named import codec_spec
-from gsvc.eval.bench.plan import RunSettings
+from gsvc.eval.bench.plan import RunPlan, make_plan
 from gsvc.eval.bench.pool import Pool, Workers, local_pool
 from gsvc.eval.bench.record import CellRecord
-from gsvc.eval.bench.run import Plan, carry_out, make_plan
+from gsvc.eval.bench.run import carry_out
+from gsvc.eval.bench.settings import RunSettings
 from gsvc.eval.bench.store import RunFolder, load_run
 
 BLOCKS = "bench_doubles:Blocks"
@@ -99,7 +100,7 @@ def run(asked: RunSettings, folder: Path, workers: Workers) -> tuple[Listener, i
     return listener, errors
 
 
-def plan(asked: RunSettings, folder: Path, workers: Workers, listener: Listener) -> Plan:
+def plan(asked: RunSettings, folder: Path, workers: Workers, listener: Listener) -> RunPlan:
     return make_plan(asked, RunFolder(folder), workers, listener)
 
 

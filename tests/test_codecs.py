@@ -17,7 +17,7 @@ from gsvc.codec.errors import (
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import load_clip, packaged_clip
-from gsvc.eval.codecs import CODECS, DEFAULT_CODECS, find_codec
+from gsvc.eval.codecs import DEFAULT_CODECS, codecs, find_codec
 from gsvc.eval.codecs.base import Codec, Settings, Value
 from gsvc.eval.codecs.conventional import ConventionalCodec
 from gsvc.eval.codecs.search import nearest_rate
@@ -76,7 +76,7 @@ def round_trip(codec: Codec, source: TestClip, settings: Settings) -> Sequence[P
     return codec.decode(data, source.format, settings, way).frames
 
 
-@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("name", codecs())
 def test_bytes_alone_give_every_frame_and_the_ledger_is_their_size(
     name: str, tmp_path: Path
 ) -> None:
@@ -261,7 +261,7 @@ def test_an_unknown_preset_is_refused(name: str) -> None:
 
 
 def test_codecs_are_found_by_name_with_options() -> None:
-    assert set(DEFAULT_CODECS) < set(CODECS)
+    assert set(DEFAULT_CODECS) < set(codecs())
     points = find_codec("x265", crf=(30, 40), scale=("1", "1/3")).rate_points()
     assert points[1] == {"preset": "slow", "crf": 40, "scale": "1"} and len(points) == 4
     assert find_codec("svtav1", scale=1).rate_points()[0]["scale"] == "1"

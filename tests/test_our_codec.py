@@ -1,13 +1,17 @@
 """gsvc, its ablation and the floors as codecs of the benchmark."""
 
 import io
+import subprocess
+import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gsvc.codec.stream.info import read_info
 from gsvc.datasets.clips import TestClip
+from gsvc.eval.codecs.code_hash import code_hash, used_modules
 from gsvc.eval.codecs.floors import Hold, Motion
 from gsvc.eval.codecs.ours import ALL_TOOLS, NO_TOOLS, Gsvc, GsvcLayers, key_frames
 from gsvc.eval.compute import count_flops
@@ -72,9 +76,50 @@ def test_a_rate_can_be_asked_for(moving: TestClip) -> None:
     assert low < high
 
 
-def test_version_names_the_state_of_the_code() -> None:
-    assert Gsvc().version() == Motion().version()
-    assert "opencv" in Gsvc().version()
+def test_version_names_libraries_and_the_weights_that_are_used() -> None:
+    assert Motion().version() == Hold().version()
+    assert "opencv" in Motion().version() and "torch" not in Motion().version()
+    versions = [codec.version() for codec in (Motion(), GsvcLayers(), Gsvc(), Gsvc(model="base"))]
+    assert len(set(versions)) == 3 and versions[2] == versions[3]
+
+
+def test_the_code_hash_covers_what_coding_loads() -> None:
+    script = """
+import sys
+from fractions import Fraction
+import numpy as np
+import gsvc
+video = gsvc.VideoFormat(96, 64, Fraction(1, 25), Fraction(25))
+encoder = gsvc.Encoder(video, gsvc.EncoderSettings(level=1, preset="fast"))
+pixels = np.random.default_rng(1).integers(0, 255, (9, 64, 96, 3)).astype(np.uint8)
+frames = [gsvc.Frame(one, pts) for pts, one in enumerate(pixels)]
+packets = [packet for frame in frames for packet in encoder.encode(frame)]
+decoder = gsvc.Decoder(encoder.header, gsvc.DecoderSettings(steps=1))
+for packet in [*packets, *encoder.flush()]:
+    decoder.decode(packet)
+loaded = (name for name in sys.modules if name.startswith("gsvc"))
+print(*(name for name in loaded if not hasattr(sys.modules[name], "__path__")))
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "MissingModelError" in done.stderr:
+        pytest.skip("the extractor models are not here")
+    assert done.returncode == 0, done.stderr
+    used = set(used_modules())
+    assert set(done.stdout.split()) <= used
+    aside = ("gsvc.codec.network", "gsvc.codec.command", "gsvc.codec.files", "gsvc.eval")
+    assert not [name for name in used if name.startswith(aside)]
+
+
+def test_comments_and_docstrings_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, before = Path.read_text, code_hash()
+
+    def hash_with(more: str) -> str:
+        monkeypatch.setattr(Path, "read_text", lambda path: read(path) + more)
+        return code_hash.__wrapped__()
+
+    assert hash_with('\n\n# why\n"""A string that stands alone."""\n') == before
+    assert hash_with("\n_MORE = 1\n") != before
 
 
 def test_cost_is_what_decoding_really_runs(moving: TestClip) -> None:

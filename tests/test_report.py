@@ -77,9 +77,14 @@ def write_run(folder: Path, cells: list[tuple[CellRecord, bytes, str]], stride: 
         for cell, _, _ in cells
     ]
     gaps = {"metric vmaf": "libvmaf is not here"}
-    run.write_settings(
-        {"schema": 1, "frames": FRAMES, "stride": stride, "gaps": gaps, "cells": listed}
-    )
+    metric = find_metric("psnr_y")
+    about = {"unit": metric.unit, "higher_is_better": metric.higher_is_better, "per_frame": True}
+    values = {"schema": 1, "frames": FRAMES, "stride": stride, "gaps": gaps, "cells": listed}
+    values["metrics"] = {"psnr_y": {"version": metric.version(), **about}}
+    values["codec_facts"] = {
+        cell.codec: asdict(find_codec(cell.codec).facts) for cell, _, _ in cells
+    }
+    run.write_settings(values)
     return folder
 
 

@@ -18,6 +18,14 @@ from gsvc.eval.summary.summarise import summarise
 from gsvc.eval.summary.tables import tables
 from gsvc.eval.summary.times import reference_seconds
 
+RUN = {
+    "metrics": {
+        "psnr_y": {"version": "1", "unit": "dB", "higher_is_better": True, "per_frame": True}
+    },
+    "codec_facts": {name: {"is_anchor": name != "gsvc"} for name in ("gsvc", "svtav1", "x265")},
+}
+"""Of run.json, what summaries need to know of metrics and codecs."""
+
 
 def hull_of(points: list[tuple[float, float]]) -> list[RatePoint]:
     """Rates and qualities, higher is better, as a hull of distances."""
@@ -180,7 +188,7 @@ def test_empty_streams_and_failures_are_named_and_in_no_curve() -> None:
     (ours,) = [c for c in curves(cells, "psnr_y", True) if c.codec == "gsvc"]
     assert [point.bpp for point in ours.points] == [0.03]
     assert ours.without_bits == ("level 9",)
-    text = str([table.rows for table in tables(summarise({"stride": 5}, cells))])
+    text = str([table.rows for table in tables(summarise({"stride": 5, **RUN}, cells))])
     for word in ("it broke", "why", "level 9", NO_OVERLAP, "psnr_y"):
         assert word in text
 
@@ -231,6 +239,6 @@ def test_our_points_stand_beside_the_hulls_at_the_same_rate() -> None:
         cell("gsvc", 2000, 33.0, settings={"level": 1}),
         cell("gsvc", 500, 29.0, settings={"level": 0}),
     ]
-    inside, below = sorted(summarise({}, cells).beside, key=lambda row: -row.bpp)
+    inside, below = sorted(summarise(RUN, cells).beside, key=lambda row: -row.bpp)
     assert inside.value == 33.0 and inside.hulls == {"svtav1": pytest.approx(32.0)}
     assert below.hulls == {"svtav1": None}

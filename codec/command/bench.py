@@ -16,8 +16,8 @@ from gsvc.codec.extras import need
 
 if TYPE_CHECKING:
     from gsvc.eval.bench.named import CodecSpec
-    from gsvc.eval.bench.plan import RunSettings
     from gsvc.eval.bench.pool import Workers
+    from gsvc.eval.bench.settings import RunSettings
     from gsvc.eval.bench.show import Reporter
     from gsvc.eval.bench.store import RunFolder
     from gsvc.eval.codecs.options import Option
@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def _add_run(parser: ArgumentParser) -> None:
-    from gsvc.eval.bench.plan import RunSettings
+    from gsvc.eval.bench.settings import RunSettings
 
     add = parser.add_argument
     frames, stride, (size,) = RunSettings.frames, RunSettings.stride, RunSettings.sizes
@@ -96,7 +96,7 @@ def _run(options: Namespace) -> int:
 
 
 def _settings(options: Namespace) -> "RunSettings":
-    from gsvc.eval.bench.plan import RunSettings
+    from gsvc.eval.bench.settings import RunSettings
     from gsvc.eval.metrics import DEFAULT_METRICS
 
     return RunSettings(
@@ -153,7 +153,8 @@ def _carry_out(
 
     Returns 1 when a cell failed or a clip could not be read, else 0: what is not installed is a gap.
     """
-    from gsvc.eval.bench.run import carry_out, make_plan
+    from gsvc.eval.bench.plan import make_plan
+    from gsvc.eval.bench.run import carry_out
 
     try:
         with folder.locked(), _workers(options) as workers:
@@ -175,7 +176,7 @@ def _carry_out(
 def _list_cells(
     options: Namespace, settings: "RunSettings", folder: "RunFolder", reporter: "Reporter"
 ) -> int:
-    from gsvc.eval.bench.run import make_plan
+    from gsvc.eval.bench.plan import make_plan
 
     with _workers(options) as workers:
         plan = make_plan(settings, folder, workers, reporter)

@@ -1,202 +1,202 @@
-"""What a run consists of: cells, their keys, and the batches in which the missing ones are made.
+"""What a run has to do: which codecs, metrics and clips there are, and which cells are done."""
 
-A cell is a clip at a size, coded by one codec with one setting, with every way to decode it.
-"""
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
-
-from gsvc.codec.errors import ConfigError
-from gsvc.datasets.clips import ClipFormat
-from gsvc.eval.bench.named import CodecSpec
-from gsvc.eval.bench.pairing import Thumbnails
-from gsvc.eval.bench.record import SCHEMA, CellRecord, DecodeRecord, Scores
-from gsvc.eval.codecs.base import Settings
-
-SIZES = ("288", "480", "native")
-Values = dict[str, int | float | str]
-
-_BATCH_DECODES = 6
-"""Decoded clips that are scored together: the source's features are computed once for all of them."""
-_BATCH_BYTES = 2**30
-"""Of decoded pictures held at once."""
+from gsvc.codec.errors import ConfigError, MissingDependencyError, MissingModelError
+from gsvc.datasets.sets import ClipSource, find_clips
+from gsvc.eval.bench.cells import Cell, ClipFacts, Job, values_of
+from gsvc.eval.bench.named import CodecSpec, make_codec, make_metric
+from gsvc.eval.bench.pool import Crash, Workers
+from gsvc.eval.bench.record import CellRecord
+from gsvc.eval.bench.settings import RunSettings
+from gsvc.eval.bench.show import Reporter
+from gsvc.eval.bench.store import Damaged, RunFolder
+from gsvc.eval.bench.work import Inspection, Reading
+from gsvc.eval.codecs.base import Codec
 
 
 @dataclass(frozen=True)
-class RunSettings:
-    """What was asked for. Raises ConfigError for what no run can do.
+class Gap:
+    """What this run cannot have, and why."""
 
-    `frames` is the number of frames from the start of each clip, None for all; quality is measured on
-    every `stride`-th of them.
-    """
-
-    clips: tuple[str, ...]
-    codecs: tuple[CodecSpec, ...]
-    metrics: tuple[str, ...]
-    sizes: tuple[str, ...] = ("288",)
-    frames: int | None = 97
-    stride: int = 7
-
-    def __post_init__(self) -> None:
-        if not (self.clips and self.codecs and self.sizes):
-            raise ConfigError("a run needs at least one clip, one codec and one size")
-        if unknown := set(self.sizes) - set(SIZES):
-            raise ConfigError(f"size {min(unknown)!r}: take one of {', '.join(SIZES)}")
-        if self.frames is not None and self.frames < 1:
-            raise ConfigError(f"frames {self.frames}: at least 1")
-        if self.stride < 1:
-            raise ConfigError(f"stride {self.stride}: at least 1")
-
-
-@dataclass(frozen=True)
-class Source:
-    """A clip of the run as it was read: its format, the hash of its pixels, its thumbnails."""
-
-    clip: str
-    size: str
-    format: ClipFormat
-    sha256: str
-    thumbnails: Thumbnails = field(repr=False, compare=False)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell to have: how to make it, and what its record must contain to be complete.
-
-    `metrics` are the wanted metrics with their versions; `gaps` those that this machine cannot compute,
-    with the reason.
-    """
-
-    source: Source
-    codec: CodecSpec
-    codec_name: str
-    codec_version: str
-    suffix: str
-    settings: Values
-    ways: tuple[Values, ...]
-    metrics: Mapping[str, str]
-    gaps: Mapping[str, str]
-
-    @property
-    def key(self) -> str:
-        """Hash of everything that the stream depends on."""
-        source, clip = self.source, self.source.format
-        parts = {
-            "schema": SCHEMA,
-            "clip": source.clip,
-            "size": source.size,
-            "source": source.sha256,
-            "frame_rate": str(clip.frame_rate),
-            "codec": self.codec_name,
-            "version": self.codec_version,
-            "settings": self.settings,
-        }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    kind: str
+    """"codec", "metric" or "clip"."""
+    name: str
+    reason: str
+    size: str = ""
+    """Of a clip."""
 
     @property
     def label(self) -> str:
-        """For people: clip, size, codec, settings."""
-        settings = " ".join(f"{name}={value}" for name, value in self.settings.items())
-        return f"{self.source.clip} {self.source.size} {self.codec_name} {settings}".strip()
-
-    def empty_record(self) -> CellRecord:
-        """The record before anything was done."""
-        clip = self.source.format
-        return CellRecord(
-            key=self.key,
-            clip=self.source.clip,
-            size=self.source.size,
-            width=clip.width,
-            height=clip.height,
-            frame_rate=str(Fraction(clip.frame_rate)),
-            frames=clip.frames,
-            source_sha256=self.source.sha256,
-            codec=self.codec_name,
-            codec_version=self.codec_version,
-            settings=self.settings,
-        )
-
-    def lacks(self, record: CellRecord | None) -> bool:
-        """Whether something is still to be coded, decoded or scored."""
-        return record is None or bool(record.error) or any(self.lacking_ways(record))
-
-    def lacking_ways(self, record: CellRecord) -> Iterator[tuple[Values, tuple[str, ...]]]:
-        """Ways to decode again or for the first time, and the metrics to compute on the result."""
-        for way in self.ways:
-            decoded = find_way(record, way)
-            names = tuple(n for n in self.metrics if decoded is None or self._unscored(decoded, n))
-            if decoded is None or names:
-                yield way, names
-
-    def with_gaps(self, record: CellRecord) -> CellRecord:
-        """The record with the reasons for metrics that cannot be computed here; numbers stay."""
-        absent = {name: Scores(None, gap=reason) for name, reason in self.gaps.items()}
-        decodes = [replace(one, scores={**absent, **one.scores}) for one in record.decodes]
-        return replace(record, decodes=decodes)
-
-    def _unscored(self, decoded: DecodeRecord, metric: str) -> bool:
-        scores = decoded.scores.get(metric)
-        return scores is None or scores.version != self.metrics[metric]
+        """For tables: "codec vvenc", "clip city at size 480"."""
+        return f"{self.kind} {self.name}" + (f" at size {self.size}" if self.size else "")
 
 
 @dataclass(frozen=True)
-class Job:
-    """A cell to complete, with what is there of it already."""
+class RunPlan:
+    """All that a run needs."""
 
-    cell: Cell
-    record: CellRecord | None = None
-    stream: bytes | None = field(default=None, repr=False)
+    settings: RunSettings
+    cells: Sequence[Cell]
+    gaps: Sequence[Gap]
+    jobs: Sequence[Job]
+    """What is left to do."""
+    readings: Mapping[tuple[str, str], Reading]
+    """By the clip's name and size."""
+    codecs: Mapping[str, str]
+    """Versions by name."""
+    codec_facts: Mapping[str, Mapping[str, Any]]
+    """The `CodecFacts` by name."""
+    metrics: Mapping[str, Mapping[str, Any]]
+    """Version, unit, direction and whether there is a value per frame, by name."""
 
     @property
     def decodes(self) -> int:
-        """How many ways are still to be decoded."""
-        return len(list(self.cell.lacking_ways(self.record or self.cell.empty_record())))
+        """How many clips are to be decoded."""
+        return sum(job.decodes for job in self.jobs)
 
 
-def values_of(settings: Settings) -> Values:
-    """A plain copy."""
-    return dict(settings)
-
-
-def find_way(record: CellRecord, way: Settings) -> DecodeRecord | None:
-    """What is kept of one way to decode."""
-    return next((one for one in record.decodes if one.way == dict(way)), None)
-
-
-def frame_indices(frames: int, stride: int) -> list[int]:
-    """The frames on which quality is measured."""
-    return list(range(0, frames, stride))
-
-
-def batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
-    """Jobs of one clip, size and codec together, a few at a time, the many-decodes codecs first."""
-    groups: dict[tuple[str, str, CodecSpec], list[Job]] = {}
-    for job in jobs:
-        source = job.cell.source
-        groups.setdefault((source.clip, source.size, job.cell.codec), []).append(job)
-    clips = list(dict.fromkeys(group[:2] for group in groups))
-    heaviest = sorted(
-        groups, key=lambda g: (clips.index(g[:2]), -max(j.decodes for j in groups[g]))
+def make_plan(
+    settings: RunSettings, folder: RunFolder, workers: Workers, reporter: Reporter
+) -> RunPlan:
+    """Look at codecs, metrics, clips and the folder. Raises ConfigError for unknown names."""
+    gaps: list[Gap] = []
+    kept = folder.settings()
+    if kept is not None:
+        _check_same_protocol(settings, kept, folder.path)
+    codecs = _codecs(settings.codecs, gaps)
+    metrics = _metrics(settings.metrics, gaps)
+    readings = _readings(settings)
+    clips = _clips(readings, workers, gaps)
+    for gap in gaps:
+        reporter.note(
+            "gap", f"{gap.label}: {gap.reason}", what=gap.kind, name=gap.name, size=gap.size
+        )
+    absent = {gap.name: gap.reason for gap in gaps if gap.kind == "metric"}
+    versions = {name: one["version"] for name, one in metrics.items() if name not in absent}
+    cells = _cells(clips, codecs, versions, absent)
+    return RunPlan(
+        settings,
+        cells,
+        gaps,
+        list(_jobs(cells, folder, reporter)),
+        {(reading.source.name, reading.size): reading for reading in readings},
+        {codec.name: version for _, codec, version in codecs},
+        {codec.name: asdict(codec.facts) for _, codec, _ in codecs},
+        metrics,
     )
-    for group in heaviest:
-        yield from _cut(groups[group])
 
 
-def batch_limit(clip: ClipFormat) -> int:
-    """How many decoded clips are held and scored together."""
-    fit = _BATCH_BYTES // (3 * clip.width * clip.height * clip.frames)
-    return max(1, min(_BATCH_DECODES, fit))
+def _check_same_protocol(settings: RunSettings, kept: Mapping[str, Any], path: Path) -> None:
+    """Means over different frames must not be in one table."""
+    for name in ("frames", "stride"):
+        if kept[name] != getattr(settings, name):
+            raise ConfigError(
+                f"{path} was made with --{name} {kept[name] or 0}: "
+                "give the same, or choose another folder"
+            )
 
 
-def _cut(jobs: Sequence[Job]) -> Iterator[list[Job]]:
-    most = batch_limit(jobs[0].cell.source.format)
-    batch: list[Job] = []
-    for job in jobs:
-        if batch and sum(one.decodes for one in [*batch, job]) > most:
-            yield batch
-            batch = []
-        batch.append(job)
-    yield batch
+def _codecs(specs: Sequence[CodecSpec], gaps: list[Gap]) -> list[tuple[CodecSpec, Codec, str]]:
+    found = []
+    for spec in specs:
+        try:
+            codec = make_codec(spec)
+            found.append((spec, codec, codec.version()))
+        except (MissingDependencyError, MissingModelError) as error:
+            gaps.append(Gap("codec", str(spec), str(error)))
+    return found
+
+
+def _metrics(names: Sequence[str], gaps: list[Gap]) -> dict[str, dict[str, Any]]:
+    found = {}
+    for name in names:
+        metric, version = make_metric(name), ""
+        try:
+            version = metric.version()
+        except (MissingDependencyError, MissingModelError) as error:
+            gaps.append(Gap("metric", name, str(error)))
+        found[name] = {
+            "version": version,
+            "unit": metric.unit,
+            "higher_is_better": metric.higher_is_better,
+            "per_frame": metric.per_frame,
+        }
+    return found
+
+
+def _readings(settings: RunSettings) -> list[Reading]:
+    sources: dict[str, ClipSource] = {}
+    for source in find_clips(settings.clips):
+        if sources.setdefault(source.name, source) != source:
+            raise ConfigError(f"two clips are called {source.name}: rename one, or run them apart")
+    return [
+        Reading(source, size, settings.frames)
+        for source in sources.values()
+        for size in settings.sizes
+    ]
+
+
+def _clips(readings: Sequence[Reading], workers: Workers, gaps: list[Gap]) -> list[ClipFacts]:
+    found: dict[int, ClipFacts] = {}
+    for index, result in workers.run([Inspection(reading) for reading in readings]):
+        if isinstance(result, ClipFacts):
+            found[index] = result
+            continue
+        reading = readings[index]
+        why = result.reason if isinstance(result, Crash) else result
+        gaps.append(Gap("clip", reading.source.name, why, reading.size))
+    return [found[index] for index in sorted(found)]
+
+
+def _cells(
+    clips: Iterable[ClipFacts],
+    codecs: Sequence[tuple[CodecSpec, Codec, str]],
+    metrics: Mapping[str, str],
+    absent: Mapping[str, str],
+) -> list[Cell]:
+    """One per clip, codec and setting; a codec named twice adds its ways to decode."""
+    cells: dict[str, Cell] = {}
+    for clip in clips:
+        for spec, codec, version in codecs:
+            for point in codec.rate_points():
+                ways = tuple(values_of(way) for way in codec.ways_to_decode(point))
+                cell = Cell(
+                    clip=clip,
+                    codec=spec,
+                    codec_name=codec.name,
+                    codec_version=version,
+                    suffix=codec.suffix,
+                    settings=values_of(point),
+                    ways=ways,
+                    metrics=metrics,
+                    gaps=absent,
+                )
+                other = cells.get(cell.key)
+                if other is not None:
+                    more = tuple(way for way in ways if way not in other.ways)
+                    cell = replace(other, ways=other.ways + more)
+                cells[cell.key] = cell
+    return list(cells.values())
+
+
+def _jobs(cells: Iterable[Cell], folder: RunFolder, reporter: Reporter) -> Iterator[Job]:
+    for cell in cells:
+        try:
+            record = folder.read(cell.key)
+            if cell.lacks(record):
+                yield _job(cell, record, folder)
+        except Damaged as error:
+            reporter.note(
+                "damaged", f"{cell.label}: {error}: it is made again", key=cell.key, cell=cell.label
+            )
+            yield Job(cell)
+
+
+def _job(cell: Cell, record: CellRecord | None, folder: RunFolder) -> Job:
+    if record is None or not record.bits:
+        return Job(cell)
+    return Job(cell, record, folder.stream(record))

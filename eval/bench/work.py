@@ -1,29 +1,28 @@
 """What a worker does: read a clip, or code, decode and score a batch of its cells.
 
-Runs in a process of its own, on this machine or another; everything comes with the task and goes back
-with the result. A worker keeps the clip and the networks that it used last.
+It runs in a process of its own, on this machine or another; everything comes with the task and goes
+back with the result. A worker keeps the clip and the networks that it used last.
 """
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from math import isfinite
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gsvc.codec.errors import GsvcError, InputError
+from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip, frames_sha256
 from gsvc.datasets.sets import ClipSource
-from gsvc.eval.bench.named import CodecSpec, make_codec, make_metric
-from gsvc.eval.bench.pairing import Thumbnails, belongs_to, thumbnails
-from gsvc.eval.bench.plan import Job, Source, Values, batch_limit, find_way, frame_indices
+from gsvc.eval.bench.batches import batch_limit
+from gsvc.eval.bench.cells import ClipFacts, Job, Values, find_way, frame_indices
+from gsvc.eval.bench.named import CodecSpec, make_codec
 from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
+from gsvc.eval.bench.scoring import reason, score
+from gsvc.eval.bench.thumbnails import Thumbnails, belongs_to, thumbnails
 from gsvc.eval.codecs.base import Codec, Encoded
 from gsvc.eval.compute import PeakMemory
-from gsvc.eval.metrics.base import Metric
 
 
 @dataclass(frozen=True)
@@ -32,20 +31,22 @@ class Reading:
 
     source: ClipSource
     size: str
+    """"288", "480" or "native"."""
     frames: int | None
+    """From its start; None for all."""
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """Task: read a clip and tell what it is; a line of text says why it cannot be read."""
+    """Task: read a clip."""
 
     reading: Reading
 
-    def run(self) -> Source | str:
-        """Read it."""
+    def run(self) -> ClipFacts | str:
+        """What the clip is, or one line on why it cannot be read."""
         try:
             clip = _clip(self.reading)
-            return Source(
+            return ClipFacts(
                 self.reading.source.name,
                 self.reading.size,
                 clip.format,
@@ -58,28 +59,31 @@ class Inspection:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A cell after work on it; `stream` is None when it is the one already kept."""
+    """A cell after work on it."""
 
     record: CellRecord
     stream: bytes | None = field(default=None, repr=False)
+    """None when it is the one that the run has already."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Task: complete these cells of one clip. `others` are the thumbnails of the run's other clips."""
+    """Task: complete these cells of one clip."""
 
     reading: Reading
     jobs: tuple[Job, ...]
     stride: int
+    """Quality is measured on one frame in so many."""
     others: Mapping[str, Thumbnails] = field(repr=False)
+    """Of the run's other clips, by name."""
 
     def run(self) -> list[Outcome]:
-        """Complete them; what goes wrong with a cell is said in its record."""
+        """Complete them; the record of a cell says what went wrong with it."""
         try:
             clip = _clip(self.reading)
         except Exception as error:  # noqa: BLE001
             return [failed(job, reason(error)) for job in self.jobs]
-        if clip.sha256 != self.jobs[0].cell.source.sha256:
+        if clip.sha256 != self.jobs[0].cell.clip.sha256:
             return [failed(job, "the clip changed while the run went on") for job in self.jobs]
         works = [_CellWork(clip, job) for job in self.jobs]
         decodes: list[_Decode] = []
@@ -91,12 +95,15 @@ class Batch:
         return [work.outcome() for work in works]
 
     def _decode_and_score(self, clip: TestClip, decodes: Sequence["_Decode"]) -> None:
-        own = self.jobs[0].cell.source.thumbnails
+        own = self.jobs[0].cell.clip.thumbnails
         ready = [one for one in decodes if one.decode(own, self.others)]
         indices = frame_indices(len(clip.frames), self.stride)
         for name in sorted({name for one in ready for name in one.wanted}):
             wanting = [one for one in ready if name in one.wanted]
-            for one, scores in zip(wanting, _score(name, clip, wanting, indices), strict=True):
+            version = self.jobs[0].cell.metrics[name]
+            tests = [one.frames for one in wanting]
+            found = score(name, version, clip, tests, indices)
+            for one, scores in zip(wanting, found, strict=True):
                 one.add(name, scores)
         for one in ready:
             one.close()
@@ -108,14 +115,6 @@ Task = Inspection | Batch
 def failed(job: Job, why: str) -> Outcome:
     """The cell with its error; what was done of it before stays."""
     return Outcome(replace(job.record or job.cell.empty_record(), error=why))
-
-
-def reason(error: BaseException) -> str:
-    """One line for a failure."""
-    text = " ".join(str(error).split())
-    if isinstance(error, GsvcError):
-        return text
-    return f"internal error: {type(error).__name__}: {text}"
 
 
 class _CellWork:
@@ -206,7 +205,7 @@ class _Decode:
         _check_frames(decoded.frames, self.work.clip)
         if other := belongs_to(thumbnails(decoded.frames), own, others):
             raise InputError(
-                f"the decoded pictures are those of {other}, not of {cell.source.clip}: "
+                f"the decoded pictures are those of {other}, not of {cell.clip.name}: "
                 "outputs of two clips were swapped"
             )
         self.frames = decoded.frames
@@ -247,44 +246,14 @@ def _check_frames(frames: Sequence[Picture], clip: TestClip) -> None:
     for index, frame in enumerate(frames):
         if frame.shape != shape or frame.dtype != np.uint8:
             raise InputError(
-                f"decoded frame {index} is {frame.dtype} {frame.shape}, the clip's are uint8 {shape}"
+                f"decoded frame {index} is {frame.dtype} {frame.shape}, "
+                f"the clip's are uint8 {shape}"
             )
-
-
-def _score(
-    name: str, clip: TestClip, decodes: Sequence[_Decode], indices: Sequence[int]
-) -> list[Scores]:
-    """The metric on each decoded clip, the source's features computed once."""
-    version = decodes[0].work.cell.metrics[name]
-    try:
-        metric = _metric(name)
-        values = metric.measure(clip, [one.frames for one in decodes], indices)
-        if values.shape != (len(decodes), len(indices) if metric.per_frame else 1):
-            raise RuntimeError(f"{name} gave values of shape {values.shape}")
-        return [_scores(row, version) for row in values]
-    except Exception as error:  # noqa: BLE001
-        if len(decodes) == 1:
-            return [Scores(None, version=version, gap=reason(error))]
-    # One of them may be to blame: the others have their numbers.
-    return [_score(name, clip, [one], indices)[0] for one in decodes]
-
-
-def _scores(values: NDArray[np.float64], version: str) -> Scores:
-    plain = [float(value) if isfinite(value) else None for value in values]
-    finite = [value for value in plain if value is not None]
-    if not finite:
-        return Scores(None, version=version, gap="no finite value on any frame measured")
-    return Scores(sum(finite) / len(finite), plain, version)
 
 
 @cache
 def _codec(spec: CodecSpec) -> Codec:
     return make_codec(spec)
-
-
-@cache
-def _metric(name: str) -> Metric:
-    return make_metric(name)
 
 
 _last: dict[Reading, TestClip] = {}

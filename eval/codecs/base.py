@@ -1,4 +1,4 @@
-"""What the benchmark asks of a codec. Adding one is one small class with these members."""
+"""What the benchmark asks of a codec."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,73 +7,76 @@ from typing import Protocol
 from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import ClipFormat, TestClip
+from gsvc.eval.facts import CodecFacts
 
 Value = int | float | str
 Settings = Mapping[str, Value]
-"""Names and values that settle what is done; they stand in the cell's key, so defaults stand in too."""
+"""Names and values that decide what is done. They are part of the cell's key, so defaults are given too."""
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A coded clip: the bytes a receiver must get, and the wall-clock seconds from frames to bytes.
-
-    `ledger` gives bits by layer and sums to the bytes' bits; one layer where the codec has no others.
-    """
+    """A coded clip."""
 
     data: bytes = field(repr=False)
+    """The bytes that a receiver must get."""
     seconds: float
+    """Wall-clock time from frames to bytes."""
     ledger: Mapping[str, int]
+    """Bits by layer; they sum to the bits of `data`. One layer where the codec has no others."""
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """Frames RGB uint8 (H, W, 3) at the clip's size, and the wall-clock seconds from bytes to frames."""
+    """A decoded clip."""
 
     frames: Sequence[Picture] = field(repr=False)
+    """RGB uint8 (H, W, 3) at the clip's size."""
     seconds: float
+    """Wall-clock time from bytes to frames."""
+
+
+@dataclass(frozen=True)
+class Compute:
+    """What a decoder costs, by counting."""
+
+    flops_per_pixel: float
+    """Floating-point operations per pixel of a frame; a multiply-add counts two."""
+    model_bytes: int
+    """Bytes of weights."""
+    not_counted: tuple[str, ...] = ()
+    """Operators that the counter does not know."""
 
 
 class Codec(Protocol):
-    """A way to code a clip. Methods raise a GsvcError that says why when they cannot."""
+    """A way to code a clip. A method that cannot do its work raises a GsvcError that says why."""
 
     name: str
     """As on the command line and in tables: "svtav1", "gsvc"."""
     suffix: str
-    """Of a file with the stream: ".obu", ".gsv"."""
+    """Of a file that holds the stream: ".obu", ".gsv"."""
+    facts: CodecFacts
+    """For tables and plots; the run records them."""
 
     def version(self) -> str:
-        """Library and version, for the cell's key; raises MissingDependencyError when it is not here."""
+        """Library and version, for the cell's key. Raises MissingDependencyError without the library."""
 
     def rate_points(self) -> Sequence[Settings]:
-        """The settings that a benchmark runs when nobody asks for others."""
+        """The settings that a benchmark runs when the user asks for no others."""
 
     def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
-        """How a stream coded with `settings` is decoded: `[{}]`, or several (gsvc: one for each number
-        of steps).
-        """
+        """How a stream coded with `settings` is decoded: `[{}]`, or one entry per choice (steps)."""
 
     def encode(self, clip: TestClip, settings: Settings) -> Encoded:
         """Code the whole clip."""
 
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
-        """Decode from nothing but the bytes and the format; as many frames as the clip has."""
+        """Decode from the bytes and the format alone; as many frames as the clip has."""
 
     def compute(
         self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
-    ) -> "Compute | None":
-        """What `decode` costs by counting, where it can be counted; None: only the clock can say."""
-
-
-@dataclass(frozen=True)
-class Compute:
-    """Decoder cost: floating point operations a pixel of a frame (2 a multiply-add), bytes of weights.
-
-    `not_counted` names the operators that the counter does not know.
-    """
-
-    flops_per_pixel: float
-    model_bytes: int
-    not_counted: tuple[str, ...] = ()
+    ) -> Compute | None:
+        """What `decode` costs; None where it cannot be counted, only timed."""
 
 
 def require_frames(clip: TestClip) -> None:

@@ -1,8 +1,8 @@
-"""What the conventional codecs have in common: RGB to YUV, a size, a quality, an elementary stream, and back.
+"""What the conventional codecs share: RGB to YUV, scaling, one elementary stream, and back.
 
-Bits are those of the elementary stream alone; the pictures are decoded from exactly those bytes. Both ways
-between RGB and YUV use BT.709, limited range. At most four seconds lie between random access points, as for
-gsvc, and every encoder gets two threads.
+The rate is that of the elementary stream, and the pictures are decoded from exactly those bytes.
+RGB and YUV are converted by BT.709, limited range. Random access points are at most four seconds
+apart, as in gsvc, and every encoder gets two threads.
 """
 
 import io
@@ -24,6 +24,7 @@ from gsvc.encoders.svt_av1 import quiet_and_ordinary
 from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, Value, require_frames
 from gsvc.eval.codecs.options import Option, several
 from gsvc.eval.codecs.scaling import coded_size, enlarge, read_scale, shrink
+from gsvc.eval.facts import CodecFacts
 
 Points = Mapping[str, Sequence[int]]
 
@@ -31,32 +32,37 @@ BT709 = Color(primaries=1, transfer=1, matrix=1)
 RANDOM_ACCESS_SECONDS = 4
 THREADS = 2
 PROTOCOL = 1
-"""Stands in every version: raise it when a change here, in `scaling` or in a codec alters what comes out."""
+"""Part of every version: raise it when a change here, in `scaling` or in a codec alters its output."""
 
 
 class ConventionalCodec(ABC):
-    """An encoder library of PyAV; a codec is a subclass that fills in what is declared here.
+    """An encoder library of PyAV; a subclass fills in what is declared here.
 
-    Settings: `preset` (the library's), `crf` (0 to `max_crf`, higher is smaller; `qp` where `quality` says
-    so), `scale` (coded size relative to the frames as a fraction: "1", "1/2"). The constructor takes the
-    same names, each with one value or several: the rate points to run in place of the usual ones.
+    Settings:
+        preset: the library's.
+        crf: 0 to `max_crf`, higher is smaller; called `qp` where `quality` says so.
+        scale: coded size relative to the frames, as a fraction: "1", "1/2".
+
+    The constructor takes the same names, each with one value or several, and then runs these rate
+    points in place of the usual ones.
     """
 
     name: str
     suffix: str
+    facts: CodecFacts
     library: ClassVar[str]
     demuxer: ClassVar[str]
     """Reads the elementary stream back."""
     pixel_format: ClassVar[str]
     preset: ClassVar[Value]
     tuned: ClassVar[tuple[Value, ...]] = ()
-    """Presets that a benchmark runs beside it, because they are better by other metrics."""
+    """Further presets that a benchmark runs, each better by some metric."""
     quality: ClassVar[str] = "crf"
     max_crf: ClassVar[int]
     points: ClassVar[Points]
     """Scale -> the qualities that a benchmark runs."""
     headers_once: ClassVar[bool] = False
-    """The library hands its parameter sets over apart instead of repeating them at random access points."""
+    """Parameter sets come once, apart from the packets, instead of at every random access point."""
 
     def __init__(self, **options: Option) -> None:
         names = {"preset", self.quality, "scale"}
@@ -89,13 +95,14 @@ class ConventionalCodec(ABC):
         ]
 
     def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
-        """One: there is nothing to choose."""
+        """One: a conventional decoder has no choices."""
         return [{}]
 
     def encode(self, clip: TestClip, settings: Settings) -> Encoded:
         """Code the clip, from RGB frames to bytes.
 
-        Raises ConfigError for settings that are unknown, missing or out of range, InputError without frames.
+        Raises ConfigError for settings that are unknown, missing or out of range, InputError for a
+        clip without frames.
         """
         preset, quality, scale = self._read(settings)
         require_frames(clip)
@@ -129,7 +136,7 @@ class ConventionalCodec(ABC):
     def compute(
         self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
     ) -> Compute | None:
-        """None: integer work that no counter sees."""
+        """None: no counter sees integer work."""
         return None
 
     def _read(self, settings: Settings) -> tuple[Value, int, Fraction]:
@@ -154,7 +161,21 @@ class ConventionalCodec(ABC):
         preset: Value,
         quality: int,
     ) -> list[bytes]:
-        """The stream in decoding order, parameter sets first where the library gives them apart."""
+        """The stream in decoding order, parameter sets first where they come apart."""
+        context = self._opened(size, frame_rate, preset, quality)
+        packets = []
+        for index, picture in enumerate(pictures):
+            frame = yuv_from_rgb(picture, BT709, self.pixel_format)
+            frame.pts, frame.time_base = index, context.time_base
+            packets += context.encode(frame)
+        packets += context.encode(None)
+        headers = context.extradata if self.headers_once else None
+        return [headers or b"", *(bytes(packet) for packet in packets)]
+
+    def _opened(
+        self, size: tuple[int, int], frame_rate: Fraction, preset: Value, quality: int
+    ) -> av.VideoCodecContext:
+        """The encoder. Raises ConfigError when the library refuses the settings."""
         context = av.CodecContext.create(self.library, "w")
         assert isinstance(context, av.VideoCodecContext)
         context.width, context.height = size
@@ -169,17 +190,10 @@ class ConventionalCodec(ABC):
                 context.open()
         except av.FFmpegError as error:
             raise ConfigError(
-                f"{self.name} refuses preset {preset}, {self.quality} {quality} at {size[0]}x{size[1]} "
-                f"({error.strerror}): take another preset or size"
+                f"{self.name} refuses preset {preset}, {self.quality} {quality} "
+                f"at {size[0]}x{size[1]} ({error.strerror}): take another preset or size"
             ) from error
-        packets = []
-        for index, picture in enumerate(pictures):
-            frame = yuv_from_rgb(picture, BT709, self.pixel_format)
-            frame.pts, frame.time_base = index, context.time_base
-            packets += context.encode(frame)
-        packets += context.encode(None)
-        headers = context.extradata if self.headers_once else None
-        return [headers or b"", *(bytes(packet) for packet in packets)]
+        return context
 
     def _join(self, packets: Sequence[bytes]) -> bytes:
         return b"".join(packets)

@@ -1,6 +1,6 @@
-"""Floors: what key pictures give without anything sent in between. Both code gsvc's key pictures alone.
+"""Floors: gsvc's key pictures alone, with nothing sent for the frames between.
 
-The third floor, a base scaled up, is what every conventional codec gives at scale 1/2 and 1/3.
+A third floor, a small picture scaled up, is what every conventional codec gives at scale 1/2 and 1/3.
 """
 
 import io
@@ -19,12 +19,15 @@ from gsvc.encoders.tuning import DEFAULT_PRESET
 from gsvc.eval.codecs.base import Compute, Decoded, Settings
 from gsvc.eval.codecs.options import Option
 from gsvc.eval.codecs.ours import NO_TOOLS, Gsvc, checked
+from gsvc.eval.facts import CodecFacts
 
 
 class Motion(Gsvc):
-    """Key pictures and the motion that the decoder finds between them: no scaffold, no refiner."""
+    """Key pictures and the motion that the decoder finds between them, without scaffold and refiner."""
 
     name = "motion"
+    facts = CodecFacts(colour="#a8794b")
+    backends = ()
 
     def __init__(
         self,
@@ -36,13 +39,13 @@ class Motion(Gsvc):
 
 
 class Hold(Motion):
-    """Each frame shows the latest key picture, those before a scene's first one that one; the stream is that of
-    `Motion`."""
+    """Each frame shows the latest key picture, or its scene's first; the stream is that of `Motion`."""
 
     name = "hold"
+    facts = CodecFacts(colour="#b59a5b")
 
     def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
-        """One: there is nothing to choose."""
+        """One: holding has no choices."""
         return [{}]
 
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
@@ -83,3 +86,6 @@ def _held(data: bytes) -> list[Picture]:
         frames += [held] * waiting
         frames.append(picture)
     return frames
+
+
+CODECS = (Hold, Motion)

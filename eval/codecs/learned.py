@@ -1,11 +1,9 @@
-"""Learned codecs of CompressAI: image models frame by frame, and its video model `ssf2020`.
+"""What the learned codecs of CompressAI share; see `image_models` and `ssf2020`.
 
-Optional: the package, and weights that are already on this machine; nothing is downloaded and no network is
-ever random. Streams are those that CompressAI's own entropy coder gives. That coder reads beyond its input
-when the input is damaged, so a stream ends with a checksum and nothing else is decoded: decode only what the
-same run coded.
-
-Ballé et al. (ICLR 2018), Minnen et al. (NeurIPS 2018), Cheng et al. (CVPR 2020), Agustsson et al. (CVPR 2020).
+The package is optional and the weights must be on this machine: nothing is downloaded, and no network
+has random weights. Streams come from CompressAI's own entropy coder, which reads beyond its input when
+that is damaged. A stream therefore ends with a checksum, and only streams of the same run should be
+decoded.
 """
 
 import time
@@ -36,6 +34,7 @@ from gsvc.eval.codecs.conventional import PROTOCOL, key_interval
 from gsvc.eval.codecs.framing import join_parts, split_parts
 from gsvc.eval.codecs.options import Option, all_of, several
 from gsvc.eval.codecs.scaling import Size, coded_size, enlarge, read_scale, shrink
+from gsvc.eval.facts import CodecFacts
 
 if TYPE_CHECKING:
     import torch
@@ -45,15 +44,16 @@ _INSTALL = 'pip install "gsvc[research]"'
 
 
 class LearnedCodec(ABC):
-    """A model of CompressAI's zoo. Settings: `quality` (the zoo's number) and `scale` as of other codecs.
+    """A model of CompressAI's zoo. Settings: `quality`, the zoo's number, and `scale`.
 
-    The constructor takes several of each, and `weights`: a folder with the zoo's files, or one checkpoint
-    file of your own (its state dict), which then stands for every quality. Without it the zoo's files are
-    looked for where torch.hub keeps them.
+    The constructor takes one value or several of each, and `weights`: a folder with the zoo's files,
+    or one checkpoint of your own (its state dict), which is then used for every quality. Without it
+    the files are looked for where torch.hub keeps them.
     """
 
     name: str
     suffix = ".cai"
+    facts = CodecFacts()
     qualities: ClassVar[range]
     multiple: ClassVar[int]
     """Sides are padded to a multiple of it: the stride of the hyperprior's latents."""
@@ -85,11 +85,14 @@ class LearnedCodec(ABC):
         return self._points
 
     def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
-        """One: there is nothing to choose."""
+        """One: the decoder has no choices."""
         return [{}]
 
     def encode(self, clip: TestClip, settings: Settings) -> Encoded:
-        """Code the clip on the CPU. Raises as `version`, ConfigError for settings, InputError for no frames."""
+        """Code the clip on the CPU.
+
+        Raises as `version`, ConfigError for settings, InputError for a clip without frames.
+        """
         quality, scale = self._read(settings)
         require_frames(clip)
         size = coded_size((clip.format.width, clip.format.height), scale)
@@ -104,7 +107,7 @@ class LearnedCodec(ABC):
         return Encoded(data, time.perf_counter() - start, ledger)
 
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
-        """Decode what `encode` gave. Raises BitstreamError when the checksum or the frames do not fit."""
+        """Decode. Raises BitstreamError when the checksum or the number of frames does not fit."""
         quality, scale = self._read(settings)
         network = self._network(quality)
         shown = clip.width, clip.height
@@ -125,7 +128,7 @@ class LearnedCodec(ABC):
     def compute(
         self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
     ) -> Compute | None:
-        """None: entropy decoding and networks take turns; only the clock can say."""
+        """None: entropy decoding and networks alternate, which no counter sees."""
         return None
 
     @abstractmethod
@@ -164,92 +167,12 @@ class LearnedCodec(ABC):
         path = folder / name
         if not path.is_file():
             raise MissingModelError(
-                f"{self.name} has no weights here: put {name} of CompressAI's model zoo into {folder}"
+                f"{self.name} has no weights here: put {name} of CompressAI's zoo into {folder}"
             )
         expected = name.partition(".")[0].rpartition("-")[2]
         if not _sha256(path).startswith(expected):
             raise MissingModelError(f"{path} is damaged: bring it again")
         return path
-
-
-class ImageModel(LearnedCodec):
-    """Every frame an image of its own: a floor for learned codecs, not a video codec."""
-
-    zoo = "compressai.zoo.image"
-    multiple = 64
-
-    def _compress(
-        self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
-    ) -> Iterator[bytes]:
-        for picture in pictures:
-            for strings in _quietly(network.compress, picture)["strings"]:
-                yield strings[0]
-
-    def _decompress(
-        self, network: Any, parts: Iterator[bytes], shape: tuple[int, int], clip: ClipFormat
-    ) -> "list[torch.Tensor]":
-        found = []
-        for _ in range(clip.frames):
-            strings = [[next(parts)], [next(parts)]]
-            found.append(_quietly(network.decompress, strings, shape)["x_hat"])
-        return found
-
-
-class Hyperprior(ImageModel):
-    """Scale hyperprior."""
-
-    name = "bmshj2018-hyperprior"
-    qualities = range(1, 9)
-
-
-class MeanHyperprior(ImageModel):
-    """Mean and scale hyperprior."""
-
-    name = "mbt2018-mean"
-    qualities = range(1, 9)
-
-
-class Cheng2020(ImageModel):
-    """Residual blocks and a serial context model: minutes a clip on a CPU."""
-
-    name = "cheng2020-anchor"
-    qualities = range(1, 7)
-
-
-class Ssf2020(LearnedCodec):
-    """Scale-space flow, low delay; a key frame every four seconds."""
-
-    name = "ssf2020"
-    zoo = "compressai.zoo.video"
-    qualities = range(1, 10)
-    multiple = 128
-
-    def _compress(
-        self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
-    ) -> Iterator[bytes]:
-        before: torch.Tensor | None = None
-        for index, picture in enumerate(pictures):
-            if index % interval == 0:
-                before, coded = _quietly(network.encode_keyframe, picture)
-                yield from (strings[0] for strings in coded["strings"])
-            else:
-                before, coded = _quietly(network.encode_inter, picture, before)
-                for part in ("motion", "residual"):
-                    yield from (strings[0] for strings in coded["strings"][part])
-
-    def _decompress(
-        self, network: Any, parts: Iterator[bytes], shape: tuple[int, int], clip: ClipFormat
-    ) -> "list[torch.Tensor]":
-        found: list[torch.Tensor] = []
-        for index in range(clip.frames):
-            first = [[next(parts)], [next(parts)]]
-            if index % key_interval(clip.frame_rate) == 0:
-                found.append(_quietly(network.decode_keyframe, first, shape))
-                continue
-            strings = {"motion": first, "residual": [[next(parts)], [next(parts)]]}
-            shapes = dict.fromkeys(strings, shape)
-            found.append(_quietly(network.decode_inter, found[-1], strings, shapes))
-        return found
 
 
 @cache
@@ -282,7 +205,8 @@ def _load(zoo: str, name: str, path: Path) -> Any:
 _sha256 = cache(sha256_of)
 
 
-def _quietly(work: Any, *arguments: Any) -> Any:
+def quietly(work: Any, *arguments: Any) -> Any:
+    """The result of `work(*arguments)`, computed without gradients."""
     import torch
 
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Options of a codec's constructor: one value or several of a kind."""
+"""Options of a codec's constructor: one value or several of one type."""
 
 from collections.abc import Sequence
 from typing import TypeVar

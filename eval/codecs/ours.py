@@ -1,13 +1,11 @@
-"""gsvc itself on the protocol: frames to a `.gsv` without audio, and back to frames."""
+"""gsvc as a codec of the benchmark: frames to a `.gsv` without audio, and back to frames."""
 
-import hashlib
 import io
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from itertools import product
-from pathlib import Path
+from typing import ClassVar
 
 from gsvc.codec.decoder import Decoder, DecoderSettings
 from gsvc.codec.encoder import Encoder, EncoderSettings
@@ -20,17 +18,12 @@ from gsvc.codec.stream.info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.decoders.refiners.registry import BACKENDS, model_id
 from gsvc.encoders.tuning import DEFAULT_PRESET, LEVELS
-from gsvc.eval.codecs.base import (
-    Compute,
-    Decoded,
-    Encoded,
-    Settings,
-    Value,
-    require_frames,
-)
+from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, Value, require_frames
+from gsvc.eval.codecs.code_hash import code_hash, weights_hash
 from gsvc.eval.codecs.conventional import BT709
 from gsvc.eval.codecs.options import Option, all_of
 from gsvc.eval.codecs.refiner_cost import refiner_cost
+from gsvc.eval.facts import CodecFacts
 
 NO_TOOLS, DEFAULT_TOOLS = "none", "default"
 ALL_TOOLS = "-".join(TOOLS)
@@ -40,24 +33,35 @@ TOOL_SETS = {DEFAULT_TOOLS: None} | {
     )
     for on in product((False, True), repeat=len(TOOLS))
 }
-"""Values of the setting `tools` -> the scaffold layers that are on; None leaves them to the preset."""
+"""Values of the setting `tools` and the scaffold layers that they turn on; None: the preset's."""
 _ALL_BUT_ONE = tuple("-".join(name for name in TOOLS if name != left_out) for left_out in TOOLS)
 
 _NANO = "nano"
-_LIBRARIES = ("av", "numpy", "opencv-python-headless", "torch", "ai-edge-litert")
+_LIBRARIES = ("av", "numpy", "opencv-python-headless", "ai-edge-litert")
 
 
 class Gsvc:
-    """Settings: `level` 0-3 or `bpp` (bits a pixel to come near to), `tools` (a key of `TOOL_SETS`), `preset`,
-    `seed` (in the stream). Ways: `steps` of the refiner, `model` where it is another than nano, and `seed` in place
-    of the stream's where several were asked for.
+    """gsvc's encoder and decoder.
 
-    The constructor takes one value or several of each: `level` or `bpp`, `tools`, `preset`, `steps`, `model` (nano, small
-    or base); `seed` are those to decode with.
+    Settings:
+        level or bpp: 0 to 3, or bits per pixel to come near to.
+        tools: a key of `TOOL_SETS`.
+        preset: of the encoder.
+        seed: written into the stream.
+
+    Ways to decode:
+        steps: of the refiner.
+        model: of the refiner, where it is not nano.
+        seed: in place of the stream's, where it is not 0.
+
+    The constructor takes one value or several of each; its `seed` is that of the ways to decode.
     """
 
     name = "gsvc"
     suffix = ".gsv"
+    facts = CodecFacts()
+    backends: ClassVar[tuple[str, ...]] = ("compact", "compact:small", "compact:base")
+    """Refiners that the ways to decode may use: their weights are part of the version."""
 
     def __init__(
         self,
@@ -87,9 +91,14 @@ class Gsvc:
             _decoder_settings(way)
 
     def version(self) -> str:
-        """gsvc's version, a hash of its code and weights, and the libraries that touch the pixels."""
-        libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
-        return f"gsvc {version('gsvc')} {_code_hash()}, {libraries}"
+        """Version of gsvc, hashes of code and weights, versions of libraries that touch pixels.
+
+        The model id is in the header of every stream, so it counts for codecs without a refiner too.
+        """
+        names = (*_LIBRARIES, *(("torch",) if self.backends else ()))
+        libraries = ", ".join(f"{name} {version(name)}" for name in names)
+        weights = f"{model_id('compact').hex()}-{weights_hash(self.backends)}"
+        return f"gsvc {version('gsvc')} {code_hash()}-{weights}, {libraries}"
 
     def rate_points(self) -> Sequence[Settings]:
         """See `Codec.rate_points`."""
@@ -100,10 +109,10 @@ class Gsvc:
         return self._ways
 
     def encode(self, clip: TestClip, settings: Settings) -> Encoded:
-        """Code the clip, loading of extractors included. The ledger is the stream's own.
+        """Code the clip; the time includes loading extractors, the ledger is the stream's own.
 
-        Raises InputError without frames, ConfigError for settings out of range, MissingModelError when a
-        scaffold tool's model is not on this machine.
+        Raises InputError for a clip without frames, ConfigError for settings out of range,
+        MissingModelError when a scaffold tool's model is not on this machine.
         """
         require_frames(clip)
         rate = clip.frame_rate
@@ -122,7 +131,7 @@ class Gsvc:
         return Encoded(data, seconds, read_info(io.BytesIO(data)).bits)
 
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
-        """Decode on the CPU. Raises BitstreamError for bytes that are no stream of this many frames."""
+        """Decode on the CPU. Raises BitstreamError when the stream does not hold the clip's frames."""
         start = time.perf_counter()
         reader = StreamReader(io.BytesIO(data))
         decoder = Decoder(reader.header, _decoder_settings(way))
@@ -132,26 +141,24 @@ class Gsvc:
     def compute(
         self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
     ) -> Compute | None:
-        """The refiner's network, counted for the key pictures of this stream; see `refiner_cost`."""
+        """The refiner's network, counted for this stream's key pictures; see `refiner_cost`."""
         used = _decoder_settings(way)
         return refiner_cost(read_info(io.BytesIO(data)), used.steps, used.backend)
 
 
 class GsvcLayers(Gsvc):
-    """The ablation: each scaffold layer left out in turn, without the refiner; the whole stream also with it.
-    Options as of `Gsvc`, the last of `tools` being the whole.
+    """The ablation: each scaffold layer off in turn, without the refiner; the whole stream also with it.
+
+    Options as of `Gsvc`; the last of `tools` is the whole stream.
     """
 
     name = "gsvc-layers"
+    backends = ("compact",)
 
     def __init__(
         self,
         level: Option = (1, 3),
-        tools: Option = (
-            NO_TOOLS,
-            *_ALL_BUT_ONE,
-            ALL_TOOLS,
-        ),
+        tools: Option = (NO_TOOLS, *_ALL_BUT_ONE, ALL_TOOLS),
         preset: Option = DEFAULT_PRESET,
         steps: Option = (0, 1, 2, 4, 8),
         seed: Option = 0,
@@ -166,7 +173,7 @@ class GsvcLayers(Gsvc):
 
 
 def checked(frames: Sequence[Picture], clip: ClipFormat) -> Sequence[Picture]:
-    """The frames, when they are as many as the clip has. Raises BitstreamError."""
+    """The frames. Raises BitstreamError unless they are as many as the clip has."""
     if len(frames) != clip.frames:
         raise BitstreamError(
             f"the stream holds {len(frames)} of {clip.frames} frames: code the clip again"
@@ -175,13 +182,13 @@ def checked(frames: Sequence[Picture], clip: ClipFormat) -> Sequence[Picture]:
 
 
 def key_frames(info: StreamInfo) -> list[int]:
-    """Indices of the frames that were sent as pictures."""
+    """Indices of the frames that were coded as pictures."""
     pictures = (packet for packet in info.packets if packet.is_picture)
     return [packet.time - 1 for packet in pictures if packet.place is not Place.AFTER]
 
 
 def _ways(models: Sequence[str], steps: Sequence[int], seeds: Sequence[int]) -> list[Settings]:
-    """Model by model; seed 0 is the stream's own, and without steps there is neither model nor seed."""
+    """Model by model; seed 0 is the stream's own, and 0 steps use neither model nor seed."""
     ways = [_way(*one) for one in product(models, steps, seeds)]
     return list({tuple(way.items()): way for way in ways}.values())
 
@@ -234,26 +241,4 @@ def _refuse(values: Mapping[str, object], kind: str) -> None:
         raise ConfigError(f"gsvc has no {kind} {', '.join(values)}: leave it out")
 
 
-@cache
-def _code_hash() -> str:
-    """SHA-256 over the sources and the weights of the codec: what decides a stream and its pictures."""
-    root = Path(__file__).resolve().parent.parent.parent
-    digest = hashlib.sha256()
-    for path in _code_files(root / folder for folder in ("codec", "encoders", "decoders")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _code_files(folders: Iterable[Path]) -> Iterator[Path]:
-    for folder in folders:
-        files = (
-            path
-            for path in folder.rglob("*")
-            if path.name not in _COMMANDS and path.parent.name != _TRAINING
-        )
-        yield from sorted(p for p in files if p.suffix in (".py", ".safetensors", ".json"))
-
-
-_COMMANDS = {"cli.py", "commands.py", "doctor.py", "progress.py"}
-_TRAINING = "training"
-"""The command line and training: they change what is asked for, not what comes out."""
+CODECS = (Gsvc, GsvcLayers)

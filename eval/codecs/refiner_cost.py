@@ -15,10 +15,10 @@ _UNKNOWN = Flops(0, ("the refiner",))
 
 
 def refiner_cost(info: StreamInfo, steps: int, backend: str = "compact") -> Compute:
-    """Operations (2 a multiply-add) a pixel of a frame as shown, and bytes of weights.
+    """Operations per pixel of a frame as shown (a multiply-add is two), and bytes of weights.
 
-    Sides are padded: that is counted. The rest of decoding is OpenCV's and dav1d's integer work and
-    stands in `not_counted`.
+    The padding of the sides is counted. The rest of decoding, integer work of OpenCV and dav1d, is
+    named in `not_counted`.
     """
     video = info.header.format
     if not steps:

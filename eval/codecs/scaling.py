@@ -1,4 +1,4 @@
-"""Coding a clip smaller than it is shown: down by area, up by Lanczos, scored at full size."""
+"""Coding a clip at a smaller size: area averaging down, Lanczos up, scored at full size."""
 
 from fractions import Fraction
 from math import ceil
@@ -28,8 +28,8 @@ def read_scale(value: Value) -> Fraction:
 def coded_size(shown: Size, scale: Fraction) -> Size:
     """Even sides, as 4:2:0 needs: rounded up at full size, to the nearest when scaled.
 
-    `scale` is the coded size relative to the shown one, above 0 and up to 1. Raises ConfigError when it is
-    not, or when less than `SMALLEST_SIDE` pixels are left.
+    `scale` is the coded size relative to the shown one, above 0 and up to 1. Raises ConfigError for
+    another scale, and when a coded side is shorter than `SMALLEST_SIDE` pixels.
     """
     if not 0 < scale <= 1:
         raise ConfigError(f"scale {scale} is out of range: above 0, up to 1")
@@ -46,7 +46,7 @@ def coded_size(shown: Size, scale: Fraction) -> Size:
 
 
 def shrink(picture: Picture, coded: Size) -> Picture:
-    """The picture at the size to code: area averages, or its border repeated by at most one pixel."""
+    """The picture at the coded size: area averages, or its border repeated by at most a pixel."""
     height, width = picture.shape[:2]
     if _is_padded(coded, (width, height)):
         return np.pad(picture, ((0, coded[1] - height), (0, coded[0] - width), (0, 0)), mode="edge")

@@ -1,7 +1,7 @@
-"""VP9 by libvpx, as well as it does in one pass (PyAV hands no first-pass statistics over).
+"""VP9 by libvpx in one pass: PyAV does not pass first-pass statistics on.
 
-Good quality at cpu-used 1, 25 frames of look-ahead, alternate reference frames. A second pass would help
-most where the content changes: take its numbers as VP9's upper bound.
+Good quality at cpu-used 1, 25 frames of look-ahead, alternate reference frames. A second pass would
+help most where the content changes: take these rates as an upper bound of VP9's.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,17 +12,19 @@ import av
 from gsvc.eval.codecs.base import Value
 from gsvc.eval.codecs.conventional import THREADS, ConventionalCodec, Points
 from gsvc.eval.codecs.framing import join_parts, split_parts
+from gsvc.eval.facts import CodecFacts
 
 
 class Vp9(ConventionalCodec):
-    """VP9 frames, each behind its length: what Annex B's start codes and AV1's sizes are to the others.
+    """VP9 frames, each after its length of 1 or 2 bytes, which the ledger calls framing.
 
-    VP9 has no stream format of its own (IVF spends 12 bytes a frame); the lengths, 1 or 2 bytes a frame,
-    stand in the ledger as framing.
+    The lengths do what Annex B's start codes do for H.264 and HEVC; VP9 has no elementary stream
+    format of its own, and IVF spends 12 bytes a frame.
     """
 
     name = "vp9"
     suffix = ".vp9"
+    facts = CodecFacts(is_anchor=True, colour="#17a2b0", marker="^")
     library = "libvpx-vp9"
     pixel_format = "yuv420p"
     preset = 1
@@ -56,3 +58,6 @@ class Vp9(ConventionalCodec):
         for packet in split_parts(data):
             yield from decoder.decode(av.Packet(packet))
         yield from decoder.decode(None)
+
+
+CODECS = (Vp9,)

@@ -1,4 +1,4 @@
-"""VVenC, by the ffmpeg program that the package `imageio-ffmpeg` carries (optional extra)."""
+"""VVenC, by the ffmpeg program in the package `imageio-ffmpeg` (optional extra)."""
 
 import subprocess
 from collections.abc import Iterable
@@ -21,17 +21,19 @@ from gsvc.eval.codecs.conventional import (
     Points,
     key_interval,
 )
+from gsvc.eval.facts import CodecFacts
 
 
 class VVenC(ConventionalCodec):
-    """VVC in Annex B, 10 bits, random-access structure. FFmpeg's own decoder, that of PyAV, reads it.
+    """VVC in Annex B, 10 bits, random-access structure, decoded by FFmpeg's own decoder in PyAV.
 
-    Preset medium takes about five times as long as x265 slow. VVenC lets the last random access point of a
-    clip go when less than a group of pictures (32 or 16) follows it.
+    Preset medium takes about five times as long as x265 slow. VVenC drops the last random access
+    point of a clip when less than a group of pictures (32 or 16) follows it.
     """
 
     name = "vvenc"
     suffix = ".266"
+    facts = CodecFacts(is_anchor=True, colour="#8e5bd0", marker="P")
     library = "libvvenc"
     demuxer = "vvc"
     pixel_format = "yuv420p10le"
@@ -46,7 +48,7 @@ class VVenC(ConventionalCodec):
 
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
         """See `ConventionalCodec.options`."""
-        # VVenC places intra pictures at multiples of its group of pictures: 32, or 16 for slow clips.
+        # VVenC places intra pictures at multiples of its group of pictures: 32, or 16 at low rates.
         group = 32 if interval >= 32 else 16
         period = max(1, interval // group) * group
         parameters = f"intraperiod={period}:gopsize={group}"
@@ -84,7 +86,7 @@ class VVenC(ConventionalCodec):
 
 @cache
 def _ffmpeg() -> str:
-    """The program; not the machine's own `ffmpeg`, whose version nobody knows."""
+    """The package's program: the version of a machine's own `ffmpeg` is unknown."""
     try:
         package = import_module("imageio_ffmpeg")
     except ImportError as error:
@@ -109,3 +111,6 @@ def _ffmpeg_version() -> str:
             "the ffmpeg of this imageio-ffmpeg has no VVenC: pip install --upgrade imageio-ffmpeg"
         )
     return " ".join(shown.stdout.split()[:3])
+
+
+CODECS = (VVenC,)

@@ -6,18 +6,20 @@ from typing import ClassVar
 
 from gsvc.eval.codecs.base import Value
 from gsvc.eval.codecs.conventional import THREADS, ConventionalCodec, Points
+from gsvc.eval.facts import CodecFacts
 
 _SEI = 6
 _USER_DATA = 5
-"""Payload type "user data, unregistered" (ITU-T H.264, D.1): x264's name and its settings as text."""
+"""Payload type "user data, unregistered" (ITU-T H.264, D.1): x264's name and settings as text."""
 _START = re.compile(rb"(\x00?\x00\x00\x01)")
 
 
 class X264(ConventionalCodec):
-    """H.264 in Annex B, 8 bits, parameter sets once, without the 700 bytes of text that x264 signs with."""
+    """H.264 in Annex B, 8 bits, parameter sets once, without the 700 bytes of x264's signature."""
 
     name = "x264"
     suffix = ".264"
+    facts = CodecFacts(is_anchor=True, colour="#8a8f98", marker="v")
     library = "libx264"
     demuxer = "h264"
     pixel_format = "yuv420p"
@@ -36,9 +38,12 @@ class X264(ConventionalCodec):
 
 
 def _without_user_data(packet: bytes) -> bytes:
-    """The NAL units of a packet in Annex B, except what x264 says about itself."""
+    """The NAL units of a packet in Annex B without x264's signature."""
     parts = _START.split(packet)
     units = zip(parts[1::2], parts[2::2], strict=True)
     return b"".join(
         start + unit for start, unit in units if unit[0] & 31 != _SEI or unit[1] != _USER_DATA
     )
+
+
+CODECS = (X264,)

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from gsvc.eval.codecs.base import Value
 from gsvc.eval.codecs.conventional import THREADS, ConventionalCodec, Points
+from gsvc.eval.facts import CodecFacts
 
 
 class X265(ConventionalCodec):
@@ -11,6 +12,7 @@ class X265(ConventionalCodec):
 
     name = "x265"
     suffix = ".265"
+    facts = CodecFacts(is_anchor=True, colour="#2f8f5b", marker="s")
     library = "libx265"
     demuxer = "hevc"
     pixel_format = "yuv420p10le"
@@ -25,3 +27,6 @@ class X265(ConventionalCodec):
             f"info=0:keyint={interval}:pools={THREADS}:frame-threads={THREADS}:log-level=none"
         )
         return {"preset": str(preset), "crf": str(quality), "x265-params": parameters}
+
+
+CODECS = (X265,)

@@ -1,4 +1,4 @@
-"""Two runs beside each other: what was set otherwise, what came out otherwise, and who needs fewer bits."""
+"""Two runs compared: which settings and results differ, and which run needs fewer bits."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,10 +18,11 @@ _OF_THE_RUN = ("frames", "stride", "versions", "machine", "commit", "codecs", "m
 
 
 def compare_runs(a: str | Path, b: str | Path) -> str:
-    """Run B against run A as Markdown: settings and versions that differ, cells matched by clip, codec,
-    settings and way to decode, BD-rates of B against A, what only one of them has.
+    """Run B against run A as Markdown.
 
-    Raises InputError when a folder holds no run.
+    It lists settings and versions that differ, BD-rates of B against A, the differences of cells
+    matched by clip, codec, settings and way to decode, and what only one of the runs has. Raises
+    InputError when a folder holds no run.
     """
     first, second = load_run(a), load_run(b)
     left, right = summarise(first.settings, first.cells), summarise(second.settings, second.cells)
@@ -94,7 +95,8 @@ def _cells(a: Summary, b: Summary) -> str:
 
 
 def _bd_rates(a: Summary, a_cells: Sequence[CellRecord], b_cells: Sequence[CellRecord]) -> str:
-    left, right = curves_by_metric(a_cells, a.metrics), curves_by_metric(b_cells, a.metrics)
+    left = curves_by_metric(a_cells, a.metrics, a.codecs)
+    right = curves_by_metric(b_cells, a.metrics, a.codecs)
     rows = []
     for metric in a.metrics:
         theirs = {(curve.clip, curve.name): curve for curve in right[metric.name]}

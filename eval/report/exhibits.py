@@ -16,9 +16,8 @@ from gsvc.datasets.clips import TestClip, frames_sha256
 from gsvc.datasets.sets import SETS, find_clips
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.report.choice import Choice
-from gsvc.eval.report.style import in_order
-from gsvc.eval.summary.curves import OURS
-from gsvc.eval.summary.metrics import MetricInfo
+from gsvc.eval.report.style import CurveStyle
+from gsvc.eval.summary.recorded import MetricInfo
 from gsvc.eval.summary.summarise import Summary
 
 SOURCE = "source"
@@ -27,26 +26,29 @@ _WORST = 3
 
 @dataclass(frozen=True)
 class Pane:
-    """One version of a clip: `name` and `facts` for its caption, its pictures RGB uint8 (H, W, 3)."""
+    """One version of a clip."""
 
     name: str
     facts: str
+    """For its caption: rate, quality."""
     frames: Sequence[Picture] = field(repr=False)
+    """RGB uint8 (H, W, 3)."""
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A clip with its versions, the source first; `worst` frames by falling distance, of `judged`.
-
-    `troubles` say what could not be shown, and why.
-    """
+    """A clip with its versions."""
 
     clip: str
     frame_rate: Fraction
     panes: list[Pane]
+    """The source first."""
     judged: str
+    """The version whose worst frames are shown."""
     worst: list[tuple[int, float]]
+    """Frames of `judged` and their values, by falling distance."""
     troubles: list[str]
+    """What could not be shown, and why."""
 
 
 def exhibits(
@@ -56,17 +58,22 @@ def exhibits(
     asked: Sequence[str] = (),
     most_seconds: float = inf,
 ) -> Iterator[Exhibit]:
-    """One clip after the other, in memory only while it is looked at, that with the worst frame first.
+    """One clip after the other, the one with the worst frame first; each is loaded when its turn comes.
 
-    `chosen`: what to show, by clip label; what took more than `most_seconds` to decode in the run is named only; `asked`:
-    the names by which the run's clips were asked for, where they are of no known set.
+    `chosen`: what to show, by clip label.
+    `asked`: names by which the run's clips were asked for, where they are of no known set.
+    `most_seconds`: versions whose decoding took longer in the run are only named.
     """
+    rank = CurveStyle(summary.codecs).rank
     affordable = {
-        clip: [one for one in ones if one.decode.seconds <= most_seconds]
+        clip: sorted(
+            (one for one in ones if one.decode.seconds <= most_seconds),
+            key=lambda one: rank(one.curve),
+        )
         for clip, ones in chosen.items()
     }
     metric = summary.metrics[0] if summary.metrics else None
-    worst = {clip: _worst(choices, metric, summary) for clip, choices in affordable.items()}
+    worst = {clip: _worst(ones, metric, summary.stride) for clip, ones in affordable.items()}
     sign = 1 if metric and metric.higher_is_better else -1
     shown = [clip for clip, ones in affordable.items() if ones]
     for clip in sorted(shown, key=lambda clip: sign * worst[clip][0][1] if worst[clip] else 0.0):
@@ -87,29 +94,21 @@ def _exhibit(
     metric: MetricInfo | None,
     asked: Sequence[str],
 ) -> Exhibit:
+    """The source and `choices`; the last of these, ours with the most steps, is judged."""
     troubles: list[str] = []
     panes: list[Pane] = []
     first = choices[0].cell
     try:
         source = _source(first, asked)
         panes.append(Pane(SOURCE, f"{source.format.width}x{source.format.height}", source.frames))
-        for name in in_order([choice.curve for choice in choices]):
-            choice = next(choice for choice in choices if choice.curve == name)
+        for choice in choices:
             try:
                 panes.append(_pane(folder, choice, source, metric, troubles))
             except GsvcError as error:
-                troubles.append(f"{name} is not shown: {error}")
+                troubles.append(f"{choice.curve} is not shown: {error}")
     except GsvcError as error:
         troubles.append(f"not shown: {error}")
-    judged = _judged(choices)
-    return Exhibit(
-        clip,
-        Fraction(first.frame_rate),
-        panes,
-        judged.curve if judged else "",
-        [],
-        troubles,
-    )
+    return Exhibit(clip, Fraction(first.frame_rate), panes, choices[-1].curve, [], troubles)
 
 
 def _source(cell: CellRecord, asked: Sequence[str]) -> TestClip:
@@ -150,21 +149,15 @@ def _stream(folder: Path, cell: CellRecord) -> bytes:
     return data
 
 
-def _judged(choices: Sequence[Choice]) -> Choice | None:
-    """Ours, as decoded with the most steps; without ours, the last."""
-    ours = [choice for choice in choices if choice.cell.codec == OURS]
-    names = in_order([choice.curve for choice in ours or choices])
-    return next((c for c in choices if names and c.curve == names[-1]), None)
-
-
 def _worst(
-    choices: Sequence[Choice], metric: MetricInfo | None, summary: Summary
+    choices: Sequence[Choice], metric: MetricInfo | None, stride: int
 ) -> list[tuple[int, float]]:
     """Measured frames and values of the judged version, the worst first."""
-    judged = _judged(choices)
-    scores = judged.decode.scores.get(metric.name) if judged and metric else None
-    if judged is None or metric is None or scores is None or not metric.per_frame:
+    if not choices or metric is None or not metric.per_frame:
         return []
-    frames = range(0, judged.cell.frames, summary.stride)
+    scores = choices[-1].decode.scores.get(metric.name)
+    if scores is None:
+        return []
+    frames = range(0, choices[-1].cell.frames, stride)
     pairs = [(f, v) for f, v in zip(frames, scores.values, strict=False) if v is not None]
     return sorted(pairs, key=lambda pair: pair[1], reverse=not metric.higher_is_better)

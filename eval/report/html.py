@@ -14,7 +14,7 @@ from gsvc.eval.report.exhibits import SOURCE, Exhibit, exhibits
 from gsvc.eval.report.media import pane_height, picture_uri, stacked_video_uri
 from gsvc.eval.report.plots import figures, image
 from gsvc.eval.report.style import INK, PAPER
-from gsvc.eval.summary.metrics import PRIMARY
+from gsvc.eval.summary.recorded import PRIMARY
 from gsvc.eval.summary.summarise import Summary, summarise
 from gsvc.eval.summary.tables import Table, protocol, tables
 from gsvc.eval.summary.write import write_text

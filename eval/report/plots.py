@@ -1,4 +1,4 @@
-"""A run's figures: RD curves, quality against compute, B*(Q0, C), bits by layer, quality by frame."""
+"""A run's figures: RD curves, quality over compute, B*(Q0, C), bits by layer, quality by frame."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -12,20 +12,18 @@ from gsvc.eval.report.choice import near_rate
 from gsvc.eval.report.style import (
     COLUMNS,
     INK,
-    colours,
-    in_order,
+    CurveStyle,
     label,
     legend,
     log_ticks,
-    marker,
     new_figure,
     panels,
     plain,
 )
 from gsvc.eval.summary.curves import ABLATION, OURS, Curve, distance
 from gsvc.eval.summary.frontier import PUBLISHED, exponent_of
-from gsvc.eval.summary.metrics import PRIMARY, MetricInfo
-from gsvc.eval.summary.points import short_labels
+from gsvc.eval.summary.points import PointRow, short_labels
+from gsvc.eval.summary.recorded import PRIMARY, MetricInfo
 from gsvc.eval.summary.summarise import Summary, curves_by_metric, summarise
 
 if TYPE_CHECKING:
@@ -70,11 +68,12 @@ def image(figure: "Figure", kind: str) -> bytes:
 
 def figures(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str, "Figure"]]:
     """Names and figures; those without anything to show are left out."""
-    curves = curves_by_metric(cells, summary.metrics)
+    curves = curves_by_metric(cells, summary.metrics, summary.codecs)
     for metric in summary.metrics:
         found = [curve for curve in curves[metric.name] if curve.points]
         if found:
-            yield f"rd_{metric.name}", rate_distortion(found, metric)
+            style = CurveStyle(summary.codecs)
+            yield f"rd_{metric.name}", rate_distortion(found, metric, style)
     for metric in summary.metrics:
         if metric.name in PRIMARY:
             if any(row.codec == OURS and row.decode_ratio for row in summary.points):
@@ -89,19 +88,19 @@ def figures(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str
 
 
 def rate_distortion(
-    curves: Sequence[Curve], metric: MetricInfo, columns: int = COLUMNS
+    curves: Sequence[Curve], metric: MetricInfo, style: CurveStyle, columns: int = COLUMNS
 ) -> "Figure":
     """Points and lower hulls, rate on a log scale, a panel for each clip."""
     clips = list(dict.fromkeys(curve.clip for curve in curves))
-    names = in_order([curve.name for curve in curves])
-    colour = colours(names)
+    names = style.in_order(curve.name for curve in curves)
+    colour = style.colours(names)
     figure, places = panels(clips, f"Rate and quality: {metric.title}", columns)
     axes = []
     for clip, axis in places:
         for curve in sorted(
             (c for c in curves if c.clip == clip), key=lambda c: names.index(c.name)
         ):
-            _hull(axis, curve, colour[curve.name])
+            _hull(axis, curve, colour[curve.name], style.marker(curve.name))
         axis.set_xscale("log")
         log_ticks(axis.xaxis)
         label(axis, clip, "bits a pixel", metric.name)
@@ -111,31 +110,25 @@ def rate_distortion(
 
 
 def quality_compute(summary: Summary, metric: MetricInfo) -> "Figure":
-    """Quality against decoding time; a line joins one stream decoded with more and more steps."""
+    """Quality over decoding time; a line joins one stream decoded with more and more steps."""
     rows = [r for r in summary.points if r.decode_ratio and r.scores.get(metric.name) is not None]
     clips = list(dict.fromkeys(row.clip for row in rows))
     figure, places = panels(clips, f"Quality and decoding time: {metric.title}")
-    colour = colours(in_order([row.curve for row in rows]))
+    style = CurveStyle(summary.codecs)
+    colour = style.colours(style.in_order(row.curve for row in rows))
     axes = []
     for clip, axis in places:
         mine = [row for row in rows if row.clip == clip and row.codec != ABLATION]
-        for key in dict.fromkeys(row.key for row in mine if row.codec == OURS):
-            stream = [(r.decode_ratio, r.scores[metric.name]) for r in mine if r.key == key]
-            axis.plot(*_columns(sorted(stream)), color="#80808090", linewidth=1, zorder=1)
-            bpp = next(row.bpp for row in mine if row.key == key)
-            axis.annotate(
-                f"{bpp:.4f} bpp", max(stream), fontsize=6, color=INK, ha="right", va="bottom"
-            )
-        for name in in_order([row.curve for row in mine]):
-            places_of = [(r.decode_ratio, r.scores[metric.name]) for r in mine if r.curve == name]
-            alpha = 1 if name.startswith(OURS) else 0.45
+        _join_streams(axis, [row for row in mine if row.codec == OURS], metric)
+        for name in style.in_order(row.curve for row in mine):
+            dots = [(r.decode_ratio, r.scores[metric.name]) for r in mine if r.curve == name]
             axis.scatter(
-                *_columns(places_of),
+                *_columns(dots),
                 s=16,
                 color=colour[name],
-                marker=marker(name),
+                marker=style.marker(name),
                 label=name,
-                alpha=alpha,
+                alpha=1 if name.startswith(OURS) else 0.45,
                 linewidths=0,
             )
         axis.set_xscale("log")
@@ -146,8 +139,18 @@ def quality_compute(summary: Summary, metric: MetricInfo) -> "Figure":
     return figure
 
 
+def _join_streams(axis: "Axes", rows: Sequence[PointRow], metric: MetricInfo) -> None:
+    """A line through the points of each stream, with its rate at the end."""
+    for key in dict.fromkeys(row.key for row in rows):
+        stream = [row for row in rows if row.key == key]
+        dots = sorted((row.decode_ratio, row.scores[metric.name]) for row in stream)
+        axis.plot(*_columns(dots), color="#80808090", linewidth=1, zorder=1)
+        rate = f"{stream[0].bpp:.4f} bpp"
+        axis.annotate(rate, dots[-1], fontsize=6, color=INK, ha="right", va="bottom")
+
+
 def frontier(summary: Summary, metric: MetricInfo, unit: str) -> "Figure":
-    """B*(Q0, C) of each clip at its qualities; the dotted line falls as the published claim does."""
+    """B*(Q0, C) of each clip at its qualities; the dotted line is the published claim."""
     rows = [row for row in summary.frontier if row.metric == metric.name and row.unit == unit]
     clips = list(dict.fromkeys(row.clip for row in rows))
     what = _TIME if unit == "time" else "FLOPs a pixel"
@@ -174,7 +177,7 @@ def frontier(summary: Summary, metric: MetricInfo, unit: str) -> "Figure":
 
 
 def layers(summary: Summary) -> "Figure":
-    """Bits by layer of each of our streams, in parts of a bar as long as its bits a pixel."""
+    """Bits by layer of each of our streams: a bar as long as its bits per pixel, in parts."""
     streams = {row.key: row for row in summary.points if row.codec in (OURS, ABLATION)}
     rows = list(streams.values())
     names = [
@@ -204,8 +207,9 @@ def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: MetricInfo) 
     """The metric frame by frame, of every codec's point that is nearest in rate to one of ours."""
     chosen = near_rate(summary, cells)
     figure, places = panels(list(chosen), f"Frame by frame, near one rate: {metric.title}")
-    names = in_order([one.curve for ones in chosen.values() for one in ones])
-    colour = colours(names)
+    style = CurveStyle(summary.codecs)
+    names = style.in_order(one.curve for ones in chosen.values() for one in ones)
+    colour = style.colours(names)
     axes = []
     for clip, axis in places:
         for one in sorted(chosen[clip], key=lambda one: names.index(one.curve)):
@@ -229,23 +233,16 @@ def _columns(pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
     return [x for x, _ in pairs], [y for _, y in pairs]
 
 
-def _hull(axis: "Axes", curve: Curve, colour: str) -> None:
+def _hull(axis: "Axes", curve: Curve, colour: str, marker: str) -> None:
     own = curve.codec == OURS
     dots = [(point.bpp, point.value) for point in curve.points]
-    axis.scatter(
-        *_columns(dots),
-        s=9,
-        color=colour,
-        alpha=0.4,
-        marker=marker(curve.name),
-        linewidths=0,
-    )
+    axis.scatter(*_columns(dots), s=9, color=colour, alpha=0.4, marker=marker, linewidths=0)
     line = [(bpp, distance(far, curve.higher_is_better)) for bpp, far in curve.hull]
     axis.plot(
         *_columns(line),
         color=colour,
         lw=2 if own else 1.2,
-        marker=marker(curve.name),
+        marker=marker,
         ms=4 if own else 3,
         label=curve.name,
         zorder=3 if own else 2,

@@ -1,7 +1,7 @@
-"""`python -m gsvc.eval.report.readme_chart`: the README's chart, out of the results kept with this version.
+"""`python -m gsvc.eval.report.readme_chart`: the README's chart, from the results kept in the repository.
 
-It needs no run folder. `--keep RUN` first replaces what is kept: the tables of that run, of its summary.json what is no
-list of pairs of curves (those are in summary.md and can be made again), and of its sheets, if it has any, those named here.
+`--keep RUN` first replaces these: the run's tables, its sheets named here, and its summary.json without
+the lists of pairs of curves, which are in summary.md and can be made again.
 """
 
 import argparse
@@ -13,9 +13,11 @@ from typing import Any
 
 from gsvc.codec.errors import GsvcError, InputError
 from gsvc.codec.output import atomic_output, explain_failure
+from gsvc.eval.facts import CodecFacts
 from gsvc.eval.report.plots import image, rate_distortion
+from gsvc.eval.report.style import CurveStyle
 from gsvc.eval.summary.curves import ABLATION, Curve, Point
-from gsvc.eval.summary.metrics import MetricInfo
+from gsvc.eval.summary.recorded import MetricInfo
 from gsvc.eval.summary.summarise import SCHEMA
 from gsvc.eval.summary.write import write_bytes, write_text
 
@@ -36,7 +38,8 @@ def draw_chart(summary: Path, metric: str, target: Path) -> None:
     info = next((one for one in values["metrics"] if one["name"] == metric), None)
     if info is None:
         raise InputError(f"{summary} has no metric {metric}: choose one that was measured")
-    figure = rate_distortion(_curves(values, info), MetricInfo(**info), _COLUMNS)
+    style = CurveStyle({name: CodecFacts(**facts) for name, facts in values["codecs"].items()})
+    figure = rate_distortion(_curves(values, info), MetricInfo(**info), style, _COLUMNS)
     with atomic_output(target, overwrite=True) as partial, explain_failure(target):
         partial.write_bytes(image(figure, target.suffix.removeprefix(".")))
 

@@ -1,7 +1,8 @@
 """Before/after sheets: every clip beside AV1 at our rate, and its worst moment frame by frame.
 
-For each level one picture with a row a clip, its worst frame in every version; and one with strips, successive frames
-of every version at the place and time where the motion of our last one is most unlike the source's.
+Two pictures per level. One has a row per clip with its worst frame in every version. The other has
+strips: successive frames of every version, where and when the motion of our last version differs most
+from the source's.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from gsvc.eval.bench.store import load_run
 from gsvc.eval.captions import captioned
 from gsvc.eval.report.choice import Choice, near_rate
 from gsvc.eval.report.exhibits import Exhibit, exhibits
-from gsvc.eval.summary.curves import CONVENTIONAL, OURS
+from gsvc.eval.summary.curves import OURS
 from gsvc.eval.summary.summarise import Summary, summarise
 from gsvc.eval.summary.write import write_bytes
 
@@ -35,10 +36,10 @@ _JPEG_QUALITY = 85
 
 
 def write_sheets(folder: Path) -> list[Path]:
-    """Draw `sheets/level0.jpg`, `sheets/level0-strips.jpg` and so on into the run's folder; returns their paths.
+    """Draw `sheets/level0.jpg`, `sheets/level0-strips.jpg` and so on in the run's folder.
 
-    Raises InputError when the folder holds no run, no stream of ours at these levels, or one that does not decode to
-    what was measured; OutputError.
+    Returns their paths. Raises InputError when the folder holds no run, no stream of ours at these
+    levels, or one that does not decode to what was measured; OutputError.
     """
     run = load_run(folder)
     summary = summarise(run.settings, run.cells)
@@ -63,11 +64,11 @@ def write_sheets(folder: Path) -> list[Path]:
 
 
 def _chosen(summary: Summary, cells: Sequence[CellRecord], level: int) -> dict[str, list[Choice]]:
-    """By clip: AV1, or another conventional codec, then ours at the level with the least and the most compute."""
+    """By clip: AV1 or another anchor, then ours at the level with the least and the most compute."""
     used = [
         cell
         for cell in cells
-        if cell.codec in CONVENTIONAL
+        if summary.codecs[cell.codec].is_anchor
         or (cell.codec == OURS and cell.settings.get("level") == level)
     ]
     found = {}
@@ -110,7 +111,7 @@ def _strips(exhibit: Exhibit) -> Picture:
 
 
 def _worst_moment(ours: Sequence[Picture], source: Sequence[Picture]) -> tuple[int, int, int]:
-    """First frame, top and left of the strip in whose middle our change from frame to frame is least like the source's."""
+    """First frame, top and left of the strip around the change between frames least like the source's."""
     worst, place = -1.0, (0, 0, 0)
     height, width = source[0].shape[:2]
     window = min(_WINDOW, height), min(_WINDOW, width)

@@ -1,11 +1,12 @@
-"""How the figures look: one colour a curve, the same in every figure, readable on light and on dark."""
+"""How the figures look: one colour per curve in all of them, readable on light and on dark."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from math import ceil, log10
 from typing import TYPE_CHECKING, Any
 
 from gsvc.codec.errors import MissingDependencyError
+from gsvc.eval.facts import CodecFacts
 from gsvc.eval.summary.curves import OURS
 
 if TYPE_CHECKING:
@@ -14,55 +15,49 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, PAPER = "#232323", "#fefefe"
-"""Two colours that a page may replace by its own."""
+"""Colours that a page may replace by its own."""
 
-_COLOURS = {
-    "x264": "#8a8f98",
-    "x265": "#2f8f5b",
-    "svtav1": "#2b7bd6",
-    "vp9": "#17a2b0",
-    "vvenc": "#8e5bd0",
-    "hold": "#b59a5b",
-    "motion": "#a8794b",
-}
 _OURS = ("#f2b134", "#ee7d22", "#dd3c2a", "#a8175a", "#6d1160")
 _OTHERS = ("#c94f9b", "#6b8e23", "#b0564f", "#4f6fb0", "#7f7f7f")
-_MARKERS = {"x264": "v", "x265": "s", "svtav1": "D", "vp9": "^", "vvenc": "P"}
 _PANEL = (3.7, 2.75)
 """Inches: width, height."""
 COLUMNS = 2
 
 
-def colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each curve, the same whatever other curves there are (unknown codecs excepted)."""
-    ours = sorted((name for name in names if _codec(name) == OURS), key=_by_number)
-    spread = dict(zip(ours, cycle(_OURS), strict=False))
-    others = cycle(_OTHERS)
-    return {name: spread.get(name) or _COLOURS.get(_codec(name)) or next(others) for name in names}
+class CurveStyle:
+    """Colour, marker and order of curves; their names begin with the codec's."""
 
+    def __init__(self, codecs: Mapping[str, CodecFacts]) -> None:
+        self._codecs = codecs
 
-def marker(name: str) -> str:
-    """The shape of a curve's points."""
-    return _MARKERS.get(_codec(name), "o")
+    def colours(self, names: Sequence[str]) -> dict[str, str]:
+        """A colour for each curve: the codec's own; ours by their number of steps."""
+        ours = sorted((name for name in names if _codec(name) == OURS), key=_by_number)
+        spread = dict(zip(ours, cycle(_OURS), strict=False))
+        others = cycle(_OTHERS)
+        return {n: spread.get(n) or self._facts(n).colour or next(others) for n in names}
 
+    def marker(self, name: str) -> str:
+        """The shape of a curve's points."""
+        return self._facts(name).marker
 
-def in_order(names: Sequence[str]) -> list[str]:
-    """Curves as legends list them: the known codecs, others, then ours by the number of steps."""
-    known = list(_COLOURS)
-    return sorted(
-        dict.fromkeys(names),
-        key=lambda n: (
-            _codec(n) == OURS,
-            known.index(_codec(n)) if _codec(n) in known else len(known),
-            _by_number(n),
-        ),
-    )
+    def in_order(self, names: Iterable[str]) -> list[str]:
+        """Curves as legends list them, each once."""
+        return sorted(set(names), key=self.rank)
+
+    def rank(self, name: str) -> tuple[bool, bool, str, tuple[int, str]]:
+        """Anchors come first, then others, then ours; each by name and by number of steps."""
+        codec = _codec(name)
+        return codec == OURS, not self._facts(name).is_anchor, codec, _by_number(name)
+
+    def _facts(self, name: str) -> CodecFacts:
+        return self._codecs[_codec(name)]
 
 
 def panels(
     clips: Sequence[str], title: str, columns: int = COLUMNS
 ) -> tuple["Figure", Iterator[tuple[str, "Axes"]]]:
-    """A figure with a panel for each clip, so many a row, and the panels with their clips.
+    """A figure with a panel for each clip, `columns` in a row, and the panels with their clips.
 
     Raises MissingDependencyError without matplotlib.
     """
@@ -76,7 +71,7 @@ def panels(
 
 
 def new_figure(title: str, height: float, columns: int = COLUMNS) -> "Figure":
-    """An empty figure, as wide as so many panels, `height` inches without title and legend."""
+    """An empty figure, `columns` panels wide, `height` inches high without title and legend."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -106,7 +101,7 @@ def label(axis: "Axes", title: str, across: str, up: str) -> None:
 
 
 def log_ticks(axis: Any) -> None:
-    """A log scale with a few plain numbers and nothing between them."""
+    """A log scale with a few plain numbers and no minor ticks."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = axis.get_view_interval()

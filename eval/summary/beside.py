@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gsvc.eval.summary.curves import CONVENTIONAL, OURS, Curve, Point, distance
+from gsvc.eval.summary.curves import OURS, Curve, Point, distance
 from gsvc.eval.summary.hull import hull_at
 
 
 @dataclass(frozen=True)
 class BesideRow:
-    """One of our points; `hulls` are the metric's values by codec, None outside the hull's rates."""
+    """One of our points."""
 
     clip: str
     curve: str
@@ -17,12 +17,14 @@ class BesideRow:
     settings: Mapping[str, int | float | str]
     bpp: float
     value: float
+    """In the metric's own unit, as those of `hulls`."""
     hulls: Mapping[str, float | None]
+    """What each anchor's hull reaches at this rate; None outside the hull's rates."""
 
 
 def beside_rows(found: Sequence[Curve]) -> list[BesideRow]:
     """A row for each of our points among curves of one metric."""
-    anchors = [curve for curve in found if curve.codec in CONVENTIONAL]
+    anchors = [curve for curve in found if curve.is_anchor]
     return [
         _row(curve, point, [anchor for anchor in anchors if anchor.clip == curve.clip])
         for curve in found

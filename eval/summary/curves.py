@@ -1,8 +1,8 @@
-"""Rate-distortion curves out of a run's cells: for each clip and metric, one a codec and way to decode."""
+"""Rate-distortion curves of a run's cells: one per clip, metric, codec and way to decode."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import log
 from statistics import fmean
@@ -10,28 +10,26 @@ from statistics import fmean
 from gsvc.eval.bench.record import CellRecord, DecodeRecord
 from gsvc.eval.summary.hull import RatePoint, lower_hull
 
-CONVENTIONAL = ("x264", "x265", "svtav1", "vp9", "vvenc")
-"""Codecs whose hulls the others are held against."""
-ABLATION = "gsvc-layers"
-"""The codec whose settings switch layers off: a table of its own, in no curve."""
 OURS = "gsvc"
+ABLATION = "gsvc-layers"
+"""The codec whose settings switch layers off: it has a table of its own and is in no curve."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One decoded cell: rate in bits a pixel, the metric's own value, the settings it was coded with."""
+    """One decoded cell."""
 
     bpp: float
+    """Bits per pixel of a frame as shown."""
     value: float
+    """In the metric's own unit."""
     settings: Mapping[str, int | float | str]
+    """The settings it was coded with."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """All points of one codec, decoded one way, on one clip, in one metric, by rising rate.
-
-    `without_bits` names the settings of streams of no bits: they have no place on a scale of log rate.
-    """
+    """All points of one codec, decoded one way, on one clip, in one metric."""
 
     clip: str
     name: str
@@ -39,11 +37,15 @@ class Curve:
     metric: str
     higher_is_better: bool
     points: tuple[Point, ...]
-    without_bits: tuple[str, ...] = field(default=())
+    """By rising rate."""
+    without_bits: tuple[str, ...] = ()
+    """Settings of empty streams, which have no place on a log scale of rate."""
+    is_anchor: bool = False
+    """The others are measured against its hull."""
 
     @cached_property
     def hull(self) -> list[RatePoint]:
-        """The lower hull of (bpp, distance), without points when the curve has none."""
+        """The lower hull of (bpp, distance); empty for a curve without points."""
         places = [(p.bpp, distance(p.value, self.higher_is_better)) for p in self.points]
         return lower_hull(places) if places else []
 
@@ -54,17 +56,17 @@ class Curve:
 
 
 def distance(value: float, higher_is_better: bool) -> float:
-    """The metric's value as a distance, lower is better; its own inverse."""
+    """The metric's value as a distance, where lower is better; the function is its own inverse."""
     return -value if higher_is_better else value
 
 
 def clip_label(cell: CellRecord) -> str:
-    """The clip's name in tables, with its size where that is not 288 lines."""
+    """The clip's name in tables, with its size if that is not 288 lines."""
     return cell.clip if cell.size == "288" else f"{cell.clip} at {cell.size}"
 
 
 def curve_name(codec: str, way: Mapping[str, int | float | str]) -> str:
-    """ "gsvc, steps 4": the codec and the way it was decoded; the seed is no part of it."""
+    """ "gsvc, steps 4": the codec and the way it was decoded, without the seed."""
     return ", ".join([codec, *(f"{key} {value}" for key, value in sorted(_unseeded(way).items()))])
 
 
@@ -74,9 +76,9 @@ def settings_label(settings: Mapping[str, int | float | str]) -> str:
 
 
 def by_curve(cell: CellRecord) -> dict[str, list[DecodeRecord]]:
-    """The cell's decodes by the name of their curve; several under one name differ in the seed.
+    """The cell's decodes by the name of their curve; several of one name differ in the seed.
 
-    The stream's own seed may have been asked for by its number too: the same frames count once.
+    Equal frames count once: the stream's own seed may have been asked for by its number as well.
     """
     found: dict[str, dict[str, DecodeRecord]] = defaultdict(dict)
     for decode in cell.decodes:
@@ -91,8 +93,10 @@ def mean_score(decodes: Iterable[DecodeRecord], metric: str) -> float | None:
     return fmean(means) if means else None
 
 
-def curves(cells: Sequence[CellRecord], metric: str, higher_is_better: bool) -> list[Curve]:
-    """Every curve of a run in one metric: ours last, clips in the order of the cells."""
+def curves(
+    cells: Sequence[CellRecord], metric: str, higher_is_better: bool, anchors: Collection[str] = ()
+) -> list[Curve]:
+    """Every curve of a run in one metric, in the order of the cells; `anchors`: names of codecs."""
     points: dict[tuple[str, str, str], list[Point]] = defaultdict(list)
     empty: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for cell in cells:
@@ -116,6 +120,7 @@ def curves(cells: Sequence[CellRecord], metric: str, higher_is_better: bool) -> 
             higher_is_better,
             tuple(sorted(points[key], key=lambda point: point.bpp)),
             tuple(empty[key]),
+            codec in anchors,
         )
         for key in dict.fromkeys([*points, *empty])
         for clip, name, codec in [key]

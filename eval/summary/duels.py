@@ -1,4 +1,4 @@
-"""Every curve against the hull of every conventional codec: per clip, and pooled over clips."""
+"""Every curve against the hull of every anchor: per clip, and pooled over clips."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -6,19 +6,15 @@ from dataclasses import dataclass
 
 from gsvc.eval.summary.bd_rate import BdRate, bd_rate
 from gsvc.eval.summary.bootstrap import Pooled, pooled_rate
-from gsvc.eval.summary.curves import CONVENTIONAL, Curve, distance
+from gsvc.eval.summary.curves import Curve, distance
 
 _SCALE_OF_FIELD = "x265"
-"""Conventional codecs are held against this one too: where the field's own ranking shows."""
+"""The anchor that other anchors are measured against: it shows the field's own ranking."""
 
 
 @dataclass(frozen=True)
 class Duel:
-    """The BD-rate of `test` against the hull of `anchor` on one clip in one metric.
-
-    `shared` and the qualities of `result.ratio` are the metric's own values. `note` adds to that of the
-    result: streams of no bits that were left out.
-    """
+    """The BD-rate of `test` against the hull of `anchor` on one clip in one metric."""
 
     clip: str
     metric: str
@@ -26,12 +22,14 @@ class Duel:
     anchor: str
     result: BdRate
     shared_values: tuple[float, float] | None
+    """`result.shared` in the metric's own unit."""
     note: str
+    """Empty streams that were left out."""
 
 
 @dataclass(frozen=True)
 class PooledDuel:
-    """BD-rates of one pair over clips, PCHIP and Akima; `left_out` says which clips have none and why."""
+    """BD-rates of one pair over clips."""
 
     metric: str
     test: str
@@ -39,6 +37,7 @@ class PooledDuel:
     pchip: Pooled | None
     akima: Pooled | None
     left_out: tuple[str, ...]
+    """Clips without a BD-rate, and why."""
 
 
 def duels(curves: Sequence[Curve]) -> list[Duel]:
@@ -52,7 +51,7 @@ def duels(curves: Sequence[Curve]) -> list[Duel]:
 
 
 def pooled_duels(found: Sequence[Duel]) -> list[PooledDuel]:
-    """The same, pooled over clips: only clips with a BD-rate count."""
+    """The same pairs pooled over the clips that have a BD-rate."""
     groups: dict[tuple[str, str, str], list[Duel]] = defaultdict(list)
     for duel in found:
         groups[duel.metric, duel.test, duel.anchor].append(duel)
@@ -70,9 +69,9 @@ def pooled_duels(found: Sequence[Duel]) -> list[PooledDuel]:
 
 
 def _is_pair(anchor: Curve, test: Curve) -> bool:
-    if anchor.codec not in CONVENTIONAL or anchor.name == test.name:
+    if not anchor.is_anchor or anchor.name == test.name:
         return False
-    return test.codec not in CONVENTIONAL or anchor.codec == _SCALE_OF_FIELD
+    return not test.is_anchor or anchor.codec == _SCALE_OF_FIELD
 
 
 def _duel(anchor: Curve, test: Curve) -> Duel:

@@ -1,17 +1,18 @@
-"""Everything that is computed from a run's cells, in one value that goes to JSON, tables and plots."""
+"""Everything computed from a run's cells, in one value for JSON, tables and plots."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from gsvc.eval.bench.record import CellRecord
+from gsvc.eval.facts import CodecFacts
 from gsvc.eval.summary.ablation import AblationRow, ablation_rows
 from gsvc.eval.summary.beside import BesideRow, beside_rows
 from gsvc.eval.summary.compute_rate import ExchangeRow, FrontierRow, exchange_rows, frontier_rows
 from gsvc.eval.summary.curves import Curve, clip_label, curves
 from gsvc.eval.summary.duels import Duel, PooledDuel, duels, pooled_duels
-from gsvc.eval.summary.metrics import MetricInfo, metrics_of
 from gsvc.eval.summary.points import PointRow, point_rows
+from gsvc.eval.summary.recorded import MetricInfo, codecs_of, metrics_of
 from gsvc.eval.summary.seeds import SeedSpread, seed_spreads
 from gsvc.eval.summary.times import reference_seconds
 from gsvc.eval.summary.troubles import Failure, Gap, failures, gaps, without_bits
@@ -21,16 +22,17 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Summary:
-    """A run's numbers. `stride`: quality was measured on every so many frames of each clip.
-
-    `frames` are the frames coded by clip label, `versions` those of the codecs. `missing` cells are planned
-    but not done; `not_run` are codecs and metrics that could not run at all, with the reason.
-    """
+    """A run's numbers."""
 
     schema: int
+    """Version of the JSON's shape."""
     stride: int
+    """Quality was measured on one frame in so many."""
     frames: dict[str, int]
+    """Frames coded, by clip label."""
     versions: dict[str, str]
+    """Of the codecs, by name."""
+    codecs: dict[str, CodecFacts]
     metrics: list[MetricInfo]
     points: list[PointRow]
     beside: list[BesideRow]
@@ -44,10 +46,12 @@ class Summary:
     gaps: list[Gap]
     without_bits: list[str]
     missing: int
+    """Cells that are planned but not done."""
     not_run: dict[str, str]
+    """Codecs, metrics and clips that could not run at all, and why."""
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values; the field `schema` is the version of their shape."""
+        """JSON values."""
         return asdict(self)
 
     def metric(self, name: str) -> MetricInfo:
@@ -56,18 +60,19 @@ class Summary:
 
 
 def curves_by_metric(
-    cells: Sequence[CellRecord], metrics: Sequence[MetricInfo]
+    cells: Sequence[CellRecord], metrics: Sequence[MetricInfo], codecs: Mapping[str, CodecFacts]
 ) -> dict[str, list[Curve]]:
     """Every curve of the run, by metric."""
-    return {metric.name: curves(cells, metric.name, metric.higher_is_better) for metric in metrics}
+    anchors = {name for name, facts in codecs.items() if facts.is_anchor}
+    return {one.name: curves(cells, one.name, one.higher_is_better, anchors) for one in metrics}
 
 
 def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summary:
-    """Compute it all. `settings` are those of run.json (stride 1 where it names none)."""
-    metrics = metrics_of(cells)
+    """Compute it all. `settings` are the values of run.json."""
+    metrics, codecs = metrics_of(settings, cells), codecs_of(settings, cells)
     names = [metric.name for metric in metrics]
     rows = point_rows(cells, reference_seconds(cells))
-    found = curves_by_metric(cells, metrics)
+    found = curves_by_metric(cells, metrics, codecs)
     all_duels = [duel for name in names for duel in duels(found[name])]
     frontiers = [row for name in names for row in frontier_rows(found[name], rows)]
     return Summary(
@@ -75,6 +80,7 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         stride=int(settings.get("stride", 1)),
         frames={clip_label(cell): cell.frames for cell in cells},
         versions={cell.codec: cell.codec_version for cell in cells},
+        codecs=codecs,
         metrics=metrics,
         points=rows,
         beside=[row for name in names for row in beside_rows(found[name])],

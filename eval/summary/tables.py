@@ -8,8 +8,8 @@ from gsvc.eval.summary.compute_rate import UNITS
 from gsvc.eval.summary.curves import ABLATION, OURS
 from gsvc.eval.summary.duels import Duel
 from gsvc.eval.summary.frontier import PUBLISHED, exponent_of
-from gsvc.eval.summary.metrics import PRIMARY, MetricInfo
 from gsvc.eval.summary.points import PointRow, mean_of, short_labels
+from gsvc.eval.summary.recorded import PRIMARY, MetricInfo
 from gsvc.eval.summary.summarise import Summary
 from gsvc.eval.summary.times import NO_REFERENCE, REFERENCE
 

@@ -1,0 +1,57 @@
+"""Scores of decoded clips in one metric."""
+
+from collections.abc import Sequence
+from functools import cache
+from math import isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.errors import GsvcError
+from gsvc.codec.frames import Picture
+from gsvc.datasets.clips import TestClip
+from gsvc.eval.bench.named import make_metric
+from gsvc.eval.bench.record import Scores
+from gsvc.eval.metrics.base import Metric
+
+
+def score(
+    name: str,
+    version: str,
+    clip: TestClip,
+    tests: Sequence[Sequence[Picture]],
+    indices: Sequence[int],
+) -> list[Scores]:
+    """The metric `name` on each decoded clip at the frames `indices`; a failure becomes a gap."""
+    try:
+        metric = _metric(name)
+        values = metric.measure(clip, tests, indices)
+        if values.shape != (len(tests), len(indices) if metric.per_frame else 1):
+            raise RuntimeError(f"{name} gave values of shape {values.shape}")
+        return [_scores(row, version) for row in values]
+    except Exception as error:  # noqa: BLE001
+        if len(tests) == 1:
+            return [Scores(None, version=version, gap=reason(error))]
+    # One of them may be to blame: the others get their numbers.
+    return [score(name, version, clip, [one], indices)[0] for one in tests]
+
+
+def reason(error: BaseException) -> str:
+    """One line for a failure."""
+    text = " ".join(str(error).split())
+    if isinstance(error, GsvcError):
+        return text
+    return f"internal error: {type(error).__name__}: {text}"
+
+
+def _scores(values: NDArray[np.float64], version: str) -> Scores:
+    plain = [float(value) if isfinite(value) else None for value in values]
+    finite = [value for value in plain if value is not None]
+    if not finite:
+        return Scores(None, version=version, gap="no finite value on any frame measured")
+    return Scores(sum(finite) / len(finite), plain, version)
+
+
+@cache
+def _metric(name: str) -> Metric:
+    return make_metric(name)

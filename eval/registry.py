@@ -1,0 +1,12 @@
+"""Finds what the modules of a package declare: the codecs and metrics of the benchmark."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+
+def declared(package: str, table: str) -> Iterator[Any]:
+    """The entries of `table`, a tuple that any module directly in `package` may have."""
+    for module in iter_modules(import_module(package).__path__):
+        yield from getattr(import_module(f"{package}.{module.name}"), table, ())
