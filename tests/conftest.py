@@ -1,4 +1,4 @@
-"""What several tests start from: a tiny real video with sound, its stream, and the command as users run it."""
+"""Fixtures of many tests: a tiny video with sound, its stream, and the command as users run it."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ SIZE = 64, 48
 
 
 def _moving_pictures(count: int, size: tuple[int, int] = SIZE) -> list[gsvc.Picture]:
-    """Soft coloured patches that drift two pixels a frame over a still background."""
+    """Soft coloured patches that drift by two pixels a frame over a still background."""
     width, height = size
     rng = np.random.default_rng(7)
     y, x = np.mgrid[:height, :width]
@@ -104,7 +104,7 @@ def stream(
 
 @pytest.fixture(scope="session")
 def run_gsvc() -> Gsvc:
-    """Runs the command in a process of its own; keywords go to `subprocess.run`, `env` adds variables."""
+    """Runs the command in a process; keywords go to `subprocess.run`, `env` adds variables."""
 
     def run(*arguments: object, env: dict[str, str] | None = None, **options: object) -> Result:
         options = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": 300, **options}

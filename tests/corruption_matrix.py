@@ -1,13 +1,17 @@
-"""Every byte of the golden streams flipped, and every point where one may break off: is any damage silent?
+"""Flips every byte of the golden streams and cuts them at every point: is any damage silent?
 
     python tests/corruption_matrix.py              # all golden streams, a minute
     python tests/corruption_matrix.py every_tool   # one of them
 
-Each damaged copy is decoded in three ways, without refinement: as a file (`gsvc decode`), packet by packet as from a pipe,
-and with concealment, where a packet that does not read is one that never came. A row a stream, way and damage: how many
-were refused, by which error; how many had frames that are flagged; how many gave the same video again, all of it from
-a later key picture on, or nothing for want of any; how many were SILENT (a frame that differs, or is not there, and neither error nor flag); how many
-crashed.
+Each damaged copy is decoded in three ways, without refinement:
+
+- file: as `gsvc decode` does;
+- pipe: packet by packet;
+- wire: with concealment; a packet that cannot be read counts as lost.
+
+For each stream, way and kind of damage, one row counts the outcomes: refused (by which error),
+flagged (some frames are concealed), the same video, the same video from a later key picture on,
+nothing shown, SILENT (a frame differs or is missing, without error or flag), and CRASH.
 """
 
 import argparse
@@ -36,7 +40,7 @@ SAME, FLAGGED, BEGINS_LATER, NOTHING, SILENT, CRASH = (
     "the same", "flagged", "begins later", "nothing shown", "SILENT", "CRASH",
 )  # fmt: skip
 Shown = tuple[tuple[int, bytes, bool], ...]
-"""Time, pixels, and whether it is flagged, of each frame."""
+"""Of each frame: its time, its pixels, and whether it is flagged."""
 
 
 def flipped_byte(data: bytes) -> Iterator[bytes]:
@@ -100,7 +104,7 @@ class Original:
         return SAME if shown(reader.header, tuple(packets)) == self.frames else SILENT
 
     def wire(self, damaged: bytes) -> str:
-        """With concealment, each packet by itself, its number and times known from what carried it."""
+        """With concealment; each packet's number and times are known from what carried it."""
         header = Header.from_bytes(damaged[:HEADER_BYTES])
         arrived, at = [], HEADER_BYTES
         for packet in self._sent:

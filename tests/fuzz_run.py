@@ -1,11 +1,12 @@
 """Tries the parsers with millions of inputs: `python tests/fuzz_run.py --inputs 1000000`.
 
-Each target runs in a process of its own, under a limit of memory and with an alarm for every input. Prints a row a target:
-inputs, how many came out whole and how many were refused by which error, the time of the slowest input and the
-memory that all of them took. What crashes, hangs or raises anything else is written to --keep, for
-`tests/hostile/`, and makes the command fail.
+Each target runs in its own process, with a memory limit and an alarm for every input. One row for
+each target shows the number of inputs, how many were read and how many each error refused, the time
+of the slowest input, and the memory that all of them took. An input that crashes, hangs or raises
+anything else is written to --keep, for `tests/hostile/`, and the command fails.
 
-`--atheris TARGET` lets libFuzzer look for new paths instead (Linux, `pip install atheris`); arguments after `--` go to it.
+`--atheris TARGET` lets libFuzzer look for new paths instead (Linux, `pip install atheris`);
+arguments after `--` go to libFuzzer.
 """
 
 import argparse
@@ -22,9 +23,9 @@ from pathlib import Path
 from time import monotonic, perf_counter
 
 ALARM = 20
-"""Seconds after which an input hangs."""
+"""Seconds after which an input counts as hanging."""
 MEMORY = 4 << 30
-"""Bytes of address space of a process: a gigabyte of it are libraries."""
+"""Address space of a process in bytes, of which libraries take one gigabyte."""
 
 
 @dataclass
@@ -45,7 +46,7 @@ def make_input(target: str, seed: int, index: int) -> bytes:
 
 
 def work(target: str, seed: int, indices: range, at: "Synchronized[int]", out: Connection) -> None:
-    """Try inputs in this process; `at` tells the parent which one it is, should the process die of it."""
+    """Try inputs in this process; `at` tells the parent which one killed it."""
     from fuzz_targets import TARGETS
     from gsvc.codec.errors import GsvcError
 
@@ -77,7 +78,7 @@ def work(target: str, seed: int, indices: range, at: "Synchronized[int]", out: C
 
 
 def run_target(target: str, seed: int, count: int) -> Tally:
-    """All inputs of one target; a process that dies is a fault, and another one goes on after it."""
+    """All inputs of one target; where a process dies, that is a fault and another one goes on."""
     spawn = multiprocessing.get_context("spawn")
     total, done = Tally(), 0
     while done < count:
@@ -138,7 +139,8 @@ def main() -> int:
         tally = run_target(target, arguments.seed, count)
         told = ", ".join(f"{name} {number}" for name, number in tally.outcomes.most_common())
         print(
-            f"{target:<16} {count:>8}  slowest {1000 * tally.slowest[0]:>7.1f} ms (number {tally.slowest[1]})"
+            f"{target:<16} {count:>8}"
+            f"  slowest {1000 * tally.slowest[0]:>7.1f} ms (number {tally.slowest[1]})"
             f"  memory {tally.memory / 1e6:>6.1f} MB  faults {len(tally.faults)}  {told}",
             flush=True,
         )

@@ -1,6 +1,6 @@
-"""What a test needs that may be missing: packages, models, clips.
+"""What a test needs that may be missing here: packages, models, clips.
 
-Without it the test is skipped. With GSVC_REQUIRE=all it fails; "all -city -ray" names what may be missing still.
+Such a test is skipped. With GSVC_REQUIRE=all it fails; "all -city -ray" lets these two be missing.
 """
 
 import os
@@ -27,7 +27,7 @@ def lack(name: str, why: object) -> NoReturn:
 
 @contextmanager
 def need(name: str) -> Iterator[None]:
-    """Ends the test when its block finds a package or model missing: what cannot be imported, or `name`."""
+    """Ends the test when its block finds a package missing, or a model: the one of `name`."""
     try:
         yield
     except (MissingDependencyError, MissingModelError, ModuleNotFoundError) as error:

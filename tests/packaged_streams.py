@@ -1,9 +1,9 @@
-"""Hashes of what the coder makes of the packaged clips: a change that only moves code must not change one of them.
+"""Hashes the streams and frames of the packaged clips, which a change of structure must not alter.
 
-python tests/packaged_streams.py --out before.json      # on the old tree
-python tests/packaged_streams.py --against before.json  # on the new one: names what differs, exits with 1
+    python tests/packaged_streams.py --out before.json      # on the old tree
+    python tests/packaged_streams.py --against before.json  # on the new one; fails if any differs
 
-The hashes belong to one machine and one set of libraries: record and compare on the same one.
+The hashes depend on the machine and its libraries: record and compare them on the same one.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Hours of video through encoder and decoder, and many of both opened and closed: does memory stay where it was?
+"""Codes hours of video, then opens and closes many coders: does memory stay where it was?
 
-    python tests/soak.py                       # one hour at 25 frames a second, in both modes, and 1000 cycles
+    python tests/soak.py                 # an hour at 25 frames a second in both modes, 1000 cycles
     python tests/soak.py --seconds 60 --cycles 50
 
-Prints resident memory, before and after the allocator gave back what is free, threads and open files at the start,
-after a tenth, half and all of each; not in real time.
+Prints resident memory (before and after the allocator returns what is free), threads and open files
+at the start, after a tenth, after half, and at the end of each run.
 """
 
 import argparse
@@ -28,16 +28,19 @@ SCENE = 300
 
 @dataclass(frozen=True)
 class Usage:
-    """Of this process: resident memory in MB, before and after the allocator gave back what is free; threads; files."""
+    """What this process uses."""
 
     resident: float
+    """Resident memory in MB."""
     memory: float
+    """The same after the allocator returned what is free."""
     threads: int
     files: int
+    """Open files."""
 
 
 def usage() -> Usage:
-    """As the kernel says; on Linux with glibc."""
+    """As the kernel says (Linux with glibc only)."""
     resident = _resident()
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     return Usage(
@@ -51,7 +54,7 @@ def _resident() -> float:
 
 
 def scene_frames(count: int) -> Iterator[gsvc.Frame]:
-    """Textured scenes that pan, with a patch that moves on its own and a cut every `SCENE` frames."""
+    """Textured scenes that pan, a patch that moves by itself, and a cut every `SCENE` frames."""
     for index in range(count):
         scene, time = divmod(index, SCENE)
         if time == 0:
@@ -73,7 +76,7 @@ def video_format() -> gsvc.VideoFormat:
 def stream_for(
     frames: int, *, low_delay: bool, report: Callable[[int], None] = lambda done: None
 ) -> int:
-    """One stream of so many frames, decoded as it is coded; returns the frames that came back."""
+    """Code one stream and decode it at the same time; returns the number of frames decoded."""
     settings = gsvc.EncoderSettings(level=1, preset="fast", low_delay=low_delay)
     shown = 0
     with (
@@ -90,7 +93,7 @@ def stream_for(
 
 
 def open_and_close(cycles: int, report: Callable[[int], None] = lambda done: None) -> None:
-    """So many encoders and decoders, in turn without a frame, with some left in the encoder, and brought to an end."""
+    """Open and close coders: without a frame, with frames left in the encoder, flushed."""
     for cycle in range(cycles):
         report(cycle)
         settings = gsvc.EncoderSettings(level=1, preset="fast", low_delay=cycle % 2 == 0)
@@ -107,7 +110,7 @@ def open_and_close(cycles: int, report: Callable[[int], None] = lambda done: Non
 
 
 def watch(name: str, total: int, run: Callable[[Callable[[int], None]], object]) -> None:
-    """Run something of `total` rounds and print a row of what it uses as it goes on."""
+    """Run something of `total` rounds and print what it uses as it goes on."""
     began = monotonic()
     marks = {min(total, 100): "start", total // 10: "a tenth", total // 2: "half"}
 
@@ -118,8 +121,8 @@ def watch(name: str, total: int, run: Callable[[Callable[[int], None]], object])
     def show(when: str) -> None:
         now = usage()
         print(
-            f"{name:<12} {when:<8} {now.resident:>6.1f} MB, {now.memory:>6.1f} in use  {now.threads:>3} threads  {now.files:>3} files"
-            f"  {monotonic() - began:>6.0f} s",
+            f"{name:<12} {when:<8} {now.resident:>6.1f} MB, {now.memory:>6.1f} in use"
+            f"  {now.threads:>3} threads  {now.files:>3} files  {monotonic() - began:>6.0f} s",
             flush=True,
         )
 

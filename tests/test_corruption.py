@@ -1,4 +1,4 @@
-"""Damage is never silent: a sample of `corruption_matrix`, which tries every byte of every golden stream."""
+"""Damage is never silent: a sample of what `corruption_matrix` tries on every byte."""
 
 import pytest
 

@@ -1,7 +1,9 @@
-"""Structure-aware fuzzing in seconds: each parser gets forged input and gives a value or one typed error.
+"""Structure-aware fuzzing in seconds: each parser reads forged input or raises one typed error.
 
-`fuzz_run` does the same for millions of inputs.
+`fuzz_run` does the same with millions of inputs.
 """
+
+import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,7 +23,7 @@ def test_forged_input_is_read_or_refused(target: Target) -> None:
         suppress_health_check=list(HealthCheck),
     )
     @given(Randoms)
-    def run(rng) -> None:  # type: ignore[no-untyped-def]
+    def run(rng: random.Random) -> None:
         try:
             target.check(target.make(rng))
         except GsvcError as error:

@@ -26,7 +26,7 @@ LAYERS = {
     "eval": ("gsvc.eval",),
     "training": ("gsvc.decoders.training",),
 }
-"""From the lowest up. A module is of the layer with its longest prefix, and imports no higher one."""
+"""From the lowest up. The longest prefix gives a module's layer; it imports none from above."""
 
 BY_COMMANDS = {"eval", "training"}
 """Only a command may import these from below, and only when it runs."""

@@ -1,4 +1,4 @@
-"""Memory, threads and files after much video and many coders are what they were before; `soak` does it for an hour."""
+"""Memory, threads and files stay the same over long video and many coders; `soak` takes hours."""
 
 import pytest
 

@@ -80,7 +80,7 @@ def test_loss_falls_it_resumes_and_the_weights_decode(
     assert [int(row["step"]) for row in rows] == list(range(1, 46))
     as_decoded, refined = texture_distances(run, Path(done["weights"]))
     assert refined < as_decoded
-    assert "## Training" in (run / "docs/model_card.md").read_text()
+    assert "## Training" in (run / "MODEL_CARD.md").read_text()
     assert len(list((run / "samples").iterdir())) == 2
     weights = str(done["weights"])
     stream = tmp_path / "it.gsv"
