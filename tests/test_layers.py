@@ -19,7 +19,9 @@ LAYERS = {
     "datasets": ("gsvc.datasets",),
     "decoders": ("gsvc.decoders",),
     "encoders": ("gsvc.encoders",),
-    "façade": tuple(f"gsvc.codec.{name}" for name in ("asyncio", "decoder", "encoder", "files")),
+    "façade": tuple(
+        f"gsvc.codec.{name}" for name in ("asyncio", "decoder", "encoder", "files", "portion")
+    ),
     "network": ("gsvc.codec.network",),
     "package": ("gsvc",),
     "command": ("gsvc.codec.command", "gsvc.codec.network.examples", "gsvc.__main__"),

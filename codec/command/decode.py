@@ -17,7 +17,8 @@ from gsvc.codec.command.arguments import (
 )
 from gsvc.codec.command.progress import json_lines, shown_progress
 from gsvc.codec.decoder import DecoderSettings
-from gsvc.codec.files import DecodeReport, decode_file
+from gsvc.codec.files import decode_file
+from gsvc.codec.reports import DecodeReport
 
 DESCRIPTION = """Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...),
 images ('out/%05d.png'), or y4m (.y4m, or - for standard output)."""

@@ -17,7 +17,8 @@ from gsvc.codec.command.arguments import (
 )
 from gsvc.codec.command.progress import json_lines, shown_progress
 from gsvc.codec.encoder import EncoderSettings
-from gsvc.codec.files import AUDIO_CODINGS, EncodeReport, encode_file
+from gsvc.codec.files import AUDIO_CODINGS, encode_file
+from gsvc.codec.reports import EncodeReport
 from gsvc.codec.scaffold.tools import TOOLS
 
 DESCRIPTION = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, a glob of images

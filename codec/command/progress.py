@@ -12,7 +12,7 @@ from gsvc.codec.command.arguments import given_target
 from gsvc.codec.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
-    from gsvc.codec.files import Progress, Report
+    from gsvc.codec.reports import Progress, Report
 
 _LINE_SECONDS = 0.1
 _JSON_SECONDS = 0.5

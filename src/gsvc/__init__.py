@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         UnsupportedInputError,
         VersionError,
     )
-    from gsvc.codec.files import DecodeReport, EncodeReport, Progress
     from gsvc.codec.files import decode_file as decode
     from gsvc.codec.files import encode_file as encode
     from gsvc.codec.frames import AudioChunk, Color, Frame, Picture, VideoFormat
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from gsvc.codec.network.stats import ReceiverStats, SenderStats
     from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
     from gsvc.codec.network.video_sender import SendSettings, VideoSender
+    from gsvc.codec.reports import DecodeReport, EncodeReport, Progress
     from gsvc.codec.scaffold.tools import Tools
     from gsvc.codec.stream.container import StreamReader, StreamWriter
     from gsvc.codec.stream.header import Header
@@ -107,7 +107,6 @@ _HOMES = {
     "codec.asyncio": ("LatestQueue", "decode_stream", "encode_stream"),
     "codec.decoder": ("Decoder", "DecoderSettings"),
     "codec.encoder": ("Encoder", "EncoderSettings"),
-    "codec.files": ("DecodeReport", "EncodeReport", "Progress"),
     "codec.frames": ("AudioChunk", "Color", "Frame", "Picture", "VideoFormat"),
     "codec.limits": ("Limits",),
     "codec.network.depacketizer": ("Depacketizer", "ReorderLimits"),
@@ -115,6 +114,7 @@ _HOMES = {
     "codec.network.video_receiver": ("ReceiveSettings", "VideoReceiver"),
     "codec.network.video_sender": ("SendSettings", "VideoSender"),
     "codec.network.stats": ("ReceiverStats", "SenderStats"),
+    "codec.reports": ("DecodeReport", "EncodeReport", "Progress"),
     "codec.scaffold.tools": ("Tools",),
     "codec.stream.container": ("StreamReader", "StreamWriter"),
     "codec.stream.header": ("Header",),

@@ -1,0 +1,122 @@
+"""What of a stream is to be decoded: all of it, or some frames and the sound that goes with them."""
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from typing import BinaryIO
+
+from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.frames import AudioChunk, VideoFormat
+from gsvc.codec.limits import Held, Limits
+from gsvc.codec.media.audio_source import cut
+from gsvc.codec.stream.audio import unpack_audio
+from gsvc.codec.stream.container import StreamReader
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.index import StreamIndex
+from gsvc.codec.stream.packet import Packet, PacketType
+
+_ALWAYS = range(-(1 << 62), 1 << 62)
+_PACKET_BYTES, _OPUS_BYTES = 300, 64
+"""Memory that a packet takes beside its bytes, and a packet of Opus in it."""
+
+
+@dataclass(frozen=True)
+class Portion:
+    """What to decode of a stream."""
+
+    header: Header
+    """The stream's."""
+    packets: Iterable[tuple[Packet, bool]]
+    """Packets in order, each with whether any of its frames is to be shown."""
+    sound: list[AudioChunk]
+    """The sound, from time 0 on."""
+    frames: int | None
+    """Number of frames; None where only decoding will tell."""
+    times: range = _ALWAYS
+    """In ticks, the pts of frames to show."""
+    origin: int = 0
+    """The pts that becomes 0."""
+
+
+def find_portion(
+    file: BinaryIO, start: float, frames: int | None, limits: Limits, *, carries_sound: bool
+) -> Portion:
+    """`frames` frames (None: all) from `start` seconds on; the file is checked to its end.
+
+    Args:
+        file: A stream. Only all of it can be had of one that cannot be sought.
+        start: Second to begin at.
+        frames: Most frames.
+        limits: What the stream may ask for.
+        carries_sound: Whether the sound is wanted.
+
+    Raises:
+        ConfigError: No such part can be had.
+        InputError: The stream ends before `start`.
+        BitstreamError: The stream is damaged or beyond `limits`.
+    """
+    if start == 0 and frames is None:
+        return _all(file, limits, carries_sound=carries_sound)
+    if not 0 <= start < inf or (frames is not None and frames < 1):
+        raise ConfigError(f"start {start} s, {frames} frames: from 0 s on, at least 1 frame")
+    if not file.seekable():
+        raise ConfigError("a part can only be decoded of a file: save the stream first")
+    index = StreamIndex(file, limits)
+    first = index.frame_at(start)
+    if first >= index.frames:
+        raise InputError(f"the stream ends before {start:g} s: choose an earlier start")
+    count = min(index.frames - first, frames or index.frames)
+    times = index.times[first : first + count]
+    sound: list[AudioChunk] = []
+    if carries_sound and index.header.audio:
+        file.seek(0)
+        sound, _ = _survey(StreamReader(file, limits), Held(limits))
+        form = index.header.format
+        begin = (times[0] - index.times[0]) * form.time_base
+        sound = list(cut(sound, begin, begin + duration(times, form)))
+    packets = index.packets(first, count)
+    return Portion(index.header, packets, sound, count, range(times[0], times[-1] + 1), times[0])
+
+
+def duration(times: "array[int]", form: VideoFormat) -> Fraction:
+    """Seconds from the first frame to the end of the last, of their pts."""
+    return (times[-1] - times[0]) * form.time_base + 1 / form.frame_rate
+
+
+def _all(file: BinaryIO, limits: Limits, *, carries_sound: bool) -> Portion:
+    """All of a stream.
+
+    A writer wants the sound before the pictures. A file is read twice for it; from a pipe, the
+    packets of a stream with sound are kept (a stream is small).
+    """
+    reader, held = StreamReader(file, limits), Held(limits)
+    header, packets = reader.header, iter(reader)
+    sound: list[AudioChunk] = []
+    frames: int | None = None
+    if file.seekable():
+        sound, frames = _survey(packets, held)
+        file.seek(0)
+        packets = iter(StreamReader(file, limits))
+    elif carries_sound and header.audio:
+        kept = []
+        for packet in packets:
+            held.add(_PACKET_BYTES + len(packet.payload))
+            kept.append(packet)
+        sound, frames = _survey(kept, held)
+        packets = iter(kept)
+    every = ((packet, True) for packet in packets)
+    return Portion(header, every, sound if carries_sound else [], frames)
+
+
+def _survey(packets: Iterable[Packet], held: Held) -> tuple[list[AudioChunk], int]:
+    """The sound of all packets, and the number of their frames."""
+    sound, frames = [], 0
+    for packet in packets:
+        if packet.type == PacketType.AUDIO:
+            chunk = unpack_audio(packet.payload)
+            held.add(_PACKET_BYTES + len(packet.payload) + _OPUS_BYTES * len(chunk.packets))
+            sound.append(chunk)
+        frames += packet.frames
+    return sound, frames

@@ -1,0 +1,73 @@
+"""What encoding and decoding a file tell: progress, and a report at the end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far encoding or decoding has come."""
+
+    frames: int
+    """Frames done."""
+    total: int | None
+    """Frames in all; None where the source does not tell."""
+    size: int
+    """Bytes of the stream so far."""
+
+
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class EncodeReport:
+    """The result of `gsvc.encode`."""
+
+    target: str
+    """Path of the stream, as given."""
+    width: int
+    """Pixels, as displayed."""
+    height: int
+    """Pixels, as displayed."""
+    frames: int
+    """Frames encoded."""
+    duration: float
+    """Seconds of video."""
+    level: int
+    """Level of the stream, 0-3."""
+    size: int
+    """Bytes of the stream."""
+    audio_size: int
+    """Bytes of the sound in it, with its framing."""
+    elapsed: float
+    """Seconds that encoding took."""
+
+    @property
+    def bpp(self) -> float:
+        """Bits per pixel of a frame, without sound."""
+        return 8 * (self.size - self.audio_size) / (self.width * self.height * self.frames)
+
+    @property
+    def bitrate(self) -> float:
+        """Bits per second, without sound."""
+        return 8 * (self.size - self.audio_size) / self.duration
+
+
+@dataclass(frozen=True)
+class DecodeReport:
+    """The result of `gsvc.decode`."""
+
+    target: str
+    """Path of the video, as given."""
+    width: int
+    """Pixels, as displayed."""
+    height: int
+    """Pixels, as displayed."""
+    frames: int
+    """Frames decoded."""
+    duration: float
+    """Seconds of video."""
+    steps: int
+    """Steps of the refiner."""
+    elapsed: float
+    """Seconds that decoding took."""
