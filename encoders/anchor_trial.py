@@ -11,6 +11,7 @@ from gsvc.decoders.motion.estimation import Flow
 from gsvc.decoders.rendering import IntervalRenderer
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.motion import true_motion
+from gsvc.encoders.prices import SamplePrices
 
 
 class AnchorTrial:
@@ -23,12 +24,17 @@ class AnchorTrial:
         samples: tuple[Sample, ...],
         anchor: Sample,
         sources: Sequence[Picture],
+        prices: SamplePrices,
         lmbda: float,
     ) -> None:
         """`samples`: of the interval, the anchor among them; `sources`: its frames, both coded pictures
-        included; `lmbda`: the distortion, summed over the pixels of the frame, that a bit must save."""
+        included; `prices`: of the stream; `lmbda`: the distortion, summed over the pixels of the frame, that a bit must save."""
         self._renderer, self._before = renderer, before
         self._others = tuple(s for s in samples if s is not anchor)
+        earlier = [s for s in self._others if s.offset < anchor.offset]
+        self.predictor = earlier[-1] if earlier else before
+        """The sample that the anchor is coded against."""
+        self._prices, self._length = prices, len(sources) - 1
         self._pictures = sources[anchor.offset], sources[0], sources[-1]
         self.source = Reference(sources[anchor.offset])
         self.lmbda = lmbda
@@ -53,10 +59,15 @@ class AnchorTrial:
         left, right = self.missing(sample)
         return (left + right) / np.float32(2)
 
-    def better(self, sample: Sample, other: Sample, bits: float) -> Sample:
-        """`other` if it saves more than `bits` are worth, else `sample`."""
+    def better(self, sample: Sample, other: Sample) -> Sample:
+        """`other` if it saves more distortion than its bits are worth, else `sample`."""
         gain = self.error(sample) - self.error(other)
-        return other if gain > self.lmbda * bits else sample
+        return other if gain > self.lmbda * self.extra_bits(sample, other) else sample
+
+    def extra_bits(self, sample: Sample, other: Sample) -> float:
+        """How many bits more `other` takes than `sample`."""
+        one, two = (self._prices.bits(s, self.predictor, self._length) for s in (sample, other))
+        return two - one
 
     def error(self, sample: Sample) -> float:
         """Distortion of the anchor's frame under `sample`, summed over pixels."""

@@ -16,6 +16,7 @@ from gsvc.encoders.anchor_trial import AnchorTrial
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.layers import EXTRACTORS
 from gsvc.encoders.layers.extractor import Observed
+from gsvc.encoders.prices import SamplePrices
 from gsvc.encoders.search import PLAIN, Way
 from gsvc.encoders.tuning import Level
 
@@ -69,6 +70,7 @@ class ScaffoldExtractor:
     def __init__(self, level: Level, header: Header, anchors: int, pool: Executor) -> None:
         """`anchors`: most samples between two coded pictures; `pool` works on what is independent."""
         self._pool, self._anchors = pool, anchors
+        self._prices = SamplePrices(header)
         self._extractors = [
             make(header.geometry, level)
             for name, make in EXTRACTORS.items()
@@ -149,7 +151,9 @@ class ScaffoldExtractor:
         lmbda = _FADE * lmbda / (length / (len(offsets) + 1))
 
         def trial_of(anchor: Sample) -> AnchorTrial:
-            return AnchorTrial(renderer, before.closing, samples, anchor, sources, lmbda)
+            return AnchorTrial(
+                renderer, before.closing, samples, anchor, sources, self._prices, lmbda
+            )
 
         if watching and offsets:
             samples = self._settled(trial_of(middle_first[0]), middle_first[0], samples)

@@ -55,6 +55,11 @@ class Coder:
         """Bits spent so far, by layer."""
 
     @property
+    def total(self) -> float:
+        """Bits spent so far."""
+        return sum(self.bits.values())
+
+    @property
     def reading(self) -> bool:
         """Whether values come out of the stream."""
         return False
@@ -175,6 +180,11 @@ class Reader(Coder):
         super().__init__(trace)
         self._most_bits = self._left = most_bits
         self._range = RangeReader(b"")
+
+    @property
+    def total(self) -> float:
+        """Bits spent so far."""
+        return sum(self.bits.values())
 
     @property
     def reading(self) -> bool:

@@ -57,6 +57,12 @@ class Layer(Generic[Value]):
     """All integers of a value, for the scaffold's hash; of an absent one nothing, so that the hash of a
     stream without the layer stays (layers of the first streams mark absence)."""
 
+    def bits(self, site: Site, before: Value | None, value: Value | None) -> float:
+        """What coding `value` takes under models that have learned nothing yet."""
+        coder = Coder()
+        self.code(coder, site, before, value)
+        return coder.total
+
 
 Integers = NDArray[np.int64] | NDArray[np.int16] | NDArray[np.uint8] | NDArray[np.bool_]
 

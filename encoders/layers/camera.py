@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.codec.scaffold.coder import Coder
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layer import Site
 from gsvc.codec.scaffold.layers.camera import CAMERA, MAX_CAMERA, Camera, camera_nodes, camera_unit
@@ -98,11 +97,8 @@ class CameraPath:
 
 
 def camera_bits(camera: Camera, place: Place, length: int) -> float:
-    """What sending the path takes, about."""
-    coder = Coder()
-    # The path's coding does not depend on the grids.
-    CAMERA.code(coder, Site(Geometry(1, 1), place, length), None, camera)
-    return sum(coder.bits.values())
+    """What sending the path takes; its coding does not depend on the grids."""
+    return CAMERA.bits(Site(Geometry(1, 1), place, length), None, camera)
 
 
 def _small(picture: Picture) -> Picture:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
+from gsvc.codec.scaffold.coder import Coder
 from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.codec.scaffold.layers.flow import BOTH, FLOW, LEFT, RIGHT, Correction
+from gsvc.codec.scaffold.layers.flow import BOTH, FLOW, LEFT, RIGHT, Correction, CorrectionGrid
 from gsvc.codec.scaffold.types import Sample
 from gsvc.decoders.motion.estimation import Flow
 from gsvc.encoders.anchor_trial import AnchorTrial
@@ -53,11 +54,16 @@ class FlowExtractor:
         return sample[FLOW] is not None
 
 
+Errors = Callable[[Correction], NDArray[np.float32]]
+"""Distortion of the anchor's frame under a correction, block by block."""
+
+
 def propose_correction(
     trial: AnchorTrial, sample: Sample, geometry: Geometry, block_log2: int
 ) -> Correction | None:
     """The correction of `sample` that pays best, or None."""
     missing, renderer = trial.missing(sample), trial.show(sample)
+    past = None if trial.predictor is None else trial.predictor[FLOW]
     shape = geometry.block_shape(block_log2)
     near, far = (0, 1) if renderer.is_left_nearer(sample.offset) else (1, 0)
     forms = (
@@ -74,44 +80,53 @@ def propose_correction(
     best = unchanged.copy()
     for side, field in forms:
         candidate = Correction(block_log2, np.full(shape, side, np.uint8), field)
-        cost = errors(candidate) + trial.lmbda * _bits(candidate)
+        cost = errors(candidate) + trial.lmbda * _block_bits(candidate, past)
         wins = cost < best
         best[wins], sides[wins], vectors[wins] = cost[wins], side, field[wins]
-    return _prune(Correction(block_log2, sides, vectors), unchanged, errors, trial.lmbda)
+    found = _pruned(Correction(block_log2, sides, vectors), past, unchanged, errors, trial.lmbda)
+    if found is None:
+        return None
+    saved = float((unchanged - errors(found)).sum())
+    return (
+        found
+        if saved > trial.lmbda * trial.extra_bits(sample, sample.having(FLOW, found))
+        else None
+    )
 
 
-def _prune(
+def _pruned(
     correction: Correction,
+    past: Correction | None,
     unchanged: NDArray[np.float32],
-    errors: Callable[[Correction], NDArray[np.float32]],
+    errors: Errors,
     lmbda: float,
 ) -> Correction | None:
-    """Drop blocks that do not pay beside their real neighbours; give up when nothing is left."""
-    if not _coded(correction).any():
-        return None
+    """The blocks that pay beside their real neighbours; None where there is none."""
+    coded = (correction.sides > 0) | correction.vectors.any(-1)
     gain = unchanged - errors(correction)
     # A block's motion reaches half-way into its neighbours: it is judged with them.
     reach = cv2.blur(gain, (3, 3), borderType=cv2.BORDER_REPLICATE) * 9 * 0.25 + gain * 0.75
-    keep = (reach > lmbda * _bits(correction)) & _coded(correction)
-    correction = Correction(
+    keep = (reach > lmbda * _block_bits(correction, past)) & coded
+    if not keep.any():
+        return None
+    return Correction(
         correction.block_log2,
         np.where(keep, correction.sides, 0).astype(np.uint8),
         np.where(keep[..., None], correction.vectors, 0).astype(np.int16),
     )
-    saved = float((unchanged - errors(correction)).sum())
-    if saved <= lmbda * float((_bits(correction) * _coded(correction)).sum() + 4):
-        return None
-    return correction
 
 
-def _coded(correction: Correction) -> NDArray[np.bool_]:
-    return np.asarray((correction.sides > 0) | correction.vectors.any(-1), np.bool_)
-
-
-def _bits(correction: Correction) -> NDArray[np.float32]:
-    """Rough cost of coding each block: flag, side and two exponential-Golomb numbers."""
-    size = np.log2(1 + np.abs(correction.vectors.astype(np.float32)))
-    return np.asarray(4 + (2 * size).sum(-1), np.float32)
+def _block_bits(correction: Correction, before: Correction | None) -> NDArray[np.float32]:
+    """What coding each block takes, float32 (rows, columns), predicted from `before`."""
+    coder, shape = Coder(), correction.sides.shape
+    if before is not None and before.block_log2 != correction.block_log2:
+        before = None
+    grid = CorrectionGrid(coder, (shape[0], shape[1]), before)
+    totals = [0.0]
+    for row, column in np.ndindex(*shape):
+        grid.code_block(row, column, correction)
+        totals.append(coder.total)
+    return np.diff(totals).astype(np.float32).reshape(shape)
 
 
 def _median_blocks(field: Flow, block_log2: int, geometry: Geometry) -> NDArray[np.int16]:

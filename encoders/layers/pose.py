@@ -19,9 +19,6 @@ _SAME_PERSON = 0.5
 """Mean distance of key points, in spans of the person, up to which two poses are one person."""
 
 
-_LIMB_BITS = 2.0
-
-
 class PoseExtractor:
     """The people of each sample; see `Extractor`. Raises MissingModelError when a model is not here."""
 
@@ -52,7 +49,7 @@ class PoseExtractor:
         if not people:
             return anchor
         moving = tuple(replace(person, moves_picture=True) for person in people)
-        return trial.better(anchor, anchor.having(POSE, moving), _LIMB_BITS)
+        return trial.better(anchor, anchor.having(POSE, moving))
 
     def says_something(self, sample: Sample) -> bool:
         """Whether there is anyone."""

@@ -18,10 +18,6 @@ from gsvc.encoders.motion import to_motion_units, true_motion
 from gsvc.encoders.people.person_mask import PersonSegmenter
 from gsvc.encoders.tuning import Level
 
-_LABEL_BITS = 10.0
-"""Rough cost of moving a label."""
-_EDGE_BITS = 1.5
-"""Rough cost of a cell whose left or upper neighbour has another label."""
 _SURE = 0.5
 _WAVER = 0.2
 """How far beyond `_SURE` the mask must go to change a cell: its edge trembles, and that costs bits."""
@@ -63,11 +59,9 @@ class SegmentationExtractor:
             return None
         people = np.where(value.labels == PERSON, PERSON, 0).astype(np.uint8)
         vectors = label_vectors(value.labels, trial.missing_average(anchor), self._geometry)
-        bits = _LABEL_BITS * int(vectors.any(1).sum())
-        bits += _EDGE_BITS * (_edges(value.labels) - _edges(people))
         plain = anchor.having(SEGMENTATION, Segmentation(people, value.vectors))
         moving = anchor.having(SEGMENTATION, Segmentation(value.labels, vectors))
-        chosen = people if trial.better(plain, moving, bits) is plain else value.labels
+        chosen = people if trial.better(plain, moving) is plain else value.labels
         self._segment.settle(chosen)
         self._last = Segmentation.still(chosen)
         return self._last
@@ -84,7 +78,7 @@ class SegmentationExtractor:
             vectors = value.vectors.copy()
             vectors[label] = found[label]
             moved = anchor.having(SEGMENTATION, Segmentation(value.labels, vectors))
-            anchor = trial.better(anchor, moved, _LABEL_BITS)
+            anchor = trial.better(anchor, moved)
         return anchor
 
     def says_something(self, sample: Sample) -> bool:
@@ -113,10 +107,6 @@ def label_vectors(
     for label in np.unique(labels).tolist():
         vectors[label] = to_motion_units(np.median(missing[large == label], axis=0), geometry)
     return vectors
-
-
-def _edges(labels: NDArray[np.uint8]) -> int:
-    return int((np.diff(labels, axis=0) != 0).sum() + (np.diff(labels, axis=1) != 0).sum())
 
 
 class Segmenter:

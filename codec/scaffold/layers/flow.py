@@ -47,14 +47,14 @@ def _code(
         raise ConfigError(f"a correction grid of {value.sides.shape}: {shape} is needed")
     if before is not None and before.block_log2 != block_log2:
         before = None
-    grid = _Grid(coder, shape, before)
+    grid = CorrectionGrid(coder, shape, before)
     for row, column in np.ndindex(*shape):
         grid.code_block(row, column, value)
     return Correction(block_log2, grid.sides, grid.vectors)
 
 
-class _Grid:
-    """The blocks coded so far, which contexts and predictions come from."""
+class CorrectionGrid:
+    """The blocks of a correction coded so far: contexts and predictions come from them."""
 
     def __init__(self, coder: Coder, shape: tuple[int, int], before: Correction | None) -> None:
         rows, columns = shape
