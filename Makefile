@@ -4,13 +4,14 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint docs models clips hostile soak clean
+.PHONY: help demo test lint docs wheel models clips hostile soak clean
 
 help:
 	@echo "make demo   code a real clip, compare it with x265 and SVT-AV1, write demo/"
 	@echo "make test   run the tests (brings the extractors' models first)"
 	@echo "make lint   ruff and mypy"
 	@echo "make docs   build the site into site/; a broken link is an error"
+	@echo "make wheel  build the wheel and try it without extras in an empty environment"
 	@echo "make clips  bring the five clips that more of the tests use"
 	@echo "make hostile  forged and damaged streams, a million of them"
 	@echo "make soak   hours of video through the coders: does memory stay?"
@@ -35,6 +36,9 @@ lint: $(READY)
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+wheel: $(READY)
+	tests/wheel_check.sh $(BIN)/python
 
 models: $(READY)
 	$(BIN)/gsvc models pull

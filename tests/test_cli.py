@@ -122,6 +122,35 @@ def test_info_for_people_and_for_programs(stream: Path, run_gsvc: Gsvc) -> None:
         assert run_gsvc("info", "-", "--verbose", stdin=file).stdout.decode() == text
 
 
+def loaded_by(*arguments: str) -> set[str]:
+    """The modules that a command imports."""
+    code = f"""
+import sys
+from gsvc.codec.command.main import main
+try:
+    main({list(arguments)!r})
+finally:
+    print("modules", *sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    return set(done.stdout.decode().rpartition("modules")[2].split())
+
+
+def test_info_loads_no_codec_and_no_renderer(stream: Path) -> None:
+    loaded = loaded_by("info", str(stream), "--verbose")
+    assert "gsvc.codec.stream.info" in loaded
+    assert not loaded & {"cv2", "av", "torch", "gsvc.decoders", "gsvc.encoders", "gsvc.codec.media"}
+
+
+def test_help_loads_no_command() -> None:
+    loaded = loaded_by("--help")
+    assert "numpy" not in loaded
+    assert {name for name in loaded if name.startswith("gsvc.codec.command.")} == {
+        "gsvc.codec.command.main",
+        "gsvc.codec.command.parser",
+    }
+
+
 def test_the_scaffold_hash_does_not_depend_on_threads(stream: Path, run_gsvc: Gsvc) -> None:
     one, two = (
         json_lines(run_gsvc("info", stream, "--json", env={"OMP_NUM_THREADS": threads}).stdout)[0]
