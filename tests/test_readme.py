@@ -1,5 +1,5 @@
 """The README and the pages of docs/: their Python runs as it stands, block after block of a page;
-their commands are ones that gsvc takes; the API reference shows every public name."""
+gsvc takes their commands; the files they name exist; the API reference shows every public name."""
 
 import asyncio
 import re
@@ -106,3 +106,19 @@ def test_the_reference_shows_every_public_name() -> None:
     text = "\n".join(page.read_text() for page in pages)
     names = re.findall(r"^::: gsvc\.(\w+)$", text, re.MULTILINE)
     assert sorted(names) == sorted(set(gsvc.__all__) - {"__version__"})
+
+
+def test_the_files_that_pages_name_exist() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    named = {
+        (page.name, path)
+        for page in pages
+        if page.name != "changelog.md"
+        for path in re.findall(
+            r"`((?:codec|encoders|decoders|eval|datasets|tests)/[^`*]*)`", page.read_text()
+        )
+    }
+    assert len(named) > 40
+    assert not {
+        (page, path) for page, path in named if "NAME" not in path and not (ROOT / path).exists()
+    }
