@@ -1,19 +1,14 @@
-"""What decoding costs: floating point operations, bytes of weights, memory at the peak, joules."""
+"""What decoding costs: floating-point operations and memory at the peak."""
 
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from gsvc.eval.allocator import release_freed_memory
 
-if TYPE_CHECKING:
-    import torch
-
-_RAPL = Path("/sys/class/powercap")
 _STATM = Path("/proc/self/statm")
 
 _NO_ARITHMETIC = frozenset(
@@ -123,16 +118,6 @@ def count_flops(work: Callable[[], object]) -> Flops:
     return Flops(int(counter.get_total_flops()), tuple(sorted(unknown)))
 
 
-def model_bytes(networks: "Iterable[torch.nn.Module]") -> int:
-    """Bytes of the parameters and buffers as they lie in memory; shared ones count once."""
-    tensors = {
-        tensor.data_ptr(): tensor.nbytes
-        for network in networks
-        for tensor in (*network.parameters(), *network.buffers())
-    }
-    return sum(tensors.values())
-
-
 class PeakMemory:
     """Context manager: `peak` is the most resident memory of this process inside it, in bytes over that
     at its beginning; None where /proc does not tell.
@@ -185,56 +170,3 @@ def resident_bytes() -> int | None:
     import resource
 
     return pages * resource.getpagesize()
-
-
-@dataclass(frozen=True)
-class Energy:
-    """Joules that the machine's processor packages used, everything that runs on them included.
-
-    `joules` is None when they are not measured, and `gap` says why; nothing is ever estimated.
-    """
-
-    joules: float | None
-    seconds: float
-    gap: str = ""
-
-
-class EnergyMeter:
-    """Context manager over the processor's own energy counters (RAPL, through Linux's powercap files)."""
-
-    def __init__(self, root: Path = _RAPL) -> None:
-        self.energy: Energy | None = None
-        self._counters = sorted(root.glob("intel-rapl:[0-9]")) if root.is_dir() else []
-        self._before: list[int] = []
-        self._gap = ""
-        self._start = 0.0
-
-    def __enter__(self) -> Self:
-        try:
-            self._before = [_number(counter / "energy_uj") for counter in self._counters]
-            self._gap = "" if self._counters else "no RAPL counters on this machine"
-        except OSError:
-            self._gap = "the RAPL counters may not be read: run as root or allow reading energy_uj"
-        self._start = time.perf_counter()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        seconds = time.perf_counter() - self._start
-        if self._gap:
-            self.energy = Energy(None, seconds, self._gap)
-            return
-        used = 0
-        for counter, before in zip(self._counters, self._before, strict=True):
-            difference = _number(counter / "energy_uj") - before
-            # The counter begins anew at its limit.
-            used += difference + (difference < 0) * _number(counter / "max_energy_range_uj")
-        self.energy = Energy(used / 1e6, seconds)
-
-
-def _number(path: Path) -> int:
-    return int(path.read_text())

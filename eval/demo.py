@@ -32,7 +32,7 @@ from gsvc.eval.codecs.search import nearest_rate
 from gsvc.eval.codecs.svtav1 import SvtAv1
 from gsvc.eval.codecs.x265 import X265
 from gsvc.eval.layout import markdown
-from gsvc.eval.metrics import Quality, measure
+from gsvc.eval.metrics.quality import Quality, measure
 
 CLIP = "city"
 LEVEL = 1

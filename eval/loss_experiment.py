@@ -29,7 +29,7 @@ from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.eval.layout import markdown
 from gsvc.eval.lossy_relay import Loss, LossyRelay
-from gsvc.eval.metrics import st_lpips
+from gsvc.eval.metrics.shift_tolerant import st_lpips
 
 _STRIDE = 101
 """One frame in so many is compared."""

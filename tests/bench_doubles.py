@@ -15,8 +15,7 @@ from gsvc.codec.errors import InputError, MissingDependencyError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.datasets.sets import find_clips
-from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings
-from gsvc.eval.facts import CodecFacts
+from gsvc.eval.codecs.base import Codec, Compute, Decoded, Encoded, Settings
 
 
 def note(what: str) -> None:
@@ -26,12 +25,11 @@ def note(what: str) -> None:
             file.write(what + "\n")
 
 
-class Blocks:
+class Blocks(Codec):
     """Codes each frame as `side` x `side` block means, deflated; shown in blocks, or smoothed."""
 
     name = "blocks"
     suffix = ".blk"
-    facts = CodecFacts()
 
     def __init__(
         self, sides: tuple[int, ...] | int = (4, 8), ways: int = 1, pause: float = 0.0

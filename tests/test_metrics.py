@@ -5,7 +5,10 @@ import pytest
 
 from gsvc.codec.errors import InputError, MissingDependencyError
 from gsvc.codec.frames import Picture
-from gsvc.eval.metrics import NETS, Net, measure, psnr_y, shift_tolerant, st_lpips, st_lpips_each
+from gsvc.eval.metrics import shift_tolerant
+from gsvc.eval.metrics.psnr import psnr_y
+from gsvc.eval.metrics.quality import measure
+from gsvc.eval.metrics.shift_tolerant import NETS, Net, st_lpips, st_lpips_each
 
 
 def picture(height: int = 48, width: int = 64, shift: int = 0) -> Picture:

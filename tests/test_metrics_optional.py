@@ -17,7 +17,7 @@ from gsvc.codec.errors import (
 )
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
-from gsvc.eval.metrics import METRICS, find_metric
+from gsvc.eval.metrics import find_metric, metrics
 from gsvc.eval.metrics.frechet import Fvd, frechet_distance
 from gsvc.eval.metrics.image_nets import FILES
 from gsvc.eval.metrics.lpips import Lpips
@@ -119,7 +119,7 @@ def test_a_metric_that_gives_other_numbers_is_refused(monkeypatch: pytest.Monkey
         metric.measure(clip, [clip.frames], [0])
 
 
-@pytest.mark.parametrize("name", sorted(METRICS))
+@pytest.mark.parametrize("name", sorted(metrics()))
 def test_frames_that_do_not_pair_are_refused_by_every_metric(name: str) -> None:
     clip = moving_clip()
     with need(name):

@@ -81,7 +81,7 @@ def test_zero_steps_do_without_torch_and_loading_too() -> None:
 def test_trained_weights_bring_key_pictures_nearer_to_the_source() -> None:
     need_package("stlpips_pytorch")
     from gsvc.datasets.packaged import load_clip
-    from gsvc.eval.metrics import Net, st_lpips
+    from gsvc.eval.metrics.shift_tolerant import Net, st_lpips
 
     (truth,), _ = load_clip(need_clip("carphone"), frames=1)
     given = coded(truth)

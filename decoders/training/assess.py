@@ -10,7 +10,7 @@ from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.refiners.compact.backend import CompactBackend
 from gsvc.decoders.training.footage import read_run
 from gsvc.decoders.training.pairs import Plan, coded_keys
-from gsvc.eval.metrics import Quality, measure
+from gsvc.eval.metrics.quality import Quality, measure
 
 PLANS = (
     Plan(12, 3, crf=50, eighths=8, preset=4, price=30.0, block_log2=2),

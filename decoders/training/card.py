@@ -9,7 +9,7 @@ import torch
 
 from gsvc.decoders.training.footage import Footage
 from gsvc.decoders.training.trainer import Trainer
-from gsvc.eval.metrics import Quality
+from gsvc.eval.metrics.quality import Quality
 
 
 def model_card(

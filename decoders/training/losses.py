@@ -1,6 +1,5 @@
 """What training minimises: distances between estimated and true key pictures, (B, 3, H, W) in [-1, 1]."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,8 +7,8 @@ from numpy.random import Generator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gsvc.codec.errors import MissingDependencyError
 from gsvc.decoders.refiners.compact.bands import detail_bands
+from gsvc.eval.metrics.shift_tolerant import load_network
 
 _LUMA = (0.299, 0.587, 0.114)
 _FLAT = 0.5
@@ -58,7 +57,9 @@ class PerceptualDistance:
     a network that is fitted to one fixed view of AlexNet learns lattices which that view does not see."""
 
     def __init__(self, device: torch.device) -> None:
-        self._network = _alexnet().to(device)
+        network: Any = load_network("alex")
+        _merge_first_layers(network.net.slice1)
+        self._network = network.requires_grad_(False).to(device, memory_format=torch.channels_last)
 
     def __call__(self, estimate: Tensor, truth: Tensor, rng: Generator) -> Tensor:
         """Mean distance."""
@@ -98,25 +99,6 @@ def random_views(estimate: Tensor, truth: Tensor, rng: Generator) -> tuple[Tenso
 _MOST_OCTAVES = 1.6
 _LEAST_SIDE, _MOST_SIDE = 64, 144
 _SHIFTS = 8
-
-
-def _alexnet() -> nn.Module:
-    """The network from the package's own file; nothing is downloaded."""
-    try:
-        import stlpips_pytorch
-        from stlpips_pytorch import stlpips
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"the perceptual loss cannot be imported ({error}): pip install 'gsvc[eval]'"
-        ) from error
-    network = stlpips.LPIPS(net="alex", variant="shift_tolerant", pretrained=False, verbose=False)
-    folder = Path(stlpips_pytorch.__file__).parent / "weights/vST0.0"
-    weights = torch.load(folder / "alex_shift_tolerant.pth", map_location="cpu", weights_only=True)
-    # strict=False: the file carries more than the network names, never less; `eval.metrics` proves it.
-    network.load_state_dict(weights, strict=False)
-    _merge_first_layers(network.net.slice1)
-    ready: nn.Module = network.eval().requires_grad_(False).to(memory_format=torch.channels_last)
-    return ready
 
 
 def _merge_first_layers(layers: Any) -> None:

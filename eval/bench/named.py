@@ -1,12 +1,11 @@
 """Codecs and metrics by the names of the command line, ours and a user's own `module:Class`."""
 
-import importlib
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.plugins import find_class
 from gsvc.eval.codecs import find_codec
 from gsvc.eval.codecs.base import Codec, Value
 from gsvc.eval.codecs.options import Option
@@ -18,7 +17,7 @@ _SPEC = re.compile(r"(?P<name>[\w.]+:[A-Za-z_]\w*|[\w.-]+)(?::(?P<options>[\w-]+
 
 @dataclass(frozen=True)
 class CodecSpec:
-    """A codec and its options, before it is made: what travels to other processes and into run.json."""
+    """A codec and its options, as they are sent to other processes and written into run.json."""
 
     name: str
     options: tuple[tuple[str, Option], ...] = ()
@@ -47,23 +46,14 @@ def make_codec(spec: CodecSpec) -> Codec:
     options = dict(spec.options)
     if ":" not in spec.name:
         return find_codec(spec.name, **options)
-    made = _imported(spec.name)(**options)
-    return made  # type: ignore[no-any-return]
+    return cast(Codec, find_class(spec.name)(**options))
 
 
 def make_metric(name: str) -> Metric:
     """The metric. Raises ConfigError for an unknown name."""
     if ":" not in name:
         return find_metric(name)
-    return _imported(name)()  # type: ignore[no-any-return]
-
-
-def _imported(name: str) -> Callable[..., Any]:
-    module, _, attribute = name.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)  # type: ignore[no-any-return]
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{name}: {error}: write module:Class of an importable module") from error
+    return cast(Metric, find_class(name)())
 
 
 def _values(text: str) -> Option:

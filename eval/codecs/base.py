@@ -49,13 +49,16 @@ class Compute:
 
 
 class Codec(Protocol):
-    """A way to code a clip. A method that cannot do its work raises a GsvcError that says why."""
+    """A way to code a clip; codecs inherit from it for the defaults.
+
+    A method that cannot do its work raises a GsvcError that says why.
+    """
 
     name: str
     """As on the command line and in tables: "svtav1", "gsvc"."""
     suffix: str
     """Of a file that holds the stream: ".obu", ".gsv"."""
-    facts: CodecFacts
+    facts: CodecFacts = CodecFacts()
     """For tables and plots; the run records them."""
 
     def version(self) -> str:
@@ -65,7 +68,8 @@ class Codec(Protocol):
         """The settings that a benchmark runs when the user asks for no others."""
 
     def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
-        """How a stream coded with `settings` is decoded: `[{}]`, or one entry per choice (steps)."""
+        """How a stream coded with `settings` is decoded: one entry per choice, such as steps."""
+        return [{}]
 
     def encode(self, clip: TestClip, settings: Settings) -> Encoded:
         """Code the whole clip."""
@@ -76,7 +80,8 @@ class Codec(Protocol):
     def compute(
         self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
     ) -> Compute | None:
-        """What `decode` costs; None where it cannot be counted, only timed."""
+        """What `decode` costs; None where no counter sees it."""
+        return None
 
 
 def require_frames(clip: TestClip) -> None:

@@ -21,10 +21,9 @@ from gsvc.codec.frames import Color, Picture
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.encoders.svt_av1 import quiet_and_ordinary
-from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, Value, require_frames
+from gsvc.eval.codecs.base import Codec, Decoded, Encoded, Settings, Value, require_frames
 from gsvc.eval.codecs.options import Option, several
 from gsvc.eval.codecs.scaling import coded_size, enlarge, read_scale, shrink
-from gsvc.eval.facts import CodecFacts
 
 Points = Mapping[str, Sequence[int]]
 
@@ -35,7 +34,7 @@ PROTOCOL = 1
 """Part of every version: raise it when a change here, in `scaling` or in a codec alters its output."""
 
 
-class ConventionalCodec(ABC):
+class ConventionalCodec(Codec, ABC):
     """An encoder library of PyAV; a subclass fills in what is declared here.
 
     Settings:
@@ -47,9 +46,6 @@ class ConventionalCodec(ABC):
     points in place of the usual ones.
     """
 
-    name: str
-    suffix: str
-    facts: CodecFacts
     library: ClassVar[str]
     demuxer: ClassVar[str]
     """Reads the elementary stream back."""
@@ -94,10 +90,6 @@ class ConventionalCodec(ABC):
             for quality in self._qualities or self.points.get(scale, self.points["1"])
         ]
 
-    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
-        """One: a conventional decoder has no choices."""
-        return [{}]
-
     def encode(self, clip: TestClip, settings: Settings) -> Encoded:
         """Code the clip, from RGB frames to bytes.
 
@@ -132,12 +124,6 @@ class ConventionalCodec(ABC):
                 "code the clip again"
             )
         return Decoded(frames, seconds)
-
-    def compute(
-        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
-    ) -> Compute | None:
-        """None: no counter sees integer work."""
-        return None
 
     def _read(self, settings: Settings) -> tuple[Value, int, Fraction]:
         names = {"preset", self.quality, "scale"}

@@ -29,12 +29,11 @@ from gsvc.codec.errors import (
 from gsvc.codec.frames import Picture
 from gsvc.codec.hashes import sha256_of
 from gsvc.datasets.clips import ClipFormat, TestClip
-from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, require_frames
+from gsvc.eval.codecs.base import Codec, Decoded, Encoded, Settings, require_frames
 from gsvc.eval.codecs.conventional import PROTOCOL, key_interval
 from gsvc.eval.codecs.framing import join_parts, split_parts
 from gsvc.eval.codecs.options import Option, all_of, several
 from gsvc.eval.codecs.scaling import Size, coded_size, enlarge, read_scale, shrink
-from gsvc.eval.facts import CodecFacts
 
 if TYPE_CHECKING:
     import torch
@@ -43,7 +42,7 @@ _CHECKSUM = 4
 _INSTALL = 'pip install "gsvc[research]"'
 
 
-class LearnedCodec(ABC):
+class LearnedCodec(Codec, ABC):
     """A model of CompressAI's zoo. Settings: `quality`, the zoo's number, and `scale`.
 
     The constructor takes one value or several of each, and `weights`: a folder with the zoo's files,
@@ -51,9 +50,7 @@ class LearnedCodec(ABC):
     the files are looked for where torch.hub keeps them.
     """
 
-    name: str
     suffix = ".cai"
-    facts = CodecFacts()
     qualities: ClassVar[range]
     multiple: ClassVar[int]
     """Sides are padded to a multiple of it: the stride of the hyperprior's latents."""
@@ -83,10 +80,6 @@ class LearnedCodec(ABC):
     def rate_points(self) -> Sequence[Settings]:
         """See `Codec.rate_points`."""
         return self._points
-
-    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
-        """One: the decoder has no choices."""
-        return [{}]
 
     def encode(self, clip: TestClip, settings: Settings) -> Encoded:
         """Code the clip on the CPU.
@@ -124,12 +117,6 @@ class LearnedCodec(ABC):
         if any(True for _ in parts):
             raise BitstreamError(f"the {self.name} stream has more than {clip.frames} frames")
         return Decoded(frames, time.perf_counter() - start)
-
-    def compute(
-        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
-    ) -> Compute | None:
-        """None: entropy decoding and networks alternate, which no counter sees."""
-        return None
 
     @abstractmethod
     def _compress(

@@ -18,12 +18,11 @@ from gsvc.codec.stream.info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.decoders.refiners.registry import BACKENDS, model_id
 from gsvc.encoders.tuning import DEFAULT_PRESET, LEVELS
-from gsvc.eval.codecs.base import Compute, Decoded, Encoded, Settings, Value, require_frames
+from gsvc.eval.codecs.base import Codec, Compute, Decoded, Encoded, Settings, Value, require_frames
 from gsvc.eval.codecs.code_hash import code_hash, weights_hash
 from gsvc.eval.codecs.conventional import BT709
 from gsvc.eval.codecs.options import Option, all_of
 from gsvc.eval.codecs.refiner_cost import refiner_cost
-from gsvc.eval.facts import CodecFacts
 
 NO_TOOLS, DEFAULT_TOOLS = "none", "default"
 ALL_TOOLS = "-".join(TOOLS)
@@ -40,7 +39,7 @@ _NANO = "nano"
 _LIBRARIES = ("av", "numpy", "opencv-python-headless", "ai-edge-litert")
 
 
-class Gsvc:
+class Gsvc(Codec):
     """gsvc's encoder and decoder.
 
     Settings:
@@ -59,7 +58,6 @@ class Gsvc:
 
     name = "gsvc"
     suffix = ".gsv"
-    facts = CodecFacts()
     backends: ClassVar[tuple[str, ...]] = ("compact", "compact:small", "compact:base")
     """Refiners that the ways to decode may use: their weights are part of the version."""
 

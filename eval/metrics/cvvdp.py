@@ -66,3 +66,6 @@ def _metric() -> Any:
             f'ColorVideoVDP cannot be imported ({error}): pip install "gsvc[bench]"'
         ) from error
     return pycvvdp.cvvdp(display_name=DISPLAY, device=torch.device("cpu"), quiet=True)
+
+
+METRICS = (Cvvdp(),)

@@ -69,3 +69,6 @@ def _network() -> Any:
     weights = torch.load(Path(DISTS_pytorch.__file__).parent / "weights.pt", weights_only=True)
     ready.alpha.data, ready.beta.data = weights["alpha"], weights["beta"]
     return ready.eval()
+
+
+METRICS = (Dists(),)

@@ -165,3 +165,6 @@ def _i3d(path: Path) -> Any:
         raise MissingModelError(
             f"{path} is not TorchScript: set {I3D_VARIABLE} to I3D's"
         ) from error
+
+
+METRICS = (FrechetEfficientNet(), Fvd())

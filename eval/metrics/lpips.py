@@ -74,3 +74,6 @@ def network(net: Net) -> Any:
 def _of_backbone(name: str, backbone: dict[str, Any]) -> Any:
     """The tensor for "slice2.3.weight" is torchvision's "features.3.weight"."""
     return backbone["features." + name.partition(".")[2]]
+
+
+METRICS = (Lpips("alex"), Lpips("vgg"))

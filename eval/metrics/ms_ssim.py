@@ -64,3 +64,6 @@ def _package() -> Any:
             'MS-SSIM needs pytorch-msssim: pip install "gsvc[bench]"'
         ) from error
     return pytorch_msssim
+
+
+METRICS = (MsSsim(),)

@@ -45,3 +45,6 @@ class PsnrY(ProvedMetric):
     ) -> NDArray[np.float64]:
         reference = chosen(source.frames, indices)
         return np.stack([psnr_y(reference, chosen(test, indices)) for test in tests])
+
+
+METRICS = (PsnrY(),)

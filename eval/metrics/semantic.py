@@ -146,3 +146,6 @@ def _points(pose: DetectedPose) -> tuple[NDArray[np.float64], NDArray[np.bool_]]
 
 def _models_version(*names: str) -> str:
     return ", ".join(f"{name} {EXTRACTORS[name].sha256[:8]}" for name in names)
+
+
+METRICS = (MaskIou(), pose_oks(), pose_pck())

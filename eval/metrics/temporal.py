@@ -109,3 +109,6 @@ def _change(before: Picture, after: Picture) -> Picture:
     change = ((after.astype(np.int16) - before + 256) // 2).astype(np.uint8)
     half = (change.shape[1] // 2, change.shape[0] // 2)
     return np.asarray(cv2.resize(change, half, interpolation=cv2.INTER_AREA))
+
+
+METRICS = (WarpError(), DifferenceDistance())

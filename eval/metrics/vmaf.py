@@ -114,3 +114,6 @@ def _ffmpeg_version() -> str:
 
 def _output(command: list[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+METRICS = (Vmaf("vmaf"), Vmaf("vmaf_neg"))
