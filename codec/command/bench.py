@@ -203,7 +203,8 @@ def _list_cells(
 def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> None:
     from gsvc.eval.layout import markdown
     from gsvc.eval.summary import write_summary
-    from gsvc.eval.summary.tables import protocol, tables
+    from gsvc.eval.summary.table import protocol
+    from gsvc.eval.summary.tables import tables
 
     summary = write_summary(folder)
     if options.json:

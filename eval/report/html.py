@@ -16,7 +16,8 @@ from gsvc.eval.report.plots import figures, image
 from gsvc.eval.report.style import INK, PAPER
 from gsvc.eval.summary.recorded import PRIMARY
 from gsvc.eval.summary.summarise import Summary, summarise
-from gsvc.eval.summary.tables import Table, protocol, tables
+from gsvc.eval.summary.table import Table, protocol
+from gsvc.eval.summary.tables import tables
 from gsvc.eval.summary.write import write_text
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from gsvc.eval.bench.store import load_run
 from gsvc.eval.layout import markdown
 from gsvc.eval.summary.curves import clip_label, curve_name, settings_label
 from gsvc.eval.summary.summarise import Summary, summarise
-from gsvc.eval.summary.tables import protocol, tables
+from gsvc.eval.summary.table import protocol
+from gsvc.eval.summary.tables import tables
 
 _FIELDS = (
     "clip",
