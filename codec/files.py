@@ -10,7 +10,8 @@ from time import monotonic
 from typing import BinaryIO
 
 from gsvc.codec.decoder import Decoder, DecoderSettings
-from gsvc.codec.encoder import Encoder, EncoderSettings
+from gsvc.codec.encoder import Encoder
+from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.frames import Frame
 from gsvc.codec.input import STANDARD_INPUT

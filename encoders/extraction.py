@@ -16,8 +16,8 @@ from gsvc.encoders.anchor_trial import AnchorTrial
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.layers import EXTRACTORS
 from gsvc.encoders.layers.extractor import Observed
+from gsvc.encoders.plan import PLAIN, Drawing
 from gsvc.encoders.prices import SamplePrices
-from gsvc.encoders.search import PLAIN, Way
 from gsvc.encoders.tuning import Level
 
 _SHORTEST = 3
@@ -40,7 +40,7 @@ class SourceInterval:
     shown: Picture
     """The displayed coded picture: at the end, or the one that is held."""
     place: Place = Place.BETWEEN
-    way: Way = PLAIN
+    way: Drawing = PLAIN
 
     @property
     def length(self) -> int:
@@ -60,7 +60,7 @@ class Before:
     """Source frames after it that are not sent yet."""
     closing: Sample | None = None
     """The sample on it."""
-    way: Way = field(default=PLAIN)
+    way: Drawing = field(default=PLAIN)
     """How the frames up to the next coded picture are drawn."""
 
 

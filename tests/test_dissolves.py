@@ -6,7 +6,8 @@ import cv2
 import numpy as np
 
 from gsvc.codec.decoder import Decoder, DecoderSettings
-from gsvc.codec.encoder import Encoder, EncoderSettings
+from gsvc.codec.encoder import Encoder
+from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.group import GroupReader

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from gsvc.codec.decoder import Decoder, DecoderSettings
-from gsvc.codec.encoder import Encoder, EncoderSettings
+from gsvc.codec.encoder import Encoder
+from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.scaffold.layers.camera import CAMERA

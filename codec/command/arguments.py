@@ -13,7 +13,7 @@ from gsvc.codec.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
     from gsvc.codec.decoder import DecoderSettings
-    from gsvc.codec.encoder import EncoderSettings
+    from gsvc.codec.encoder_settings import EncoderSettings
 
 BITRATE = "meet this many bit/s: 8000, 8k, 0.5M"
 _SUFFIXES = {"": 1, "k": 1000, "m": 1_000_000}

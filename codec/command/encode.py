@@ -16,7 +16,7 @@ from gsvc.codec.command.arguments import (
     target_of,
 )
 from gsvc.codec.command.progress import json_lines, shown_progress
-from gsvc.codec.encoder import EncoderSettings
+from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.files import AUDIO_CODINGS, encode_file
 from gsvc.codec.reports import EncodeReport
 from gsvc.codec.scaffold.tools import TOOLS

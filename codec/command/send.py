@@ -9,7 +9,8 @@ from pathlib import Path
 
 from gsvc.codec.command.arguments import BITRATE, add_level, add_part, bitrate, settings_of
 from gsvc.codec.command.watch import Watch, add_stats
-from gsvc.codec.encoder import Encoder, EncoderSettings
+from gsvc.codec.encoder import Encoder
+from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame
 from gsvc.codec.input import STANDARD_INPUT

@@ -10,12 +10,11 @@ from gsvc.codec.scaffold.layers.texture import MAX_GAIN, Texture
 from gsvc.decoders.motion.estimation import gray
 from gsvc.decoders.texture import STRENGTH, blur_detail
 from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy
+from gsvc.encoders.tuning import TEXTURE_LMBDA
 
 _GAINS = range(MAX_GAIN + 1)
 _BITS = [[0.7 if gain == guess else 2.0 + abs(gain - guess) for gain in _GAINS] for guess in _GAINS]
 """What coding a gain takes, about, by what it is guessed to be."""
-_TEXTURE_PRICE = 6.0
-"""A key picture's gain in texture reaches the frames drawn from it only in part (see docs/logs/search.md)."""
 
 
 def choose_texture(
@@ -23,7 +22,7 @@ def choose_texture(
 ) -> Texture | None:
     """The gains that pay on blocks of 2^block_log2 cells, or None. Arguments as of `choose_gains`, but `price` is what
     a bit must save anywhere."""
-    gains = choose_gains(source, decoded, block_log2, frames, _TEXTURE_PRICE * price)
+    gains = choose_gains(source, decoded, block_log2, frames, TEXTURE_LMBDA * price)
     return None if gains is None else Texture(block_log2, gains)
 
 

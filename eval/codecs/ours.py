@@ -8,7 +8,8 @@ from itertools import product
 from typing import ClassVar
 
 from gsvc.codec.decoder import Decoder, DecoderSettings
-from gsvc.codec.encoder import Encoder, EncoderSettings
+from gsvc.codec.encoder import Encoder
+from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.scaffold.place import Place

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gsvc.codec.asyncio import LatestQueue, decode_stream, encode_stream
     from gsvc.codec.decoder import Decoder, DecoderSettings
-    from gsvc.codec.encoder import Encoder, EncoderSettings
+    from gsvc.codec.encoder import Encoder
+    from gsvc.codec.encoder_settings import EncoderSettings
     from gsvc.codec.errors import (
         BitstreamError,
         ChecksumError,
@@ -106,7 +107,8 @@ __all__ = [
 _HOMES = {
     "codec.asyncio": ("LatestQueue", "decode_stream", "encode_stream"),
     "codec.decoder": ("Decoder", "DecoderSettings"),
-    "codec.encoder": ("Encoder", "EncoderSettings"),
+    "codec.encoder": ("Encoder",),
+    "codec.encoder_settings": ("EncoderSettings",),
     "codec.frames": ("AudioChunk", "Color", "Frame", "Picture", "VideoFormat"),
     "codec.limits": ("Limits",),
     "codec.network.depacketizer": ("Depacketizer", "ReorderLimits"),

@@ -1,0 +1,133 @@
+"""How frames between key pictures are drawn in a trial: plainly, with a camera's path, or dissolving."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import cv2
+import numpy as np
+
+from gsvc.codec.frames import Picture
+from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.camera import CAMERA, Camera
+from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.types import Interval
+from gsvc.decoders.motion.camera import camera_field
+from gsvc.decoders.motion.estimation import Flow, pixel_grid, warp
+from gsvc.decoders.rendering import dissolved, held_picture
+from gsvc.encoders.distortion import FloatMap, Reference
+from gsvc.encoders.layers.camera import CameraPath, camera_bits
+from gsvc.encoders.motion import half_size_motion
+from gsvc.encoders.plan import PLAIN, Drawing, PlannedInterval
+from gsvc.encoders.tuning import FADED, MIXED
+
+Parts = list[tuple[float, float]]
+"""Distortion of frames, as of `Reference.totals`."""
+
+
+class TrialRenderer:
+    """Luma of an interval's frames, about as the decoder draws them: motion found at half size."""
+
+    def __init__(self, planned: PlannedInterval, decoded: Mapping[int, Picture]) -> None:
+        """`decoded`: luma of the key pictures by index, uint8 (H, W)."""
+        self.planned, self._decoded = planned, decoded
+        self._flows: dict[int, Flow] = {}
+
+    def dissolved(self, index: int) -> Picture:
+        """One frame, the key pictures fading into each other."""
+        start, end = self.planned.start, self.planned.end
+        share = (index - start) / self.planned.length
+        return dissolved(self._decoded[start], self._decoded[end], share)
+
+    def frame(self, index: int, camera: Camera | None) -> Picture:
+        """One frame, moved along the camera's path if there is one."""
+        planned, time = self.planned, self.planned.time(index)
+        if planned.place is not Place.BETWEEN:
+            key = planned.end if planned.place is Place.BEFORE else planned.start
+            held = Interval((1,) * planned.length, values={CAMERA: camera}, place=planned.place)
+            return held_picture(self._decoded[key], held, time)
+        is_left = 2 * index <= planned.start + planned.end
+        near, far = (planned.start, planned.end) if is_left else (planned.end, planned.start)
+        if near not in self._flows:
+            ends = self._decoded[far], (self._decoded[near],)
+            (self._flows[near],) = half_size_motion(*ends, cv2.DISOPTICAL_FLOW_PRESET_FAST)
+        share = np.float32(abs(index - near) / planned.length)
+        picture = self._decoded[near]
+        positions = pixel_grid(*picture.shape) + share * self._flows[near]
+        if camera is not None:
+            geometry = Geometry(picture.shape[1], picture.shape[0])
+            path = camera_field(camera, planned.place, planned.length, time, geometry)
+            positions = positions if path is None else positions + path
+        return warp(picture, positions, cv2.INTER_CUBIC)
+
+
+class Drawer:
+    """Chooses how the intervals of a group are drawn."""
+
+    def __init__(
+        self,
+        thumbnails: Sequence[FloatMap],
+        samples: Mapping[int, Reference],
+        reference: Callable[[int], Reference],
+        path: CameraPath | None,
+    ) -> None:
+        """`thumbnails`: luma of every frame at a quarter of the size; `samples`: frames, by index,
+        that distortion is measured on; `reference`: gives any frame; `path`: the camera's, where it
+        may be sent."""
+        self._thumbnails, self._samples = thumbnails, samples
+        self._reference, self._path = reference, path
+
+    def choose(self, renderer: TrialRenderer, lmbda: float) -> tuple[Drawing, Parts, float]:
+        """How an interval is drawn best, the distortion of the samples in it, and the bits of the
+        camera's path."""
+        seen = [index for index in self._samples if index in renderer.planned.frames]
+        plain = [self._samples[i].totals(renderer.frame(i, None)) for i in seen]
+        if self._fades(renderer.planned):
+            faded = [self._samples[i].totals(renderer.dissolved(i)) for i in seen]
+            if _sum(faded) <= _sum(plain):
+                return Drawing(dissolves=True), faded, 0.0
+        camera = self._camera(renderer.planned)
+        if camera is None:
+            return PLAIN, plain, 0.0
+        return self._moved(renderer, camera, plain, lmbda)
+
+    def _moved(
+        self, renderer: TrialRenderer, camera: Camera, plain: Parts, lmbda: float
+    ) -> tuple[Drawing, Parts, float]:
+        """The same for an interval with a camera's path, which is sent if it pays."""
+        planned = renderer.planned
+        judged = {i: self._samples[i] for i in self._samples if i in planned.frames}
+        if not plain:
+            # Where no sample falls into an interval, a frame in its middle decides.
+            middle = planned.frames[len(planned.frames) // 2]
+            judged = {middle: self._reference(middle)}
+        still = plain or [r.totals(renderer.frame(i, None)) for i, r in judged.items()]
+        moved = [r.totals(renderer.frame(i, camera)) for i, r in judged.items()]
+        saved = _sum(still) - _sum(moved)
+        bits = camera_bits(camera, planned.place, planned.length)
+        if saved * len(planned.frames) / len(judged) <= lmbda * bits:
+            return PLAIN, plain, 0.0
+        return Drawing(camera), moved if plain else [], bits
+
+    def _fades(self, planned: PlannedInterval) -> bool:
+        """Whether the frame in the middle is much nearer to the mean of those at the ends than to
+        either of them."""
+        if planned.place is not Place.BETWEEN or not planned.frames:
+            return False
+        middle = (planned.start + planned.end) // 2
+        left, now, right = (self._thumbnails[k] for k in (planned.start, middle, planned.end))
+        share = np.float32((middle - planned.start) / planned.length)
+        error = np.abs(now - (left + share * (right - left))).mean()
+        apart = min(np.abs(now - left).mean(), np.abs(now - right).mean())
+        return bool(apart > FADED and error < MIXED * apart)
+
+    def _camera(self, planned: PlannedInterval) -> Camera | None:
+        if self._path is None or not planned.frames:
+            return None
+        if planned.place is Place.BETWEEN:
+            return self._path.between(planned.start, planned.end)
+        if planned.place is Place.BEFORE:
+            return self._path.held(planned.end, planned.start)
+        return self._path.held(planned.start, planned.end)
+
+
+def _sum(parts: Parts) -> float:
+    return sum(map(sum, parts))

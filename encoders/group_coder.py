@@ -1,0 +1,110 @@
+"""What the coders of groups have in common: what they are given, what they give, how to hold one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gsvc.codec.frames import Picture
+from gsvc.codec.limits import DEFAULT_LIMITS
+from gsvc.codec.stream.header import Header
+from gsvc.encoders.tuning import Effort, Level
+
+FRAMING_BYTES = 8
+"""What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
+FRAMING_BITS = 8 * (FRAMING_BYTES + 1)
+"""The same with the length of the scaffold."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a coder of groups needs to know."""
+
+    header: Header
+    """Of the stream: format and tools."""
+    level: Level
+    """As it suits the format."""
+    effort: Effort
+    """As the preset says."""
+    bpp: float
+    """Bits per pixel of the stream; infinite where a quality decides."""
+    exact: bool
+    """Whether `bpp` is to be met, or only a limit."""
+    semantics: bool = False
+    """Send people and regions whether they pay or not."""
+    quality: float | None = None
+    """ST-LPIPS AlexNet of the rendering to come to, in place of the level's lambda."""
+    max_bitrate: float | None = None
+    """Bits that any second may take."""
+    packet_bytes: int | None = None
+    """Bytes that any packet may take, framing included."""
+
+    @property
+    def longest_interval(self) -> int:
+        """Frames that a packet may complete."""
+        return DEFAULT_LIMITS.longest_interval(self.header.format.width, self.header.format.height)
+
+
+@dataclass(frozen=True)
+class CodedInterval:
+    """What goes into a picture packet."""
+
+    frames: int
+    """Frames that it completes."""
+    ticks: int
+    """Duration of those frames in units of the time base."""
+    payload: bytes
+    """Scaffold and AV1 temporal unit."""
+    is_intra: bool
+    """Whether it opens a group."""
+
+    @property
+    def bits(self) -> int:
+        """Size of the packet, framing included."""
+        return 8 * (len(self.payload) + FRAMING_BYTES)
+
+
+class GroupCoder(Protocol):
+    """Codes frames in order, group by group.
+
+    Made from a `Recipe`; raises MissingModelError then, if a scaffold tool's model is not here.
+    """
+
+    @property
+    def delay(self) -> int:
+        """Frames that must be given after a frame before its interval comes, at most."""
+
+    def push(
+        self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
+    ) -> list[CodedInterval]:
+        """Take a frame, RGB uint8 (H, W, 3), and give the intervals that are ready.
+
+        `ticks`: from the frame before, sent or waiting, to this one; `is_cut`: it begins a scene;
+        `opens_group`: it must be an intra picture. Raises ConfigError where a limit cannot be kept:
+        then `drop` what waits.
+        """
+
+    def flush(self) -> list[CodedInterval]:
+        """Code what waits. Errors as of `push`."""
+
+    def drop(self) -> None:
+        """Forget what waits: the next frame begins a scene."""
+
+    def retarget(self, bpp: float, *, exact: bool) -> None:
+        """Another rate from the next group on; arguments as in `Recipe`."""
+
+    def close(self) -> None:
+        """Forget what waits and let the threads go. May be called again."""
+
+
+def packet_excess(coded: Sequence[CodedInterval], most: int) -> float:
+    """Size of the largest packet in proportion to `most` bytes."""
+    # Framing takes a byte more where a large packet completes 128 frames.
+    return (max(len(interval.payload) for interval in coded) + FRAMING_BYTES + 1) / most
+
+
+def packet_advice(most: int) -> str:
+    """What to tell a user whose limit on packets cannot be kept."""
+    return (
+        f"no key picture of this video fits into packets of {most} bytes: raise max_packet_bytes "
+        "or shrink the video"
+    )
