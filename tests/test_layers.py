@@ -20,7 +20,8 @@ LAYERS = {
     "decoders": ("gsvc.decoders",),
     "encoders": ("gsvc.encoders",),
     "façade": tuple(
-        f"gsvc.codec.{name}" for name in ("asyncio", "decoder", "encoder", "files", "portion")
+        f"gsvc.codec.{name}"
+        for name in ("asyncio", "decoder", "encoder", "encoder_settings", "files", "portion")
     ),
     "network": ("gsvc.codec.network",),
     "package": ("gsvc",),
