@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import gsvc
-from fuzz_targets import TARGETS, Part, golden_streams, golden_units, join_stream, split_stream
+from fuzz_bytes import Part, golden_streams, golden_units, join_stream, split_stream
+from fuzz_targets import TARGETS
 from gsvc.codec.frames import AudioChunk
 from gsvc.codec.limits import MAX_UNIT_FRAMES, Held
 from gsvc.codec.scaffold import coder as syntax
