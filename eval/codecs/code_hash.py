@@ -32,10 +32,10 @@ def weights_hash(backends: tuple[str, ...]) -> str:
 def used_modules() -> dict[str, ast.AST]:
     """Modules that coding imports, at once or late or by name, and their bare code; by name."""
     root = Path(gsvc.__file__).parent
-    paths = {
-        ".".join(("gsvc", *path.relative_to(root).with_suffix("").parts)): path
-        for path in root.glob("*/**/*.py")
-    }
+    paths = {}
+    for path in root.glob("*/**/*.py"):
+        name = ".".join(("gsvc", *path.relative_to(root).with_suffix("").parts))
+        paths[name.removesuffix(".__init__")] = path
     found: dict[str, ast.AST] = {}
     waiting = set(_ROOTS)
     while waiting:
