@@ -8,17 +8,20 @@ TOOLS = tuple(layer.name for layer in LAYERS)
 
 
 class Tools:
-    """The scaffold layers that a stream has: `Tools(pose=False)` has all but pose."""
+    """The scaffold layers of a stream. `Tools(pose=False)` has every layer except pose.
+
+    `name in tools` tells whether a layer is on.
+    """
 
     def __init__(self, **switches: bool) -> None:
-        """Layers by name, each on unless it is switched off. Raises ConfigError for an unknown one."""
+        """Each layer, by name, is on unless switched off. Raises ConfigError for an unknown name."""
         for name in switches:
             if name not in TOOLS:
                 raise ConfigError(f"unknown scaffold layer {name!r}: there are {', '.join(TOOLS)}")
         self.names = frozenset(name for name in TOOLS if switches.get(name, True))
 
     def without(self, *names: str) -> "Tools":
-        """The same but for some layers."""
+        """These tools with the named layers off."""
         return Tools(**{name: name in self.names - set(names) for name in TOOLS})
 
     def __contains__(self, name: str) -> bool:

@@ -12,7 +12,10 @@ from gsvc.codec.stream.varint import Cutter, read_varint
 
 
 class StreamWriter:
-    """Writes a stream to a binary file object; `bytes_written` counts everything."""
+    """Writes a stream to a binary file object, beginning with the header.
+
+    `bytes_written` counts all bytes so far.
+    """
 
     def __init__(self, file: BinaryIO, header: Header) -> None:
         self._file = file
@@ -29,10 +32,11 @@ class StreamWriter:
 
 
 class StreamReader:
-    """Reads a stream: `header`, then iterate over the packets, the end packet included.
+    """Reads a stream from a binary file object: `header`, then the packets by iteration.
 
-    Picture packets get their number and group; their times are in the scaffold, see `gsvc.codec.decoder.GroupReader`.
-    Raises a BitstreamError at damage, TruncatedStreamError when the end packet is missing.
+    Picture packets get `number` and `group`. `pts` and `duration` stay None: `StreamIndex` reads
+    them. The END packet comes last. Raises BitstreamError for damage, among them
+    TruncatedStreamError for a missing END packet.
     """
 
     def __init__(self, file: BinaryIO, limits: Limits = DEFAULT_LIMITS) -> None:

@@ -49,7 +49,7 @@ FIELDS: tuple[tuple[str, int], ...] = (
 )
 """Name and width in bits of every field after magic and version, first field in the highest bits.
 
-Reserved bits are 0. One that is set is a layer of a later version, without which nothing can be decoded.
+Reserved bits are 0. A set one means a layer of a later version; such a stream is refused.
 """
 
 _FIELD_BITS = sum(bits for _, bits in FIELDS)
@@ -64,21 +64,25 @@ assert len(MAGIC) + 1 + _FIELD_BITS / 8 + 4 == HEADER_BYTES
 
 @dataclass(frozen=True)
 class Header:
-    """What holds for the whole stream.
-
-    `level` 0-3; `seed` 0-65535 and `model_id` (first 4 bytes of the SHA-256 of the weights) say which refiner
-    the encoder had in mind; `motion_estimator` is a key of `gsvc.decoders.motion.estimation.ESTIMATORS`; `holds`: frames at the
-    ends of a scene may be held (streams of version 0.1 never say so).
-    """
+    """The parameters of a whole stream; its first 32 bytes."""
 
     format: VideoFormat
+    """Size, times and colour of the frames."""
     level: int
+    """The encoder's level, 0-3. Informative."""
     tools: Tools = field(default_factory=Tools)
+    """Layers of the scaffold."""
     audio: bool = False
+    """Whether AUDIO packets may occur."""
     holds: bool = True
+    """Whether frames at the ends of a scene may be held."""
     motion_estimator: int = 3
+    """How the decoder estimates motion: a key of `gsvc.decoders.motion.estimation.ESTIMATORS`."""
     seed: int = 0
+    """Seed of the refiner's noise, 0-65535. Informative."""
     model_id: bytes = bytes(4)
+    """First 4 bytes of the SHA-256 of the refiner's weights that the encoder assumed; zeros for
+    none. Informative."""
 
     @property
     def frame_ticks(self) -> Fraction:
@@ -87,7 +91,7 @@ class Header:
 
     @property
     def geometry(self) -> Geometry:
-        """The grids over the stream's pictures."""
+        """The scaffold's grids for this picture size."""
         return Geometry(self.format.width, self.format.height)
 
     def prediction(self) -> Prediction:
@@ -96,7 +100,7 @@ class Header:
         return Prediction(self.frame_ticks, holds=self.holds, dissolves=dissolves)
 
     def fields(self) -> dict[str, int]:
-        """Every field's value, by the names of `FIELDS`."""
+        """The value of every field, by its name in `FIELDS`."""
         video = self.format
         values = {
             "width": video.width,
@@ -122,7 +126,7 @@ class Header:
         return {name: values[name] for name, _ in FIELDS if name in values}
 
     def to_bytes(self) -> bytes:
-        """The 32 bytes. Raises ConfigError when a value does not fit its field."""
+        """The 32 bytes. Raises ConfigError for a value that does not fit its field."""
         values, packed = self.fields(), 0
         for name, bits in FIELDS:
             value = values.get(name, 0)
@@ -134,7 +138,7 @@ class Header:
 
     @classmethod
     def from_bytes(cls, data: bytes, limits: Limits = DEFAULT_LIMITS) -> "Header":
-        """Parse and check 32 bytes. Raises a BitstreamError that says what is wrong."""
+        """Parse and check 32 bytes. Raises BitstreamError for an invalid header."""
         if not data:
             raise TruncatedStreamError("the stream is empty: there is nothing to decode")
         if data[:3] != MAGIC[: len(data)]:
@@ -202,7 +206,10 @@ def _format(values: dict[str, int], limits: Limits) -> VideoFormat:
 
 
 def storable_format(video: VideoFormat) -> VideoFormat:
-    """`video` with its rationals rounded to what the header's fields hold (far below a frame's duration)."""
+    """`video` with its rationals rounded to the precision of the header's fields.
+
+    The error is far below the duration of a frame.
+    """
     if video.time_base.numerator >= 1 << 16 or video.time_base.denominator >= 1 << 20:
         raise ConfigError(
             f"time base {video.time_base} does not fit the stream: resample the video to an "

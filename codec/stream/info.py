@@ -29,11 +29,12 @@ _PACKET_BYTES, _ELEMENT_BYTES = 1500, 100  # of memory to tell of a packet, of a
 
 @dataclass(frozen=True)
 class PacketInfo:
-    """One packet. What only picture packets have is None or False in others."""
+    """One packet, described. Fields of picture packets are None or False in others."""
 
     type: int
+    """A `PacketType`, or the number of an unknown optional type."""
     time: int
-    """Frames complete after it."""
+    """Frames complete after the packet."""
     size: int
     """Bytes, framing included."""
     bits: Ledger
@@ -63,14 +64,15 @@ class PacketInfo:
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """A whole stream."""
+    """A whole stream, described."""
 
     header: Header
     packets: tuple[PacketInfo, ...] = field(repr=False)
+    """In the order of the stream, END included."""
     size: int
-    """Bytes."""
+    """Bytes of the stream."""
     frames: int
-    """Number of frames."""
+    """Frames of the stream."""
     duration: float
     """Seconds of video."""
     bits: Ledger
@@ -80,13 +82,13 @@ class StreamInfo:
 
     @property
     def bpp(self) -> float:
-        """Bits per pixel of a frame, sound not counted."""
+        """Bits per pixel of a frame, without sound."""
         video = self.header.format
         return self._video_bits / (video.width * video.height * self.frames) if self.frames else 0.0
 
     @property
     def bitrate(self) -> float:
-        """Bits per second, sound not counted."""
+        """Bits per second, without sound."""
         return self._video_bits / self.duration if self.duration else 0.0
 
     @property
@@ -98,10 +100,16 @@ class StreamInfo:
 def stream_info(
     source: str | Path, *, elements: bool = False, limits: Limits = DEFAULT_LIMITS
 ) -> StreamInfo:
-    """Read a stream from a file, or from standard input for "-"; `elements` lists every scaffold element too.
-    `limits`: what the stream may ask for.
+    """Describe a stream without decoding a picture.
 
-    Raises InputError when it cannot be read, BitstreamError when it is not valid.
+    Args:
+        source: A path, or "-" for standard input.
+        elements: List every scaffold element of each packet too.
+        limits: What the stream may ask for.
+
+    Raises:
+        InputError: The source cannot be read.
+        BitstreamError: The stream is damaged or beyond `limits`.
     """
     with open_stream(source) as file:
         return read_info(file, elements=elements, limits=limits)
@@ -186,7 +194,7 @@ class _Inspector:
 
 
 class _CountingFile:
-    """Counts what is read: a packet's size on the wire is not always what writing it again would take."""
+    """Counts the bytes read, because a varint may be longer than it needs to be."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -199,7 +207,7 @@ class _CountingFile:
 
 
 def info_lines(info: StreamInfo, *, packets: bool = False) -> Iterator[str]:
-    """`info` as text for people: the header, totals, the ledger; with `packets`, a row for each and its elements."""
+    """`info` as text: header, totals, ledger; with `packets`, also each packet and its elements."""
     yield "header"
     for name, value in info.header.fields().items():
         shown = f"{value:08x}" if name == "model_id" else str(value)
@@ -228,7 +236,8 @@ def _packet_lines(packet: PacketInfo) -> Iterator[str]:
     if packet.dissolves:
         coding += ", dissolves"
     layers = ", ".join(f"{layer} {bits}" for layer, bits in packet.bits.items() if bits)
-    yield f"  {packet.name:<6} to frame {packet.time:>6} {packet.size:>7} bytes{coding}  bits: {layers}"
+    sizes = f"to frame {packet.time:>6} {packet.size:>7} bytes{coding}  bits: {layers}"
+    yield f"  {packet.name:<6} {sizes}"
     for name, value in packet.elements:
         yield f"    {name:<20} {value}"
 

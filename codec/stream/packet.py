@@ -1,7 +1,9 @@
-"""Packets: a tag, a count of frames, a payload and a checksum; at most 8 bytes beside the payload up to 128 KiB.
+"""Packets: tag, frame count, payload and checksum.
+
+The framing takes at most 8 bytes for a payload of up to 128 KiB:
 
     tag      varint   length of the payload << 4 | type
-    frames   varint   frames that the packet completes: at least 1 for a picture, 0 for any other packet
+    frames   varint   frames that the packet completes: at least 1 for a picture, else 0
     payload  length bytes
     crc      4 bytes  CRC-32C (RFC 3720) of everything above, little-endian
 
@@ -29,14 +31,15 @@ OPTIONAL = 8
 
 
 class PacketType(IntEnum):
-    """What a packet holds. 0-7 are required, 8-15 optional; ids are never reused."""
+    """What a packet holds. Types 0-7 are required, 8-15 optional. Numbers are never reused."""
 
     END = 0
-    """Last packet; payload: number of pictures before it, a varint."""
+    """The last packet; its payload is the number of picture packets before it, a varint."""
     INTRA = 1
-    """First key picture of a group, and the scaffold of the frames since the key picture before."""
+    """First key picture of a group, with the scaffold of the frames since the previous one."""
     INTER = 2
-    """A further key picture of the group, and the scaffold of the frames since the key picture before."""
+    """A further key picture of the group, with the scaffold of the frames since the previous one;
+    or only the scaffold of frames that hold the last one."""
     AUDIO = 8
     """A run of Opus packets."""
 
@@ -47,37 +50,40 @@ PICTURES = (PacketType.INTRA, PacketType.INTER)
 
 @dataclass(frozen=True)
 class Packet:
-    """One packet.
+    """One packet of a stream.
 
-    `type`: a `PacketType`, or an unknown optional number; `frames`: how many it completes, 0 unless it is a picture.
-    What follows is not in the packet's bytes. `pts`: presentation time of the last frame that it completes, in ticks
-    of the stream's time base (of other packets: of the last frame before them); `duration`: ticks from the frame
-    before its first one to its last one. Encoders fill both, a reader knows neither. `number`: index among the
-    stream's picture packets, so that a gap tells of a loss; `group`: the `number` of the INTRA packet that it builds
-    on, its own if it is one.
+    Encoders fill every field. `type`, `frames` and `payload` are in the packet's bytes; what a
+    reader fills besides, its docstring says.
     """
 
     type: int
+    """A `PacketType`, or the number of an unknown optional type."""
     frames: int
+    """Frames that the packet completes; 0 unless it is a picture packet."""
     payload: bytes
     pts: int | None = None
+    """Presentation time of its last frame, in ticks of the stream's time base; for other types,
+    that of the last frame before it."""
     duration: int | None = None
+    """Ticks from the frame before its first frame to its last frame."""
     number: int | None = None
+    """Index among the stream's picture packets; a gap means a loss."""
     group: int | None = None
+    """`number` of the INTRA packet that it builds on; its own for an INTRA packet."""
 
     @property
     def is_picture(self) -> bool:
-        """Whether it carries frames: INTRA or INTER."""
+        """Whether the packet carries frames: INTRA or INTER."""
         return self.type in PICTURES
 
     @property
     def is_key(self) -> bool:
-        """Whether a decoder can begin here: INTRA."""
+        """Whether a decoder can start here: INTRA."""
         return self.type == PacketType.INTRA
 
     @property
     def depends_on(self) -> range:
-        """Numbers of the packets without which it cannot be decoded; empty where they are not known."""
+        """Numbers of the packets that it builds on; empty where they are unknown."""
         if self.number is None or self.group is None:
             return range(0)
         return range(self.group, self.number)
@@ -91,7 +97,7 @@ class Packet:
         )
 
     def to_bytes(self) -> bytes:
-        """The packet as it stands in a stream; pts, duration, number and group are not in it."""
+        """The packet's bytes: type, frames and payload, framed."""
         body = varint(len(self.payload) << 4 | self.type) + varint(self.frames) + self.payload
         return bytes(body + crc32c(body).to_bytes(4, "little"))
 
@@ -101,7 +107,7 @@ Read = Callable[[int], bytes]
 
 
 def read_packet(read: Read, limits: Limits = DEFAULT_LIMITS) -> Packet:
-    """Read one packet: type, frames and payload. Raises a BitstreamError that says what is wrong."""
+    """Read one packet: type, frames and payload. Raises BitstreamError for an invalid one."""
     head = bytearray()
 
     def take(count: int) -> bytes:
