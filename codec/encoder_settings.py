@@ -5,6 +5,9 @@ from math import inf
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import VideoFormat
+from gsvc.codec.scaffold.layers import LAYERS
+from gsvc.codec.scaffold.layers.pose import POSE
+from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
 from gsvc.codec.scaffold.tools import Tools
 from gsvc.encoders.tuning import DEFAULT_PRESET, LEVELS, PRESETS
 
@@ -72,8 +75,13 @@ class EncoderSettings:
         """The layers: as set, or those worth their time at the preset."""
         if self.tools is not None:
             return self.tools
-        seen = self.semantics or self.preset == "slow"
-        return Tools(segmentation=seen, pose=seen, flow=self.preset == "slow")
+        asked = {SEGMENTATION.name, POSE.name} if self.semantics else set()
+        return Tools(
+            **{
+                layer.name: layer.default or layer.name in asked or self.preset == "slow"
+                for layer in LAYERS
+            }
+        )
 
     def target_bpp(self, video: VideoFormat) -> float | None:
         """The rate asked for, in bits per pixel."""

@@ -48,6 +48,8 @@ class Layer(Generic[Value]):
     scope: Scope
     header_bit: int
     """Its place among the header's ten flags, counted from the highest; never reused."""
+    default: bool
+    """Whether encoders send it at every preset; at the slowest they try all layers."""
     elements: tuple[Element, ...]
     code: Callable[[Coder, Site, Value | None, Value | None], Value | None]
     """`code(coder, site, before, value)` codes a value and returns it. `before`: the one before it in the

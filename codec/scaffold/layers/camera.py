@@ -97,6 +97,7 @@ CAMERA: Layer[Camera] = Layer(
     name="camera",
     scope=Scope.INTERVAL,
     header_bit=6,
+    default=True,
     elements=(_PRESENT, _STEP, _CORNER),
     code=_code,
     digest=_digest,

@@ -117,6 +117,7 @@ FLOW: Layer[Correction] = Layer(
     name="flow",
     scope=Scope.SAMPLE,
     header_bit=2,
+    default=False,
     elements=(_PRESENT, _BLOCK, _CODED, _ONE_SIDED, _RIGHT, _VECTOR),
     code=_code,
     digest=_digest,

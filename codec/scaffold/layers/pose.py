@@ -139,6 +139,7 @@ POSE: Layer[People] = Layer(
     name="pose",
     scope=Scope.SAMPLE,
     header_bit=1,
+    default=False,
     elements=(_STAYS, _MORE, _IDENTITY, _MOVES_PICTURE, _SHIFT, _VISIBLE, _ORIGIN, _POINT),
     code=_code,
     digest=_digest,

@@ -144,6 +144,7 @@ SEGMENTATION: Layer[Segmentation] = Layer(
     name="segmentation",
     scope=Scope.SAMPLE,
     header_bit=0,
+    default=False,
     elements=(_SAME, _LEFT, _ABOVE, _BEFORE, _VALUE, _MOVES, _VECTOR),
     code=_code,
     digest=_digest,

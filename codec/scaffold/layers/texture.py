@@ -69,6 +69,7 @@ TEXTURE: Layer[Texture] = Layer(
     name="texture",
     scope=Scope.PICTURE,
     header_bit=4,
+    default=True,
     elements=(_PRESENT, _BLOCK, _GAIN),
     code=_code,
     digest=_digest,
