@@ -1,7 +1,7 @@
 """Encoding and decoding from asyncio: the work runs in a thread, the event loop is never held up.
 
-Queues are bounded. Where frames come faster than they can be encoded, the newest wins and older ones are dropped and
-counted: a live picture is worth more than a complete one.
+Queues are bounded. Where frames come faster than they can be encoded, the newest wins and older
+ones are dropped and counted: a live picture is worth more than a complete one.
 """
 
 import asyncio
@@ -25,8 +25,10 @@ _T = TypeVar("_T")
 
 
 class LatestQueue(Generic[_T]):
-    """A queue of at most `size` things that drops the oldest for a new one; `dropped` counts them. Iterate over it;
-    it ends when it is closed and empty. Of one event loop only."""
+    """A queue of at most `size` things that drops the oldest for a new one; `dropped` counts them.
+
+    Iterate over it; it ends when it is closed and empty. Of one event loop only.
+    """
 
     def __init__(self, size: int) -> None:
         if size < 1:
@@ -82,9 +84,9 @@ async def encode_stream(
 ) -> AsyncIterator[Packet]:
     """The packets of `frames`, the END packet last; the encoder is closed in the end.
 
-    `queue`: between source and encoder, `LatestQueue(2)` unless another is given; its `dropped` counts the frames that
-    were too many. Frames without times of their own get nominal ones, dropped frames counted in. Raises what the source
-    and the encoder raise.
+    `queue`: between source and encoder, `LatestQueue(2)` unless another is given; its `dropped`
+    counts the frames that were too many. Frames without times of their own get nominal ones,
+    dropped frames counted in. Raises what the source and the encoder raise.
     """
     queue = LatestQueue(2) if queue is None else queue
     source = asyncio.create_task(_fill(queue, frames, encoder.header.frame_ticks))
@@ -104,8 +106,8 @@ async def encode_stream(
 async def decode_stream(decoder: Decoder, packets: AsyncIterable[Packet]) -> AsyncIterator[Frame]:
     """The frames of `packets`, each when it is made; the decoder is closed in the end.
 
-    Packets are never dropped, for what comes after needs them: a slow receiver slows its source. Raises what the source
-    and the decoder raise.
+    Packets are never dropped, for what comes after needs them: a slow receiver slows its source.
+    Raises what the source and the decoder raise.
     """
     worker = ThreadPoolExecutor(1)
     try:
@@ -113,6 +115,8 @@ async def decode_stream(decoder: Decoder, packets: AsyncIterable[Packet]) -> Asy
             frames = decoder.frames(packet)
             while (frame := await _run(worker, _next, frames)) is not None:
                 yield frame
+        for frame in await _run(worker, decoder.flush):
+            yield frame
     finally:
         _finish(worker, decoder.close)
 
@@ -139,6 +143,6 @@ async def _run(worker: Executor, work: Callable[..., _T], *arguments: object) ->
 
 
 def _finish(worker: Executor, close: Callable[[], None]) -> None:
-    """Close after the work that may still be going on, without waiting for it: the loop must not be held up."""
+    """Close after the work that may still be going on, without holding up the event loop."""
     worker.submit(close)
     worker.shutdown(wait=False)

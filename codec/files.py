@@ -25,6 +25,7 @@ from gsvc.codec.portion import Portion, duration, find_portion
 from gsvc.codec.reports import DecodeReport, EncodeReport, Progress, Report
 from gsvc.codec.stream.audio import pack_audio
 from gsvc.codec.stream.container import StreamWriter
+from gsvc.codec.stream.decoding import decoded_frames
 from gsvc.codec.stream.file import create_stream, open_stream
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.decoders.refiners.registry import model_id
@@ -212,14 +213,15 @@ def _write_frames(
 ) -> "array[int]":
     """Decode a portion of a stream; gives the pts of its frames, as they are in the stream."""
     times, size = array("q"), 0
-    for packet, is_wanted in portion.packets:
-        size += len(packet.payload)
-        if not is_wanted:
-            decoder.skip(packet)
-            continue
-        for frame in decoder.frames(packet):
-            if frame.pts not in portion.times:
-                continue
+
+    def counted() -> Iterator[tuple[Packet, bool]]:
+        nonlocal size
+        for packet, is_wanted in portion.packets:
+            size += len(packet.payload)
+            yield packet, is_wanted
+
+    for frame in decoded_frames(decoder, counted()):
+        if frame.pts in portion.times:
             writer.write(replace(frame, pts=frame.pts - portion.origin))
             times.append(frame.pts)
             if progress:

@@ -1,1 +1,1 @@
-"""The receiver: from key pictures and scaffold to frames. Importing this package does not import torch."""
+"""The receiver: from pictures and scaffold to frames. Importing it does not import torch."""

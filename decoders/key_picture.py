@@ -9,25 +9,31 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.layers.texture import Texture
 from gsvc.decoders.texture import gain_map, raise_texture
 
-FINEST_EIGHTHS, COARSEST_CRF = 8, 70
+FINEST_SCALE, COARSEST_CRF = 8, 70
 
 
 @dataclass(frozen=True)
 class KeyPicture:
-    """`picture`: RGB uint8 (H, W, 3), its texture raised; `gain`: by how much, float32 (H, W), 0 to 1.75 of its detail;
-    `quantizer`: crf / 70, at most 1; `size`: at which it was coded, a share of the side, above 0 to 1."""
+    """A decoded key picture, ready to be refined."""
 
     picture: Picture
+    """RGB uint8 (H, W, 3), its texture raised."""
     gain: NDArray[np.float32]
+    """How much of its detail was added to it, float32 (H, W), 0 to 1.75."""
     quantizer: float
+    """crf / 70, at most 1."""
     size: float
+    """The share of the side at which it was coded, above 0, at most 1."""
 
     @classmethod
-    def of(cls, decoded: Picture, texture: Texture | None, crf: int, eighths: int) -> "KeyPicture":
-        """What is shown of a decoded picture whose texture is to be raised."""
+    def of(cls, decoded: Picture, texture: Texture | None, crf: int, scale: int) -> "KeyPicture":
+        """Of a decoded picture, RGB uint8 (H, W, 3), whose texture is to be raised.
+
+        `crf`: its quantiser, 1 to 70; `scale`: its coded size in eighths of the display size.
+        """
         height, width = decoded.shape[:2]
         gain = np.zeros((height, width), np.float32)
         if texture is not None:
             gain = gain_map(texture, width, height)
-        quantizer, size = min(1.0, crf / COARSEST_CRF), min(1.0, eighths / FINEST_EIGHTHS)
+        quantizer, size = min(1.0, crf / COARSEST_CRF), min(1.0, scale / FINEST_SCALE)
         return cls(raise_texture(decoded, texture), gain, quantizer, size)

@@ -32,7 +32,10 @@ class PictureDecoder:
         self._decoder.thread_count = 1
 
     def decode(self, unit: bytes, coded_size: tuple[int, int]) -> Picture:
-        """Decode one temporal unit. Raises BitstreamError when it is not one picture of `coded_size`."""
+        """Decode one temporal unit: RGB uint8 (H, W, 3), at the size to show.
+
+        Raises BitstreamError when it is not one picture of `coded_size`.
+        """
         check_temporal_unit(unit, coded_size)
         try:
             frames = self._decoder.decode(av.Packet(restore_temporal_unit(unit)))
@@ -50,9 +53,12 @@ class PictureDecoder:
 
 
 def decode_pictures(
-    units: Sequence[bytes], geometry: Geometry, eighths: int, color: Color
+    units: Sequence[bytes], geometry: Geometry, scale: int, color: Color
 ) -> list[Picture]:
-    """The first key pictures of a group, coded at `eighths` of the side, as they are shown; errors as of `decode`."""
+    """The first key pictures of a group, as they are shown; `scale`: coded size in eighths.
+
+    Errors as of `PictureDecoder.decode`.
+    """
     decoder = PictureDecoder((geometry.width, geometry.height), color)
-    size = geometry.coded_size(eighths)
+    size = geometry.coded_size(scale)
     return [decoder.decode(unit, size) for unit in units]

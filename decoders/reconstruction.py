@@ -1,8 +1,11 @@
-"""From picture packets, in order, to pictures. Nothing here knows of loss or of time."""
+"""From picture packets, in order, to decoded intervals, which draw their frames."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Picture
@@ -22,7 +25,7 @@ Refine = Callable[[KeyPicture], Picture]
 
 
 class ShownKey:
-    """A key picture: `decoded`, on which motion is estimated, and `shown`, refined when it is first needed."""
+    """A key picture: `decoded`, on which motion is estimated, and `shown`."""
 
     def __init__(self, key: KeyPicture, refine: Refine) -> None:
         self.decoded = key.picture
@@ -30,7 +33,7 @@ class ShownKey:
 
     @cached_property
     def shown(self) -> Picture:
-        """What is moved to the frames around it, RGB uint8 (H, W, 3)."""
+        """What is moved to the frames around it, RGB uint8 (H, W, 3); refined when first needed."""
         return self._refine(self._key)
 
 
@@ -47,21 +50,74 @@ class DrawnKey:
 
 
 @dataclass(frozen=True)
-class Step:
-    """A picture packet, decoded: its interval, the key picture that ends it or is held, and for frames BETWEEN the one
-    before, if it is known, with the sample on it."""
+class DecodedInterval:
+    """A picture packet, decoded. Frames are numbered from 1 to `interval.length`, the last one."""
 
     interval: Interval
     key: ShownKey
+    """The key picture at its end; of frames AFTER a scene's last one, the one that they hold."""
     before: ShownKey | DrawnKey | None
+    """The key picture before it, if that is known; None where a scene begins."""
     closing: Sample | None
+    """The sample on the key picture before."""
+    estimator: int
+    """Motion estimator of the stream."""
+
+    @property
+    def first(self) -> int:
+        """The first frame that can be drawn: of those BETWEEN, only the last without `before`."""
+        is_cut = self.before is None and self.interval.place is Place.BETWEEN
+        return self.interval.length if is_cut else 1
+
+    @property
+    def start(self) -> ShownKey | DrawnKey | None:
+        """The key picture that its frames go on from."""
+        return self.key if self.interval.place is Place.AFTER else self.before
+
+    def is_key(self, number: int) -> bool:
+        """Whether a frame is the key picture itself."""
+        return number == self.interval.length and self.interval.place is not Place.AFTER
+
+    def picture(self, number: int) -> Picture:
+        """A frame from `first` on, RGB uint8 (H, W, 3)."""
+        interval = self.interval
+        if self.is_key(number):
+            return self.key.shown
+        if interval.place is Place.BETWEEN:
+            return self._renderer.picture(number)
+        time = number if interval.place is Place.AFTER else interval.length - number
+        return held_picture(self.key.shown, interval, time)
+
+    def confidence(self, number: int) -> NDArray[np.float32]:
+        """How far motion there and back agrees in a frame, float32 (H, W), 0 to 1.
+
+        1 at the key picture and in frames that hold one or dissolve: no motion is estimated for
+        them.
+        """
+        interval = self.interval
+        is_moved = interval.place is Place.BETWEEN and not interval.dissolves
+        if self.is_key(number) or not is_moved:
+            return np.ones(self.key.decoded.shape[:2], np.float32)
+        return self._renderer.confidence(number)
+
+    @cached_property
+    def _renderer(self) -> IntervalRenderer:
+        assert self.before is not None  # of the frames from `first` on
+        return IntervalRenderer(
+            self.before.decoded,
+            self.key.decoded,
+            self.interval,
+            self.closing,
+            self.estimator,
+            drawn=(self.before.shown, self.key.shown),
+        )
 
 
 class Reconstruction:
-    """Decodes the packets of a group one after the other; `drawn` is the last picture that was drawn."""
+    """Decodes the packets of a group one after the other."""
 
-    def __init__(self, header: Header, parser: GroupReader, refine: Refine) -> None:
-        self._header, self._parser, self._refine = header, parser, refine
+    def __init__(self, header: Header, reader: GroupReader, refine: Refine) -> None:
+        self._header, self._reader, self._refine = header, reader, refine
         self._size = header.format.width, header.format.height
         self.reset()
 
@@ -70,52 +126,53 @@ class Reconstruction:
         self.end_group()
         self._pictures: PictureDecoder | None = None
         self._coding: tuple[int, int] | None = None
-        self.drawn: Picture | None = None
 
     def end_group(self) -> None:
         """Neither the group nor frames since its last key picture can be decoded any further."""
-        self._parser.end_group()
+        self._reader.end_group()
         self._key: ShownKey | None = None
         self._closing: Sample | None = None
 
-    def read(self, packet: Packet) -> Step:
-        """Decode the next packet. Raises BitstreamError when it is damaged or not the next one; the group is over then."""
+    def read(self, packet: Packet) -> DecodedInterval:
+        """Decode the next packet.
+
+        Raises BitstreamError when it is damaged or not the next one; the group is over then.
+        """
         try:
-            parsed = self._parser.read(packet)
+            parsed = self._reader.read(packet)
             key = self._read_key(parsed)
         except BitstreamError:
             self.end_group()
             raise
         interval = parsed.interval
-        step = Step(interval, key, self._key, self._closing)
+        begins = parsed.is_intra and (interval.place is Place.BEFORE or interval.length == 1)
+        decoded = self._interval(interval, key, None if begins else self._key)
         self._key, self._closing = key, interval.closing_sample
-        return step
+        return decoded
 
-    def read_picture(self, packet: Packet, ticks: tuple[int, ...]) -> Step:
-        """Decode the key picture of a packet whose scaffold builds on a missing one, for frames at `ticks`.
+    def read_picture(
+        self, packet: Packet, ticks: tuple[int, ...], before: DrawnKey | None
+    ) -> DecodedInterval:
+        """Decode the key picture of a packet whose scaffold builds on a missing one.
 
-        Raises BitstreamError where the picture builds on the missing one too. (Not every picture is built upon.)
+        `ticks`: times for its frames; `before`: what they begin with. Not every picture is built
+        upon: raises BitstreamError where this one, too, builds on the missing one.
         """
         _, unit = split_payload(packet.payload)
         if self._pictures is None or not unit:
             raise BitstreamError("a picture lacks the intra picture it builds on: begin at one")
-        before = None if self.drawn is None else DrawnKey(self.drawn)
-        return Step(Interval(ticks), self._decoded(unit, None), before, None)
+        return self._interval(Interval(ticks), self._decoded(unit, None), before)
 
-    def draw(self, step: Step, skip: int = 0) -> Iterator[Picture]:
-        """The frames of the packet but the first `skip`, one at a time."""
-        return self.kept(self._frames(step, skip))
-
-    def kept(self, pictures: Iterator[Picture]) -> Iterator[Picture]:
-        """The same pictures; keeps what was drawn last."""
-        for picture in pictures:
-            self.drawn = picture
-            yield picture
+    def _interval(
+        self, interval: Interval, key: ShownKey, before: ShownKey | DrawnKey | None
+    ) -> DecodedInterval:
+        estimator = self._header.motion_estimator
+        return DecodedInterval(interval, key, before, self._closing, estimator)
 
     def _read_key(self, parsed: ParsedInterval) -> ShownKey:
         """The packet's key picture; without one, the key picture before."""
         if parsed.interval.place is Place.AFTER:
-            assert self._key is not None  # the parser refuses a group that begins so
+            assert self._key is not None  # the reader refuses a group that begins so
             return self._key
         if parsed.is_intra:
             self._pictures = PictureDecoder(self._size, self._header.format.color)
@@ -123,33 +180,8 @@ class Reconstruction:
         return self._decoded(parsed.unit, parsed.interval[TEXTURE])
 
     def _decoded(self, unit: bytes, texture: Texture | None) -> ShownKey:
-        # The parser refuses a stream that begins otherwise than with an intra picture.
+        # The reader refuses a stream that begins otherwise than with an intra picture.
         assert self._pictures is not None and self._coding is not None
         crf, scale = self._coding
         picture = self._pictures.decode(unit, Geometry(*self._size).coded_size(scale))
         return ShownKey(KeyPicture.of(picture, texture, crf, scale), self._refine)
-
-    def _frames(self, step: Step, skip: int) -> Iterator[Picture]:
-        interval, length = step.interval, step.interval.length
-        if interval.place is Place.BETWEEN:
-            if step.before is not None and skip + 1 < length:
-                renderer = self._renderer(step, step.before)
-                for offset in range(skip + 1, length):
-                    yield renderer.picture(offset)
-        else:
-            is_after = interval.place is Place.AFTER
-            for offset in range(skip + 1, length + is_after):
-                time = offset if is_after else length - offset
-                yield held_picture(step.key.shown, interval, time)
-        if skip < length and interval.place is not Place.AFTER:
-            yield step.key.shown
-
-    def _renderer(self, step: Step, before: ShownKey | DrawnKey) -> IntervalRenderer:
-        return IntervalRenderer(
-            before.decoded,
-            step.key.decoded,
-            step.interval,
-            step.closing,
-            self._header.motion_estimator,
-            drawn=(before.shown, step.key.shown),
-        )

@@ -118,6 +118,11 @@ class IntervalRenderer:
         right = (warp(self._trust[1], self._grid + to_right) + _FLOOR) * time
         return np.asarray(left / (left + right), np.float32)
 
+    def confidence(self, offset: int) -> FloatImage:
+        """How far motion there and back agrees at a frame's pixels: float32 (H, W), 0 to 1."""
+        nearer = 0 if self.is_left_nearer(offset) else 1
+        return warp(self._trust[nearer], self._grid + self.motion_at(offset)[nearer])
+
     def is_left_nearer(self, offset: int) -> bool:
         """Whether a frame is drawn from the left key picture, where the scaffold does not say otherwise."""
         return 2 * offset <= self._length

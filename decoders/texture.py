@@ -1,7 +1,7 @@
 """Texture: gives back to a decoded key picture the local contrast that its quantiser took away.
 
-Unsharp masking whose strength is sent for blocks of four cells: no texture is invented, what is left of it is
-raised to the energy that the source has there.
+Unsharp masking whose strength is sent for blocks of four cells: no texture is invented, what is
+left of it is raised to the energy that the source has there.
 """
 
 import cv2
@@ -17,13 +17,15 @@ STRENGTH = 0.25
 
 
 def blur_detail(values: NDArray[np.float32], cell: int) -> NDArray[np.float32]:
-    """What a Gaussian of a quarter of a cell (2 pixels at 288 lines) takes away, float32, same shape."""
+    """What a Gaussian of a quarter of a cell (2 pixels at 288 lines) takes away, same shape."""
     return np.asarray(values - cv2.GaussianBlur(values, (0, 0), cell / 4), np.float32)
 
 
 def gain_map(texture: Texture, width: int, height: int) -> NDArray[np.float32]:
-    """The share of its detail that is added at each pixel, float32 (height, width), interpolated between block
-    centres."""
+    """The share of its detail that is added at each pixel, float32 (height, width).
+
+    It is interpolated between the centres of blocks.
+    """
     rows, columns = texture.gains.shape
     side = Geometry(width, height).cell << texture.block_log2
     strength = texture.gains.astype(np.float32) * np.float32(STRENGTH)

@@ -110,6 +110,10 @@ class LiveDecoder:
             [] if self._stream is None or pts is None else self._stream.decoder.conceal_until(pts)
         )
 
+    def flush(self) -> list[Frame]:
+        """Frames of the stream that are held back, at its end."""
+        return self._stream.decoder.flush() if self._stream else []
+
     def close(self) -> None:
         """Release the decoder."""
         if self._stream:

@@ -180,7 +180,7 @@ class VideoReceiver:
             self._damaged += 1
 
     async def _decoded(self, worker: ThreadPoolExecutor) -> AsyncIterator[Frame]:
-        """The frames of the packets that arrive, and concealed ones that are due without theirs."""
+        """Frames of packets that arrive, concealed ones that are due, and those held back."""
         loop = asyncio.get_running_loop()
         heard = time.monotonic()
         while True:
@@ -190,16 +190,21 @@ class VideoReceiver:
                 for frame in await loop.run_in_executor(worker, self._live.due):
                     yield self._show(frame)
                 if self._is_over(time.monotonic() - heard):
-                    return
+                    break
                 continue
             if arrival is None:
-                return
+                break
             heard = time.monotonic()
+            if arrival.stream != self._live.stream:
+                for frame in await loop.run_in_executor(worker, self._live.flush):
+                    yield self._show(frame)
             await loop.run_in_executor(worker, self._live.begin, arrival)
             async for frame in self._frames_of(arrival, worker):
                 yield self._show(frame)
             if arrival.packet.type == PacketType.END:
-                return
+                break
+        for frame in await loop.run_in_executor(worker, self._live.flush):
+            yield self._show(frame)
 
     async def _frames_of(
         self, arrival: Arrival, worker: ThreadPoolExecutor

@@ -1,7 +1,7 @@
 """Where everything in a stream file is, so that any range can be decoded without the rest.
 
-The index is read in one pass over the file that checks every packet but decodes no picture: of the scaffold only the
-times, which stand first in each packet. (An hour takes about a second.)
+The index is read in one pass over the file that checks every packet but decodes no picture: of the
+scaffold only the times, which stand first in each packet. (An hour takes about a second.)
 """
 
 from array import array
@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Frame
@@ -17,11 +17,9 @@ from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.timing import nominal_time
 from gsvc.codec.stream.container import StreamReader
+from gsvc.codec.stream.decoding import PacketDecoder, decoded_frames
 from gsvc.codec.stream.group import GroupReader
 from gsvc.codec.stream.packet import Packet, read_packet
-
-if TYPE_CHECKING:
-    from gsvc.codec.decoder import Decoder
 
 _ENTRY_BYTES = 400  # of memory
 
@@ -52,7 +50,7 @@ class StreamIndex:
     """The picture packets of a file, `entries`, and the pts of every frame in ticks, `times`."""
 
     def __init__(self, file: BinaryIO, limits: Limits = DEFAULT_LIMITS) -> None:
-        """Read a file that can be sought, from its beginning. Raises BitstreamError when it is not valid."""
+        """Read a file, which can be sought, from its beginning. Raises BitstreamError."""
         self._file, self._limits = file, limits
         file.seek(0)
         reader = StreamReader(file, limits)
@@ -77,30 +75,29 @@ class StreamIndex:
         return len(self.times)
 
     def frame_at(self, seconds: float) -> int:
-        """The first frame shown at this time after the first one, or later; `frames` beyond the end."""
+        """The first frame shown `seconds` after frame 0, or later; `frames` beyond the end."""
         if not self.times:
             return 0
         ticks = seconds / self.header.format.time_base
         return bisect_left(self.times, self.times[0] + ticks)
 
-    def decode(self, decoder: "Decoder", first: int, count: int) -> Iterator[Frame]:
-        """`count` frames from number `first` on, the same as of decoding all (with steps above 0 too); fewer where the
-        stream ends. The decoder, of this stream's header, is reset. Raises BitstreamError."""
+    def decode(self, decoder: PacketDecoder, first: int, count: int) -> Iterator[Frame]:
+        """`count` frames from number `first` on; fewer where the stream ends.
+
+        They are the same as of decoding all, with a refiner of key pictures too. (One of windows
+        sees other windows.) The decoder, of this stream's header, is reset. Raises BitstreamError.
+        """
         decoder.reset()
         times = self.times[first : first + count]
-        for packet, is_wanted in self.packets(first, count):
-            if not is_wanted:
-                decoder.skip(packet)
-                continue
-            for frame in decoder.frames(packet):
-                if times[0] <= frame.pts <= times[-1]:
-                    yield frame
+        for frame in decoded_frames(decoder, self.packets(first, count)):
+            if times[0] <= frame.pts <= times[-1]:
+                yield frame
 
     def packets(self, first: int, count: int) -> Iterator[tuple[Packet, bool]]:
-        """The packets to decode, in order, to get `count` frames from number `first` on; with each, whether any of its
-        frames is among them. Bytes are read again and checked again.
+        """The packets to decode, in order, for `count` frames from number `first` on.
 
-        Raises BitstreamError where the file has changed.
+        With each, whether any of its frames is among them. Bytes are read and checked again: raises
+        BitstreamError where the file has changed.
         """
         if count < 1 or not 0 <= first < self.frames:
             return

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsvc.codec.errors import InputError
-from gsvc.decoders.key_picture import COARSEST_CRF, FINEST_EIGHTHS
+from gsvc.decoders.key_picture import COARSEST_CRF, FINEST_SCALE
 from gsvc.decoders.training.pairs import CROP, GAIN_UNIT
 
 SIDE = 96
@@ -79,7 +79,7 @@ def unpack(crop: NDArray[np.uint8], scalars: NDArray[np.float32]) -> tuple[Tenso
     """A packed crop (see `pairs`) and its crf and eighths, as (given, scalars, truth)."""
     values = torch.from_numpy(np.ascontiguousarray(crop)).permute(2, 0, 1).float()
     given = torch.cat([_colours(values[3:6]), values[6:7] / GAIN_UNIT, _colours(values[7:])])
-    shares = torch.from_numpy(scalars) / torch.tensor([COARSEST_CRF, FINEST_EIGHTHS])
+    shares = torch.from_numpy(scalars) / torch.tensor([COARSEST_CRF, FINEST_SCALE])
     return given, shares.float().clamp(max=1), _colours(values[:3])
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from gsvc.decoders.key_picture import COARSEST_CRF, FINEST_EIGHTHS, KeyPicture
+from gsvc.decoders.key_picture import COARSEST_CRF, FINEST_SCALE, KeyPicture
 from gsvc.decoders.refiners.compact.backend import CompactBackend
 from gsvc.decoders.training.pairs import GAIN_UNIT
 
@@ -20,7 +20,7 @@ def sample_sheet(weights: Path, pairs: Path, out: Path) -> None:
             crop, (crf, eighths) = file["crops"][0], file["scalars"]
         gain = crop[..., 6].astype(np.float32) / GAIN_UNIT
         shown = np.ascontiguousarray(crop[..., 3:6])
-        quality = float(crf) / COARSEST_CRF, float(eighths) / FINEST_EIGHTHS
+        quality = float(crf) / COARSEST_CRF, float(eighths) / FINEST_SCALE
         key = KeyPicture(shown, gain, *quality)
         refined = [refiner.refine(key, steps=steps, seed=1) for steps in (1, 4)]
         rows.append(np.hstack([crop[..., :3], shown, *refined]))

@@ -15,6 +15,7 @@ from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.tools import TOOLS, Tools
 from gsvc.codec.stream.container import StreamReader, StreamWriter
+from gsvc.codec.stream.decoding import decoded_frames
 from gsvc.codec.stream.info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.decoders.refiners.registry import BACKENDS, model_id
@@ -134,7 +135,8 @@ class Gsvc(Codec):
         start = time.perf_counter()
         reader = StreamReader(io.BytesIO(data))
         decoder = Decoder(reader.header, _decoder_settings(way))
-        frames = [frame.pixels for packet in reader for frame in decoder.decode(packet)]
+        packets = ((packet, True) for packet in reader)
+        frames = [frame.pixels for frame in decoded_frames(decoder, packets)]
         return Decoded(checked(frames, clip), time.perf_counter() - start)
 
     def compute(

@@ -1,0 +1,101 @@
+"""Drives a refiner that sees windows: frames wait until theirs is full, or cannot get longer.
+
+A window takes whole intervals, as many as fit, and so ends at a key picture, with which the next
+one begins again. Only an interval longer than a window is cut. No window crosses a scene cut, and
+frames that were made up for lost packets pass by.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.frames import Frame, Picture
+from gsvc.decoders.reconstruction import DecodedInterval, ShownKey
+from gsvc.decoders.refiners.base import WindowRefiner
+from gsvc.decoders.timeline import DrawnFrame
+
+_STEP = 8
+"""Windows have a multiple of this many frames, and one more: so video autoencoders take them."""
+
+
+@dataclass(frozen=True)
+class _Rendering:
+    """A frame of the window."""
+
+    picture: Picture
+    confidence: NDArray[np.float32]
+    is_key: bool
+    frame: Frame | None
+    """None where an earlier window has given it."""
+
+
+class Windows:
+    """Gathers frames in windows and gives them restored, at most `refiner.delay` frames late."""
+
+    def __init__(self, refiner: WindowRefiner, steps: int, seed: int) -> None:
+        self._refiner, self._steps, self._seed = refiner, steps, seed
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the frames that wait."""
+        self._window: list[_Rendering] = []
+        self._interval: DecodedInterval | None = None
+
+    def frames(self, drawn: Iterable[DrawnFrame]) -> Iterator[Frame]:
+        """Take frames in; gives those that need not wait any longer."""
+        for one in drawn:
+            if one.interval is None or one.frame.concealed:
+                yield from self.flush()
+                yield one.frame
+            else:
+                yield from self._take(one.frame, one.interval, one.number)
+
+    def flush(self) -> Iterator[Frame]:
+        """The frames that wait. What comes then begins a window."""
+        if any(rendering.frame for rendering in self._window):
+            yield from self._restored()
+        self.reset()
+
+    def _take(self, frame: Frame, interval: DecodedInterval, number: int) -> Iterator[Frame]:
+        if interval is not self._interval and not self._fits(interval, number):
+            yield from self.flush()
+        if not self._window and number == 1:
+            self._window = _context(interval)
+        self._interval = interval
+        picture, confidence = frame.pixels, interval.confidence(number)
+        self._window.append(_Rendering(picture, confidence, interval.is_key(number), frame))
+        if len(self._window) > self._refiner.delay:
+            yield from self._restored()
+            self._window = [replace(self._window[-1], frame=None)]
+
+    def _fits(self, interval: DecodedInterval, number: int) -> bool:
+        """Whether the window can go on with this interval, from a frame of it to its end."""
+        last = self._interval
+        goes_on = last is not None and interval.start is last.key
+        size = len(self._window) + interval.interval.length - number + 1
+        return goes_on and size <= self._refiner.delay + 1
+
+    def _restored(self) -> Iterator[Frame]:
+        """The frames of the window, its last one repeated up to a length that a refiner takes."""
+        window = self._window
+        padded = window + window[-1:] * (-(len(window) - 1) % _STEP)
+        pictures = self._refiner.restore(
+            np.stack([rendering.picture for rendering in padded]),
+            {n: rendering.picture for n, rendering in enumerate(window) if rendering.is_key},
+            np.stack([rendering.confidence for rendering in padded]),
+            steps=self._steps,
+            seed=self._seed,
+        )
+        for rendering, picture in zip(window, pictures[: len(window)], strict=True):
+            if rendering.frame:
+                yield replace(rendering.frame, pixels=picture)
+
+
+def _context(interval: DecodedInterval) -> list[_Rendering]:
+    """The key picture that an interval goes on from, which was shown before."""
+    if not isinstance(interval.start, ShownKey):
+        return []
+    picture = interval.start.shown
+    return [_Rendering(picture, np.ones(picture.shape[:2], np.float32), True, None)]

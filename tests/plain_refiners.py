@@ -1,0 +1,47 @@
+"""Refiners that change nothing, as a user would write them: for tests of what drives a refiner."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.frames import Picture
+from gsvc.decoders.key_picture import KeyPicture
+from gsvc.decoders.refiners.base import KeyRefiner, WindowRefiner
+
+
+class Window(NamedTuple):
+    """What a window refiner was given."""
+
+    rendering: NDArray[np.uint8]
+    keys: Mapping[int, Picture]
+    confidence: NDArray[np.float32]
+
+
+class PlainKeys(KeyRefiner):
+    """Shows key pictures as they are decoded."""
+
+    def refine(self, key: KeyPicture, *, steps: int, seed: int) -> Picture:
+        """See `KeyRefiner.refine`."""
+        return key.picture
+
+
+class PlainWindows(WindowRefiner):
+    """Shows renderings as they are, and notes what it was given."""
+
+    delay = 16
+    seen: ClassVar[list[Window]] = []
+
+    def restore(
+        self,
+        rendering: NDArray[np.uint8],
+        keys: Mapping[int, Picture],
+        confidence: NDArray[np.float32],
+        *,
+        steps: int,
+        seed: int,
+    ) -> Sequence[Picture]:
+        """See `WindowRefiner.restore`."""
+        self.seen.append(Window(rendering, keys, confidence))
+        return list(rendering)
