@@ -28,16 +28,28 @@ if TYPE_CHECKING:
 
 
 class Encoder:
-    """Encodes one stream. `encode` every frame in order, then `flush` once; both return packets.
+    """Encodes one stream, frame by frame.
 
-    Write `header` first, then the packets in order (`gsvc.StreamWriter`). `close` it at the end, or
-    use it in a `with` block. Not to be used by two threads at once.
-    Raises MissingModelError when made, if a scaffold tool's model is not on this machine.
+    Pass every frame to `encode` in order, then call `flush` once; both return packets. Write
+    `header` first, then the packets in order (`gsvc.StreamWriter`). Call `close` at the end, or use
+    the encoder in a `with` block. Use it from one thread at a time.
     """
 
     def __init__(
         self, video: VideoFormat, settings: EncoderSettings | None = None, *, audio: bool = False
     ) -> None:
+        """Prepare a stream.
+
+        Args:
+            video: Size, times and colour of the frames.
+            settings: How to encode; level 1 by default.
+            audio: Whether the stream may hold AUDIO packets.
+
+        Raises:
+            ConfigError: The format does not fit a stream's header.
+            InputError: The pictures are too large or too small.
+            MissingModelError: A scaffold layer needs a model that is not installed.
+        """
         settings = settings or EncoderSettings()
         video = storable_format(video)
         _check_size(video)
@@ -68,30 +80,28 @@ class Encoder:
         self.close()
 
     def close(self) -> None:
-        """Release threads and coders; what was not flushed is lost. May be called again."""
+        """Release threads and coders; frames not flushed are lost. Calling it again does nothing."""
         self._is_over = True
         self._coder.close()
 
     @property
     def delay(self) -> int:
-        """Frames that must be given after a frame before its packet comes, at most (`flush` asks
-        for none).
+        """Most frames that follow a frame before its packet is ready; `flush` waits for none.
 
-        With low delay: those up to the next key picture, 4 (level 3) to 19 (level 0) at 25 frames a
-        second. With look-ahead: a group of four seconds and, for frames after its last key picture,
-        the next one, 199 at 25 frames a second. A decoder adds none: all frames of a packet come
-        with it.
+        With low delay: the frames up to the next key picture, 4 (level 3) to 19 (level 0) at 25
+        frames a second. With look-ahead: a group of four seconds and, for frames after its last key
+        picture, the next group; 199 at 25 frames a second. The decoder adds no delay.
         """
         return self._coder.delay
 
     @property
     def target_bitrate(self) -> float | None:
-        """Bits a second to meet, headers included and sound not; None: the level decides.
+        """Bits per second to meet, with headers and without sound; None lets the level decide.
 
-        It may be set at any time and holds from the next group on; with low delay a rate that falls
-        by a fifth or rises by half opens a group with the next key picture. The level's lambda and
-        spacing stay. Raises ConfigError for rates that are not positive and where a quality was
-        asked for.
+        Set it at any time. It takes effect with the next group. With low delay, a rate that falls
+        by a fifth or rises by half opens a group at the next key picture. The level's lambda and
+        spacing stay. Setting raises ConfigError for a rate that is not positive, and for an encoder
+        with a `quality`.
         """
         return self._target
 
@@ -103,25 +113,27 @@ class Encoder:
         self._settings, self._target = settings, bitrate
 
     def force_keyframe(self) -> None:
-        """Let the next frame begin a group: it becomes an intra picture, at which a receiver can
-        begin.
+        """Start a group with the next frame: an intra picture, where a receiver can join.
 
-        With low delay its packet comes at once; with look-ahead the group before it does.
+        With low delay its packet is ready at once; with look-ahead, the group before it is.
         """
         self._opens_group = True
 
     def encode(self, frame: "AnyFrame", pts: int | None = None) -> list[Packet]:
-        """Take one frame; returns the packets that are ready.
+        """Take one frame; return the packets that are ready.
 
-        `frame`: a Frame, an array or a tensor, RGB uint8 (H, W, 3), a tensor also (3, H, W), or an
-        `av.VideoFrame` of any pixel format. A Frame's pixels must not be written over until their
-        packet is there; other arrays are copied. `pts`: its time in ticks of the time base, above
-        that of the last; None: the frame's own, or one nominal duration after the last.
+        Args:
+            frame: A Frame, an array or a tensor, RGB uint8 (H, W, 3), a tensor also (3, H, W), or
+                an `av.VideoFrame` of any pixel format. Do not write to a Frame's pixels before its
+                packet is returned; other arrays are copied.
+            pts: Time in ticks of the time base, above that of the last frame. None takes the
+                frame's own, or one nominal duration after the last frame.
 
-        Raises ConfigError for another shape, type or time and UnsupportedInputError for HDR and
-        alpha, without taking the frame; ConfigError too where `max_bitrate` or `max_packet_bytes`
-        cannot be kept: then this frame and all that wait are dropped, and the next one begins a
-        group.
+        Raises:
+            ConfigError: The shape, type or time is wrong; the frame is not taken. Or `max_bitrate`
+                or `max_packet_bytes` cannot be kept; then this frame and all waiting ones are
+                dropped, and the next frame starts a group.
+            UnsupportedInputError: The frame is HDR or has alpha; it is not taken.
         """
         self._check_open()
         taken = self._input.frame(frame, pts)
@@ -133,10 +145,10 @@ class Encoder:
         return self._packets_of(coded)
 
     def flush(self) -> list[Packet]:
-        """Encode what is held back and end the stream: nothing can be encoded after it.
+        """Encode the waiting frames and end the stream; return the last packets.
 
-        Raises ConfigError where a limit cannot be kept, as `encode` does: then nothing is held any
-        more, and another `flush` ends the stream.
+        Raises ConfigError as `encode` does when a limit cannot be kept. The waiting frames are then
+        dropped, and another `flush` ends the stream.
         """
         self._check_open()
         with self._dropped_if_refused():

@@ -1,4 +1,4 @@
-"""`EncoderSettings`: what a user may ask of the encoder."""
+"""`EncoderSettings`: the choices of a user of the encoder."""
 
 from dataclasses import dataclass
 from math import inf
@@ -16,36 +16,35 @@ _LEAST_PACKET = 64
 
 @dataclass(frozen=True)
 class EncoderSettings:
-    """How to encode. Of `level`, the rates and `quality` at most one decides.
+    """How to encode. Set at most one of `bpp`, `bitrate` and `quality`.
 
-    Raises ConfigError for values out of range and for goals that exclude each other.
+    Raises ConfigError for values out of range and for settings that exclude each other.
     """
 
     level: int | None = None
-    """0-3; None lets the rate choose, or is 1 without a rate."""
+    """0-3. None chooses by the rate, or 1 without a rate."""
     bpp: float | None = None
-    """Bits per pixel of a frame to meet, headers included, audio not."""
+    """Bits per pixel of a frame to meet, with headers, without audio."""
     bitrate: float | None = None
-    """Bits per second to meet, headers included, audio not; in place of `bpp`."""
+    """Bits per second to meet, with headers, without audio."""
     quality: float | None = None
-    """ST-LPIPS AlexNet of the rendering to come near to, 0 to 1; in place of a rate."""
+    """ST-LPIPS AlexNet of the rendering to aim at, 0 to 1, lower is better."""
     max_bitrate: float | None = None
-    """Bits that no second may exceed, headers included."""
+    """Most bits in any second, with headers."""
     max_packet_bytes: int | None = None
-    """Bytes that no packet may exceed, framing included: key pictures get coarser and smaller until
-    they fit."""
+    """Most bytes in any packet, with framing: key pictures get coarser and smaller to fit."""
     tools: Tools | None = None
-    """Scaffold layers; None for texture and camera, at preset slow also flow, segmentation and
-    pose, with `semantics` the last two at any preset."""
+    """Scaffold layers. None takes texture and camera; with `semantics` also segmentation and pose;
+    at preset slow all."""
     preset: str = DEFAULT_PRESET
     """"fast", "medium" or "slow"."""
     semantics: bool = False
     """Send segmentation and pose even where they do not pay."""
     low_delay: bool = False
-    """Without look-ahead: a frame waits for the next key picture only, at the price of more bits
-    (see `Encoder.delay`)."""
+    """Encode without look-ahead: a frame waits only for the next key picture (`Encoder.delay`), and
+    the stream takes more bits."""
     seed: int = 0
-    """Of the decoder's refiner, 0-65535."""
+    """Seed for the decoder's refiner, 0-65535."""
     model_id: bytes = bytes(4)
     """Of the decoder's refiner, 4 bytes."""
 
