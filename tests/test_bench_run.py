@@ -1,4 +1,4 @@
-"""A benchmark run: what is done once, what is kept, what fails by itself, what cannot be mistaken."""
+"""A benchmark run: cells run once, results are kept, failures stay apart, mistakes are refused."""
 
 import errno
 import json

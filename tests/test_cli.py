@@ -177,7 +177,8 @@ def test_a_terminal_gets_progress_and_a_summary(clip: Path, tmp_path: Path) -> N
 
 
 def test_a_reader_that_leaves_early_is_no_noise(stream: Path) -> None:
-    line = f"{SCRIPT} decode {stream} -o - --steps 0 | head -c 100 > /dev/null; exit ${{PIPESTATUS[0]}}"
+    decode = f"{SCRIPT} decode {stream} -o - --steps 0"
+    line = f"{decode} | head -c 100 > /dev/null; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], check=False, capture_output=True, timeout=120)
     assert (done.returncode, done.stderr) == (1, b"")
     line = f"{SCRIPT} info {stream} --verbose | true; exit ${{PIPESTATUS[0]}}"

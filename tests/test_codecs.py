@@ -211,7 +211,7 @@ class _Reporting(X265):
 
 
 def test_x265_reports_the_psnr_that_we_measure(tmp_path: Path) -> None:
-    """x265 compares limited-range YUV; ours is of full-range RGB, where an error is 255/219 as large."""
+    """x265 compares limited-range YUV; an error in our full-range RGB is 255/219 times as large."""
     source, codec = real_or_moving(), _Reporting()
     codec.report = tmp_path / "x265.csv"
     decoded = round_trip(codec, source, at(codec, 38))

@@ -1,4 +1,4 @@
-"""What is shown while packets are missing: as many frames, flagged, and after the next intra picture the same ones."""
+"""Concealment: a lost packet's frames are shown, flagged; the next intra picture ends it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -62,7 +62,7 @@ def heals_at(packets: Sequence[Packet], lost: Packet) -> int:
 
 
 def check(whole: Sequence[Frame], shown: Sequence[Frame], first: int, healed: int) -> None:
-    """All frames are there, none is wrong without a flag, and all is well before `first` and from `healed` on."""
+    """All frames are there; a wrong one is flagged and lies from `first` up to `healed`."""
     assert [frame.pts for frame in shown] == [frame.pts for frame in whole]
     for a, b in zip(whole, shown, strict=True):
         assert b.concealed or same(a, b)

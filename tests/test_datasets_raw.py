@@ -1,4 +1,4 @@
-"""Raw YUV: read right to the last sample, named as the known sets are, refused in one line when wrong."""
+"""Raw YUV: exact to the last sample, named as in the known sets, refused in one line when wrong."""
 
 from fractions import Fraction
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Finding clips by name, in the user's copies of the field's sets, and in the user's own folders."""
+"""Finding clips by name, in local copies of the known sets and in the user's own folders."""
 
 import os
 import pickle
@@ -28,7 +28,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _raw(path: Path, frames: int = 1, *, luma: int = 0, form: RawFormat | None = None) -> Path:
-    """A raw file of that name's shape; one luma value in all of it, or nothing but room (black is 0)."""
+    """A raw file of the shape that its name says: one luma value everywhere, or a sparse file."""
     form = form or format_from_name(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:

@@ -20,7 +20,7 @@ def _endpoint_error(name: str, index: int, to: int) -> NDArray[np.float64]:
 
 
 def _warp_error(name: str, index: int, to: int, flow: Flow) -> float:
-    """How far frame `to`, looked up where the flow points, is from frame `index`, in grey levels."""
+    """Distance in grey levels of frame `index` from frame `to` looked up where the flow points."""
     scene = SCENES[name]
     back = warp(scene.frame(to), pixel_grid(HEIGHT, WIDTH) + flow).astype(float)
     seen = scene.visible(index, to)

@@ -1,4 +1,4 @@
-"""Pre-emphasis: what a trial lost of a picture's detail is raised before it is coded, and nothing else is."""
+"""Pre-emphasis raises the detail that a trial lost of a picture, and nothing else."""
 
 import cv2
 import numpy as np

@@ -1,4 +1,4 @@
-"""`Encoder` and `Decoder` on tiny real streams: every shape of video, and the same result everywhere."""
+"""`Encoder` and `Decoder` on tiny streams: every shape of video, the same result everywhere."""
 
 import hashlib
 import io
@@ -92,8 +92,11 @@ def check(
     moves: bool = False,
     is_coarse: bool = False,
 ) -> None:
-    """Every frame comes back at its time, clearly nearer to its source than the clip's mean colour
-    is (`is_coarse`: nearer), and not farther than the first frame held (`moves`: clearly nearer)."""
+    """Every frame comes back at its time, near enough to its source.
+
+    It is clearly nearer than the clip's mean colour (`is_coarse`: nearer), and not farther than the
+    first frame held (`moves`: clearly nearer).
+    """
     frames = decode(data)
     assert [frame.pts for frame in frames] == list(times or range(len(pictures)))
     for frame, source in zip(frames, pictures, strict=True):
@@ -325,7 +328,7 @@ print(hashlib.sha256(again.read_bytes()).hexdigest())
 
 
 def test_processes_and_threads_agree(clip: Path, stream: Path, tmp_path: Path) -> None:
-    """The scaffold's hash and the encoder's bytes do not depend on threads, hash seeds or the process."""
+    """The scaffold's hash and the encoder's bytes are the same with any threads and hash seed."""
     expected = [
         scaffold_hash(packet.interval for packet in parse(stream.read_bytes())),
         hashlib.sha256(stream.read_bytes()).hexdigest(),

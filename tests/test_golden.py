@@ -1,4 +1,4 @@
-"""Golden streams decode for ever: the scaffold to the bit, times and packets exactly, pictures nearly.
+"""Golden streams decode for ever: scaffold, times and packets exactly, pictures nearly.
 
 Never skip these and never write an existing stream again; `tests/golden/make.py` adds new ones.
 """
@@ -23,7 +23,7 @@ from scaffolds import scaffold_hash
 
 STREAMS = sorted(Path(__file__).parent.glob("golden/*.gsv"))
 NEARLY = 3.0
-"""Mean absolute difference of pictures, 0-255: OpenCV's flow and resampling are not bit-exact everywhere."""
+"""Mean absolute difference of pictures, 0-255: OpenCV is not bit-exact on every machine."""
 
 
 def read(path: Path) -> StreamReader:

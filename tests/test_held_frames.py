@@ -52,7 +52,7 @@ def groups(packets: Sequence[Packet]) -> list[list[Packet]]:
 
 
 def held(parsed: ParsedInterval, frames: Sequence[Frame]) -> tuple[Sequence[Frame], range]:
-    """The held frames among those of a packet, the frame before them last, and their distances from it in time."""
+    """The held frames of a packet, then the frame before them, and their distances in time."""
     length = parsed.interval.length
     if parsed.interval.place is Place.BEFORE:
         return frames[:-1], range(length - 1, 0, -1)

@@ -237,7 +237,8 @@ import gsvc
 seen = []
 sys.addaudithook(lambda event, _: seen.append(event))
 gsvc.decode(sys.argv[1], sys.argv[2], settings=gsvc.DecoderSettings(steps=1))
-print([event for event in seen if event.startswith(("socket.connect", "socket.getaddrinfo", "urllib."))])
+network = "socket.connect", "socket.getaddrinfo", "urllib."
+print([event for event in seen if event.startswith(network)])
 """
 
 
@@ -327,7 +328,7 @@ def test_pictures_stay_pictures_however_far_things_are_moved() -> None:
 
 
 def test_times_that_lie_far_apart_order_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Missing frames are motion carried on, for as many frames as the last packet had; then stills, without work."""
+    """Missing frames carry the motion on for as long as the last packet; stills follow."""
     moved: list[float] = []
     real = Extrapolator.picture
 

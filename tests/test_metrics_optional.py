@@ -1,4 +1,4 @@
-"""The metrics beside ST-LPIPS and PSNR: each against an answer known from elsewhere, or from its definition."""
+"""The metrics beside ST-LPIPS and PSNR, each against an independent answer or its definition."""
 
 from collections.abc import Sequence
 from fractions import Fraction

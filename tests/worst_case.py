@@ -1,7 +1,7 @@
-"""What the dearest packets cost that `Limits.restrictive()` lets through: `python tests/worst_case.py`.
+"""Cost of the dearest packets that `Limits.restrictive()` permits: `python tests/worst_case.py`.
 
-1080p, key pictures of noise, each interval with 15 samples that have eight labels, 16 people who move
-and corrections; then a scaffold that goes on for as long as it may. Prints seconds a frame and memory.
+They are 1080p with key pictures of noise; each interval has 15 samples with eight labels, 16 moving
+people and corrections. Then comes the longest scaffold. Prints seconds for each frame, and memory.
 """
 
 import re

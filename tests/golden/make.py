@@ -1,11 +1,12 @@
 """Makes the golden streams that are missing here: `python tests/golden/make.py`.
 
-A stream that exists is never written again: what decoded once must decode for ever. For a new coding tool, add a
-function to `STREAMS` and run this. Everything is drawn by the code below; nothing comes from outside.
+An existing stream is never written again: what decoded once must decode for ever. For a new coding
+tool, add a function to `STREAMS` and run this. The code below draws everything it needs.
 
-The functions still give the header, packets and scaffold of every stream here, and a test says so. The bytes of key
-pictures are the AV1 encoder's: `every_tool`, `cut_and_odd_times`, `sound_and_the_unknown` and `one_small_frame` were made
-before it was set to visual tuning, and would come out a few percent larger today. They stay: such streams exist.
+The functions still produce the header, packets and scaffold of every stream here; a test checks it.
+The bytes of key pictures come from the AV1 encoder: `every_tool`, `cut_and_odd_times`,
+`sound_and_the_unknown` and `one_small_frame` were made before it was set to visual tuning; they
+would be a few percent larger today. They stay, since such streams exist.
 """
 
 import io
@@ -129,7 +130,7 @@ FIRST = Tools(texture=False, camera=False)
 
 
 def held_and_moved() -> bytes:
-    """Frames held before and after key pictures, with the camera's path and without, on every step of nodes."""
+    """Frames held before and after key pictures; camera paths of every node step, and none."""
     size = 64, 48
     geometry = Geometry(*size)
     tools = Tools(segmentation=False, pose=False)
@@ -195,7 +196,7 @@ def held_and_moved() -> bytes:
 
 
 def raised_texture() -> bytes:
-    """Texture gains on two block sizes, kept, changed and absent; frames drawn from the nearer side."""
+    """Texture gains of two block sizes: kept, changed, absent; frames of the nearer side."""
     size = 80, 56
     geometry = Geometry(*size)
     tools = Tools(segmentation=False, pose=False, camera=False)
@@ -256,7 +257,7 @@ def every_tool() -> bytes:
 
 
 def cut_and_odd_times() -> bytes:
-    """An odd size, a cut, frames that come at 30000/1001 a second in milliseconds and then at any time."""
+    """An odd size, a cut, and frames at 30000/1001 a second in milliseconds, then at any time."""
     size = 37, 51
     header = Header(
         VideoFormat(
@@ -296,7 +297,7 @@ def cut_and_odd_times() -> bytes:
 
 
 def sound_and_the_unknown() -> bytes:
-    """Opus packets, and an optional packet that this version does not know; no scaffold, half-size pictures."""
+    """Opus packets, an optional packet of an unknown type, no scaffold, half-size pictures."""
     size = 64, 36
     header = Header(
         VideoFormat(*size, Fraction(1, 25), Fraction(25)),
@@ -314,7 +315,10 @@ def sound_and_the_unknown() -> bytes:
 
 
 def dissolving() -> bytes:
-    """Key pictures that fade into each other, among others that do not, with samples that then change nothing."""
+    """Key pictures that fade into each other, among others that do not.
+
+    The samples of the fading ones change nothing.
+    """
     size = 64, 48
     geometry = Geometry(*size)
     tools = Tools(segmentation=False, pose=False)
