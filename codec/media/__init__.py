@@ -1,1 +1,1 @@
-"""Video, audio and images in and out, through FFmpeg."""
+"""Reading and writing video, audio and images with FFmpeg (PyAV)."""

@@ -1,4 +1,4 @@
-"""The sound that goes into a stream: chunks in step with the pictures, none beyond the last of them."""
+"""The audio that goes into a stream: Opus chunks in step with the pictures."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -12,11 +12,11 @@ from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.stream.audio import SAMPLE_RATE
 
 _PREROLL = 3840
-"""Samples that an Opus decoder should have heard before what it plays is right: 80 ms (RFC 7845, section 4.6)."""
+"""Samples that an Opus decoder needs to converge: 80 ms (RFC 7845, section 4.6)."""
 
 
 class Sound:
-    """Gives out a source's audio chunks in order; false when there is none."""
+    """Gives out a source's audio chunks in order; false when none is left."""
 
     def __init__(self, chunks: Iterator[AudioChunk]) -> None:
         self._chunks = chunks
@@ -26,13 +26,13 @@ class Sound:
         return self._next is not None
 
     def until(self, time: Fraction) -> Iterator[AudioChunk]:
-        """The chunks that are over at `time` seconds: longer ones may have to be cut."""
+        """The chunks that end by `time` seconds."""
         while self._next is not None and _end(self._next) <= time * SAMPLE_RATE:
             chunk, self._next = self._next, next(self._chunks, None)
             yield chunk
 
     def rest(self, end: Fraction | None) -> Iterator[AudioChunk]:
-        """What is left; with `end`, nothing that begins at `end` seconds or later."""
+        """The chunks that are left, without packets that begin at `end` seconds or later."""
         while self._next is not None:
             chunk, self._next = self._next, next(self._chunks, None)
             if end is not None:
@@ -45,9 +45,9 @@ class Sound:
 
 
 def cut(chunks: Iterable[AudioChunk], start: Fraction, end: Fraction) -> Iterator[AudioChunk]:
-    """What is heard from `start` to `end`, in seconds, with `start` as the new time 0.
+    """The audio from `start` to `end`, in seconds, with `start` as the new time 0.
 
-    Opus needs some packets before the first one that is heard: they stay, and are dropped as pre-skip.
+    The 80 ms before `start` are kept as pre-skip, which lets the Opus decoder converge.
     """
     begin, over = start * SAMPLE_RATE, end * SAMPLE_RATE
     is_first = True
@@ -68,24 +68,24 @@ def _end(chunk: AudioChunk) -> int:
 
 
 def open_sound(source: str | Path, start: float) -> Sound:
-    """The sound of what `open_video` reads; none of images and pipes, which cannot be read twice."""
+    """The audio of what `open_video` reads; none of images or pipes, which are read once."""
     if str(source) == STANDARD_INPUT or is_glob(source) or Path(source).is_fifo():
         return Sound(iter(()))
     return Sound(read_audio(source, start=start))
 
 
 def read_audio(
-    source: str | Path, *, start: float = 0.0, duration: float | None = None, bitrate: int = 12_000
+    source: str | Path, *, start: float = 0.0, bitrate: int = 12_000
 ) -> Iterator[AudioChunk]:
-    """Code the first audio stream as Opus, in chunks of about a second, aligned to the video's first frame.
+    """Code the first audio stream as Opus, in chunks of about a second, timed by the first frame.
 
-    `start` is that given to `open_video`, `duration` the seconds wanted (None: all), `bitrate` 6000-510000
-    bit/s; stereo from 32000 on, else mono. Empty where there is no sound: images, standard input, silent
-    files. Raises InputError when the source cannot be read and ConfigError for a bit rate out of range.
+    `start` is as given to `open_video`; `bitrate` is 6000-510000 bit/s, mono below 32000. Images,
+    standard input and silent files give nothing. Raises InputError when the source cannot be read,
+    ConfigError for a bit rate out of range.
     """
     check_bitrate(bitrate)
     if str(source) == STANDARD_INPUT or is_glob(source):
         return iter(())
     with open_video(source, start=start, frames=1) as video:
         origin = video.origin
-    return encode_audio(source, origin, None if duration is None else Fraction(duration), bitrate)
+    return encode_audio(source, origin, bitrate)

@@ -1,4 +1,4 @@
-"""Opus packets into a container: copied where it takes Opus, decoded and coded again where it does not."""
+"""Opus packets into a container: copied if it takes Opus, else transcoded."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class AudioTrack:
-    """The sound of one output file, given out bit by bit so that it is interleaved with the pictures."""
+    """The audio track of an output file, muxed piece by piece between the pictures."""
 
     def __init__(self, container: OutputContainer, chunks: Sequence[AudioChunk]) -> None:
         self._container = container
@@ -33,7 +33,7 @@ class AudioTrack:
         self._packets = self._open()
 
     def write_until(self, time: Fraction | None) -> None:
-        """Mux what begins at `time` seconds or before; None: all that is left."""
+        """Mux the packets that begin at `time` seconds or before; None muxes all that are left."""
         while packet := self._waiting or next(self._packets, None):
             if time is not None and (packet.pts or 0) * packet.time_base > time:
                 self._waiting = packet
@@ -48,7 +48,7 @@ class AudioTrack:
             return _copied(_opus_stream(self._container, self._chunks[0]), self._chunks)
         stream = _coded_stream(self._container, self._chunks[0])
         if stream is None:
-            _log.warning("%s cannot carry sound, which is left out", self._container.format.name)
+            _log.warning("%s cannot carry audio, which is left out", self._container.format.name)
             return iter(())
         # AVI has no start times: a packet before time 0 would push back the pictures.
         earliest = 0 if self._container.format.name == "avi" else None
@@ -56,7 +56,7 @@ class AudioTrack:
 
 
 def _opus_stream(container: OutputContainer, chunk: AudioChunk) -> AudioStream:
-    """A stream that is only muxed to: its encoder is opened for the parameters it leaves in the container."""
+    """A stream to mux to; its encoder is opened only to set the container's parameters."""
     stream = container.add_stream(OPUS_ENCODER, rate=SAMPLE_RATE)
     assert isinstance(stream, AudioStream)
     stream.codec_context.layout = _layout(chunk)
@@ -107,7 +107,7 @@ def _decoded(chunks: Sequence[AudioChunk]) -> Iterator[av.AudioFrame]:
     decoder.extradata = _opus_head(chunks[0])
     for pts, samples, data in _timed(chunks):
         for frame in decoder.decode(Packet(data)):
-            # The decoder drops the pre-skip: what is left of the first packets is their end.
+            # The decoder drops the pre-skip, so the first packets keep only their end.
             frame.pts, frame.time_base = pts + samples - frame.samples, _TICK
             yield frame
 

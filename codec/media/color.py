@@ -1,6 +1,7 @@
-"""RGB and YUV: every conversion names its matrix and its range, so that no default can shift a colour.
+"""Conversion between RGB and YUV by FFmpeg's swscale, with accurate rounding.
 
-Code points are those of ITU-T H.273. The work is done by FFmpeg's swscale with accurate rounding.
+Every conversion names its matrix and range by the code points of ITU-T H.273, so that no default
+shifts a colour.
 """
 
 import av
@@ -21,7 +22,7 @@ _QUALITY = Interpolation.BICUBIC | Interpolation.ACCURATE_RND | Interpolation.FU
 
 
 def yuv_from_rgb(picture: Picture, color: Color, pixel_format: str = "yuv420p") -> av.VideoFrame:
-    """Convert RGB uint8 (H, W, 3) to a tagged YUV frame in `color`'s matrix and range."""
+    """Convert RGB uint8 (H, W, 3) to a YUV frame in `color`'s matrix and range, tagged so."""
     matrix = _matrix(color, picture.shape[0])
     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24").reformat(
         format=pixel_format,
@@ -37,7 +38,7 @@ def yuv_from_rgb(picture: Picture, color: Color, pixel_format: str = "yuv420p") 
 
 
 def rgb_from_yuv(frame: av.VideoFrame, color: Color) -> Picture:
-    """Convert any 8- to 16-bit frame to RGB uint8 (H, W, 3), reading its YUV as `color` says."""
+    """Convert any frame of 8 to 16 bits to RGB uint8 (H, W, 3); `color` describes its YUV."""
     matrix = _matrix(color, frame.height)
     converted = frame.reformat(
         format="rgb24",

@@ -1,4 +1,4 @@
-"""Opening media with FFmpeg (PyAV), and saying in one line why a source cannot be read."""
+"""Opening media with FFmpeg (PyAV), with a one-line error for a source that cannot be read."""
 
 import io
 import os
@@ -14,12 +14,12 @@ from av.container import InputContainer
 from gsvc.codec.errors import InputError
 from gsvc.codec.input import STANDARD_INPUT, display_name
 
-# These demuxers draw any text file as an animation: what was meant was surely not that.
+# These demuxers draw any text file as an animation.
 _TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
 
 
 class Rational(Protocol):
-    """What PyAV gives for a rational: Fraction, or its own AVRational."""
+    """PyAV's rationals: Fraction or its own AVRational."""
 
     @property
     def numerator(self) -> int: ...
@@ -28,9 +28,9 @@ class Rational(Protocol):
 
 
 class InputPipe:
-    """Standard input for FFmpeg: read as it comes, never rewound.
+    """Standard input as a file for FFmpeg, without seeking.
 
-    An exception must not travel through FFmpeg, so it is kept in `failure` and the stream ends instead.
+    An exception must not travel through FFmpeg: it ends the stream and is kept for `check`.
     """
 
     name = display_name(STANDARD_INPUT)
@@ -46,10 +46,11 @@ class InputPipe:
             return b""
 
     def check(self) -> None:
-        """Raise what reading failed with, if it did: InputError for an I/O error, else the exception itself."""
+        """Raise what reading failed with, if it did; an I/O error as InputError."""
         if isinstance(self.failure, OSError):
             raise InputError(
-                f"standard input cannot be read ({self.failure.strerror}): check the program before it"
+                f"standard input cannot be read ({self.failure.strerror}): "
+                "check the program before it"
             ) from self.failure
         if self.failure is not None:
             raise self.failure
@@ -62,18 +63,18 @@ class InputPipe:
 
 
 def fraction(value: Rational | None) -> Fraction | None:
-    """A PyAV rational as a Fraction; None when it is unset (None, or falsy 0/1 from PyAV 19 on) or not positive."""
+    """A PyAV rational as a Fraction; None unless it is set (PyAV 19: not 0/1) and positive."""
     if not value or value.denominator == 0 or value.numerator <= 0:
         return None
     return Fraction(value.numerator, value.denominator)
 
 
 def open_media(source: str | Path) -> InputContainer:
-    """Open a file or URL. Raises InputError with one line when FFmpeg cannot read it."""
+    """Open a file or URL. Raises InputError when FFmpeg cannot read it."""
     name = str(source)
     if not _is_url(name):
         _check_file(Path(source))
-        # FFmpeg takes what stands before a colon for a protocol.
+        # FFmpeg takes the text before a colon for a protocol.
         name = f"file:{name}" if ":" in name else name
     try:
         container = av.open(name, "r", metadata_errors="replace")
@@ -88,7 +89,7 @@ def open_media(source: str | Path) -> InputContainer:
 
 
 def open_pipe(pipe: InputPipe) -> InputContainer:
-    """Open y4m on standard input. Raises InputError with one line when it holds something else."""
+    """Open y4m on standard input. Raises InputError when it carries anything else."""
     advice = "pipe y4m into it: ffmpeg -i INPUT -f yuv4mpegpipe -pix_fmt yuv420p - | gsvc ..."
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         raise InputError(f"standard input is not connected to a video: {advice}")

@@ -1,4 +1,4 @@
-"""What may be given to an encoder: frames, arrays, tensors and PyAV's frames, all made into frames of one video."""
+"""Conversion of an encoder's input to frames: from arrays, tensors and PyAV frames."""
 
 import sys
 from fractions import Fraction
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FrameInput:
-    """Turns what is given into frames of `video`, one after the other."""
+    """Converts inputs to frames of `video`, in order."""
 
     def __init__(self, video: VideoFormat) -> None:
         self._video = video
@@ -31,12 +31,12 @@ class FrameInput:
         self._matrices: dict[int, Matrix | None] = {}
 
     def frame(self, given: "AnyFrame", pts: int | None = None) -> Frame:
-        """One frame: RGB uint8 (H, W, 3), of a tensor also (3, H, W), or a frame of PyAV in any pixel format,
-        turned and converted as the video reader does it.
+        """The frame of an input: RGB uint8 (H, W, 3), of a tensor also (3, H, W), or a PyAV frame.
 
-        Its time is `pts`, else its own, else one nominal duration after the last. Arrays are copied, so that the
-        caller may write over them. Raises ConfigError for another shape or type and for times that do not rise,
-        UnsupportedInputError for HDR and alpha.
+        PyAV frames may have any pixel format; they are rotated and converted as the video reader
+        does. The frame's time is `pts`, else the input's own, else one nominal duration after the
+        last. Arrays are copied, so that the caller may reuse them. Raises ConfigError for another
+        shape or type and for times that do not rise, UnsupportedInputError for HDR and alpha.
         """
         own: int | None = None
         if isinstance(given, Frame):
@@ -70,14 +70,14 @@ class FrameInput:
 
     def _shown(self, frame: av.VideoFrame) -> Picture:
         angle = frame.rotation
-        if angle not in self._matrices:  # Looked up once an angle, see `VideoSource.matrix`.
+        if angle not in self._matrices:  # looked up once an angle, see `VideoSource.matrix`
             self._matrices[angle] = display_matrix(frame)
         return oriented(rgb_picture(frame, "the frame"), self._matrices[angle])
 
 
 def _plain(given: Any) -> Any:
-    """An array as it is, a tensor as an array with the channels last."""
-    torch = sys.modules.get("torch")  # Whoever has a tensor has imported it.
+    """An array unchanged; a tensor as an array with the channels last."""
+    torch = sys.modules.get("torch")  # the caller of a tensor has imported it
     if torch is None or not isinstance(given, torch.Tensor):
         return given
     array = given.detach().cpu().numpy()

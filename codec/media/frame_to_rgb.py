@@ -1,4 +1,4 @@
-"""From a decoded frame of any pixel format to RGB, by the colour it says it has; HDR and alpha are refused."""
+"""Conversion of decoded frames to RGB by their colour tags; HDR and alpha are refused."""
 
 import av
 import numpy as np
@@ -13,17 +13,17 @@ _LIMITED, _FULL = 1, 2
 _LIMITED_TO_FULL = np.clip(np.rint((np.arange(256) - 16) * 255 / 219), 0, 255).astype(np.uint8)
 
 _TONE_MAP = (
-    'ffmpeg -i INPUT -vf "zscale=t=linear:npl=100,tonemap=hable,zscale=p=bt709:t=bt709:m=bt709:r=tv,'
-    'format=yuv420p" OUTPUT'
+    'ffmpeg -i INPUT -vf "zscale=t=linear:npl=100,tonemap=hable,'
+    'zscale=p=bt709:t=bt709:m=bt709:r=tv,format=yuv420p" OUTPUT'
 )
 _FLATTEN = "ffmpeg -i INPUT -vf premultiply=inplace=1,format=yuv420p OUTPUT"
 
 
 def source_color(frame: av.VideoFrame) -> Color:
-    """The colour of a frame. Reserved code points become "unspecified".
+    """A frame's colour. Reserved code points become "unspecified".
 
-    RGB has no matrix, so its matrix is left open and its output range limited, as players expect. Grey
-    without a range tag is full range, as FFmpeg has it.
+    RGB has no matrix: its matrix is unspecified and its output range limited, as players expect.
+    Grey without a range tag is full range, as FFmpeg assumes.
     """
     tags = Color(_tag(frame.color_primaries), _tag(frame.color_trc))
     if _is_rgb(frame):
@@ -36,7 +36,10 @@ def source_color(frame: av.VideoFrame) -> Color:
 
 
 def rgb_picture(frame: av.VideoFrame, label: str) -> Picture:
-    """RGB uint8 (H, W, 3), not rotated. `label` names the frame in the UnsupportedInputError for HDR and alpha."""
+    """RGB uint8 (H, W, 3), before rotation. Raises UnsupportedInputError for HDR and alpha.
+
+    `label` names the frame in the message.
+    """
     _refuse_hdr(frame, label)
     _refuse_alpha(frame, label)
     color = source_color(frame)
@@ -51,12 +54,12 @@ def rgb_picture(frame: av.VideoFrame, label: str) -> Picture:
         )
     picture = rgb_from_yuv(frame, color)
     if frame.format.name.startswith("gray") and not color.full_range:
-        return _LIMITED_TO_FULL[picture]  # swscale takes all grey for full range
+        return _LIMITED_TO_FULL[picture]  # swscale takes all grey as full range
     return picture
 
 
 def refuse_alpha_track(metadata: dict[str, str], label: str) -> None:
-    """VP8 and VP9 keep alpha beside the picture, where the decoder drops it in silence."""
+    """Raise UnsupportedInputError for VP8 and VP9 with alpha, which the decoder drops silently."""
     if metadata.get("alpha_mode") == "1":
         raise _alpha_error(label)
 
@@ -79,7 +82,7 @@ def _refuse_alpha(frame: av.VideoFrame, label: str) -> None:
 
 def _alpha_error(label: str) -> UnsupportedInputError:
     return UnsupportedInputError(
-        f"{label}: transparency (alpha) is not supported: flatten it onto black first with {_FLATTEN}"
+        f"{label}: transparency (alpha) is not supported: flatten it first with {_FLATTEN}"
     )
 
 

@@ -1,4 +1,4 @@
-"""A glob of images as a video of 25 frames a second."""
+"""A glob of images as a video at 25 fps."""
 
 import glob
 import math
@@ -37,7 +37,7 @@ class ImageSource:
         self.frame_count: int | None = len(self._paths)
 
     def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]:
-        """The images from the one shown at `start` seconds on, each with its file name."""
+        """The images from the one shown at `start` seconds on, each after its file name."""
         first = math.floor(start * self.frame_rate)
         for index, path in enumerate(self._paths[first:], first):
             frame = self._read(path)
@@ -45,11 +45,11 @@ class ImageSource:
             yield path, frame
 
     def matrix(self, frame: av.VideoFrame) -> Matrix | None:
-        """How this image is to be turned."""
+        """The display matrix of an image."""
         return display_matrix(frame)
 
     def close(self) -> None:
-        """Each image is closed as soon as it is read."""
+        """Nothing to close: each image was closed after reading."""
 
     def _read(self, path: str) -> av.VideoFrame:
         with open_media(path) as container:

@@ -24,14 +24,14 @@ _CODECS = {
     ".jpg": ("mjpeg", "yuvj444p"),
     ".jpeg": ("mjpeg", "yuvj444p"),
 }
-_JPEG_SCALE = 118  # quantiser 1 in FFmpeg's lambda units: the best there is
+_JPEG_SCALE = 118  # quantiser 1, the finest, in FFmpeg's lambda units
 _NUMBER = re.compile(r"%(?:0?\d+)?d")
 
 
 def image_pattern(target: str) -> Path | None:
-    """The pattern that `target` stands for: a folder ("out/"), or a path with one number ("out/%05d.png").
+    """The pattern of `target`: a folder ("out/"), or a path with one number ("out/%05d.png").
 
-    None when it names no images. Raises ConfigError for an image without a number, or a number in a folder.
+    None when `target` names no images. Raises ConfigError for an image whose name lacks a number.
     """
     if target.endswith(("/", "\\")):
         return Path(target) / DEFAULT_NAME
@@ -40,7 +40,7 @@ def image_pattern(target: str) -> Path | None:
         return None
     if len(_NUMBER.findall(path.name)) != 1 or "%" in _NUMBER.sub("", path.name):
         raise ConfigError(
-            f"{target}: names one image: for a video give a number, such as {path.stem}-%05d{path.suffix}"
+            f"{target}: names one image: number them, such as {path.stem}-%05d{path.suffix}"
         )
     return path
 
@@ -48,7 +48,7 @@ def image_pattern(target: str) -> Path | None:
 class ImageWriter:
     """Codes each frame as one image in `folder`, named after `pattern`, numbered from 1.
 
-    Raises OutputError when images of that pattern are where they are to go, unless `overwrite`.
+    Raises OutputError when images of that pattern exist in the target folder, unless `overwrite`.
     """
 
     def __init__(self, folder: Path, pattern: Path, form: VideoFormat, overwrite: bool) -> None:
@@ -70,10 +70,10 @@ class ImageWriter:
             (self._folder / name).write_bytes(data)
 
     def finish(self) -> None:
-        """Every image is written by now."""
+        """Nothing to do: every image is written."""
 
     def abort(self) -> None:
-        """The folder is removed by its owner."""
+        """Nothing to do: the folder's owner removes it."""
 
     def _picture(self, pixels: Picture) -> av.VideoFrame:
         if self._pixel_format.startswith("yuv"):

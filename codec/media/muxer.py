@@ -1,4 +1,4 @@
-"""Writing a video file of any container FFmpeg muxes, with times, colour, pixel aspect and sound."""
+"""Writing a video file in any container that FFmpeg muxes, with audio."""
 
 import io
 import logging
@@ -21,12 +21,10 @@ from gsvc.codec.output import explain_failure
 
 USUAL_SUFFIXES = ".mp4, .mkv, .mov, .webm, .avi, .y4m, or images as folder/%05d.png"
 
-_BEST_SCALE = (
-    2 * 118
-)  # quantiser 2 of MPEG-4 and its like, in FFmpeg's lambda units: visually lossless
+_BEST_SCALE = 2 * 118  # quantiser 2 of MPEG-4 and its like, visually lossless, in lambda units
 _LIMITED, _FULL = 1, 2
-_LOSES_ASPECT = {"webm", "nut"}  # they take it from the stream, where PyAV cannot set it
-_NO_VIDEO = {"none", "png"}  # what audio containers name as their video codec
+_LOSES_ASPECT = {"webm", "nut"}  # they read it from the stream, where PyAV cannot set it
+_NO_VIDEO = {"none", "png"}  # the video codec that audio containers name
 
 _log = logging.getLogger(__name__)
 
@@ -35,11 +33,11 @@ _log = logging.getLogger(__name__)
 class _Coding:
     codec: str
     options: dict[str, str] = field(default_factory=dict)
-    pixel_formats: tuple[str, str] = ("yuv420p", "yuv444p")  # for even sizes, for odd ones
+    pixel_formats: tuple[str, str] = ("yuv420p", "yuv444p")  # of even and of odd sizes
     carries_color: bool = True
 
 
-# Chroma is averaged over four pixels, so it lies between them: H.264's default would be at their left.
+# Chroma averages four pixels and so lies between them, unlike H.264's default at their left.
 _H264 = _Coding("libx264", {"crf": "12", "preset": "veryfast", "chroma_sample_location": "center"})
 _VP9 = _Coding("libvpx-vp9", {"crf": "16", "deadline": "realtime", "cpu-used": "5", "row-mt": "1"})
 _LOSSLESS = _Coding("ffv1", pixel_formats=("bgr0", "bgr0"))
@@ -56,7 +54,7 @@ _BY_MUXER = {
 
 
 class _Sink:
-    """A file for FFmpeg to write to. An exception must not travel through FFmpeg: it is kept for `check`."""
+    """A file that FFmpeg writes to. No exception may travel through FFmpeg: `check` raises it."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._file = io.FileIO(path, "wb")
@@ -97,9 +95,9 @@ class _Sink:
 
 
 class Muxer:
-    """Codes frames into the file at `path`, in the container that the suffix of `target` names.
+    """Codes frames into the file at `path`, in the container that `target`'s suffix names.
 
-    Raises ConfigError for a suffix that names no video container, OutputError where writing fails.
+    Raises ConfigError for a suffix of no video container, OutputError when writing fails.
     """
 
     def __init__(
@@ -128,7 +126,7 @@ class Muxer:
             self._container.mux(self._stream.encode(picture))
 
     def finish(self) -> None:
-        """Write what is left and close the file."""
+        """Flush the encoders and close the file."""
         with self._explained():
             self._container.mux(self._stream.encode(None))
             self._audio.write_until(None)
@@ -136,7 +134,7 @@ class Muxer:
         self._sink.close()
 
     def abort(self) -> None:
-        """Close the file as it is: once its sink is closed, FFmpeg writes nothing more."""
+        """Close the file as it is: with its sink closed, FFmpeg writes nothing more."""
         self._sink.close()
 
     @contextmanager
@@ -154,7 +152,7 @@ class Muxer:
 
 
 class _Ticks:
-    """The times that go into the container: the frames' own, or frame numbers where it has only those."""
+    """Times in the container: the frames' own, or frame numbers if it has a fixed rate."""
 
     def __init__(self, container: OutputContainer, form: VideoFormat) -> None:
         variable = container.format.name in _BY_MUXER or bool(
@@ -203,7 +201,7 @@ def _open_video(
     if not coding.carries_color:
         context.qscale, context.global_quality = True, _BEST_SCALE
         return stream, Color()
-    # Said outright, so that no player has to guess what was assumed here.
+    # Tagged, so that no player has to guess the matrix assumed here.
     color = replace(form.color, matrix=form.color.resolved_matrix(form.height))
     context.color_range = _FULL if color.full_range else _LIMITED
     context.colorspace = color.matrix

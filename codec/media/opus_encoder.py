@@ -1,4 +1,4 @@
-"""From any audio stream to Opus packets on the video's clock (through PyAV)."""
+"""Decodes any audio stream and codes it as Opus packets on the video's clock."""
 
 import logging
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ OPUS_ENCODER = "libopus"
 _MIN_BITRATE, _MAX_BITRATE = 6_000, 510_000
 _MAX_MONO_BITRATE = 256_000
 _STEREO_BITRATE = 32_000
-_LONG_PACKET_BITRATE = 32_000  # below it, headers cost more than the delay of 60 ms is worth
+_LONG_PACKET_BITRATE = 32_000  # below it, packets of 60 ms: headers cost more than their delay
 _JITTER = SAMPLE_RATE // 20
 _LONGEST_GAP = 600 * SAMPLE_RATE
 _PRE_ROLL = Fraction(1, 2)
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 def check_bitrate(bitrate: int) -> None:
-    """Raises ConfigError when Opus cannot code at `bitrate` bit/s."""
+    """Raise ConfigError when Opus cannot code at `bitrate` bit/s."""
     if not _MIN_BITRATE <= bitrate <= _MAX_BITRATE:
         raise ConfigError(
             f"audio bit rate {bitrate} bit/s: must be {_MIN_BITRATE} to {_MAX_BITRATE}"
@@ -47,25 +47,23 @@ def has_opus_encoder() -> bool:
     return OPUS_ENCODER in av.codecs_available
 
 
-def encode_audio(
-    source: str | Path, origin: Fraction, duration: Fraction | None, bitrate: int
-) -> Iterator[AudioChunk]:
-    """Opus chunks of about a second from the best audio stream, nothing where there is none.
+def encode_audio(source: str | Path, origin: Fraction, bitrate: int) -> Iterator[AudioChunk]:
+    """Opus chunks of about a second from the best audio stream; nothing without one.
 
-    `origin` (seconds on the source's clock) becomes time 0; sound before it is dropped, sound after
-    `duration` seconds too. Raises MissingDependencyError where FFmpeg has no Opus encoder. Gaps are filled with silence, damaged packets count as gaps.
+    `origin` (seconds on the source's clock) becomes time 0; audio before it is dropped. Gaps are
+    filled with silence, and damaged packets are gaps. Raises MissingDependencyError when FFmpeg has
+    no Opus encoder.
     """
     with open_media(source) as container:
         stream = container.streams.best("audio")
         if not isinstance(stream, AudioStream):
             return
         if stream.codec_context is None:
-            _log.warning("%s: FFmpeg here has no decoder for its sound, which is left out", source)
+            _log.warning("%s: FFmpeg here has no decoder for its audio, which is left out", source)
             return
         stereo = bitrate >= _STEREO_BITRATE and stream.codec_context.channels >= 2
         layout = "stereo" if stereo else "mono"
-        limit = None if duration is None else round(duration * SAMPLE_RATE)
-        pieces = _Aligner(origin, limit).align(_resampled(container, stream, origin, layout))
+        pieces = _Aligner(origin).align(_resampled(container, stream, origin, layout))
         yield from _encode(pieces, layout, bitrate)
 
 
@@ -94,37 +92,32 @@ def _decoded(
         try:
             container.seek(int((origin - _PRE_ROLL) / time_base), stream=stream)
         except av.FFmpegError:
-            _log.info("cannot seek in the sound: it is read from its beginning")
+            _log.info("cannot seek in the audio: it is read from its beginning")
     try:
         for packet in container.demux(stream):
             try:
                 yield from packet.decode()
             except av.FFmpegError as error:
-                _log.warning("a damaged piece of sound is replaced by silence: %s", error.strerror)
+                _log.warning("a damaged audio packet is replaced by silence: %s", error.strerror)
     except av.FFmpegError as error:
-        _log.warning("the sound breaks off: %s", error.strerror)
+        _log.warning("the audio breaks off: %s", error.strerror)
 
 
 class _Aligner:
-    """Cuts and fills frames of sound so that they are contiguous from the first sample at or after time 0."""
+    """Trims and fills audio frames until they are contiguous from the first sample after time 0."""
 
-    def __init__(self, origin: Fraction, limit: int | None) -> None:
+    def __init__(self, origin: Fraction) -> None:
         self._origin = origin
-        self._limit = limit
         self._position: int | None = None
         self._shift = 0
 
     def align(self, frames: Iterator[av.AudioFrame]) -> Iterator[tuple[int, Samples]]:
-        """Pairs of (position of the first sample, samples); positions in 1/48000 s from `origin`."""
+        """Pairs of a position, in 1/48000 s from `origin`, and the samples from there on."""
         for frame in frames:
             samples = np.asarray(frame.to_ndarray(), np.float32)
             for position, piece in self._place(self._position_of(frame), samples):
-                if self._limit is not None:
-                    piece = piece[:, : max(0, self._limit - position)]
                 if piece.shape[1]:
                     yield position, piece
-            if self._limit is not None and (self._position or 0) >= self._limit:
-                return
 
     def _position_of(self, frame: av.AudioFrame) -> int:
         time_base = fraction(frame.time_base)
@@ -140,7 +133,7 @@ class _Aligner:
             self._position = max(0, position)
             position = self._position
         gap = position - self._position
-        if abs(gap) > _LONGEST_GAP:  # the clock was set anew: go on as if nothing had happened
+        if abs(gap) > _LONGEST_GAP:  # the clock was reset: ignore the jump
             self._shift -= gap
         elif gap > _JITTER:
             yield from self._silence(gap, samples.shape[0])
@@ -210,7 +203,7 @@ def _audio_frame(samples: Samples, layout: str) -> av.AudioFrame:
 
 
 class _Collector:
-    """Gathers packets of equal duration into chunks of about a second."""
+    """Collects packets of equal duration into chunks of about a second."""
 
     def __init__(self, begin: int, encoder: AudioCodecContext) -> None:
         # Bytes 10 and 11 of the identification header (RFC 7845, section 5.1).

@@ -1,4 +1,4 @@
-"""Turning pictures the way they are to be shown."""
+"""Rotating and mirroring pictures by their display matrix."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from gsvc.codec.frames import Picture
 
 Matrix = NDArray[np.int32]
-"""FFmpeg's display matrix, shape (3, 3): a point (x, y) of the stored picture is shown at (x, y, 1) @ matrix."""
+"""FFmpeg's display matrix, (3, 3): a stored point (x, y) is shown at (x, y, 1) @ matrix."""
 
 _UNKNOWN_KINDS = range(28, 40)
 
 
 def display_matrix(frame: av.VideoFrame) -> Matrix | None:
-    """The display matrix that comes with a frame (rotation in MP4 and MKV, Exif orientation in JPEG)."""
+    """A frame's display matrix: from rotation in MP4 and MKV, Exif orientation in JPEG."""
     for data in _side_data(frame):
         if data.type.name == "DISPLAYMATRIX":
             return np.frombuffer(bytes(data), np.int32).reshape(3, 3)
@@ -27,12 +27,12 @@ def display_matrix(frame: av.VideoFrame) -> Matrix | None:
 
 
 def swaps_sides(matrix: Matrix | None) -> bool:
-    """Whether the matrix turns rows into columns."""
+    """Whether the matrix maps rows to columns."""
     return matrix is not None and abs(int(matrix[0, 1])) > abs(int(matrix[0, 0]))
 
 
 def oriented(picture: Picture, matrix: Matrix | None) -> Picture:
-    """Apply one of the eight upright orientations; other angles are taken to the nearest of them."""
+    """Apply the nearest of the eight upright orientations."""
     if matrix is None:
         return picture
     if swaps_sides(matrix):
@@ -49,7 +49,7 @@ def _side_data(frame: av.VideoFrame) -> Iterable[SideData]:
     try:
         return cast(Iterable[SideData], frame.side_data)
     except ValueError:
-        # PyAV 18 gives none at all when there is a kind it does not know, such as Exif.
+        # PyAV 18 raises when there is a kind it does not know, such as Exif.
         return cast(Iterable[SideData], _without_unknown(frame).side_data)
 
 

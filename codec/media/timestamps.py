@@ -1,16 +1,16 @@
-"""Presentation times: as the source gives them where they make sense, repaired where they do not."""
+"""Presentation times: the source's own, repaired until they increase."""
 
 from fractions import Fraction
 
 FINEST_TIME_BASE = Fraction(1, 90_000)
-"""Ticks finer than this cost bits and show nothing: they are rounded to it."""
+"""Finer ticks are rounded to this: they cost bits and show nothing."""
 
 
 class Clock:
-    """Turns a source's time stamps into strictly increasing ones.
+    """Turns a source's timestamps into strictly increasing ones, in units of `time_base`.
 
-    Good time stamps are kept exactly; a missing, repeated or backward one becomes the time at which the
-    frame is due at the nominal rate. `time_base` is the unit of what comes out.
+    Good timestamps are kept exactly; a missing, repeated or backward one becomes the time at which
+    the frame is due at the nominal rate.
     """
 
     def __init__(self, time_base: Fraction, frame_rate: Fraction) -> None:
@@ -21,7 +21,7 @@ class Clock:
         self._last: int | None = None
 
     def stamp(self, pts: int | None) -> int:
-        """The time of the next frame in `time_base` units; `pts` is what the source says, if anything."""
+        """The time of the next frame; `pts` is the source's timestamp, None without one."""
         value = None if pts is None else round(pts * self._scale)
         if value is None or (self._last is not None and value <= self._last):
             value = self._next_due()

@@ -1,4 +1,4 @@
-"""Reading video: any file FFmpeg reads, a glob of images, or y4m on standard input, as RGB frames as shown."""
+"""Reading video as RGB frames: what FFmpeg reads, a glob of images, or y4m on standard input."""
 
 import math
 from collections.abc import Iterator
@@ -18,19 +18,21 @@ from gsvc.codec.media.orientation import Matrix, oriented, swaps_sides
 from gsvc.codec.media.timestamps import Clock
 from gsvc.codec.media.video_source import VideoSource
 
-# Above the rounding of times to 1/90000 s, below the spacing of any two frames.
+# Above the rounding of times to 1/90000 s, below the interval of any two frames.
 _TOLERANCE = Fraction(1, 100_000)
 
 
-class Source(Protocol):
-    """Where decoded frames come from: a stream or images. Times in seconds, `frame_count` as far as known."""
+class FrameSource(Protocol):
+    """Where decoded frames come from: a video stream or images."""
 
     name: str
     time_base: Fraction
     frame_rate: Fraction
     pixel_aspect: Fraction
     start_time: Fraction
+    """Seconds."""
     frame_count: int | None
+    """Expected number of frames; None if unknown."""
     has_sound: bool
 
     def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]: ...
@@ -39,14 +41,18 @@ class Source(Protocol):
 
 
 class VideoReader:
-    """The frames of one source, in display order; can be iterated over once. Use it in a `with` block.
+    """The frames of one source in display order; iterate once. Use it in a `with` block."""
 
-    `format` holds for every frame, `frame_count` is the expected number of frames or None, `origin` is the time in
-    seconds of the first frame on the source's own clock (whose pts here is 0), and `has_sound` tells whether there is
-    sound beside the pictures.
-    """
+    format: VideoFormat
+    """Format of all frames."""
+    frame_count: int | None
+    """Expected number of frames; None if unknown."""
+    origin: Fraction
+    """Time of the first frame in seconds on the source's clock; its pts here is 0."""
+    has_sound: bool
+    """Whether the source has audio."""
 
-    def __init__(self, source: Source, start: Fraction, frames: int | None) -> None:
+    def __init__(self, source: FrameSource, start: Fraction, frames: int | None) -> None:
         self._source = source
         self.has_sound = source.has_sound
         self._start = start
@@ -71,8 +77,8 @@ class VideoReader:
         self.close()
 
     def __iter__(self) -> Iterator[Frame]:
-        """Raises InputError where the source is damaged or changes its size, UnsupportedInputError where it
-        turns to HDR or alpha."""
+        """Raises InputError when the source is damaged or changes its size, UnsupportedInputError
+        when it changes to HDR or alpha."""
         first, self._first = self._first, None
         if first is None:
             return
@@ -102,7 +108,8 @@ class VideoReader:
         item = next(self._timed, None)
         if item is None:
             raise InputError(
-                f"{self._source.name}: ends before {float(self._start):g} s: choose an earlier start"
+                f"{self._source.name}: ends before {float(self._start):g} s: "
+                "choose an earlier start"
             )
         label, frame, pts = item
         picture = oriented(rgb_picture(frame, label), self._source.matrix(frame))
@@ -136,19 +143,20 @@ class VideoReader:
         wanted = self.format
         if (width, height) != (wanted.width, wanted.height):
             raise InputError(
-                f"{label}: size {width}x{height}, but the first frame has {wanted.width}x{wanted.height}: "
-                f"make them equal with ffmpeg -i INPUT -vf scale={wanted.width}:{wanted.height} OUTPUT"
+                f"{label}: size {width}x{height}, but the first frame has "
+                f"{wanted.width}x{wanted.height}: make them equal with "
+                f"ffmpeg -i INPUT -vf scale={wanted.width}:{wanted.height} OUTPUT"
             )
         return picture
 
 
 def open_video(source: str | Path, *, start: float = 0.0, frames: int | None = None) -> VideoReader:
-    """Open a video for reading, from the first frame shown `start` seconds after its beginning or later.
+    """Open a video for reading from `start` seconds on, at most `frames` frames.
 
-    `source` is anything FFmpeg reads, a glob of images ("dir/*.png", 25 frames a second) or "-" for y4m on
-    standard input. Frames come out as shown (rotation applied), SDR with 8 bits; `frames` limits their number.
-    Raises InputError when the source cannot be read, UnsupportedInputError for HDR and alpha, ConfigError for
-    a negative start or a limit below 1.
+    `source` is anything FFmpeg reads, a glob of images ("dir/*.png", 25 fps), or "-" for y4m on
+    standard input. Frames are SDR, 8 bits, as displayed: with rotation applied. Raises InputError
+    when the source cannot be read, UnsupportedInputError for HDR and alpha, ConfigError for a
+    negative `start` and for `frames` below 1.
     """
     if not 0 <= start < math.inf:
         raise ConfigError(f"start {start} s: must be 0 or more")

@@ -1,4 +1,4 @@
-"""The decoded frames of one video stream, from any time on, with FFmpeg's failures told apart."""
+"""Decoded frames of one video stream, from any time on; truncation and damage become errors."""
 
 import logging
 import re
@@ -27,9 +27,9 @@ FALLBACK_RATE = Fraction(25)
 _FASTEST = 1000
 _SLOWEST = Fraction(1, 100)
 _Y4M = "yuv4mpegpipe"
-# A demuxer that has lost its place may fail many times before it finds the next packet, or the end.
+# A demuxer out of sync may fail many times before it finds the next packet or the end.
 _MAX_READ_ERRORS = 100_000
-# A last frame may be shown long, and containers round: less than this may be missing of a whole file.
+# A whole file may lack this much: its last frame may be long, and containers round.
 _MISSING_SECONDS = Fraction(1)
 _MISSING_SHARE = Fraction(1, 20)
 _TS_PACKETS = 188, 192, 204
@@ -57,7 +57,7 @@ class VideoSource:
             raise
 
     def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]:
-        """Frames in display order with a label; some may be before `start` (seconds), none after it is missing."""
+        """Labelled frames in display order from `start` seconds or somewhat before."""
         if start > 0 and self._pipe is None:
             target = round((self.start_time + start) / self.time_base)
             if self._seek(target):
@@ -67,14 +67,14 @@ class VideoSource:
                     yield first
                     yield from frames
                     return
-            # The container has no usable index: read it from its beginning.
+            # Without a usable index: read it from its beginning.
             self.close()
             self._open()
         yield from self._decode()
 
     def matrix(self, frame: av.VideoFrame) -> Matrix | None:
-        """How this frame is to be turned. Looked up once for each angle: PyAV keeps a frame whose side data
-        is read until the garbage collector runs."""
+        """The frame's display matrix, looked up once for each angle: PyAV keeps a frame whose side
+        data was read until the garbage collector runs."""
         angle = frame.rotation
         if angle not in self._matrices:
             self._matrices[angle] = display_matrix(frame)
@@ -127,8 +127,8 @@ class VideoSource:
         return True
 
     def _decode(self, sought: bool = False) -> Iterator[tuple[str, av.VideoFrame]]:
-        """Decode on. Damage before the first frame is passed over (a recording that starts between two
-        intra pictures); later it is an error, and so is an end well before the one the container promises."""
+        """Decode from here on. Damage before the first frame is skipped: a recording may start
+        between two intra pictures. Later it is an error, and so is an early end."""
         self._reached = 0
         trouble: av.FFmpegError | None = None
         for packet in self._packets():
@@ -154,7 +154,7 @@ class VideoSource:
                 return
             except av.error.InvalidDataError as error:
                 yield error
-                if self._container.format.name == _Y4M:  # which has no way back to the next frame
+                if self._container.format.name == _Y4M:  # which cannot find the next frame
                     raise self._damaged(error) from error
             except av.FFmpegError as error:
                 raise InputError(f"{self.name}: {reason(error)}") from error
@@ -170,18 +170,18 @@ class VideoSource:
             )
         if self._reached and (trouble is not None or self._ends_early()):
             raise InputError(
-                f"{self.name}: breaks off after {self._reached} frames, it is truncated: copy it again, "
-                f"or take what is there with --frames {self._reached}"
+                f"{self.name}: breaks off after {self._reached} frames, it is truncated: "
+                f"copy it again, or take what is there with --frames {self._reached}"
             )
         if self._reached and (self._is_last_damaged or self._is_cut()):
             _log.warning(
-                "%s: ends in the middle of something after %d frames: it may have been longer",
+                "%s: ends within a packet or picture after %d frames: it may have been longer",
                 self.name,
                 self._reached,
             )
 
     def _is_cut(self) -> bool:
-        """Whether a file of MPEG-TS, which promises no length, breaks off within a packet."""
+        """Whether a file of MPEG-TS, which states no duration, ends within a packet."""
         size = self._container.size
         is_ts = self._container.format.name == "mpegts" and size > 0
         return is_ts and all(size % packet for packet in _TS_PACKETS)
@@ -201,7 +201,7 @@ class VideoSource:
 
 
 def _declared_duration(muxer: str, stream: VideoStream) -> Fraction | None:
-    """Seconds of this stream as its container says, where that is no estimate from what there is of the file."""
+    """Seconds of the stream if its container states them, rather than FFmpeg estimating them."""
     if muxer == "mov,mp4,m4a,3gp,3g2,mj2" and stream.duration:
         return stream.duration * Fraction(stream.time_base or 0)
     tag = re.fullmatch(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)", stream.metadata.get("DURATION", ""))
@@ -221,7 +221,7 @@ def _frames(packet: "Packet[VideoStream] | av.FFmpegError") -> list[av.VideoFram
 
 
 def _nominal_rate(stream: VideoStream) -> Fraction:
-    """Frames per second: the average, or the round number that FFmpeg guesses where the two nearly agree."""
+    """Frames per second: the average, or FFmpeg's guess of a round number if it nearly agrees."""
     average, guessed = (
         _sane(fraction(rate)) for rate in (stream.average_rate, stream.guessed_rate)
     )

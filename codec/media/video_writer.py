@@ -1,4 +1,4 @@
-"""Writing video: a container by its suffix, numbered images, or y4m; complete or not at all."""
+"""Writing video: a container chosen by suffix, numbered images, or y4m; complete or not at all."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -20,7 +20,7 @@ from gsvc.codec.output import (
 
 
 class Writer(Protocol):
-    """One kind of output: frames in order, then `finish`; or `abort`, after which nothing is written."""
+    """One kind of output: frames in order, then `finish`, or `abort` to write nothing."""
 
     def write(self, frame: Frame) -> None: ...
     def finish(self) -> None: ...
@@ -28,7 +28,7 @@ class Writer(Protocol):
 
 
 class VideoWriter:
-    """What `open_writer` gives in its `with` block."""
+    """The frames' way out of the `with` block of `open_writer`."""
 
     def __init__(self, writer: Writer, form: VideoFormat) -> None:
         self._writer = writer
@@ -38,19 +38,22 @@ class VideoWriter:
     def write(self, frame: Frame) -> None:
         """Write one frame of the format's size; times must increase.
 
-        Raises OutputError where writing fails and ConfigError for a frame of another size.
+        Raises OutputError when writing fails, ConfigError for a frame of another size.
         """
         if frame.pixels.shape != self._shape:
             height, width = frame.pixels.shape[:2]
             raise ConfigError(
-                f"frame of {width}x{height} for a video of {self._shape[1]}x{self._shape[0]}"
+                f"frame of {width}x{height} for a video of {self._shape[1]}x{self._shape[0]}: "
+                "resize it"
             )
         self._writer.write(frame)
         self._written = True
 
     def _finish(self) -> None:
         if not self._written:
-            raise OutputError("there is no frame to write: nothing is written")
+            raise OutputError(
+                "there is no frame to write: choose a part of the video that has some"
+            )
         self._writer.finish()
 
 
@@ -61,14 +64,17 @@ def open_writer(
     audio: Sequence[AudioChunk] = (),
     overwrite: bool = False,
 ) -> AbstractContextManager[VideoWriter]:
-    """Open a video for writing, in a `with` block; it appears when the block ends without an exception.
+    """Open a video for writing in a `with` block; it appears when the block ends without error.
 
-    `target`: a path whose suffix names a container (.mp4, .mkv, .mov: H.264; .webm: VP9; .nut: lossless RGB;
-    others: what FFmpeg takes for them), numbered images ("out/%05d.png", or "out/" for the same), and y4m as
-    "*.y4m" or "-" for standard output, which is written as frames come. Sizes are exact: odd ones are coded
-    as 4:4:4. y4m, .avi and images have no times of their own, and y4m and images no sound.
-    Raises ConfigError for a suffix that names no video format, OutputError for an existing target (unless
-    `overwrite`), a missing folder, no permission, a full disk.
+    `target` is one of:
+    - a path whose suffix names a container: .mp4, .mkv, .mov (H.264), .webm (VP9), .nut (lossless
+      RGB), and others that FFmpeg knows, with its default codec;
+    - numbered images, "out/%05d.png" or "out/" for the same;
+    - y4m, as "*.y4m" or "-" for standard output, which is written as frames come.
+
+    Odd sizes are coded as 4:4:4. y4m, .avi and images have a fixed rate; y4m and images carry no
+    audio. Raises ConfigError for a suffix of no video format, OutputError for an existing target
+    (unless `overwrite`), a missing folder, no permission, a full disk.
     """
     name = str(target)
     if name == STANDARD_OUTPUT:
@@ -145,4 +151,4 @@ class _Y4mWriter:
             self._file.flush()
 
     def abort(self) -> None:
-        """The file is closed and removed by its owner."""
+        """Nothing to do: the file's owner closes and removes it."""

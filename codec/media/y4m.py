@@ -1,4 +1,4 @@
-"""Writing y4m (YUV4MPEG2): a header line, then each frame's planes."""
+"""Writing y4m (YUV4MPEG2): a header line, then the planes of each frame."""
 
 from typing import BinaryIO
 
@@ -11,8 +11,8 @@ from gsvc.codec.media.color import yuv_from_rgb
 class Y4mEncoder:
     """Writes RGB pictures to a binary file as 4:2:0, or 4:4:4 where a side is odd.
 
-    y4m has a range tag but no matrix tag, so the matrix is the one readers assume for the size. It has one
-    frame rate and no time stamps.
+    y4m has a range tag but no matrix tag: the matrix is what readers assume for the size. It has
+    one frame rate and no timestamps.
     """
 
     def __init__(self, file: BinaryIO, form: VideoFormat) -> None:
