@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -70,33 +71,42 @@ _NO_ARITHMETIC = frozenset(
         "zeros_like",
     ]
 )
-"""Operators that move or make values only: nothing to count."""
+"""Operators that only move or make values."""
 
 
 @dataclass(frozen=True)
 class Flops:
-    """Floating point operations, 2 a multiply-add, and the operators with arithmetic that torch's counter
-    does not know: element-wise ones, sums, normalisation, sampling. Each is named once, sorted."""
+    """What a computation costs."""
 
     count: int
+    """Floating-point operations; a multiply-add counts two."""
     not_counted: tuple[str, ...]
+    """Operators with arithmetic that torch's counter does not know, sorted: element-wise ones, sums,
+    normalisation, sampling."""
 
 
 def count_flops(work: Callable[[], object]) -> Flops:
     """Run `work` once and count what torch does in this thread meanwhile.
 
-    Convolutions, matrix products and attention are counted, as by `torch.utils.flop_counter`. Work
-    outside torch (OpenCV, NumPy, FFmpeg) is not seen.
+    `torch.utils.flop_counter` counts convolutions, matrix products and attention. Work outside torch
+    (OpenCV, NumPy, FFmpeg) is not seen.
     """
     import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils.flop_counter import FlopCounterMode, flop_registry
+    from torch.utils.flop_counter import FlopCounterMode
 
     unknown: set[str] = set()
+    counter = FlopCounterMode(display=False)
+    with torch.no_grad(), counter, _note_unknown(unknown):
+        work()
+    return Flops(int(counter.get_total_flops()), tuple(sorted(unknown)))
+
+
+def _note_unknown(unknown: set[str]) -> AbstractContextManager[object]:
+    """Adds the operators that pass the counter by to `unknown`."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.flop_counter import flop_registry
 
     class Names(TorchDispatchMode):  # type: ignore[no-untyped-call]
-        """Notes the operators that go past the counter."""
-
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
@@ -112,21 +122,18 @@ def count_flops(work: Callable[[], object]) -> Flops:
                 unknown.add(name)
             return func(*args, **(kwargs or {}))
 
-    counter = FlopCounterMode(display=False)
-    with torch.no_grad(), counter, Names():  # type: ignore[no-untyped-call]
-        work()
-    return Flops(int(counter.get_total_flops()), tuple(sorted(unknown)))
+    return Names()  # type: ignore[no-untyped-call]
 
 
 class PeakMemory:
-    """Context manager: `peak` is the most resident memory of this process inside it, in bytes over that
-    at its beginning; None where /proc does not tell.
+    """Context manager that measures the peak of this process's resident memory.
 
-    Looked at every few milliseconds, so a shorter peak may be missed.
+    It looks every few milliseconds and may miss a shorter peak.
     """
 
     def __init__(self, interval: float = 0.005) -> None:
         self.peak: int | None = None
+        """Bytes over the memory at entry; None where /proc does not tell."""
         self._interval = interval
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)

@@ -1,1 +1,1 @@
-"""How the compact refiner is made: footage, pairs coded by the real codec, losses, training, assessment."""
+"""Training of the compact refiner: footage, pairs coded by the real codec, losses, assessment."""

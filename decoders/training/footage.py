@@ -1,10 +1,10 @@
 """Footage to train on: runs of real clips, and photographs filmed by a synthetic camera.
 
-Both are found by their suffixes anywhere below a folder; pictures with alpha are cut-outs, which move over the
-photographs.
+Both are found by their suffixes anywhere below a folder. Pictures with alpha are cut-outs, which
+move over the photographs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -21,8 +21,10 @@ from gsvc.codec.frames import Picture
 CLIP_SUFFIXES = frozenset((".avi", ".m4v", ".mkv", ".mov", ".mp4", ".webm", ".y4m"))
 PHOTO_SUFFIXES = frozenset((".jpeg", ".jpg", ".png", ".webp"))
 
-_REPEATED = 0.35  # mean difference of gray levels under which a frame repeats the one before
-_CUT = 32.0  # ... over which the scene was cut
+_REPEATED = 0.35
+"""Mean difference of levels, 0-255, below which a frame repeats the one before."""
+_CUT = 32.0
+"""Mean difference above which the scene was cut."""
 _SHORT_SIDE = 192, 432
 _LONGEST_CLIP = 60.0
 _TRIES = 20
@@ -32,20 +34,20 @@ FrameSource = Callable[[int], Picture]
 
 
 class Footage:
-    """All that a folder has to train on, but for the files held out by name."""
+    """All clips and photographs of a folder except those held out by name."""
 
     def __init__(self, folder: Path, held_out: Sequence[str] = ()) -> None:
-        """Raises InputError when there is nothing."""
+        """Raises InputError for a folder without any."""
         files = sorted(path for path in folder.rglob("*") if path.name not in held_out)
         self.clips = [path for path in files if path.suffix.lower() in CLIP_SUFFIXES]
         self.photos = [path for path in files if path.suffix.lower() in PHOTO_SUFFIXES]
         if not self.clips and not self.photos:
             raise InputError(f"no videos and no photographs in {folder}: nothing to train on")
-        self._clips = ClipSource(self.clips) if self.clips else None
-        self._photos = PhotoSource(self.photos) if self.photos else None
+        self._clips = ClipFootage(self.clips) if self.clips else None
+        self._photos = PhotoFootage(self.photos) if self.photos else None
 
     def sequence(self, frames: int, rng: Generator) -> FrameSource | None:
-        """A sequence of `frames` pictures, from clips and photographs alike; None where the place drawn has no run."""
+        """`frames` pictures of a clip or of photographs; None where the place drawn has no run."""
         if self._photos is None or (self._clips is not None and rng.random() < 0.5):
             assert self._clips is not None
             pictures = self._clips.sequence(frames, rng)
@@ -53,17 +55,17 @@ class Footage:
         return self._photos.sequence(frames, rng)
 
 
-class ClipSource:
-    """Sequences from real clips, shrunk, without repeated frames and scene cuts."""
+class ClipFootage:
+    """Sequences of real clips, shrunk, without repeated frames and scene cuts."""
 
     def __init__(self, clips: Sequence[Path]) -> None:
         self._clips = [(path, *_shape(path)) for path in clips]
-        # A long talking head must not be half of everything.
+        # A long talking head must not make up half of the data.
         weight = np.sqrt([min(seconds, _LONGEST_CLIP) for _, _, _, seconds in self._clips])
         self._probability = weight / weight.sum()
 
     def sequence(self, frames: int, rng: Generator) -> list[Picture] | None:
-        """`frames` pictures; None if the place drawn has no run."""
+        """`frames` pictures; None where the place drawn has no run."""
         number = int(rng.choice(len(self._clips), p=self._probability))
         path, short, rate, seconds = self._clips[number]
         start = rng.random() * max(0.0, seconds - 1.4 * frames / rate)
@@ -85,48 +87,48 @@ def _shape(path: Path) -> tuple[int, float, float]:
 
 
 def read_run(path: Path, start: float, frames: int, side: int) -> list[Picture] | None:
-    """`frames` different consecutive pictures from second `start` on, resized to about `side` lines on the short side.
+    """`frames` consecutive pictures from second `start` on, about `side` lines on the short side.
 
-    None over a cut or at the end.
+    Frames that repeat the one before are left out. None over a cut or at the end.
     """
     pictures: list[Picture] = []
     last: NDArray[np.float32] | None = None
-    with av.open(str(path)) as container:
-        stream = container.streams.video[0]
-        time_base = stream.time_base or Fraction(1, 1000)
-        if start > 1:
-            container.seek(int(start / time_base), stream=stream)
-        for frame in container.decode(stream):
-            if frame.time is not None and frame.time < start:
-                continue
-            picture = frame.to_ndarray(format="rgb24")
-            tiny = cv2.resize(picture, (64, 36), interpolation=cv2.INTER_AREA).astype(np.float32)
-            change = 255.0 if last is None else float(np.abs(tiny - last).mean())
-            if last is not None and change > _CUT:
-                return None
-            if change < _REPEATED:
-                continue
-            last = tiny
-            scale = side / min(picture.shape[:2])
-            height, width = (round(length * scale / 4) * 4 for length in picture.shape[:2])
-            pictures.append(
-                np.asarray(
-                    cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA), np.uint8
-                )
-            )
-            if len(pictures) == frames:
-                return pictures
+    for picture in _decoded(path, start):
+        tiny = cv2.resize(picture, (64, 36), interpolation=cv2.INTER_AREA).astype(np.float32)
+        change = 255.0 if last is None else float(np.abs(tiny - last).mean())
+        if last is not None and change > _CUT:
+            return None
+        if change < _REPEATED:
+            continue
+        last = tiny
+        scale = side / min(picture.shape[:2])
+        height, width = (round(length * scale / 4) * 4 for length in picture.shape[:2])
+        shrunk = cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA)
+        pictures.append(np.asarray(shrunk, np.uint8))
+        if len(pictures) == frames:
+            return pictures
     return None
 
 
-class PhotoSource:
+def _decoded(path: Path, start: float) -> Iterator[Picture]:
+    """Frames from second `start` on as RGB."""
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        if start > 1:
+            container.seek(int(start / (stream.time_base or Fraction(1, 1000))), stream=stream)
+        for frame in container.decode(stream):
+            if frame.time is None or frame.time >= start:
+                yield np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
+
+
+class PhotoFootage:
     """Photographs under a moving camera, with cut-outs moving over them."""
 
     def __init__(self, pictures: Sequence[Path]) -> None:
         self._pictures = pictures
 
     def _draw(self, rng: Generator, *, cutout: bool) -> NDArray[np.uint8] | None:
-        """A photograph as RGB or a cut-out as RGBA; None if none comes up."""
+        """A photograph as RGB or a cut-out as RGBA; None if the draws find none."""
         for _ in range(_TRIES):
             path = self._pictures[int(rng.integers(len(self._pictures)))]
             image = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
@@ -138,7 +140,7 @@ class PhotoSource:
         return None
 
     def sequence(self, frames: int, rng: Generator) -> FrameSource | None:
-        """A sequence of `frames` pictures; None if no photograph comes up."""
+        """`frames` pictures; None if the draws find no photograph."""
         photo = self._draw(rng, cutout=False)
         if photo is None:
             return None
@@ -147,11 +149,11 @@ class PhotoSource:
         size = (long, short // 4 * 4)
         if photo.shape[0] > photo.shape[1]:
             size = size[::-1]
-        layers = [_Layer.background(photo, size, frames, rng)]
+        layers = [_MovingPicture.background(photo, size, frames, rng)]
         for _ in range(int(rng.choice([0, 1, 2], p=[0.4, 0.35, 0.25]))):
             cutout = self._draw(rng, cutout=True)
             if cutout is not None:
-                layers.append(_Layer.sprite(cutout, size, frames, rng))
+                layers.append(_MovingPicture.sprite(cutout, size, frames, rng))
 
         def picture(index: int) -> Picture:
             canvas = layers[0].draw(index)[..., :3].astype(np.float32)
@@ -164,7 +166,7 @@ class PhotoSource:
 
 
 @dataclass(frozen=True)
-class _Layer:
+class _MovingPicture:
     """A picture (RGB or RGBA) that moves smoothly: pan, zoom, turn and a sway around its centre."""
 
     image: NDArray[np.uint8]
@@ -180,14 +182,14 @@ class _Layer:
     @classmethod
     def background(
         cls, photo: Picture, size: tuple[int, int], frames: int, rng: Generator
-    ) -> "_Layer":
+    ) -> "_MovingPicture":
         scale = rng.uniform(1.1, 2.0) * max(size[0] / photo.shape[1], size[1] / photo.shape[0])
         return cls._moving(_resized(photo, min(scale, 1.0)), size, frames, rng, rng.uniform(0, 3))
 
     @classmethod
     def sprite(
         cls, cutout: NDArray[np.uint8], size: tuple[int, int], frames: int, rng: Generator
-    ) -> "_Layer":
+    ) -> "_MovingPicture":
         scale = rng.uniform(0.2, 0.6) * min(size) / max(cutout.shape[:2])
         return cls._moving(_resized(cutout, min(scale, 1.0)), size, frames, rng, rng.uniform(0, 5))
 
@@ -199,7 +201,7 @@ class _Layer:
         frames: int,
         rng: Generator,
         speed: float,
-    ) -> "_Layer":
+    ) -> "_MovingPicture":
         angle = rng.uniform(0, 2 * np.pi)
         moves = rng.random(4) < (0.8, 0.5, 0.3, 0.4)
         sprite = image.shape[2] == 4

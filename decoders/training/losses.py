@@ -1,4 +1,4 @@
-"""What training minimises: distances between estimated and true key pictures, (B, 3, H, W) in [-1, 1]."""
+"""What training minimises: distances of estimate and truth, both (B, 3, H, W) in [-1, 1]."""
 
 from typing import Any
 
@@ -21,18 +21,19 @@ _COARSE = 4
 def charbonnier(estimate: Tensor, truth: Tensor) -> Tensor:
     """Mean absolute difference of means over 4x4 pixels, smooth at zero.
 
-    The finest detail cannot be known, and the safest guess is to damp it: 10 % worse in ST-LPIPS VGG by such weights of
-    bands than as decoded, and little belief in what a prior draws (see docs/logs/training.md).
+    A distance of single pixels rewards damping the finest detail, which cannot be known: networks
+    trained with it were 10 % worse in ST-LPIPS VGG than pictures as decoded, and made little use of
+    a prior's drawings (see docs/logs/training.md).
     """
     coarse, goal = (functional.avg_pool2d(x, _COARSE) for x in (estimate, truth))
     return ((coarse - goal).square() + 1e-5).sqrt().mean()
 
 
 def texture_distance(estimate: Tensor, picture: Tensor, truth: Tensor) -> Tensor:
-    """How far the estimate is from having as strong detail as the truth, in two bands, locally.
+    """Difference in the local strength of detail between estimate and truth, in two bands.
 
-    Counted is what it has of the decoded `picture`'s own detail or of the truth's, whichever is more: detail that is
-    neither, a lattice or noise, is no way to be as strong. The difference is in units of the picture's detail.
+    Only detail of the decoded `picture` or of the truth counts, whichever is more, so that a
+    lattice or noise does not. The unit is the strength of the picture's detail.
     """
     bands = (detail_bands(127.5 * _luma(pictures)) for pictures in (estimate, picture, truth))
     return torch.stack([_off(*one) for one in zip(*bands, strict=True)]).mean()
@@ -53,8 +54,11 @@ def _luma(pictures: Tensor) -> Tensor:
 
 
 class PerceptualDistance:
-    """ST-LPIPS AlexNet (Ghildyal & Liu, ECCV 2022) of randomly changed pairs, as in E-LPIPS (Kettunen et al. 2019):
-    a network that is fitted to one fixed view of AlexNet learns lattices which that view does not see."""
+    """ST-LPIPS AlexNet (Ghildyal and Liu, ECCV 2022) of randomly changed pairs.
+
+    As in E-LPIPS (Kettunen et al., 2019): a network fitted to a single view of AlexNet learns
+    lattices that this view does not see.
+    """
 
     def __init__(self, device: torch.device) -> None:
         network: Any = load_network("alex")
@@ -69,10 +73,11 @@ class PerceptualDistance:
 
 
 def random_views(estimate: Tensor, truth: Tensor, rng: Generator) -> tuple[Tensor, Tensor]:
-    """Both changed alike: enlarged up to three times, cut at any pixel, turned, colours exchanged, brighter or darker.
+    """Both pictures under one random change.
 
-    Enlarged, since AlexNet's first layer steps over four pixels and is blind to what VGG sees: so trained, a network comes nearer to
-    the source for both (see docs/logs/training.md).
+    They are enlarged up to three times, cut at any pixel, turned, their colours exchanged, made
+    brighter or darker. AlexNet's first layer has a stride of four pixels and misses what VGG sees;
+    with enlarged views a network comes nearer to the source for both (see docs/logs/training.md).
     """
     pair = torch.cat([estimate, truth])
     side = pair.shape[-1]
@@ -104,7 +109,7 @@ _SHIFTS = 8
 def _merge_first_layers(layers: Any) -> None:
     """Replace a convolution and the blur after it, both linear, by one strided convolution.
 
-    A third of the network's time; distances change by less than 1 %, at the border only.
+    Saves a third of the network's time and changes distances by less than 1 %, at the border only.
     """
     first, blur = layers[0], layers[1]
     kernel = blur.filt[:1]

@@ -1,7 +1,7 @@
-"""Training data for the refiner: key pictures as the decoder gets them, with what they show.
+"""Training data for the refiner: source pictures with their key pictures as a decoder gets them.
 
-They are really coded, as the encoder codes them, several of a scene as one AV1 sequence: nothing is simulated but
-the camera that films the photographs.
+The key pictures are coded as the encoder does it, several of a scene as one AV1 sequence. Only the
+camera that films photographs is simulated.
 """
 
 import time
@@ -32,27 +32,34 @@ from gsvc.encoders.tuning import TRIAL_PRESET
 CROP = 160
 """Side of a crop in pixels."""
 CHANNELS = 7
-"""uint8: the source, the key picture as it is shown (RGB each), its texture gain * GAIN_UNIT. After them may come what a prior
-draws for the crop, RGB each."""
+"""Of a crop, uint8: source and key picture as it is shown (RGB each), texture gain times GAIN_UNIT.
+
+The drawings of a prior may follow, RGB each.
+"""
 GAIN_UNIT = 128
 _COLOR = Color(matrix=1)
 _CROPS_PER_PICTURE = 2
 _LEAST_CRF = 40
-_MOST_PRICE, _LEAST_PRICE = 300.0, 9.0
+_MOST_LMBDA, _LEAST_LMBDA = 300.0, 9.0
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How a sequence is coded: `keys` key pictures `spacing` frames apart, at `crf` and `eighths` of the size, by
-    SVT-AV1's `preset`; texture gains at `price`, on blocks of 2^`block_log2` cells."""
+class KeyCoding:
+    """How the key pictures of a sequence are coded."""
 
     spacing: int
+    """Frames from one key picture to the next."""
     keys: int
+    """How many there are."""
     crf: int
-    eighths: int
+    scale: int
+    """Eighths of the sides."""
     preset: int
-    price: float
+    """Of SVT-AV1."""
+    lmbda: float
+    """Distortion that a bit of the texture layer must save."""
     block_log2: int
+    """Texture gains are for blocks of 2^`block_log2` cells a side."""
 
     @property
     def frames(self) -> int:
@@ -60,46 +67,48 @@ class Plan:
         return self.spacing * (self.keys - 1) + 1
 
 
-def random_plan(rng: Generator) -> Plan:
-    """A plan as streams have them, of any rate."""
+def random_coding(rng: Generator) -> KeyCoding:
+    """A coding as in streams of any rate."""
     spacing = int(rng.choice((4, 6, 8, 12, 16, 24, 32, 40)))
-    return Plan(
+    return KeyCoding(
         spacing=spacing,
         keys=6 if spacing <= 8 else 4 if spacing <= 16 else 3,
-        crf=int(rng.integers(_LEAST_CRF, MAX_CRF + 1, 2).max()),  # more where more is to restore
-        eighths=int(rng.choice((8, 6, 4), p=(0.55, 0.3, 0.15))),
+        crf=int(rng.integers(_LEAST_CRF, MAX_CRF + 1, 2).max()),  # coarser: more to restore
+        scale=int(rng.choice((8, 6, 4), p=(0.55, 0.3, 0.15))),
         preset=int(rng.choice((4, 8), p=(0.75, 0.25))),
-        price=float(np.exp(rng.uniform(np.log(_LEAST_PRICE), np.log(_MOST_PRICE)))),
+        lmbda=float(np.exp(rng.uniform(np.log(_LEAST_LMBDA), np.log(_MOST_LMBDA)))),
         block_log2=int(rng.choice((2, 3), p=(0.75, 0.25))),
     )
 
 
 def coded_keys(
-    frame: FrameSource, plan: Plan, *, with_texture: bool
+    frame: FrameSource, coding: KeyCoding, *, with_texture: bool
 ) -> Iterator[tuple[Picture, KeyPicture]]:
-    """Each key picture of a sequence: the source, and what the decoder gets."""
-    sources = [frame(number * plan.spacing) for number in range(plan.keys)]
+    """For each key picture of a sequence, the source and what the decoder gets."""
+    sources = [frame(number * coding.spacing) for number in range(coding.keys)]
     references = [Reference(source) for source in sources]
-    trial = [gray(picture) for picture in _coded(sources, plan, TRIAL_PRESET)]
-    raised = partial(emphasised, crf=plan.crf)
+    trial = [gray(picture) for picture in _coded(sources, coding, TRIAL_PRESET)]
+    raised = partial(emphasised, crf=coding.crf)
     prepared = list(map(raised, sources, references, trial))
-    decoded = _coded(prepared, plan, plan.preset)
+    decoded = _coded(prepared, coding, coding.preset)
     for source, reference, picture in zip(sources, references, decoded, strict=True):
         texture = None
         if with_texture:
-            texture = choose_texture(reference, picture, plan.block_log2, plan.spacing, plan.price)
-        yield source, KeyPicture.of(picture, texture, plan.crf, plan.eighths)
+            texture = choose_texture(
+                reference, picture, coding.block_log2, coding.spacing, coding.lmbda
+            )
+        yield source, KeyPicture.of(picture, texture, coding.crf, coding.scale)
 
 
-def _coded(pictures: Sequence[Picture], plan: Plan, preset: int) -> list[Picture]:
-    """Key pictures coded and decoded."""
+def _coded(pictures: Sequence[Picture], coding: KeyCoding, preset: int) -> list[Picture]:
+    """The pictures, coded and decoded."""
     height, width = pictures[0].shape[:2]
     geometry = Geometry(width, height)
-    size = geometry.coded_size(plan.eighths)
+    size = geometry.coded_size(coding.scale)
     units = encode_pictures(
-        pictures, size=size, crf=plan.crf, color=_COLOR, preset=preset, threads=1
+        pictures, size=size, crf=coding.crf, color=_COLOR, preset=preset, threads=1
     )
-    return decode_pictures(units, geometry, plan.eighths, _COLOR)
+    return decode_pictures(units, geometry, coding.scale, _COLOR)
 
 
 def pack(source: Picture, key: KeyPicture) -> NDArray[np.uint8]:
@@ -109,11 +118,14 @@ def pack(source: Picture, key: KeyPicture) -> NDArray[np.uint8]:
 
 
 def crops(
-    frame: FrameSource, plan: Plan, rng: Generator, prior: PriorNetwork | None
+    frame: FrameSource, coding: KeyCoding, rng: Generator, prior: PriorNetwork | None
 ) -> Iterator[NDArray[np.uint8]]:
-    """Crops of the key pictures of a sequence, with what `prior` draws for them: uint8 (CROP, CROP, CHANNELS or more)."""
+    """Crops of a sequence's key pictures, with what `prior` draws for them.
+
+    Each is uint8 (CROP, CROP, CHANNELS or more).
+    """
     with_texture = bool(rng.random() < 0.7)
-    for source, key in coded_keys(frame, plan, with_texture=with_texture):
+    for source, key in coded_keys(frame, coding, with_texture=with_texture):
         packed = pack(source, key)
         for _ in range(_CROPS_PER_PICTURE):
             y, x = _crop_position(packed, rng)
@@ -126,7 +138,7 @@ def _drawn(prior: PriorNetwork, picture: Picture) -> NDArray[np.uint8]:
 
 
 def _crop_position(packed: NDArray[np.uint8], rng: Generator) -> tuple[int, int]:
-    """Where there is more to restore, of two random places."""
+    """Of two random places, the one that differs more from the source."""
     height, width = packed.shape[:2]
     places = [
         (int(rng.integers(height - CROP + 1)), int(rng.integers(width - CROP + 1)))
@@ -150,9 +162,10 @@ def prepare(
     mebibytes: float,
     prior: PriorNetwork | None = None,
 ) -> int:
-    """Write one `.npz` a sequence (`crops` uint8, `scalars` float32) until time is up or the folder is full.
+    """Fill the folder `out` with one `.npz` per sequence until time is up or it is full.
 
-    `seed`: of all that is drawn; `prior`: draws for each crop, for networks that are given that. Returns the number of crops.
+    A file holds `crops`, uint8 (n, CROP, CROP, CHANNELS or more), and `scalars`, crf and scale. The
+    `seed` decides all random draws; a `prior` draws for each crop. Returns the number of crops.
     """
     cv2.setNumThreads(1)
     rng = default_rng(seed)
@@ -160,17 +173,20 @@ def prepare(
     held = sum(path.stat().st_size for path in out.glob("*.npz"))
     end, count, number = time.monotonic() + minutes * 60, 0, 0
     while time.monotonic() < end and held < mebibytes * 2**20:
-        plan = random_plan(rng)
-        frame = footage.sequence(plan.frames, rng)
-        if frame is None:
-            continue
-        made = list(crops(frame, plan, rng, prior))
-        path = out / f"{seed:04d}_{number:05d}.npz"
-        part = path.with_suffix(".part")
-        with part.open("wb") as file:
-            scalars = np.array([plan.crf, plan.eighths], np.float32)
-            np.savez_compressed(file, crops=np.stack(made), scalars=scalars)
-        part.rename(path)
-        held += path.stat().st_size
-        count, number = count + len(made), number + 1
+        coding = random_coding(rng)
+        frame = footage.sequence(coding.frames, rng)
+        if frame is not None:
+            made = list(crops(frame, coding, rng, prior))
+            path = out / f"{seed:04d}_{number:05d}.npz"
+            _write(path, made, coding)
+            held += path.stat().st_size
+            count, number = count + len(made), number + 1
     return count
+
+
+def _write(path: Path, made: Sequence[NDArray[np.uint8]], coding: KeyCoding) -> None:
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        scalars = np.array([coding.crf, coding.scale], np.float32)
+        np.savez_compressed(file, crops=np.stack(made), scalars=scalars)
+    part.rename(path)

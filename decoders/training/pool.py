@@ -21,15 +21,16 @@ _EXCHANGED = 0.25
 
 @dataclass(frozen=True)
 class Batch:
-    """Model inputs of `CompactRefiner.forward`, and the truth (B, 3, SIDE, SIDE) in [-1, 1]."""
+    """Inputs of `CompactRefiner.forward`, and the truth."""
 
     given: Tensor
     scalars: Tensor
     truth: Tensor
+    """(B, 3, SIDE, SIDE) in [-1, 1]."""
 
 
 class Pool:
-    """Random crops from a changing choice of sequences held in memory; what comes is a function of `seed`."""
+    """Random crops of a changing choice of sequences held in memory; `seed` decides them."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         """Raises InputError for a folder without crops."""
@@ -76,7 +77,7 @@ class Pool:
 
 
 def unpack(crop: NDArray[np.uint8], scalars: NDArray[np.float32]) -> tuple[Tensor, Tensor, Tensor]:
-    """A packed crop (see `pairs`) and its crf and eighths, as (given, scalars, truth)."""
+    """A packed crop (see `pairs`) and its crf and scale, as (given, scalars, truth)."""
     values = torch.from_numpy(np.ascontiguousarray(crop)).permute(2, 0, 1).float()
     given = torch.cat([_colours(values[3:6]), values[6:7] / GAIN_UNIT, _colours(values[7:])])
     shares = torch.from_numpy(scalars) / torch.tensor([COARSEST_CRF, FINEST_SCALE])

@@ -26,5 +26,5 @@ class TrainSettings:
     device: str = "cpu"
     """Device to train on, as torch names it."""
     compiled: bool = False
-    """Run the network through torch.compile: needs a C++ compiler and a minute, then saves a third of
-    the time."""
+    """Run the network through torch.compile: needs a C++ compiler and a minute, then saves a third
+    of the time."""

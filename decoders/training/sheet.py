@@ -13,14 +13,14 @@ _ROWS = 6
 
 
 def sample_sheet(weights: Path, pairs: Path, out: Path) -> None:
-    """Write a PNG: a row for each of six crops, from left to right the source, decoded, refined in 1 and 4 steps."""
+    """Write a PNG with a row for each of six crops: source, decoded, refined in 1 and 4 steps."""
     refiner, rows = CompactBackend(str(weights)), []
     for path in sorted(pairs.glob("*.npz"))[:_ROWS]:
         with np.load(path) as file:
-            crop, (crf, eighths) = file["crops"][0], file["scalars"]
+            crop, (crf, scale) = file["crops"][0], file["scalars"]
         gain = crop[..., 6].astype(np.float32) / GAIN_UNIT
         shown = np.ascontiguousarray(crop[..., 3:6])
-        quality = float(crf) / COARSEST_CRF, float(eighths) / FINEST_SCALE
+        quality = float(crf) / COARSEST_CRF, float(scale) / FINEST_SCALE
         key = KeyPicture(shown, gain, *quality)
         refined = [refiner.refine(key, steps=steps, seed=1) for steps in (1, 4)]
         rows.append(np.hstack([crop[..., :3], shown, *refined]))

@@ -1,4 +1,4 @@
-"""Trains the compact refiner on prepared pairs, on one device or, in several processes, on many (see `workers`)."""
+"""Trains the compact refiner on prepared pairs, in one process or in several (see `workers`)."""
 
 import csv
 import json
@@ -74,13 +74,15 @@ class Trainer:
         self._average, self.step, self.seconds = kept["average"], kept["step"], kept["seconds"]
 
     def begin_from(self, weights: Path) -> None:
-        """Start from the weights of a `.safetensors` file, of this size or of one that is given no drawings. Raises
-        MissingModelError where they are another network's."""
+        """Start from a `.safetensors` file of this size, or of one that takes no drawings.
+
+        Raises MissingModelError for the weights of another network.
+        """
         grow_weights(self.model, weights)
         self._average = {k: v.clone() for k, v in self.model.state_dict().items()}
 
     def train(self) -> Iterator[int]:
-        """Train to the end; yields the number of steps done whenever the run was saved, by the first process only."""
+        """Train to the end; in the first process, yields the number of steps at each save."""
         self._run.mkdir(parents=True, exist_ok=True)
         seed = self.settings.seed + self.step + _APART * rank()
         pool, rng = Pool(self._data, seed), default_rng(seed)
@@ -175,7 +177,10 @@ class Trainer:
 
 
 def grow_weights(network: CompactRefiner, weights: Path) -> None:
-    """Give the network weights of one that has fewer inputs or outputs: what is new starts at zero. Errors as of `fit_weights`."""
+    """Load weights of a network with fewer inputs or outputs; what is new starts at zero.
+
+    Errors as of `fit_weights`.
+    """
     kept, grown = load_file(weights), network.state_dict()
     for name, value in grown.items():
         if name in kept and name.split(".")[0] in ("enter", "leave"):
@@ -187,7 +192,11 @@ def grow_weights(network: CompactRefiner, weights: Path) -> None:
 def training_state(
     model: CompactRefiner, batch: Batch, rng: Generator, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """A state to learn from and its sigma: mostly 1, else where 2 or 4 steps come by, rarely from the truth."""
+    """A state to learn from and its sigma.
+
+    Mostly the start, sigma 1; else a state on the way of 2 or 4 steps, or rarely between start and
+    truth.
+    """
     truth, picture = batch.truth, batch.given[:, :3]
     noise = torch.randn(truth.shape, generator=generator) * model.config.noise
     state = start_state(picture, noise.to(picture.device))

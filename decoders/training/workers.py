@@ -1,6 +1,7 @@
 """Several processes that train one network, one a GPU or a machine, as torchrun starts them.
 
-Each draws batches of its own, and DistributedDataParallel averages their gradients; the first one prepares, logs, saves and scores.
+Each draws its own batches, and DistributedDataParallel averages the gradients. The first process
+also prepares, logs, saves and scores.
 """
 
 import os
@@ -11,11 +12,14 @@ from torch import distributed
 
 _RANK, _LOCAL = "RANK", "LOCAL_RANK"
 _PATIENCE = timedelta(hours=12)
-"""The first one prepares pairs for as long as it was told to."""
+"""The others wait while the first one prepares pairs."""
 
 
 def join(device: str) -> str:
-    """Join the others where torchrun has started this process; returns the device to train on: of cuda each takes its own."""
+    """Join the other processes if torchrun has started this one.
+
+    Returns the device to train on: with cuda, one for each process.
+    """
     if _RANK not in os.environ:
         return device
     on_gpu = device.startswith("cuda")
@@ -34,12 +38,12 @@ def rank() -> int:
 
 
 def wait() -> None:
-    """Until all are here."""
+    """Wait until all processes are here."""
     if distributed.is_initialized():
         distributed.barrier()
 
 
 def leave() -> None:
-    """Part from the others, if there are any."""
+    """Leave the other processes, if there are any."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
