@@ -1,7 +1,7 @@
-"""Encoding and decoding from asyncio: the work runs in a thread, the event loop is never held up.
+"""Encoding and decoding from asyncio: the work runs in a thread, and the event loop stays free.
 
-Queues are bounded. Where frames come faster than they can be encoded, the newest wins and older
-ones are dropped and counted: a live picture is worth more than a complete one.
+Queues are bounded. Where frames come faster than the encoder takes them, the newest frames win;
+older ones are dropped and counted.
 """
 
 import asyncio
@@ -25,12 +25,17 @@ _T = TypeVar("_T")
 
 
 class LatestQueue(Generic[_T]):
-    """A queue of at most `size` things that drops the oldest for a new one; `dropped` counts them.
+    """A queue that drops its oldest item for a new one when it is full.
 
-    Iterate over it; it ends when it is closed and empty. Of one event loop only.
+    Iterate over it for the items; iteration ends when the queue is closed and empty. Use it in one
+    event loop.
     """
 
+    dropped: int
+    """Items dropped so far."""
+
     def __init__(self, size: int) -> None:
+        """Hold at most `size` items. Raises ConfigError for less than 1."""
         if size < 1:
             raise ConfigError(f"a queue of {size}: it must hold at least 1")
         self._waiting: deque[_T] = deque(maxlen=size)
@@ -39,20 +44,20 @@ class LatestQueue(Generic[_T]):
         self.dropped = 0
 
     def put(self, thing: _T) -> None:
-        """Add the newest; never waits."""
+        """Add an item without waiting; drop the oldest if the queue is full."""
         self.dropped += len(self._waiting) == self._waiting.maxlen
         self._waiting.append(thing)
         self._changed.set()
 
     async def put_all(self, thing: _T) -> None:
-        """Add the newest when there is room: nothing is dropped."""
+        """Add an item when there is room, without dropping any."""
         while len(self._waiting) == self._waiting.maxlen and not self._is_closed:
             self._changed.clear()
             await self._changed.wait()
         self.put(thing)
 
     def close(self) -> None:
-        """What waits is still given out, nothing more comes."""
+        """Add no more items; those in the queue are still handed out."""
         self._is_closed = True
         self._changed.set()
 
@@ -73,7 +78,7 @@ class LatestQueue(Generic[_T]):
 
 
 Timed: TypeAlias = "tuple[AnyFrame, int | None]"
-"""A frame and its pts where it does not know it itself."""
+"""A frame, and its pts unless it has its own."""
 
 
 async def encode_stream(
@@ -82,11 +87,16 @@ async def encode_stream(
     *,
     queue: LatestQueue[Timed] | None = None,
 ) -> AsyncIterator[Packet]:
-    """The packets of `frames`, the END packet last; the encoder is closed in the end.
+    """Encode `frames`; yield the packets, END last, and close the encoder.
 
-    `queue`: between source and encoder, `LatestQueue(2)` unless another is given; its `dropped`
-    counts the frames that were too many. Frames without times of their own get nominal ones,
-    dropped frames counted in. Raises what the source and the encoder raise.
+    A frame without a time gets a nominal one; dropped frames count. Raises what the source and the
+    encoder raise.
+
+    Args:
+        encoder: An encoder that has taken no frame.
+        frames: What `Encoder.encode` takes.
+        queue: Between source and encoder; `LatestQueue(2)` by default. Its `dropped` counts the
+            frames that the encoder had no time for.
     """
     queue = LatestQueue(2) if queue is None else queue
     source = asyncio.create_task(_fill(queue, frames, encoder.header.frame_ticks))
@@ -104,9 +114,9 @@ async def encode_stream(
 
 
 async def decode_stream(decoder: Decoder, packets: AsyncIterable[Packet]) -> AsyncIterator[Frame]:
-    """The frames of `packets`, each when it is made; the decoder is closed in the end.
+    """Decode `packets`; yield each frame as it is drawn, and close the decoder.
 
-    Packets are never dropped, for what comes after needs them: a slow receiver slows its source.
+    Every packet is decoded, because later ones build on it: a slow consumer slows the source.
     Raises what the source and the decoder raise.
     """
     worker = ThreadPoolExecutor(1)

@@ -27,15 +27,16 @@ class DecoderSettings:
     """How much compute to spend. Raises ConfigError for values out of range."""
 
     steps: int = 1
-    """Of the refiner: 1, 2, 4 or 8; 0 shows pictures as they are decoded and moved."""
+    """Steps of the refiner: 1, 2, 4 or 8; 0 shows the rendering and needs no refiner."""
     backend: str = "compact"
-    """Which refiner, by a name of `gsvc.decoders.refiners.registry`."""
+    """Which refiner: "compact:nano", "compact:small" or "compact:base" ("compact" is nano), the
+    `.safetensors` file of a `gsvc train` run, or `module:Class`."""
     device: str = "cpu"
-    """What the refiner runs on: "cpu", "cuda" or "cuda:N"."""
+    """Where the refiner runs: "cpu", "cuda" or "cuda:N"."""
     seed: int | None = None
-    """0 to 65535, in place of the stream's."""
+    """Seed of the refiner's noise, 0-65535; None takes the stream's."""
     conceal: bool = False
-    """Raise for no packet that is damaged or missing: show what can be made without it, flagged."""
+    """Conceal frames of damaged and missing packets, and flag them, instead of raising."""
 
     def __post_init__(self) -> None:
         if self.steps not in STEPS:
@@ -45,15 +46,16 @@ class DecoderSettings:
 
 
 class Decoder:
-    """Decodes one stream: `decode` every packet in order, then `flush`.
+    """Decodes one stream, packet by packet.
 
-    Begin at any INTRA packet, and after `reset` again. Without the key picture before it, frames
-    between the two cannot be made and are left out. Times are the packets' own where they have
-    `pts`; else they count on from the frame before, or from 0.
+    Pass every packet to `decode` in order, then call `flush`. Start at any INTRA packet; after
+    `reset`, again. Frames between that packet's key picture and the one before it are then left
+    out. Frames take their packet's `pts`; without one they count on from the last frame, or
+    from 0.
 
-    `close` it at the end, or use it in a `with` block. Not to be used by two threads at once.
-    Raises BitstreamError for packets that are not valid or, by their numbers, missing, unless it
-    conceals that; ConfigError once it is closed.
+    Call `close` at the end, or use the decoder in a `with` block. Use it from one thread at a time.
+    Unless it conceals, it raises BitstreamError for a packet that is damaged or, by the numbers,
+    missing. A closed decoder raises ConfigError.
     """
 
     def __init__(
@@ -63,14 +65,21 @@ class Decoder:
         limits: Limits = DEFAULT_LIMITS,
         refiner: Refiner | None = None,
     ) -> None:
-        """Make a decoder for the stream of `header`.
+        """Prepare to decode the stream of `header`.
 
-        `limits`: what the stream may ask for. The default permits all that gsvc encodes; give
-        `Limits.restrictive()` where nobody vouches for the sender.
-        `refiner`: one to use in place of that of the settings, for example one that is loaded.
+        Args:
+            header: The stream's header.
+            settings: How to decode; one step of the default refiner by default.
+            limits: What the stream may ask for. The default admits everything that gsvc encodes;
+                use `Limits.restrictive()` for untrusted senders.
+            refiner: A refiner to use instead of the settings' own, already loaded for example.
 
-        Raises VersionError for a stream of a newer gsvc; ConfigError, DeviceError,
-        MissingModelError or MissingDependencyError if the refiner cannot be had.
+        Raises:
+            VersionError: The stream needs a newer gsvc.
+            ConfigError: The settings name no known refiner.
+            DeviceError: The device is not available.
+            MissingDependencyError: The refiner needs an extra that is not installed.
+            MissingModelError: Weights of the refiner are missing or damaged.
         """
         settings = settings or DecoderSettings()
         if header.motion_estimator not in ESTIMATORS:
@@ -105,41 +114,45 @@ class Decoder:
         self._is_closed = True
 
     def reset(self) -> None:
-        """Forget all packets and frames: the next packet may be any INTRA one, as after a seek."""
+        """Forget all packets and frames, as for a seek. The next packet may be any INTRA packet."""
         self._timeline.reset()
         if self._windows:
             self._windows.reset()
 
     def decode(self, packet: Packet) -> list[Frame]:
-        """Decode one packet: the frames that are complete with it, in order.
+        """Decode one packet; return the frames that it completes, in order.
 
-        Only pictures complete frames. A decoder that conceals puts before them what stands for
-        packets that are missing; the END packet gives what is missing at the end.
+        Only picture packets complete frames. A concealing decoder puts the concealed frames of
+        missing packets before them; the END packet returns those missing at the end.
         """
         return list(self.frames(packet))
 
     def frames(self, packet: Packet) -> Iterator[Frame]:
-        """`decode` one frame at a time, in the memory of one; use it up before the next packet."""
+        """`decode` frame by frame, in the memory of one. Exhaust it before the next packet."""
         self._check_open()
         yield from self._out(self._timeline.frames(packet))
 
     def skip(self, packet: Packet) -> None:
-        """Take in a packet without its frames, on the way to one that is wanted."""
+        """Take a packet without drawing its frames, on the way to a later one."""
         self._check_open()
         self._timeline.skip(packet)
 
     def flush(self) -> list[Frame]:
-        """The frames that a refiner of windows holds back. More packets may follow."""
+        """The frames that a `WindowRefiner` holds back; none with other refiners.
+
+        More packets may follow.
+        """
         self._check_open()
         return list(_owned(self._windows.flush())) if self._windows else []
 
     def conceal_until(self, pts: int) -> list[Frame]:
-        """Frames that are due up to `pts`, in ticks, without a packet, one nominal duration apart.
+        """Concealed frames up to `pts`, in ticks, one nominal duration apart.
 
-        For a receiver whose clock runs on: what arrives of them later is not shown again. None
-        before the first picture. Frames that repeat a picture share its pixels: there may be many.
+        For a receiver whose clock runs on while no packet arrives. A packet that arrives later
+        does not show these frames again. Before the first picture there are none. Frames that
+        repeat a picture share its pixels.
 
-        Raises ConfigError for a decoder that was not told to conceal.
+        Raises ConfigError unless the decoder conceals.
         """
         self._check_open()
         if not isinstance(self._timeline, Concealer):
@@ -161,9 +174,9 @@ class Decoder:
 
 
 def _owned(frames: Iterable[Frame], *, share: bool = False) -> Iterator[Frame]:
-    """Frames that their receiver may write on: the decoder goes on from its own pictures.
+    """Frames with pixels of their own, because the decoder still needs its pictures.
 
-    `share`: one copy of a picture does for all frames that repeat it.
+    With `share`, frames that repeat a picture share one copy.
     """
     last, copy = None, None
     for frame in frames:

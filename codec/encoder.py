@@ -80,7 +80,7 @@ class Encoder:
         self.close()
 
     def close(self) -> None:
-        """Release threads and coders; frames not flushed are lost. Calling it again does nothing."""
+        """Release threads and coders; frames not flushed are lost. May be called again."""
         self._is_over = True
         self._coder.close()
 

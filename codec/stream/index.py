@@ -19,6 +19,7 @@ from gsvc.codec.scaffold.timing import nominal_time
 from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.decoding import PacketDecoder, decoded_frames
 from gsvc.codec.stream.group import GroupReader
+from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, read_packet
 
 _ENTRY_BYTES = 400  # of memory
@@ -47,16 +48,23 @@ class IndexedInterval:
 
 
 class StreamIndex:
-    """The picture packets of a file, `entries`, and the pts of every frame in ticks, `times`."""
+    """Where every frame of a stream file is, so that any range decodes without the rest."""
+
+    header: Header
+    """The stream's header."""
+    entries: list[IndexedInterval]
+    """The picture packets, in order."""
+    times: "array[int]"
+    """The pts of every frame, in ticks."""
 
     def __init__(self, file: BinaryIO, limits: Limits = DEFAULT_LIMITS) -> None:
-        """Read a file, which can be sought, from its beginning. Raises BitstreamError."""
+        """Index a seekable file from its beginning. Raises BitstreamError for a damaged one."""
         self._file, self._limits = file, limits
         file.seek(0)
         reader = StreamReader(file, limits)
         self.header = reader.header
         self.times = array("q")
-        self.entries: list[IndexedInterval] = []
+        self.entries = []
         groups, offset = GroupReader(self.header, limits), file.tell()
         clock = -nominal_time(1, self.header.frame_ticks)
         held = Held(limits)
@@ -71,21 +79,22 @@ class StreamIndex:
 
     @property
     def frames(self) -> int:
-        """Frames of the stream."""
+        """Number of frames."""
         return len(self.times)
 
     def frame_at(self, seconds: float) -> int:
-        """The first frame shown `seconds` after frame 0, or later; `frames` beyond the end."""
+        """Number of the first frame shown `seconds` after frame 0 or later; `frames` at the end."""
         if not self.times:
             return 0
         ticks = seconds / self.header.format.time_base
         return bisect_left(self.times, self.times[0] + ticks)
 
     def decode(self, decoder: PacketDecoder, first: int, count: int) -> Iterator[Frame]:
-        """`count` frames from number `first` on; fewer where the stream ends.
+        """Yield `count` frames from number `first` on, fewer at the end of the stream.
 
-        They are the same as of decoding all, with a refiner of key pictures too. (One of windows
-        sees other windows.) The decoder, of this stream's header, is reset. Raises BitstreamError.
+        `decoder` has this stream's header; it is reset first. The frames equal those of decoding
+        the whole stream, except with a `WindowRefiner`, which sees other windows. Raises
+        BitstreamError for a damaged file.
         """
         decoder.reset()
         times = self.times[first : first + count]
@@ -94,10 +103,10 @@ class StreamIndex:
                 yield frame
 
     def packets(self, first: int, count: int) -> Iterator[tuple[Packet, bool]]:
-        """The packets to decode, in order, for `count` frames from number `first` on.
+        """The packets to decode for `count` frames from number `first` on, in order.
 
-        With each, whether any of its frames is among them. Bytes are read and checked again: raises
-        BitstreamError where the file has changed.
+        Each comes with whether it holds any of those frames. Raises BitstreamError if the file has
+        changed since it was indexed.
         """
         if count < 1 or not 0 <= first < self.frames:
             return
