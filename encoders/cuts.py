@@ -6,16 +6,16 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.decoders.motion.estimation import gray
+from gsvc.encoders.tuning import CUT_RATIO, LEAST_CUT, LEAST_SPREAD, SURE_CUT
 
 _THUMBNAIL = (32, 18)
-_CUT = 30.0
-"""Mean absolute luma difference of thumbnails, at their best shift, from which a change is a cut."""
 
 
 class CutDetector:
     """Tells, frame by frame, whether a new scene begins.
 
-    Both structure and histogram must change: a pan changes only the first, a flash mostly the second.
+    Both structure and histogram must change: a pan changes only the first, a flash mostly the
+    second. A very large change is a cut whatever the histogram.
     """
 
     def __init__(self) -> None:
@@ -31,6 +31,7 @@ class CutDetector:
             return False
         change = float(np.abs(now - last).mean())
         spread = float(np.abs(np.sort(now, axis=None) - np.sort(last, axis=None)).mean())
-        is_cut = change > max(12.0, 2.5 * self._usual) and (change > _CUT or spread > 8.0)
+        is_cut = change > max(LEAST_CUT, CUT_RATIO * self._usual)
+        is_cut = is_cut and (change > SURE_CUT or spread > LEAST_SPREAD)
         self._usual = 0.0 if is_cut else 0.8 * self._usual + 0.2 * change
         return is_cut

@@ -44,8 +44,10 @@ class Reference:
         self._variance = _mean(self._small**2) - self._mean**2
 
     def texture(self, other: Picture) -> FloatMap:
-        """Mean over both directions of |log of the ratio of gradient energies|, at every fourth pixel
-        of every fourth line: float32 (ceil(H / 4), ceil(W / 4))."""
+        """Mean over both directions of |log of the ratio of gradient energies|.
+
+        At every fourth pixel of every fourth line: float32 (ceil(H / 4), ceil(W / 4)).
+        """
         x, y = self._lost(other)
         return np.asarray((np.abs(x) + np.abs(y)) / np.float32(2), np.float32)
 
@@ -86,7 +88,7 @@ class Reference:
 
 
 def block_sums(values: NDArray[np.float32], geometry: Geometry, block_log2: int) -> FloatMap:
-    """Sums of a distortion map over blocks of 2^n cells, in pixels: float32 `Geometry.block_shape(n)`."""
+    """Sums of a distortion map over blocks of 2^n cells: float32 `Geometry.block_shape(n)`."""
     rows, columns = geometry.block_shape(block_log2)
     side = geometry.cell << block_log2
     y, x = (np.arange(size) * STRIDE // side for size in values.shape)
@@ -96,9 +98,9 @@ def block_sums(values: NDArray[np.float32], geometry: Geometry, block_log2: int)
 
 
 def local_mean(values: NDArray[np.floating]) -> FloatMap:
-    """Mean in a window, at every fourth pixel of every fourth line: float32 (ceil(H / 4), ceil(W / 4)).
+    """Mean in a window about two cells of the segmentation's grid wide, 17 pixels at 288 lines.
 
-    The window is about two cells of the segmentation's grid wide: 17 pixels at 288 lines.
+    At every fourth pixel of every fourth line: float32 (ceil(H / 4), ceil(W / 4)).
     """
     window = 2 * max(4, round(min(values.shape) / 36)) + 1
     mean = cv2.boxFilter(values, cv2.CV_32F, (window, window))

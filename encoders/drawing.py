@@ -1,4 +1,4 @@
-"""How frames between key pictures are drawn in a trial: plainly, with a camera's path, or dissolving."""
+"""How frames between key pictures are drawn in a trial: plainly, along a path, or dissolving."""
 
 from collections.abc import Callable, Mapping, Sequence
 

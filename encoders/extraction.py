@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from gsvc.codec.frames import Picture
@@ -18,16 +18,12 @@ from gsvc.encoders.layers import EXTRACTORS
 from gsvc.encoders.layers.extractor import Observed
 from gsvc.encoders.plan import PLAIN, Drawing
 from gsvc.encoders.prices import SamplePrices
-from gsvc.encoders.tuning import Level
+from gsvc.encoders.tuning import CORRECTION_LEAST_BITS, CORRECTION_LMBDA, Level
 
 _SHORTEST = 3
 """Frames of an interval below which nothing between the coded pictures is sampled."""
 _LONG = 8
 """Frames of an interval from which three anchors are tried."""
-_FADE = 2.0
-"""A correction fades towards its neighbours: half of what it gains at the anchor is gained on average."""
-_LEAST_BITS = 80.0
-"""What all that a rendering lacks must be worth before corrections are tried: they win back a part."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class SourceInterval:
     shown: Picture
     """The displayed coded picture: at the end, or the one that is held."""
     place: Place = Place.BETWEEN
-    way: Drawing = PLAIN
+    drawing: Drawing = PLAIN
 
     @property
     def length(self) -> int:
@@ -60,7 +56,7 @@ class Before:
     """Source frames after it that are not sent yet."""
     closing: Sample | None = None
     """The sample on it."""
-    way: Drawing = field(default=PLAIN)
+    drawing: Drawing = PLAIN
     """How the frames up to the next coded picture are drawn."""
 
 
@@ -113,7 +109,7 @@ class ScaffoldExtractor:
             samples: tuple[Sample, ...] = (sample,)
         else:
             samples = self._observed([before.source, *interval.sources], watching)
-            if len(samples) > 1 and not interval.way.dissolves:
+            if len(samples) > 1 and not interval.drawing.dissolves:
                 samples = self._improved(samples, interval, before, lmbda, watching)
         return tuple(s for s in samples if any(e.says_something(s) for e in self._extractors))
 
@@ -145,10 +141,10 @@ class ScaffoldExtractor:
         middle_first = sorted(samples[:-1], key=lambda s: abs(s.offset - length // 2))
         offsets = [anchor.offset for anchor in middle_first]
         # Luma is enough to judge by, and the motion found in it is the same.
-        empty = Interval((1,) * length, values={CAMERA: interval.way.camera})
+        empty = Interval((1,) * length, values={CAMERA: interval.drawing.camera})
         renderer = IntervalRenderer(gray(before.shown), gray(interval.shown), empty, before.closing)
         floor = _floor(sources, before.shown, interval.shown)
-        lmbda = _FADE * lmbda / (length / (len(offsets) + 1))
+        lmbda = CORRECTION_LMBDA * lmbda / (length / (len(offsets) + 1))
 
         def trial_of(anchor: Sample) -> AnchorTrial:
             return AnchorTrial(
@@ -160,7 +156,7 @@ class ScaffoldExtractor:
         for offset in offsets:
             anchor = next(s for s in samples if s.offset == offset)
             trial = trial_of(anchor)
-            if trial.error(anchor) - floor < lmbda * _LEAST_BITS:
+            if trial.error(anchor) - floor < lmbda * CORRECTION_LEAST_BITS:
                 continue  # Nothing to be won here that would pay for even one block.
             better = anchor
             for extractor in self._extractors:

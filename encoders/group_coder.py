@@ -1,4 +1,4 @@
-"""What the coders of groups have in common: what they are given, what they give, how to hold one."""
+"""What both coders of groups are given, what they give, and how they are driven."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

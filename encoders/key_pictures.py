@@ -81,7 +81,7 @@ class KeyPictures:
             self.textures = [None] * len(self.decoded)
             return
         each, block = max(1.0, frames / len(self.decoded)), self._recipe.level.texture_log2
-        choose = partial(choose_texture, block_log2=block, frames=each, price=lmbda)
+        choose = partial(choose_texture, block_log2=block, frames=each, lmbda=lmbda)
         self.textures = list(pool.map(choose, references, self.decoded))
 
     def shown(self, number: int) -> Picture:

@@ -14,7 +14,7 @@ from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval
 from gsvc.encoders.extraction import Before, ScaffoldExtractor, SourceInterval, distortion_between
 from gsvc.encoders.fitting import fit_pictures
-from gsvc.encoders.group_coder import FRAMING_BITS, CodedInterval, Recipe
+from gsvc.encoders.group_coder import FRAMING_BITS, CodedInterval, GroupCoder, Recipe
 from gsvc.encoders.key_pictures import KeyPictures
 from gsvc.encoders.packer import Packer
 from gsvc.encoders.plan import PlannedInterval, Trial
@@ -26,8 +26,8 @@ from gsvc.encoders.tuning import GROUP_SECONDS
 _AT_ONCE = 2
 
 
-class LookAhead:
-    """A `GroupCoder` that holds a group back, at most `GROUP_SECONDS` long."""
+class LookAhead(GroupCoder):
+    """Holds a group back, at most `GROUP_SECONDS` long."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
@@ -47,13 +47,12 @@ class LookAhead:
 
     @property
     def delay(self) -> int:
-        """A group and, for frames after its last key picture, the next one."""
+        # A group and, for frames after its last key picture, the next one.
         return 2 * self._longest - 1
 
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
     ) -> list[CodedInterval]:
-        """As of `GroupCoder`."""
         coded = self.flush() if is_cut else []
         self._group.append(picture)
         self._ticks.append(ticks)
@@ -62,19 +61,15 @@ class LookAhead:
         return coded
 
     def flush(self) -> list[CodedInterval]:
-        """As of `GroupCoder`."""
         return self._code(open_ended=False) if self._group else []
 
     def drop(self) -> None:
-        """As of `GroupCoder`."""
         self._group, self._ticks, self._before = [], [], None
 
     def retarget(self, bpp: float, *, exact: bool) -> None:
-        """As of `GroupCoder`."""
         self._rate.retarget(bpp, exact=exact)
 
     def close(self) -> None:
-        """As of `GroupCoder`."""
         self.drop()
         self._pool.shutdown(cancel_futures=True)
 
@@ -123,7 +118,7 @@ class LookAhead:
         lead = pictures[: first + 1]
         if self._before is not None:
             lead = [*self._before.after, *lead]
-            sources = [SourceInterval(lead, shown[0], way=self._before.way)]
+            sources = [SourceInterval(lead, shown[0], drawing=self._before.drawing)]
         elif first:
             held = PlannedInterval(0, first, Place.BEFORE)
             sources = [SourceInterval(lead, shown[0], held.place, trial.drawings[held])]
@@ -165,10 +160,10 @@ class LookAhead:
                 samples,
                 {
                     TEXTURE: None if source.place is Place.AFTER else next(textures),
-                    CAMERA: source.way.camera,
+                    CAMERA: source.drawing.camera,
                 },
                 source.place,
-                source.way.dissolves,
+                source.drawing.dissolves,
             )
             for source, samples in zip(sources, found, strict=True)
         ]

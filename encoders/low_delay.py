@@ -19,7 +19,13 @@ from gsvc.decoders.texture import raise_texture
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.extraction import Before, ScaffoldExtractor, SourceInterval
 from gsvc.encoders.fitting import SMALLEST_SCALE
-from gsvc.encoders.group_coder import CodedInterval, Recipe, packet_advice, packet_excess
+from gsvc.encoders.group_coder import (
+    CodedInterval,
+    GroupCoder,
+    Recipe,
+    packet_advice,
+    packet_excess,
+)
 from gsvc.encoders.layers.texture import choose_texture
 from gsvc.encoders.pictures import MAX_CRF, PictureStream, can_code
 from gsvc.encoders.rate import RateControl
@@ -46,8 +52,8 @@ class _Group:
     """Frames coded so far."""
 
 
-class LowDelay:
-    """A `GroupCoder` that takes one frame at a time."""
+class LowDelay(GroupCoder):
+    """Codes a key picture when it arrives."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe, self._level = recipe, recipe.level
@@ -71,13 +77,11 @@ class LowDelay:
 
     @property
     def delay(self) -> int:
-        """Frames up to the next key picture."""
         return self._spacing - 1
 
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
     ) -> list[CodedInterval]:
-        """As of `GroupCoder`."""
         coded = []
         if is_cut:
             self._ends_soon = False  # The new scene's group will do.
@@ -94,24 +98,21 @@ class LowDelay:
         return coded
 
     def flush(self) -> list[CodedInterval]:
-        """As of `GroupCoder`: the last frame that waits becomes a key picture."""
         return [self._key()] if self._waiting else []
 
     def drop(self) -> None:
-        """As of `GroupCoder`."""
         self._waiting, self._before = [], None
         self._end_group()
 
     def retarget(self, bpp: float, *, exact: bool) -> None:
-        """As of `GroupCoder`. The next group's quantiser goes where it has to; a rate that falls by
-        a fifth or rises by half opens that group with the next key picture."""
+        # The next group's quantiser goes where it has to; a rate that falls by a fifth or rises by
+        # half opens that group with the next key picture.
         change = bpp / self._rate.bpp
         self._rate.retarget(bpp, exact=exact)
         self._jump = FREE_JUMP
         self._ends_soon = self._ends_soon or not 0.8 <= change <= 1.5
 
     def close(self) -> None:
-        """As of `GroupCoder`."""
         self.drop()
         self._pool.shutdown(cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""Packets of a group, with key pictures fitted to what the group, a second and a packet may take."""
+"""A group's packets, with key pictures that fit what the group, a second and a packet may take."""
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, repeat

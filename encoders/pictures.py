@@ -79,7 +79,7 @@ def encode_planes(
 
 
 class PictureStream:
-    """One AV1 sequence coded picture by picture, each predicted from earlier ones only; no delay."""
+    """One AV1 sequence coded picture by picture, each predicted from earlier ones; no delay."""
 
     def __init__(self, *, size: tuple[int, int], crf: float, color: Color, preset: int) -> None:
         """Arguments as of `encode_pictures`."""

@@ -58,7 +58,7 @@ class Placement:
 
 
 def _changes(thumbnails: Sequence[FloatMap]) -> NDArray[np.float64]:
-    """Mean difference of luma of each frame but the first from the one before, 0 if it repeats it."""
+    """Mean difference of luma from each frame to the next, 0 where it repeats."""
     apart = (cv2.absdiff(old, new) for old, new in pairwise(thumbnails))
     return np.array([float(d.mean()) if d.max() > 1 else 0.0 for d in apart])
 

@@ -60,7 +60,7 @@ def planned_intervals(keys: Sequence[int], last: int) -> list[PlannedInterval]:
 
 @dataclass(frozen=True)
 class Drawing:
-    """How the frames of an interval are drawn from key pictures, beside the decoder's own motion."""
+    """How the frames of an interval are drawn, beside the decoder's own motion."""
 
     camera: Camera | None = None
     """Moved along this path of the camera."""

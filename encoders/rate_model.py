@@ -17,7 +17,7 @@ from gsvc.encoders.tuning import (
 
 
 def changed_crf(crf: float, change: float) -> float:
-    """The quantiser, 24-70 in quarters, at which pictures take e^`change` times their bits at `crf`."""
+    """The quantiser, 24-70 in quarters, at which e^`change` times the bits at `crf` are taken."""
     crfs, log_bits = LOG_BITS_OF_CRF
     bits = float(np.interp(crf, crfs, log_bits)) + change
     return round(4 * float(np.interp(-bits, np.negative(log_bits), crfs))) / 4

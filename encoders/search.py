@@ -1,4 +1,4 @@
-"""The search over a group: where key pictures go, how large and how good they are, by D + lambda R."""
+"""The search over a group: where key pictures go, their size and quantiser, by D + lambda R."""
 
 import math
 from collections.abc import Iterator, Sequence

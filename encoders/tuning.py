@@ -1,7 +1,6 @@
 """Levels, presets and every number of the encoder that was fitted or tried, with where it is from.
 
 Titles in quotes are sections of docs/logs/search.md; "development clips" are those named there.
-Numbers of one layer's extractor, and of Lagrangian choices between fixed alternatives, stay there.
 """
 
 import math
@@ -160,6 +159,26 @@ EASIER = 0.7
 USUAL_JUMP, FREE_JUMP = 6.0, 40.0
 """Low delay: by how much the quantiser may move from group to group, and where another rate was
 asked for. By hand."""
+
+# Scene cuts: all by hand.
+
+LEAST_CUT, CUT_RATIO, SURE_CUT = 12.0, 2.5, 30.0
+"""Mean difference of luma of thumbnails, 0-255: least at a cut, in proportion to what is usual, and
+where the histogram need not change."""
+LEAST_SPREAD = 8.0
+"""Mean difference of sorted luma of thumbnails at a cut, else."""
+
+# Layers of the scaffold.
+
+CAMERA_TOLERANCE = 0.75
+"""Mean error of the camera's path at the corners of the picture, in units of motion, up to which
+nodes may lie apart ("The camera's path")."""
+CORRECTION_LMBDA = 2.0
+"""What a bit of correction must save at its anchor, in units of lambda: corrections fade towards
+their neighbours, so half of it is saved on average ("Flow, priced")."""
+CORRECTION_LEAST_BITS = 80.0
+"""Bits that all that a rendering lacks must be worth before corrections, which win back a part of
+it, are tried ("The camera's path")."""
 
 # Texture and pre-emphasis.
 

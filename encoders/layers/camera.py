@@ -19,14 +19,13 @@ from gsvc.codec.scaffold.layers.camera import CAMERA, MAX_CAMERA, Camera, camera
 from gsvc.codec.scaffold.place import Place
 from gsvc.decoders.motion.camera import corners_at
 from gsvc.decoders.motion.estimation import gray
+from gsvc.encoders.tuning import CAMERA_TOLERANCE
 
 _LINES = 144
 """Height at which corners are tracked."""
 _CORNERS = 120
 _LEAST_CORNERS = 12
 _STEPS_LOG2 = (4, 3, 2, 1)
-_TOLERANCE = 0.75
-"""Mean error of the path at the corners of the picture, in units of motion, up to which nodes may lie apart."""
 
 Matrix = NDArray[np.float64]
 """An affine map of pixel positions in homogeneous coordinates, (3, 3), or vectors at three corners, (3, 2)."""
@@ -78,7 +77,7 @@ class CameraPath:
             return None
         true = np.stack(path) / camera_unit(self._geometry)
         times = range(1, len(path) + 1)
-        tolerance = _TOLERANCE * self._geometry.motion_unit / camera_unit(self._geometry)
+        tolerance = CAMERA_TOLERANCE * self._geometry.motion_unit / camera_unit(self._geometry)
         if np.abs(true).mean() < tolerance:
             return None
         camera = None

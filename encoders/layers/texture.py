@@ -1,4 +1,4 @@
-"""Texture gains of a key picture: how much of its detail is raised, block by block, where that pays."""
+"""Texture gains of a key picture: how much of its detail is raised in each block, where it pays."""
 
 import cv2
 import numpy as np
@@ -18,21 +18,24 @@ _BITS = [[0.7 if gain == guess else 2.0 + abs(gain - guess) for gain in _GAINS] 
 
 
 def choose_texture(
-    source: Reference, decoded: Picture, block_log2: int, frames: float, price: float
+    source: Reference, decoded: Picture, block_log2: int, frames: float, lmbda: float
 ) -> Texture | None:
-    """The gains that pay on blocks of 2^block_log2 cells, or None. Arguments as of `choose_gains`, but `price` is what
-    a bit must save anywhere."""
-    gains = choose_gains(source, decoded, block_log2, frames, TEXTURE_LMBDA * price)
+    """The gains that pay on blocks of 2^block_log2 cells, or None.
+
+    Arguments as of `choose_gains`, but `lmbda` is what a bit must save anywhere.
+    """
+    gains = choose_gains(source, decoded, block_log2, frames, TEXTURE_LMBDA * lmbda)
     return None if gains is None else Texture(block_log2, gains)
 
 
 def choose_gains(
-    source: Reference, decoded: Picture, block_log2: int, frames: float, price: float
+    source: Reference, decoded: Picture, block_log2: int, frames: float, lmbda: float
 ) -> NDArray[np.uint8] | None:
-    """Gains with the least D + lambda R, uint8 `Geometry.block_shape(block_log2)`, or None if none pays.
+    """Gains with the least D + lambda R, uint8 `Geometry.block_shape(block_log2)`; None if none
+    pays.
 
-    `frames`: how many frames are drawn from this picture; `price`: what a bit must save of the distortion
-    summed over pixels and frames.
+    `frames`: how many frames are drawn from this picture; `lmbda`: the distortion, summed over
+    pixels and frames, that a bit must save.
     """
     height, width = decoded.shape[:2]
     geometry = Geometry(width, height)
@@ -44,12 +47,12 @@ def choose_gains(
     paid = saved = 0.0
     for row, column in np.ndindex(*gains.shape):
         block, bits = offered[row][column], _BITS[_guess(gains, row, column)]
-        totals = [cost + price * spent for cost, spent in zip(block, bits, strict=True)]
+        totals = [cost + lmbda * spent for cost, spent in zip(block, bits, strict=True)]
         chosen = totals.index(min(totals))
         gains[row, column] = chosen
         paid += bits[chosen]
         saved += block[0] - block[chosen]
-    return gains if saved > price * paid else None
+    return gains if saved > lmbda * paid else None
 
 
 def _guess(gains: NDArray[np.uint8], row: int, column: int) -> int:
