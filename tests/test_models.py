@@ -12,7 +12,7 @@ from gsvc.codec.errors import ConfigError, MissingModelError, OutputError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.models import EXTRACTORS, model_path, pull, status
 from gsvc.datasets.packaged import load_clip
-from gsvc.encoders.people.body_pose import COCO17, LIMBS, PoseEstimator
+from gsvc.encoders.people.body_pose import COCO17, PoseEstimator
 from gsvc.encoders.people.person_mask import PersonSegmenter
 from needs import need_clip, need_models
 
@@ -220,8 +220,3 @@ def test_pose_turns_with_the_picture(carphone: Picture) -> None:
     x, y = turned[0].points[:, 0], turned[0].points[:, 1]
     back = np.stack([carphone.shape[1] - 1 - y, x], axis=1)
     assert np.linalg.norm(back - upright, axis=1)[list(FACE)].max() < 6
-
-
-def test_limbs_join_the_seventeen_points() -> None:
-    assert len(COCO17) == 17 and len(set(COCO17)) == 17
-    assert {point for limb in LIMBS for point in limb} == set(range(17))

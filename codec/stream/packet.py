@@ -81,13 +81,6 @@ class Packet:
         """Whether a decoder can start here: INTRA."""
         return self.type == PacketType.INTRA
 
-    @property
-    def depends_on(self) -> range:
-        """Numbers of the packets that it builds on; empty where they are unknown."""
-        if self.number is None or self.group is None:
-            return range(0)
-        return range(self.group, self.number)
-
     def __repr__(self) -> str:
         known = {"pts": self.pts, "number": self.number, "group": self.group}
         also = "".join(f", {name}={value}" for name, value in known.items() if value is not None)

@@ -21,14 +21,6 @@ COCO17: tuple[int, ...] = (0, 2, 5, 7, 8, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26
 """Which of the 33 points are COCO's 17, in COCO's order: nose, then left and right of eye, ear, shoulder,
 elbow, wrist, hip, knee, ankle."""
 
-LIMBS: tuple[tuple[int, int], ...] = (
-    (0, 1), (0, 2), (1, 3), (2, 4),  # face
-    (5, 6), (5, 11), (6, 12), (11, 12),  # trunk
-    (5, 7), (7, 9), (6, 8), (8, 10),  # arms
-    (11, 13), (13, 15), (12, 14), (14, 16),  # legs
-)  # fmt: skip
-"""Pairs of the 17 points that a limb joins."""
-
 _POINTS = 33
 _PRESENCE_THRESHOLD = 0.5
 _HEAT_MAP_WINDOW = 7
