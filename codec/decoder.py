@@ -14,7 +14,7 @@ from gsvc.decoders.concealment import Concealer
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.motion.estimation import ESTIMATORS
 from gsvc.decoders.reconstruction import Reconstruction
-from gsvc.decoders.refiners.base import Refiner, WindowRefiner
+from gsvc.decoders.refiners.base import KeyRefiner, Refiner, WindowRefiner
 from gsvc.decoders.refiners.registry import check_device, load_refiner
 from gsvc.decoders.timeline import DrawnFrame, Strict
 from gsvc.decoders.windows import Windows
@@ -89,13 +89,10 @@ class Decoder:
         self._steps = settings.steps
         self._seed = header.seed if settings.seed is None else settings.seed
         check_device(settings.device)  # steps 0 need none, but who asks for one is to know
-        self._refiner, self._windows = None, None
+        self._refiner: KeyRefiner | None = None
+        self._windows: Windows | None = None
         if settings.steps:
-            refiner = refiner or load_refiner(settings.backend, settings.device)
-            if isinstance(refiner, WindowRefiner):
-                self._windows = Windows(refiner, self._steps, self._seed)
-            else:
-                self._refiner = refiner
+            self._set_refiner(refiner or load_refiner(settings.backend, settings.device))
         chain = Reconstruction(header, GroupReader(header, limits), self._refine)
         policy = Concealer if settings.conceal else Strict
         self._timeline: Strict | Concealer = policy(header, chain, limits)
@@ -158,6 +155,12 @@ class Decoder:
         if not isinstance(self._timeline, Concealer):
             raise ConfigError("this decoder does not conceal: set DecoderSettings(conceal=True)")
         return list(self._out(self._timeline.until(pts), share=True))
+
+    def _set_refiner(self, refiner: Refiner) -> None:
+        if isinstance(refiner, WindowRefiner):
+            self._windows = Windows(refiner, self._steps, self._seed)
+        else:
+            self._refiner = refiner
 
     def _out(self, drawn: Iterable[DrawnFrame], *, share: bool = False) -> Iterator[Frame]:
         frames = self._windows.frames(drawn) if self._windows else (one.frame for one in drawn)

@@ -174,6 +174,10 @@ def test_sizes_stay_within_bounds() -> None:
 def test_errors_name_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="compact"):
         load_refiner("grand")
+    with pytest.raises(ConfigError, match="unknown refiner 'compact:grand'; take compact"):
+        load_refiner("compact:grand")
+    with pytest.raises(ConfigError, match="write module:Class"):
+        load_refiner("no_such_module:Refiner")
     with pytest.raises(ConfigError, match="cuda"):
         load_refiner("compact", "tpu")
     with pytest.raises(MissingModelError, match="json"):
