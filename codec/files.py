@@ -126,10 +126,8 @@ def decode_file(
         portion = find_portion(file, start, frames, limits, carries_sound=_carries_sound(target))
         header = portion.header
         _warn_of_other_model(header.model_id, settings)
-        with (
-            Decoder(header, settings, limits) as decoder,
-            open_writer(target, header.format, audio=portion.sound, overwrite=overwrite) as writer,
-        ):
+        output = open_writer(target, header.format, audio=portion.sound, overwrite=overwrite)
+        with Decoder(header, settings, limits) as decoder, output as writer:
             times = _write_frames(decoder, portion, writer, progress)
     return DecodeReport(
         target=str(target),

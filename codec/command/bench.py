@@ -1,4 +1,4 @@
-"""`gsvc bench`: codecs measured and compared. `gsvc.eval`, which does it, is imported when an action runs."""
+"""`gsvc bench`: codecs measured and compared. An action imports what it needs of `gsvc.eval`."""
 
 import sys
 from argparse import ArgumentParser, Namespace
@@ -151,7 +151,8 @@ def _carry_out(
 ) -> int:
     """Run what is left, then write the summary and show the main tables.
 
-    Returns 1 when a cell failed or a clip could not be read, else 0: what is not installed is a gap.
+    Returns 1 when a cell failed or a clip could not be read, else 0. A missing package is a gap in
+    the tables.
     """
     from gsvc.eval.bench.plan import make_plan
     from gsvc.eval.bench.run import carry_out

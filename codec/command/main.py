@@ -29,7 +29,7 @@ COMMANDS = {
     "train": "make a refiner",
     "doctor": "is everything here?",
 }
-"""Command → its line in `gsvc --help`. The module of that name in this folder is all the rest of it:
+"""Command → its line in `gsvc --help`. The module of that name in this folder holds the rest:
 `DESCRIPTION`, `add_arguments(parser)` and `run(options)`, which returns the exit code."""
 
 _FAILED, _INTERRUPTED, _TERMINATED = 1, 130, 143

@@ -1,4 +1,4 @@
-"""How `gsvc` reads its arguments: a command's are asked for when it is named, and errors take one line."""
+"""Parsers of the command line: one line for an error; a command is imported when it is named."""
 
 import sys
 from argparse import ArgumentParser, Namespace

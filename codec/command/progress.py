@@ -1,4 +1,4 @@
-"""What the command line says while it works: a line with the time left, JSON objects, or nothing."""
+"""What a command shows while it works: a line with the time left, JSON objects, or nothing."""
 
 import json
 import sys
@@ -89,7 +89,7 @@ class JsonLines:
 
 
 def json_lines(options: Namespace) -> JsonLines:
-    """JSON for standard output; for standard error where standard output carries the stream or video."""
+    """JSON goes to standard output, or to standard error where that carries the stream or video."""
     carries_data = "target" in options and given_target(options) == STANDARD_OUTPUT
     return JsonLines(sys.stderr if carries_data else sys.stdout)
 

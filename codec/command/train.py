@@ -1,10 +1,10 @@
-"""`gsvc train`: from a folder of videos and photographs to weights, in one folder that a stopped run
-goes on from. `gsvc.decoders.training`, which does it, is imported when the command runs."""
+"""`gsvc train`: weights of a refiner from a folder of videos and photographs."""
 
 import json
 import shutil
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gsvc.decoders.training.trainer import Trainer
 
 DESCRIPTION = """Train a refiner of key pictures on a folder of videos and photographs. RUN gets the
-pairs, the loss, sample sheets, the weights (for gsvc decode --backend RUN/compact.safetensors) and a
-model card. Needs gsvc[eval]."""
+pairs, the loss, sample sheets, the weights (for gsvc decode --backend RUN/compact.safetensors) and
+a model card. Needs gsvc[eval]."""
 
 _SCORED_STEPS = (0, 1, 2, 4)
 _COMPILERS = "g++", "clang++"
@@ -31,11 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
     add, defaults = parser.add_argument, TrainSettings()
 
-    def number(name: str, metavar: str, text: str) -> None:
-        default = getattr(defaults, name)
-        text = f"{text} (%(default)s)"
-        add(f"--{name}", type=type(default), default=default, metavar=metavar, help=text)
-
+    number = partial(_add_number, parser, defaults)
     add("data", metavar="DATA", help="the folder of videos, photographs and cut-outs")
     add("run", metavar="RUN", help="the folder of the run")
     sizes = "nano, or small and base, which have a prior (%(default)s)"
@@ -58,6 +54,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--compiled", action="store_true", help="faster, by torch.compile and a C++ compiler")
     number("seed", "N", "of all that is drawn")
     add_json(parser)
+
+
+def _add_number(
+    parser: ArgumentParser, defaults: "TrainSettings", name: str, metavar: str, text: str
+) -> None:
+    default = getattr(defaults, name)
+    help = f"{text} (%(default)s)"
+    parser.add_argument(
+        f"--{name}", type=type(default), default=default, metavar=metavar, help=help
+    )
 
 
 def run(options: Namespace) -> int:
@@ -104,7 +110,7 @@ def _train(options: Namespace) -> int:
 
 
 def _settings(options: Namespace, folder: Path) -> "TrainSettings":
-    """Those of the options; a resumed run keeps its own, save for the number of steps and how it runs."""
+    """Settings of the options; a resumed run keeps its own, except steps, device and compiled."""
     import torch
 
     from gsvc.decoders.training.settings import TrainSettings
