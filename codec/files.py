@@ -23,14 +23,12 @@ from gsvc.codec.media.video_writer import VideoWriter, open_writer
 from gsvc.codec.output import STANDARD_OUTPUT
 from gsvc.codec.portion import Portion, duration, find_portion
 from gsvc.codec.reports import DecodeReport, EncodeReport, Progress, Report
-from gsvc.codec.stream.audio import pack_audio
+from gsvc.codec.stream.audio import AUDIO_CODINGS, pack_audio
 from gsvc.codec.stream.container import StreamWriter
 from gsvc.codec.stream.decoding import decoded_frames
 from gsvc.codec.stream.file import create_stream, open_stream
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.decoders.refiners.registry import model_id
-
-AUDIO_CODINGS = ("opus", "none")
 
 _log = logging.getLogger(__name__)
 

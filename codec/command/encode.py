@@ -17,9 +17,9 @@ from gsvc.codec.command.arguments import (
 )
 from gsvc.codec.command.progress import json_lines, shown_progress
 from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.files import AUDIO_CODINGS, encode_file
 from gsvc.codec.reports import EncodeReport
 from gsvc.codec.scaffold.tools import TOOLS
+from gsvc.codec.stream.audio import AUDIO_CODINGS
 
 DESCRIPTION = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, a glob of images
 ('in/*.png', quoted), or - for y4m on standard input."""
@@ -54,6 +54,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Encode a file, then tell what came out."""
+    from gsvc.codec.files import encode_file  # late: --help and usage errors do not wait for FFmpeg
+
     target = target_of(options, ".gsv")
     with shown_progress(options, "encoded") as progress:
         report = encode_file(

@@ -9,6 +9,8 @@ from gsvc.codec.errors import BitstreamError, ConfigError, LimitError, Truncated
 from gsvc.codec.frames import AudioChunk
 from gsvc.codec.stream.varint import read_varint, varint
 
+AUDIO_CODINGS = ("opus", "none")
+"""How a stream may carry sound."""
 SAMPLE_RATE = 48_000
 """Opus times count in samples of 1/48000 s, whatever the source had."""
 
