@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from gsvc.codec.decoder import DecoderSettings
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import GsvcError, OutputError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.media.video_writer import open_writer

@@ -27,7 +27,8 @@ from functools import cache
 from pathlib import Path
 from time import monotonic
 
-from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.decoder import Decoder
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.files import decode_file
 from gsvc.codec.frames import Frame

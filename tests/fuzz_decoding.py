@@ -10,7 +10,8 @@ from itertools import islice
 import numpy as np
 
 from fuzz_bytes import bend, golden_units
-from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.decoder import Decoder
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import BitstreamError, GsvcError, VersionError
 from gsvc.codec.frames import Color, Frame
 from gsvc.codec.stream.container import StreamReader

@@ -5,7 +5,8 @@ from fractions import Fraction
 import cv2
 import numpy as np
 
-from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.decoder import Decoder
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.frames import Frame, Picture, VideoFormat

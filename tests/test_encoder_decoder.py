@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from gsvc import EncoderSettings
-from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.decoder import Decoder
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.errors import (
     BitstreamError,

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from golden.make import STREAMS as MAKERS
-from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.decoder import Decoder
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.stream.audio import unpack_audio
 from gsvc.codec.stream.container import StreamReader

@@ -9,7 +9,8 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.decoder import Decoder
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import ConfigError

@@ -12,7 +12,8 @@ from time import perf_counter
 
 import numpy as np
 
-from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.decoder import Decoder
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import LimitError
 from gsvc.codec.frames import Color, VideoFormat
 from gsvc.codec.limits import Limits

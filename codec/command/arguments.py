@@ -12,7 +12,7 @@ from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
-    from gsvc.codec.decoder import DecoderSettings
+    from gsvc.codec.decoder_settings import DecoderSettings
     from gsvc.codec.encoder_settings import EncoderSettings
 
 BITRATE = "meet this many bit/s: 8000, 8k, 0.5M"

@@ -16,8 +16,7 @@ from gsvc.codec.command.arguments import (
     target_of,
 )
 from gsvc.codec.command.progress import json_lines, shown_progress
-from gsvc.codec.decoder import DecoderSettings
-from gsvc.codec.files import decode_file
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.reports import DecodeReport
 
 DESCRIPTION = """Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...),
@@ -36,6 +35,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Decode a file, then tell what came out."""
+    from gsvc.codec.files import decode_file  # late: --help and usage errors do not wait for FFmpeg
+
     target = target_of(options, ".decoded.mp4")
     with shown_progress(options, "decoded") as progress:
         report = decode_file(

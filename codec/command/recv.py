@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gsvc.codec.command.arguments import add_overwrite, add_refiner, settings_of
 from gsvc.codec.command.watch import Watch, add_stats
-from gsvc.codec.decoder import DecoderSettings
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.media.video_writer import VideoWriter, open_writer

@@ -4,7 +4,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.decoder import Decoder
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import BitstreamError, InputError
 from gsvc.codec.frames import Frame
 from gsvc.codec.limits import Limits

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from gsvc.codec.asyncio import LatestQueue
-from gsvc.codec.decoder import DecoderSettings
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError, InputError, TruncatedStreamError
 from gsvc.codec.frames import Frame
 from gsvc.codec.limits import Limits

@@ -7,7 +7,8 @@ from importlib.metadata import version
 from itertools import product
 from typing import ClassVar
 
-from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.decoder import Decoder
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gsvc.codec.asyncio import LatestQueue, decode_stream, encode_stream
-    from gsvc.codec.decoder import Decoder, DecoderSettings
+    from gsvc.codec.decoder import Decoder
+    from gsvc.codec.decoder_settings import DecoderSettings
     from gsvc.codec.encoder import Encoder
     from gsvc.codec.encoder_settings import EncoderSettings
     from gsvc.codec.errors import (
@@ -106,7 +107,8 @@ __all__ = [
 
 _HOMES = {
     "codec.asyncio": ("LatestQueue", "decode_stream", "encode_stream"),
-    "codec.decoder": ("Decoder", "DecoderSettings"),
+    "codec.decoder": ("Decoder",),
+    "codec.decoder_settings": ("DecoderSettings",),
     "codec.encoder": ("Encoder",),
     "codec.encoder_settings": ("EncoderSettings",),
     "codec.frames": ("AudioChunk", "Color", "Frame", "Picture", "VideoFormat"),

@@ -21,7 +21,8 @@ import cv2
 import numpy as np
 from av.audio.codeccontext import AudioCodecContext
 
-from gsvc.codec.decoder import Decoder, DecoderSettings
+from gsvc.codec.decoder import Decoder
+from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.frames import AudioChunk, Color, Picture, VideoFormat
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.camera import Camera, camera_nodes
