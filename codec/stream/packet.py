@@ -52,8 +52,8 @@ PICTURES = (PacketType.INTRA, PacketType.INTER)
 class Packet:
     """One packet of a stream.
 
-    Encoders fill every field. `type`, `frames` and `payload` are in the packet's bytes; what a
-    reader fills besides, its docstring says.
+    `type`, `frames` and `payload` are in its bytes. Encoders fill the other fields too;
+    `StreamReader` fills `number` and `group`.
     """
 
     type: int
