@@ -87,11 +87,7 @@ def propose_correction(
     if found is None:
         return None
     saved = float((unchanged - errors(found)).sum())
-    return (
-        found
-        if saved > trial.lmbda * trial.extra_bits(sample, sample.having(FLOW, found))
-        else None
-    )
+    return found if saved > trial.lmbda * float(_block_bits(found, past).sum()) else None
 
 
 def _pruned(
@@ -117,15 +113,19 @@ def _pruned(
 
 
 def _block_bits(correction: Correction, before: Correction | None) -> NDArray[np.float32]:
-    """What coding each block takes, float32 (rows, columns), predicted from `before`."""
+    """What coding each block takes, float32 (rows, columns), predicted from `before`.
+
+    The models have learned from the correction itself, as they will have from others like it.
+    """
     coder, shape = Coder(), correction.sides.shape
     if before is not None and before.block_log2 != correction.block_log2:
         before = None
-    grid = CorrectionGrid(coder, (shape[0], shape[1]), before)
-    totals = [0.0]
-    for row, column in np.ndindex(*shape):
-        grid.code_block(row, column, correction)
-        totals.append(coder.total)
+    for _ in ("learn", "count"):
+        grid = CorrectionGrid(coder, (shape[0], shape[1]), before)
+        totals = [coder.total]
+        for row, column in np.ndindex(*shape):
+            grid.code_block(row, column, correction)
+            totals.append(coder.total)
     return np.diff(totals).astype(np.float32).reshape(shape)
 
 
