@@ -122,3 +122,15 @@ def test_the_files_that_pages_name_exist() -> None:
     assert not {
         (page, path) for page, path in named if "NAME" not in path and not (ROOT / path).exists()
     }
+
+
+def test_links_of_the_root_pages_lead_somewhere() -> None:
+    """Those of docs/ are `make docs`'s to check."""
+    for page in ROOT.glob("*.md"):
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+            path, _, anchor = link.partition("#")
+            if "://" in link:
+                continue
+            assert (ROOT / path).exists(), f"{page.name}: {link}"
+            headings = re.findall(r"^#+ (.+)$", (ROOT / path).read_text(), re.M) if anchor else []
+            assert not anchor or anchor in {h.lower().replace(" ", "-") for h in headings}, link
