@@ -132,5 +132,7 @@ def test_links_of_the_root_pages_lead_somewhere() -> None:
             if "://" in link:
                 continue
             assert (ROOT / path).exists(), f"{page.name}: {link}"
-            headings = re.findall(r"^#+ (.+)$", (ROOT / path).read_text(), re.M) if anchor else []
+            headings = (
+                re.findall(r"^#+ (.+)$", (ROOT / path).read_text(), re.MULTILINE) if anchor else []
+            )
             assert not anchor or anchor in {h.lower().replace(" ", "-") for h in headings}, link
