@@ -9,16 +9,16 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.layers.camera import CAMERA
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval, Sample
-from gsvc.codec.stream.header import Header
 from gsvc.decoders.motion.estimation import gray
 from gsvc.decoders.rendering import IntervalRenderer
 from gsvc.encoders.anchor_trial import AnchorTrial
 from gsvc.encoders.distortion import Reference
+from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.layers import EXTRACTORS
 from gsvc.encoders.layers.extractor import Observed
 from gsvc.encoders.plan import PLAIN, Drawing
 from gsvc.encoders.prices import SamplePrices
-from gsvc.encoders.tuning import CORRECTION_LEAST_BITS, CORRECTION_LMBDA, Level
+from gsvc.encoders.tuning import CORRECTION_LEAST_BITS, CORRECTION_LMBDA
 
 _SHORTEST = 3
 """Frames of an interval below which nothing between the coded pictures is sampled."""
@@ -31,8 +31,8 @@ class SourceInterval:
     """The source of an interval, and its coded picture as it will be displayed."""
 
     sources: Sequence[Picture]
-    """The frames since the coded picture before; the last is that of the coded picture, unless frames
-    are held after it."""
+    """The frames since the coded picture before; the last is that of the coded picture, unless
+    frames are held after it."""
     shown: Picture
     """The displayed coded picture: at the end, or the one that is held."""
     place: Place = Place.BETWEEN
@@ -61,14 +61,15 @@ class Before:
 
 
 class ScaffoldExtractor:
-    """Turns source frames into samples. Raises MissingModelError at once when a layer's model is not here."""
+    """Turns source frames into samples."""
 
-    def __init__(self, level: Level, header: Header, anchors: int, pool: Executor) -> None:
-        """`anchors`: most samples between two coded pictures; `pool` works on what is independent."""
-        self._pool, self._anchors = pool, anchors
+    def __init__(self, recipe: Recipe, pool: Executor) -> None:
+        """`pool` works on what is independent. Raises MissingModelError when a layer's model is not
+        here."""
+        self._pool, self._anchors, header = pool, recipe.effort.anchors, recipe.header
         self._prices = SamplePrices(header)
         self._extractors = [
-            make(header.geometry, level)
+            make(header.geometry, recipe.level)
             for name, make in EXTRACTORS.items()
             if name in header.tools
         ]
@@ -81,9 +82,10 @@ class ScaffoldExtractor:
         *,
         watching: bool,
     ) -> list[tuple[Sample, ...]]:
-        """Samples of each interval; `lmbda`: the distortion, over pixels and frames, that a bit must save.
+        """Samples of each interval.
 
-        `before`: what precedes them, None when a scene begins; `watching`: look for people and regions.
+        `before`: what precedes them, None when a scene begins; `lmbda`: the distortion, over pixels
+        and frames, that a bit must save; `watching`: look for people and regions.
         """
         if not self._extractors:
             return [() for _ in intervals]
@@ -162,7 +164,7 @@ class ScaffoldExtractor:
             for extractor in self._extractors:
                 better = extractor.improve(trial, better)
             if better is anchor:
-                break  # Where nothing pays in the middle, nothing will nearer to the coded pictures.
+                break  # Where nothing pays in the middle, nothing pays nearer to coded pictures.
             samples = tuple(better if s is anchor else s for s in samples)
         return samples
 

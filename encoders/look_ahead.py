@@ -33,9 +33,7 @@ class LookAhead(GroupCoder):
         self._recipe = recipe
         # One pool for good: threads that come and go leave the allocator's memory behind.
         self._pool = ThreadPoolExecutor(_AT_ONCE)
-        self._extractor = ScaffoldExtractor(
-            recipe.level, recipe.header, recipe.effort.anchors, self._pool
-        )
+        self._extractor = ScaffoldExtractor(recipe, self._pool)
         self._planner, self._packer = Planner(recipe), Packer(recipe)
         self._rate = RateControl(recipe)
         frames = round(GROUP_SECONDS * recipe.header.format.frame_rate)

@@ -47,7 +47,7 @@ class _Group:
     crf: float
     """Quantiser of its key pictures."""
     scale: int
-    """Their size, in scale of the side."""
+    """Their size, in eighths of the side."""
     frames: int = 0
     """Frames coded so far."""
 
@@ -63,9 +63,7 @@ class LowDelay(GroupCoder):
         self._spacing = max(1, round(self._level.spacing * frame_rate))
         self._longest = max(self._spacing, round(GROUP_SECONDS * frame_rate))
         self._pool = ThreadPoolExecutor(1)
-        self._extractor = ScaffoldExtractor(
-            self._level, recipe.header, recipe.effort.anchors, self._pool
-        )
+        self._extractor = ScaffoldExtractor(recipe, self._pool)
         self._crf = usual_crf(self._level.lmbda)
         # How much coarser than the rate asks for, and how small, packets' limit makes pictures.
         self._coarser, self._scale = 0.0, 8

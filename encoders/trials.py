@@ -19,7 +19,7 @@ from gsvc.encoders.group_coder import FRAMING_BITS, Recipe
 from gsvc.encoders.layers.camera import CameraPath
 from gsvc.encoders.pictures import Planes, encode_planes, planes_of
 from gsvc.encoders.plan import Drawing, Plan, PlannedInterval, Trial, planned_intervals
-from gsvc.encoders.tuning import TRIAL_PRESET
+from gsvc.encoders.tuning import EMPHASIS_CRFS, TRIAL_PRESET
 
 _JUDGED = 3
 """Key pictures whose own distortion is measured, at least, where there are so many."""
@@ -76,6 +76,8 @@ class Trials:
         `gsvc.encoders.emphasis`)."""
         keys = self.own_keys(trial.plan)
         sources = [self._pictures[k] for k in keys]
+        if trial.plan.crf >= EMPHASIS_CRFS[1]:
+            return sources  # Nothing would be raised.
         references = [self.reference(k) for k in keys]
         # Decoded once more: pictures of all trials would take much memory, their units take none.
         decoded = self._decoded(trial.plan, trial.units[: len(keys)])
