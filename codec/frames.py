@@ -25,7 +25,7 @@ class Color:
     full_range: bool = False
 
     def resolved_matrix(self, height: int) -> int:
-        """The matrix to convert with: if unspecified, BT.601 (6) up to 576 lines, else BT.709 (1)."""
+        """The matrix to convert with: BT.601 (6) up to 576 lines, else BT.709 (1), if unset."""
         if self.matrix != UNSPECIFIED:
             return self.matrix
         return 6 if height <= 576 else 1

@@ -23,7 +23,7 @@ class Limits:
     interval: int = 2048
     """Frames that one packet completes."""
     interval_pixels: int = 1 << 33
-    """Pixels of all frames that one packet completes: four seconds of the largest size at 60 fps."""
+    """Pixels of all frames that one packet completes: four seconds of the largest, at 60 fps."""
     packet_bytes: int = 1 << 24
     """Bytes of one packet's payload."""
     scaffold_bits: int = 1 << 20

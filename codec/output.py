@@ -83,7 +83,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def explain_failure(target: str | Path, only: set[int] | None = None) -> Iterator[None]:
-    """Turn an OSError, if given only one of the errno `only`, into an OutputError about `target`."""
+    """Turn an OSError (of an errno in `only`, if given) into an OutputError about `target`."""
     try:
         yield
     except OutputError:

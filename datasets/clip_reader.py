@@ -1,7 +1,7 @@
-"""Reading a clip as the evaluation protocol wants it, from whatever it is kept in.
+"""Reading a clip for the evaluation protocol: raw YUV, a folder of images, or any video.
 
-Pictures become RGB uint8, full range; YUV is converted by the matrix and range its file states, else by
-what players assume (limited range, BT.601 up to 576 lines, BT.709 above). RGB is then taken for BT.709.
+YUV is converted by the matrix and range that its file states, else as players assume: limited
+range, BT.601 up to 576 lines, BT.709 above. The RGB is then taken as BT.709, full range.
 """
 
 import glob
@@ -26,13 +26,12 @@ def load_clip(
     short_side: int | None = 288,
     raw: RawFormat | None = None,
 ) -> tuple[list[Picture], Fraction]:
-    """The first `frames` pictures (None: all) as the evaluation protocol wants them, and the frame rate.
+    """The first `frames` pictures (None: all), RGB uint8 (H, W, 3), and the frame rate.
 
-    RGB uint8 (H, W, 3). The short side becomes `short_side` pixels, by Lanczos upwards and area
-    averaging downwards, both sides even (None: the clip's own size); pixel aspect is left as it is.
-    `path` is raw YUV (`raw` is its format, None: as its name says), a folder of images (25 frames a
-    second, in the order of their numbers), or anything FFmpeg reads. No more is read than the frames
-    asked for. Raises InputError when it is not video, ConfigError for a number of frames below 1.
+    The short side becomes `short_side` pixels, by `protocol_size` and `resized` (None: the clip's
+    own size); the pixel aspect stays. `path` is raw YUV (`raw` is its format, None: as its name
+    tells), a folder of images (25 fps, in the order of their numbers), or anything FFmpeg reads.
+    Raises InputError when it is no video, ConfigError for `frames` below 1.
     """
     if frames is not None and frames < 1:
         raise ConfigError(f"frames {frames}: must be 1 or more")
@@ -47,12 +46,12 @@ def load_clip(
 
 
 def has_images(folder: Path) -> bool:
-    """Whether the folder itself holds images."""
+    """Whether the folder holds images, its subfolders aside."""
     return _image_suffix(folder) is not None
 
 
 def image_pattern(folder: Path) -> str:
-    """A pattern for the images of the kind the folder has most of. Raises InputError without any."""
+    """A pattern of the folder's images of the commonest suffix. Raises InputError without any."""
     suffix = _image_suffix(folder)
     if suffix is None:
         raise InputError(f"{folder}: a folder without images: give a video, or images in a folder")

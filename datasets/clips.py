@@ -1,4 +1,4 @@
-"""A test clip in memory: what every codec codes and every metric compares with."""
+"""A test clip in memory: the source of codecs and the reference of metrics."""
 
 import hashlib
 from collections.abc import Sequence
@@ -11,23 +11,27 @@ from gsvc.codec.frames import Picture
 
 @dataclass(frozen=True)
 class ClipFormat:
-    """What a decoder is told beside the stream: sides in pixels, frames per second, number of frames."""
+    """What a decoder is told beside the stream."""
 
     width: int
+    """Pixels."""
     height: int
+    """Pixels."""
     frame_rate: Fraction
+    """Frames per second."""
     frames: int
+    """Their number."""
 
 
 @dataclass(frozen=True)
 class TestClip:
-    """The source of a measurement: RGB uint8 pictures (H, W, 3) of one size, BT.709, full range."""
+    """A named sequence of RGB uint8 pictures (H, W, 3) of one size, BT.709, full range."""
 
     name: str
     frames: Sequence[Picture] = field(repr=False)
     frame_rate: Fraction
 
-    __test__ = False  # not a test case, whatever pytest thinks of the name
+    __test__ = False  # tells pytest that this is no test case
 
     @property
     def format(self) -> ClipFormat:
@@ -37,12 +41,12 @@ class TestClip:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the size and of every pixel."""
+        """Hash of the size and of all pixels."""
         return frames_sha256(self.frames)
 
 
 def frames_sha256(frames: Sequence[Picture]) -> str:
-    """SHA-256 over the shape and the bytes of every picture, as hexadecimal digits."""
+    """SHA-256 of the shapes and bytes of all pictures, as hexadecimal digits."""
     digest = hashlib.sha256()
     for frame in frames:
         digest.update(repr(frame.shape).encode())

@@ -1,8 +1,7 @@
-"""The user's own copies of the field's test sets: where they lie, and which file is which sequence.
+"""The user's copies of published test sets: finding the file of a sequence and reading it.
 
-The folder is `$GSVC_DATASETS`, else `datasets` in gsvc's cache folder. A copy may lie anywhere below it, as
-raw YUV, y4m, or a folder of images, and its name begins with the sequence's. Coded files are not taken for
-sources.
+Copies lie anywhere below `$GSVC_DATASETS`, else below `datasets` in gsvc's cache folder: raw YUV,
+y4m or a folder of images, whose name begins with the sequence's. Coded files are ignored.
 """
 
 import os
@@ -43,10 +42,9 @@ def load_sequence(
     short_side: int | None = 288,
     root: Path | None = None,
 ) -> tuple[list[Picture], Fraction]:
-    """The sequence out of the user's copies below `root` (None: `datasets_dir()`), see `load_clip`.
+    """The sequence from its copy below `root` (None: `datasets_dir()`), see `load_clip`.
 
-    Raises InputError when there is no copy, saying where to get it and where to put it, and when the copy
-    cannot be read or has another size.
+    Raises InputError when there is no copy, or it cannot be read or has another size.
     """
     path = find_copy(manifest, sequence, root)
     if path.suffix.lower() in RAW_SUFFIXES and not path.is_dir():
@@ -57,10 +55,8 @@ def load_sequence(
 
 
 def find_copy(manifest: Manifest, sequence: Sequence, root: Path | None = None) -> Path:
-    """The copy to read: of the first of the sequence's sizes, 8 bits before 10, raw before y4m before images.
-
-    Raises InputError when there is none.
-    """
+    """The copy to read: by the order of the sequence's sizes, 8 bits before 10, raw before y4m
+    before images. Raises InputError when there is none."""
     folder = root or datasets_dir()
     named = [path for path in _candidates(folder) if _is_called(path, sequence)]
     fitting = [path for path in named if _fits(path, sequence)]
@@ -69,13 +65,14 @@ def find_copy(manifest: Manifest, sequence: Sequence, root: Path | None = None) 
     width, height = sequence.sizes[0]
     other = f" ({named[0].name} is of another size or rate)" if named else ""
     raise InputError(
-        f"{manifest.name}/{sequence.name}: no copy of {width}x{height} in {folder}{other}: get it from "
-        f"{manifest.page}, put {sequence.file_name} (or y4m) there, or name your folder in GSVC_DATASETS"
+        f"{manifest.name}/{sequence.name}: no copy of {width}x{height} in {folder}{other}: "
+        f"get it from {manifest.page}, put {sequence.file_name} (or y4m) there, or name your "
+        "folder in GSVC_DATASETS"
     )
 
 
 def _candidates(root: Path) -> Iterator[Path]:
-    """Video files and folders of images below `root`; links are followed, each folder is seen once."""
+    """Video files and folders below `root`, links followed, each folder once."""
     seen: set[str] = set()
     for folder, folders, files in os.walk(root, followlinks=True):
         real = os.path.realpath(folder)
@@ -96,7 +93,7 @@ def _is_called(path: Path, sequence: Sequence) -> bool:
 
 
 def _fits(path: Path, sequence: Sequence) -> bool:
-    """Whether what the name says of size and rate is true of the sequence."""
+    """Whether size and rate in the name, if any, are the sequence's."""
     size, rate = size_from_name(path.stem), rate_from_name(path.stem)
     return size in (None, *sequence.sizes) and rate in (None, sequence.frame_rate)
 
@@ -116,7 +113,7 @@ def _raw_format(path: Path, sequence: Sequence) -> RawFormat:
     size = size_from_name(path.stem)
     if size is None and len(sequence.sizes) > 1:
         sizes = " or ".join(f"{width}x{height}" for width, height in sequence.sizes)
-        raise InputError(f"{path}: tells no size: put {sizes} into its name")
+        raise InputError(f"{path}: its name tells no size: put {sizes} into its name")
     return RawFormat(
         *(size or sequence.sizes[0]),
         sequence.frame_rate,

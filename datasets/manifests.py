@@ -1,9 +1,8 @@
-"""The field's test sets, as plain data: what their sequences are called, their sizes, rates, lengths.
+"""Published test sets: names, sizes, rates and lengths of their sequences. Never train on them.
 
-The sequences themselves are the user's copies (see `local_copies.py`). No publisher's checksum of the raw
-files is public, so there is none here: a copy is known by its name and size, must hold whole frames, and
-the hash of the pictures measured stands in every result. Lengths are those that published test
-configurations give; None where none was found. None of these sequences may be trained on.
+The sequences are read from the user's copies (`local_copies.py`). Their publishers state no
+checksums: a copy is identified by its name and size, and every result has the hash of the pictures
+that were measured. Lengths are those of published test configurations.
 """
 
 from dataclasses import dataclass
@@ -17,17 +16,17 @@ _UHD = (3840, 2160)
 
 @dataclass(frozen=True)
 class Sequence:
-    """One test sequence: 4:2:0, `frame_rate` in frames per second, `frames` its length or None.
-
-    `sizes` are the (width, height) it is distributed in, the one the field uses first; `file_name` is
-    an example of what a copy is called; `other_names` it goes by.
-    """
+    """One test sequence, 4:2:0."""
 
     name: str
     sizes: tuple[tuple[int, int], ...]
+    """Widths and heights that it is distributed in, the usual one first."""
     frame_rate: Fraction
+    """Frames per second."""
     frames: int | None
+    """Its length; None if unknown."""
     file_name: str
+    """Usual name of a copy."""
     other_names: tuple[str, ...] = ()
 
     @property
@@ -45,16 +44,18 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One set: `page` is the public address that says how to get it, `source` the publication."""
+    """One test set."""
 
     name: str
     title: str
     page: str
+    """Address that tells how to get it."""
     source: str
+    """Publication that describes it."""
     sequences: tuple[Sequence, ...]
 
     def sequence(self, name: str) -> Sequence:
-        """The sequence of that name, upper or lower case. Raises ConfigError, naming those there are."""
+        """The sequence of that name in any case. Raises ConfigError for an unknown name."""
         for sequence in self.sequences:
             if name.lower() in {own.lower() for own in sequence.names}:
                 return sequence
@@ -63,7 +64,7 @@ class Manifest:
 
 
 def _uvg(name: str, rate: int, frames: int | None, *other_names: str) -> Sequence:
-    # The first seven of 120 Hz are the set of most papers, which use the 8-bit files of 1920x1080.
+    # Most papers use the first seven, in 8-bit files of 1920x1080.
     file_name = f"{name}_1920x1080_{rate}fps_420_8bit_YUV.yuv"
     return Sequence(name, (_HD, _UHD), Fraction(rate), frames, file_name, other_names)
 
@@ -111,7 +112,7 @@ MCL_JCV = Manifest(
     name="mcl-jcv",
     title="MCL-JCV, 30 sequences, 8 bits",
     page="https://mcl.usc.edu/mcl-jcv-dataset/",
-    source="Wang et al.: MCL-JCV: a JND-based H.264/AVC video quality assessment dataset, ICIP 2016",
+    source="Wang et al.: MCL-JCV: a JND-based H.264/AVC video quality dataset, ICIP 2016",
     sequences=tuple(
         _mcl_jcv(number, rate)
         for number, rate in sorted(

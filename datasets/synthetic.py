@@ -1,8 +1,8 @@
-"""The `synthetic` set: clips drawn by code, whose true motion is known at every pixel.
+"""The set `synthetic`: clips drawn by code, whose true motion is known at every pixel.
 
-For tools that estimate motion, and for metrics of it: the answer is part of the clip. The textures are
-smooth enough that a position between pixels has one value, so the true flow is exact up to the 1/32 pixel
-of OpenCV's interpolation. Two machines agree on the pictures up to a rounding of the last bit.
+They test motion estimators and metrics of motion. The textures are smooth, so the true flow is exact
+to the 1/32 pixel of OpenCV's interpolation. Pictures are equal on all machines up to rounding of the
+last bit.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ FRAME_RATE = Fraction(25)
 FRAMES = 121
 
 Transform = NDArray[np.float64]
-"""3x3 affine matrix, from positions (x, y, 1) in a frame to positions on a layer's texture, in pixels."""
+"""Affine matrix, (3, 3): from (x, y, 1) in a frame to a layer's texture, in pixels."""
 
 _CANVAS = 1024
 _OCTAVES = ((1.5, 0.25), (4.0, 0.5), (12.0, 0.8), (40.0, 1.0))
-"""Width in pixels of the blur, and weight, of the noises that make a texture."""
+"""Blur in pixels and weight of the noises that make a texture."""
 _CONTRAST = 42.0
 _SPRITE_RADIUS = 60.0
 
@@ -36,13 +36,13 @@ def _shift(x: float, y: float) -> Transform:
 
 
 def _pan(speed: tuple[float, float]) -> Callable[[int], Transform]:
-    """The texture moves by `speed` pixels a frame."""
+    """The path of a texture that moves by `speed` pixels a frame."""
     start = (_CANVAS - WIDTH) / 2, (_CANVAS - HEIGHT) / 2
     return lambda index: _shift(start[0] - index * speed[0], start[1] - index * speed[1])
 
 
 def _turn(index: int) -> Transform:
-    """0.4 degrees and 0.4 % larger each frame, about the picture's centre."""
+    """Turns by 0.4 degrees and grows by 0.4 % a frame, about the picture's centre."""
     angle, scale = np.deg2rad(0.4 * index), 1.004**-index
     cos, sin = scale * np.cos(angle), scale * np.sin(angle)
     rotation = np.array([[cos, sin, 0], [-sin, cos, 0], [0, 0, 1]], np.float64)
@@ -56,28 +56,30 @@ def _still(index: int) -> Transform:
 
 @dataclass(frozen=True)
 class Layer:
-    """A texture (by its seed) and where it is: `position(i)` is the transform at frame i."""
+    """A texture and its path."""
 
     seed: int
+    """Seed of the texture."""
     position: Callable[[int], Transform]
+    """From a frame's index to its transform."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A synthetic clip of `FRAMES` frames, `WIDTH` x `HEIGHT`, `FRAME_RATE` frames a second.
-
-    After frame `cut` another background is shown. The `sprite` is a disc in front, whose texture moves with
-    it; `noise` is its deviation in grey levels, `flashes` are frames lit brighter.
-    """
+    """A synthetic clip of `FRAMES` frames, `WIDTH` x `HEIGHT`, `FRAME_RATE` frames per second."""
 
     name: str
     description: str
     background: Layer
     sprite: Layer | None = None
+    """A disc in front, which moves with its texture."""
     cut: int | None = None
+    """The last frame before a cut to `after_cut`."""
     after_cut: Layer | None = None
     noise: float = 0.0
+    """Standard deviation in grey levels."""
     flashes: tuple[int, ...] = ()
+    """Frames that are brighter."""
 
     def frame(self, index: int) -> Picture:
         """Frame `index`, RGB uint8 (HEIGHT, WIDTH, 3). Raises ConfigError outside the clip."""
@@ -93,10 +95,10 @@ class Scene:
         return np.clip(np.rint(picture), 0, 255).astype(np.uint8)
 
     def true_flow(self, index: int, to: int | None = None) -> NDArray[np.float32]:
-        """Where each pixel of frame `index` goes in frame `to` (None: the next), in pixels.
+        """Displacement of each pixel from frame `index` to frame `to` (None: the next).
 
-        float32 (HEIGHT, WIDTH, 2): x and y displacement, also of what is then hidden or outside. NaN all
-        over where a cut lies between the two. Raises ConfigError outside the clip.
+        float32 (HEIGHT, WIDTH, 2), x and y in pixels, also for pixels that become hidden or leave
+        the frame; all NaN across a cut. Raises ConfigError outside the clip.
         """
         to = index + 1 if to is None else to
         if self._behind(index) is not self._behind(to):
@@ -108,7 +110,7 @@ class Scene:
         return flow.astype(np.float32)
 
     def visible(self, index: int, to: int | None = None) -> NDArray[np.bool_]:
-        """Which pixels of frame `index` are still seen in frame `to` (None: the next), bool (HEIGHT, WIDTH).
+        """Which pixels of frame `index` are visible in frame `to` (None: the next), bool (H, W).
 
         Raises ConfigError outside the clip.
         """
@@ -171,9 +173,11 @@ def _texture(seed: int) -> NDArray[np.float32]:
     random = np.random.default_rng(seed)
     texture = np.zeros((_CANVAS, _CANVAS, 3), np.float32)
     for blur, weight in _OCTAVES:
-        step = 2 ** int(np.log2(blur))  # wide noise is drawn on a coarser grid: much less to blur
+        step = 2 ** int(
+            np.log2(blur)
+        )  # wide noise is drawn on a coarser grid, which is faster to blur
         side = _CANVAS // step
-        # Grey and colour apart, so that luma and chroma both have detail.
+        # Separate grey and colour noise give both luma and chroma detail.
         noise = random.normal(size=(side, side, 3)) + 1.5 * random.normal(size=(side, side, 1))
         smooth = cv2.GaussianBlur(noise.astype(np.float32), (0, 0), blur / step)
         texture += weight * cv2.resize(
@@ -194,7 +198,7 @@ def _drawn(layer: Layer, index: int) -> NDArray[np.float32]:
 def _coverage(
     sprite: Layer, index: int, positions: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """How much of each pixel (or position) the disc covers, 0-1: its edge is one pixel wide."""
+    """Share (0-1) of each pixel, or position, that the disc covers; its edge is one pixel wide."""
     at = _applied(sprite.position(index), _grid() if positions is None else positions)
     distance = np.hypot(*np.moveaxis(at - _CANVAS / 2, -1, 0))
     return np.asarray(np.clip(_SPRITE_RADIUS + 0.5 - distance, 0, 1))

@@ -14,7 +14,7 @@ import pytest
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.datasets.package_files import Package, PackagedFile, bring, cached_path, is_intact
-from gsvc.datasets.packaged import load_clip, packaged_clip, packaged_clips
+from gsvc.datasets.packaged import CLIPS, load_clip, packaged_clip
 from needs import need_clip
 
 _COMPRESS: dict[str, Callable[[bytes], bytes]] = {"xz": lzma.compress, "gz": gzip.compress}
@@ -88,7 +88,7 @@ def test_damaged_debian_package(
 
 
 def test_set_is_complete() -> None:
-    clips = packaged_clips()
+    clips = list(CLIPS.values())
     assert [clip.name for clip in clips] == NAMES
     assert all(clip.licence and clip.description for clip in clips)
 
@@ -108,7 +108,7 @@ def test_missing_clip_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("name", NAMES)
 def test_cached_clips_are_the_right_ones(name: str) -> None:
     need_clip(name)
-    clip = next(clip for clip in packaged_clips() if clip.name == name)
+    clip = CLIPS[name]
     assert is_intact(clip)
 
 

@@ -1,4 +1,4 @@
-"""The body points of the people in a picture: BlazePose, several people by one region each.
+"""Body poses of the people in a picture: BlazePose on one region a person.
 
 Method: V. Bazarevsky et al., "BlazePose: On-device Real-time Body Pose Tracking", 2020
 (arXiv:2006.10204), "full" network of the "BlazePose GHUM 3D" model card (Google, 2021).
@@ -18,7 +18,7 @@ from gsvc.encoders.people.tflite import Network
 Array = NDArray[np.float32]
 
 COCO17: tuple[int, ...] = (0, 2, 5, 7, 8, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 28)
-"""Which of the 33 points are COCO's 17, in COCO's order: nose, then left and right of eye, ear, shoulder,
+"""COCO's 17 points among the 33, in COCO's order: nose, then left and right of eye, ear, shoulder,
 elbow, wrist, hip, knee, ankle."""
 
 _POINTS = 33
@@ -26,39 +26,40 @@ _PRESENCE_THRESHOLD = 0.5
 _HEAT_MAP_WINDOW = 7
 _HEAT_MAP_THRESHOLD = 0.5
 _SAME_PERSON = 0.1
-"""Mean distance of two poses' points, relative to the larger one's extent, under which they are one."""
+"""Mean distance of two poses' points, by the larger extent, below which they are one person."""
 
 
 @dataclass(frozen=True)
 class DetectedPose:
-    """One person. `points` float32 (33, 2): x, y in pixels of the picture, maybe outside it;
-    `visibility` float32 (33,) in [0, 1]: that a point is in the picture and not hidden; `box`: the
-    points' left, top, right, bottom in pixels; `score` in [0, 1]: that there is a person at all.
-    """
+    """The pose of one person."""
 
     points: Array
+    """float32 (33, 2): x, y in pixels, possibly outside the picture."""
     visibility: Array
+    """float32 (33,): probability that a point is in the picture and not hidden."""
     box: tuple[float, float, float, float]
+    """Left, top, right and bottom of the points in pixels."""
     score: float
+    """Probability that there is a person."""
 
 
 class PoseEstimator:
-    """Call it with a picture, get the people's poses, at most `max_people` (1 to 16), surest first.
+    """Called with a picture, gives the poses of at most `max_people` (1-16), highest score first.
 
-    Every picture is looked at alone, so the result depends on nothing but the picture. Raises
-    `MissingModelError` at once when a model is not on this machine.
+    The result depends on the picture alone. The constructor raises ConfigError for other numbers,
+    MissingModelError when a model is missing.
     """
 
     def __init__(self, max_people: int = 4) -> None:
         if not 1 <= max_people <= 16:
-            raise ConfigError(f"max_people is {max_people}; permitted are 1 to 16")
+            raise ConfigError(f"max_people is {max_people}: choose 1 to 16")
         self._detect = PersonDetector()
         self._network = Network("pose_landmark_full")
         self._side = self._network.input_shape[1]
         self._max_people = max_people
 
     def __call__(self, picture: Picture) -> list[DetectedPose]:
-        """RGB uint8 (H, W, 3) of any size → one pose a person."""
+        """Detect poses in RGB uint8 (H, W, 3) of any size."""
         poses: list[DetectedPose] = []
         for region in self._detect(picture):
             pose = self._pose(picture, region)
@@ -70,7 +71,7 @@ class PoseEstimator:
 
     def _pose(self, picture: Picture, region: Region) -> DetectedPose | None:
         to_picture = _to_picture(region, self._side)
-        # Repeated edges: black ones move the points of people whose body leaves the picture.
+        # Black borders would move the points of people who are partly outside the picture.
         crop = cv2.warpAffine(
             picture,
             to_picture,
@@ -95,7 +96,7 @@ class PoseEstimator:
 
 
 def _to_picture(region: Region, side: int) -> NDArray[np.float64]:
-    """(2, 3) affine map from pixels of the network's input to pixels of the picture."""
+    """Affine map, (2, 3), from pixels of the network's input to pixels of the picture."""
     scale = region.side / side
     cosine, sine = scale * np.cos(region.angle), scale * np.sin(region.angle)
     turn = np.array([[cosine, -sine], [sine, cosine]])
@@ -104,9 +105,9 @@ def _to_picture(region: Region, side: int) -> NDArray[np.float64]:
 
 
 def _refined(points: Array, heat: Array, side: int) -> Array:
-    """Move each regressed point to the centre of mass of its heat map around it, where that is sure.
+    """Move each point to the centre of mass of its heat map around it, if that is confident.
 
-    `points` (n, 2) in pixels of the network's input, `heat` (rows, columns, n) logits.
+    `points`: (n, 2) in pixels of the network's input; `heat`: (rows, columns, n) logits.
     """
     rows, columns, _ = heat.shape
     refined = points.copy()

@@ -1,8 +1,8 @@
-"""Finds people in a picture: the detector of BlazePose.
+"""Detection of the people in a picture by BlazePose's detector.
 
 Method: V. Bazarevsky et al., "BlazePose: On-device Real-time Body Pose Tracking", 2020
-(arXiv:2006.10204). A single-shot detector in the way of BlazeFace gives a box around each face and two
-points that span the person's circle: the middle of the hips and a point on the rim, upwards.
+(arXiv:2006.10204). A single-shot detector like BlazeFace gives a box around each face and two
+points of the person's circle: its centre between the hips, and the top of its rim.
 """
 
 from dataclasses import dataclass
@@ -25,24 +25,24 @@ _REGION_SCALE = 1.25
 
 @dataclass(frozen=True)
 class Region:
-    """A turned square around one person, in pixels of the picture.
-
-    `angle` (radians) turns the picture's x axis into the square's; the person stands upright in the
-    square. `score` in [0, 1] is the detector's.
-    """
+    """A rotated square around one person, who stands upright in it."""
 
     x: float
+    """Centre, in pixels of the picture."""
     y: float
+    """Centre, in pixels of the picture."""
     side: float
+    """Pixels."""
     angle: float
+    """Radians from the picture's x axis to the square's."""
     score: float
+    """Probability that there is a person."""
 
 
 class PersonDetector:
-    """Call it with a picture, get the people in it, surest first.
+    """Called with a picture, gives the people whose score reaches `threshold`, highest score first.
 
-    `threshold` in [0, 1] is the least score. Raises `MissingModelError` at once when the model is not
-    on this machine.
+    The constructor raises MissingModelError when the model is missing.
     """
 
     def __init__(self, threshold: float = 0.5) -> None:
@@ -52,7 +52,7 @@ class PersonDetector:
         self._threshold = threshold
 
     def __call__(self, picture: Picture) -> list[Region]:
-        """RGB uint8 (H, W, 3) of any size → one region a person; they may reach beyond the picture."""
+        """Detect people in RGB uint8 (H, W, 3) of any size; regions may exceed the picture."""
         square, placed = _letterbox(picture, self._side)
         raw, logits = self._network(square)
         scores = _sigmoid(logits[0, :, 0])
@@ -63,7 +63,7 @@ class PersonDetector:
 
 
 def _anchors(side: int) -> Array:
-    """Anchor centres in pixels of the network's input, (n, 2) as x, y; layers of one stride share cells."""
+    """Anchor centres, (n, 2) as x, y in pixels of the input; layers of one stride share cells."""
     centres = []
     for stride in sorted(set(_STRIDES)):
         repeats = _STRIDES.count(stride) * _ANCHORS_A_CELL_AND_LAYER
@@ -74,28 +74,28 @@ def _anchors(side: int) -> Array:
 
 
 def _letterbox(picture: Picture, side: int) -> tuple[Array, NDArray[np.float64]]:
-    """The picture inside a black square of `side`, in [-1, 1], and the (2, 3) map that put it there."""
+    """The picture in a black square of `side`, in [-1, 1], and the affine map (2, 3) into it."""
     height, width = picture.shape[:2]
     scale = side / max(height, width)
     placed = np.array(
         [[scale, 0, (side - width * scale) / 2], [0, scale, (side - height * scale) / 2]]
     )
-    # Linear, as in the network's own pipeline, with which the points then agree; area finds as many.
+    # Linear, as in MediaPipe, so that the points agree; area averaging finds as many people.
     square = cv2.warpAffine(picture, placed, (side, side), flags=cv2.INTER_LINEAR)
     return square[np.newaxis].astype(np.float32) / np.float32(127.5) - np.float32(1), placed
 
 
 def _decoded(raw: Array, anchors: Array) -> Array:
-    """(n, 12) network output → (n, 12) in pixels: left, top, right, bottom, then four points x, y."""
+    """Network output (n, 12) in pixels (n, 12): left, top, right, bottom, four points x, y."""
     centre, half = raw[:, :2] + anchors, raw[:, 2:4] / 2
     points = raw[:, 4:].reshape(-1, 4, 2) + anchors[:, np.newaxis]
     return np.concatenate([centre - half, centre + half, points.reshape(-1, 8)], axis=1)
 
 
 def _merged(boxes: Array, scores: Array) -> list[tuple[Array, float]]:
-    """Boxes that overlap become one, weighted by score (BlazeFace, arXiv:1907.05047, section 3.3).
+    """Average overlapping boxes by their scores (BlazeFace, arXiv:1907.05047, section 3.3).
 
-    Gives the four points of each, (4, 2), and its best score, in falling order of score.
+    Gives the four points, (4, 2), and the best score of each, highest score first.
     """
     order = np.argsort(-scores, kind="stable")
     people = []

@@ -1,9 +1,9 @@
-"""Where in a picture people are: MediaPipe's selfie segmentation networks.
+"""Person segmentation by MediaPipe's selfie segmentation networks.
 
-Network: MobileNetV3 encoder-decoder, "MediaPipe Selfie Segmentation" model card (Google, 2021). It is
-meant for people within about two metres: far ones are found weakly or not at all, and in pictures
-without people it marks whatever stands out (15 % of the pixels of 120 photographs of animals and
-monuments).
+Network: MobileNetV3 encoder-decoder, "MediaPipe Selfie Segmentation" model card (Google, 2021), for
+people within about two metres. It finds distant people weakly or not at all, and in pictures
+without people it marks what stands out: 15 % of the pixels of 120 photographs of animals and
+monuments.
 """
 
 import cv2
@@ -15,9 +15,9 @@ from gsvc.encoders.people.tflite import Network
 
 
 class PersonSegmenter:
-    """Call it with a picture, get the probability of each pixel to be part of a person.
+    """Called with a picture, gives each pixel's probability to be part of a person.
 
-    Raises `MissingModelError` at once when the model is not on this machine.
+    The constructor raises MissingModelError when a model is missing.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class PersonSegmenter:
         self._landscape = Network("selfie_segmentation_landscape")
 
     def __call__(self, picture: Picture) -> NDArray[np.float32]:
-        """RGB uint8 (H, W, 3) of any size → float32 (H, W) in [0, 1]."""
+        """Segment RGB uint8 (H, W, 3) of any size; gives float32 (H, W) in [0, 1]."""
         height, width = picture.shape[:2]
         network = self._fitting(width, height)
         rows, columns = network.input_shape[1:3]
@@ -40,6 +40,6 @@ class PersonSegmenter:
         return np.asarray(np.clip(mask, 0.0, 1.0), np.float32)
 
     def _fitting(self, width: int, height: int) -> Network:
-        """The network whose input is less distorted; both squeeze the whole picture into their shape."""
+        """The network whose input shape distorts the picture less."""
         nearer_to_wide = 9 * width**2 > 16 * height**2
         return self._landscape if nearer_to_wide else self._square

@@ -1,4 +1,4 @@
-"""Runs one TensorFlow Lite network on the CPU, on one thread, through LiteRT."""
+"""Inference of TensorFlow Lite networks with LiteRT, on one CPU thread."""
 
 import os
 import sys
@@ -17,10 +17,10 @@ Array = NDArray[np.float32]
 
 
 class Network:
-    """A model of the registry, ready to run. One input, float32; not for two threads at once.
+    """A model of the registry with one float32 input; not thread-safe.
 
-    Raises `MissingModelError` when the file is not there or not usable, `MissingDependencyError` when
-    LiteRT is not installed.
+    The constructor raises MissingModelError when the file is missing or damaged,
+    MissingDependencyError when LiteRT is not installed.
     """
 
     def __init__(self, name: str) -> None:
@@ -31,7 +31,7 @@ class Network:
         self.input_shape: tuple[int, ...] = tuple(int(side) for side in entry["shape"])
 
     def __call__(self, values: Array) -> list[Array]:
-        """Run on `values`, shape `input_shape`; give copies of all outputs, in the model's order."""
+        """Run on `values` of shape `input_shape`; gives copies of all outputs in model order."""
         self._interpreter.set_tensor(self._input, values)
         self._interpreter.invoke()
         return [self._interpreter.get_tensor(index) for index in self._outputs]
@@ -47,21 +47,22 @@ def _interpreter(name: str) -> Any:
         ) from cause
     try:
         with _without_notices():
-            # One thread: the pictures are small, and the result must not depend on the machine.
+            # One thread: pictures are small, and results must not depend on the machine.
             interpreter = Interpreter(model_path=str(path), num_threads=1)
             interpreter.allocate_tensors()
     except (ValueError, RuntimeError) as cause:
         raise MissingModelError(
-            f"model {name} cannot be loaded ({_one_line(cause)}); delete {path} and run: {PULL_COMMAND}"
+            f"model {name} cannot be loaded ({_one_line(cause)}); "
+            f"delete {path} and run: {PULL_COMMAND}"
         ) from cause
     return interpreter
 
 
 @contextmanager
 def _without_notices() -> Iterator[None]:
-    """Drop LiteRT's notices, written to file descriptor 2 from C++ with no switch to stop them.
+    """Drop LiteRT's notices, which C++ code writes to file descriptor 2 without a switch.
 
-    Anything else that was written there meanwhile is passed on afterwards.
+    Everything else written there meanwhile is passed on afterwards.
     """
     sys.stderr.flush()
     kept = os.dup(2)
