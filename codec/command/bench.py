@@ -2,7 +2,7 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -81,7 +81,7 @@ def _add_run(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Make a run, or show one."""
     need("eval", "gsvc bench")
-    return _ACTIONS[options.action](options)
+    return {"run": _run, "compare": _compare}.get(options.action, _show)(options)
 
 
 def _run(options: Namespace) -> int:
@@ -218,37 +218,24 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     print(f"All tables: {folder / 'summary.md'}")
 
 
-def _plot(options: Namespace) -> int:
-    from gsvc.eval.report import write_plots
+def _show(options: Namespace) -> int:
+    """Draw a run's plots, page or sheets."""
+    from gsvc.eval.report import write_plots, write_report, write_sheets
     from gsvc.eval.summary import write_summary
 
-    write_summary(Path(options.run))
-    write_plots(Path(options.run))
-    return _tell(options, "plots")
-
-
-def _report(options: Namespace) -> int:
-    from gsvc.eval.report import write_report
-    from gsvc.eval.summary import write_summary
-
-    write_summary(Path(options.run))
-    write_report(Path(options.run))
-    return _tell(options, "report.html")
-
-
-def _sheets(options: Namespace) -> int:
-    from gsvc.eval.report import write_sheets
-
-    write_sheets(Path(options.run))
-    return _tell(options, "sheets")
-
-
-def _tell(options: Namespace, made: str) -> int:
-    path = Path(options.run) / made
+    write, made = {
+        "plot": (write_plots, "plots"),
+        "report": (write_report, "report.html"),
+        "sheets": (write_sheets, "sheets"),
+    }[options.action]
+    folder = Path(options.run)
+    if options.action != "sheets":
+        write_summary(folder)
+    write(folder)
     if options.json:
-        JsonLines(sys.stdout).put("done", path=str(path))
+        JsonLines(sys.stdout).put("done", path=str(folder / made))
     else:
-        print(path)
+        print(folder / made)
     return 0
 
 
@@ -261,12 +248,3 @@ def _compare(options: Namespace) -> int:
     else:
         print(text)
     return 0
-
-
-_ACTIONS: dict[str, Callable[[Namespace], int]] = {
-    "run": _run,
-    "plot": _plot,
-    "report": _report,
-    "sheets": _sheets,
-    "compare": _compare,
-}
