@@ -1,7 +1,7 @@
 """The C library's memory: kept between a network's layers, given back before memory is measured.
 
-glibc hands blocks of 32 MiB and more straight back to the kernel, so each large layer of a network is paid
-for again page by page: 15 % of ST-LPIPS's time. Elsewhere than on glibc these do nothing.
+glibc hands blocks of 32 MiB and more straight back to the kernel, so each large layer of a network
+is paid for again page by page: 15 % of ST-LPIPS's time. Elsewhere than on glibc these do nothing.
 """
 
 import ctypes

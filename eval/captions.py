@@ -10,7 +10,7 @@ _INK, _PAPER = (240, 240, 240), 24
 
 
 def captioned(picture: Picture, text: str) -> Picture:
-    """The picture, RGB uint8 (H, W, 3), with a bar of 26 lines under it that holds `text`, cut where it is too long."""
+    """The picture, RGB uint8 (H, W, 3), over a bar of 26 lines with `text`, cut at its width."""
     bar = np.full((_BAR, picture.shape[1], 3), _PAPER, np.uint8)
     cv2.putText(bar, text, (6, 18), cv2.FONT_HERSHEY_SIMPLEX, 0.42, _INK, 1, cv2.LINE_AA)
     return np.vstack([picture, bar])

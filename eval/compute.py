@@ -81,15 +81,17 @@ class Flops:
     count: int
     """Floating-point operations; a multiply-add counts two."""
     not_counted: tuple[str, ...]
-    """Operators with arithmetic that torch's counter does not know, sorted: element-wise ones, sums,
-    normalisation, sampling."""
+    """Operators with arithmetic that torch's counter does not know, sorted.
+
+    They are element-wise ones, sums, normalisation and sampling.
+    """
 
 
 def count_flops(work: Callable[[], object]) -> Flops:
     """Run `work` once and count what torch does in this thread meanwhile.
 
-    `torch.utils.flop_counter` counts convolutions, matrix products and attention. Work outside torch
-    (OpenCV, NumPy, FFmpeg) is not seen.
+    `torch.utils.flop_counter` counts convolutions, matrix products and attention. Work outside
+    torch (OpenCV, NumPy, FFmpeg) is not seen.
     """
     import torch
     from torch.utils.flop_counter import FlopCounterMode

@@ -1,8 +1,9 @@
-"""`python -m gsvc.eval.loss_experiment`: what loss on a network does to the picture, and how late it is.
+"""`python -m gsvc.eval.loss_experiment`: what packet loss does to the picture, and the latency.
 
-A sender in a process of its own, `gsvc send` in real time and low delay, a relay that loses datagrams both ways, and a
-receiver here; steps 0, unless `--steps`. Prints tables in Markdown: shares of frames shown and concealed, distances to
-the source and to what a lossless network showed, times to heal; latencies by stage; rates with all headers.
+A sender in a process of its own, `gsvc send` in real time and low delay, a relay that loses
+datagrams both ways, and a receiver here; steps 0, unless `--steps`. Prints tables in Markdown:
+shares of frames shown and concealed, distances to the source and to what a lossless network showed,
+times to heal; latencies by stage; rates with all headers.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
@@ -36,15 +38,18 @@ _STRIDE = 101
 _SHARES = (0.01, 0.05, 0.2)
 _BURST = 4.0
 _SILENCE = 20.0
+_BARE = ("--redundancy", "0", "--parity", "0")
+"""Options of the sender without protection."""
 _SENDER = "from gsvc.codec.command.main import main; raise SystemExit(main())"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One run: what is lost, and whether gsvc does anything about it (redundancy, parity, feedback)."""
+    """One run."""
 
     loss: Loss
     protected: bool = True
+    """With redundancy, parity and feedback."""
 
     def __str__(self) -> str:
         way = "none" if not self.loss.share else f"{self.loss.share:.0%}"
@@ -54,30 +59,33 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was shown: which frames and whether concealed, some of their pictures, and both sides' statistics."""
+    """What a run showed."""
 
     case: Case
     frames: Sequence[tuple[int, bool]]
+    """Index of every frame shown, and whether it was concealed."""
     pictures: dict[int, Picture] = field(repr=False)
+    """One frame in `_STRIDE`, by index."""
     sent: dict[str, Any]
+    """The sender's statistics."""
     received: ReceiverStats
     lost: float
+    """Share of the datagrams."""
 
     @property
     def healing(self) -> list[int]:
-        """How many frames each disturbance took."""
+        """The length of each disturbance in frames."""
         runs = groupby(self.frames, key=lambda frame: frame[1])
         return [len(list(run)) for concealed, run in runs if concealed]
 
 
-async def run_case(case: Case, clip: Path, seconds: float, options: argparse.Namespace) -> Outcome:
-    """Send `clip` over and over for so many seconds."""
+async def run_case(case: Case, clip: Path, options: argparse.Namespace) -> Outcome:
+    """Send `clip` over and over for the seconds asked for."""
     port = _free_port()
+    decoding = DecoderSettings(steps=options.steps)
     receiver = VideoReceiver(
         f"udp://@127.0.0.1:{port}",
-        ReceiveSettings(
-            DecoderSettings(steps=options.steps), feedback=case.protected, silence=_SILENCE
-        ),
+        ReceiveSettings(decoding, feedback=case.protected, silence=_SILENCE),
     )
     frames: list[tuple[int, bool]] = []
     pictures: dict[int, Picture] = {}
@@ -90,32 +98,36 @@ async def run_case(case: Case, clip: Path, seconds: float, options: argparse.Nam
             if index % _STRIDE == 0:
                 pictures[index] = frame.pixels
 
-    with tempfile.TemporaryDirectory() as folder:
-        stats = Path(folder, "stats.json")
-        async with LossyRelay(port, case.loss) as relay:
-            watching = asyncio.create_task(watch())
-            command = ["send", clip, f"udp://127.0.0.1:{relay.port}", "--loop", "--stats", stats]
-            command += ["--level", options.level, *([] if case.protected else _BARE)]
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", _SENDER, *map(str, command)
-            )
-            while not stats.exists() and process.returncode is None:
-                await asyncio.sleep(0.05)
-            await asyncio.sleep(seconds)
-            process.send_signal(signal.SIGINT)
-            if await process.wait():
-                raise OutputError("the sender failed: see what it said above")
-            await watching
-            lost = relay.lost / max(1, relay.lost + relay.passed)
-        sent = json.loads(stats.read_text().splitlines()[-1])
+    async with LossyRelay(port, case.loss) as relay:
+        watching = asyncio.create_task(watch())
+        sent = await _send(clip, relay.port, case, options)
+        await watching
+        lost = relay.lost / max(1, relay.lost + relay.passed)
     return Outcome(case, frames, pictures, sent, receiver.stats(), lost)
 
 
-_BARE = ("--redundancy", "0", "--parity", "0")
+async def _send(clip: Path, port: int, case: Case, options: argparse.Namespace) -> dict[str, Any]:
+    """Run `gsvc send` for the seconds asked for; returns its statistics."""
+    with tempfile.TemporaryDirectory() as folder:
+        stats = Path(folder, "stats.json")
+        command = ["send", clip, f"udp://127.0.0.1:{port}", "--loop", "--stats", stats]
+        command += ["--level", options.level, *([] if case.protected else _BARE)]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _SENDER, *map(str, command)
+        )
+        while not stats.exists() and process.returncode is None:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(options.seconds)
+        process.send_signal(signal.SIGINT)
+        if await process.wait():
+            raise OutputError("the sender failed: see what it said above")
+        values: dict[str, Any] = json.loads(stats.read_text().splitlines()[-1])
+    return values
 
 
 def loss_table(outcomes: Sequence[Outcome], rate: float) -> str:
-    """Shown: of the frames that were encoded; concealed: of those shown. kbit/s with all headers."""
+    """Shares of the encoded frames that were shown, and of those that were concealed; kbit/s with
+    all headers."""
     header = ("loss", "lost", "shown", "concealed", "disturbances", "to heal: mean", "longest",
               "packets lost", "repaired", "repeated", "sent again", "kbit/s")  # fmt: skip
     rows = []
@@ -171,19 +183,18 @@ def latency_table(outcome: Outcome) -> str:
 
 
 def rate_lines(outcome: Outcome, rate: float) -> Iterator[str]:
-    """How much of the rate is what."""
+    """The rate by parts."""
     sent = outcome.sent
     seconds = sent["frames"] / rate
-    coded = sum(sent["bits"].values()) / 8
-    rows = [
-        (name, f"{8 * size / seconds / 1000:.2f}")
-        for name, size in (
-            ("packets as in a file", coded),
-            ("repeated packets, parity, headers in band, reports", sent["bytes"] - coded - RTP_HEADER_BYTES * sent["datagrams"]),
-            ("RTP, UDP and IPv4 headers", (RTP_HEADER_BYTES + IP_UDP_BYTES) * sent["datagrams"]),
-            ("all", sent["bytes"] + IP_UDP_BYTES * sent["datagrams"]),
-        )
-    ]  # fmt: skip
+    coded, headers = sum(sent["bits"].values()) / 8, RTP_HEADER_BYTES * sent["datagrams"]
+    outer = IP_UDP_BYTES * sent["datagrams"]
+    sizes = {
+        "packets as in a file": coded,
+        "repeated packets, parity, headers in band, reports": sent["bytes"] - coded - headers,
+        "RTP, UDP and IPv4 headers": headers + outer,
+        "all": sent["bytes"] + outer,
+    }
+    rows = [(name, f"{8 * size / seconds / 1000:.2f}") for name, size in sizes.items()]
     yield markdown(("part", "kbit/s"), rows)
     yield f"{sent['datagrams'] / seconds:.1f} datagrams a second."
 
@@ -224,33 +235,40 @@ def _main(arguments: Sequence[str] | None = None) -> int:
     add("--latency-only", action="store_true", help="only the run without loss")
     options = parser.parse_args(arguments)
     try:
-        frames, exact_rate = load_clip(packaged_clip(options.clip), None)
-        height, width, _ = frames[0].shape
-        rate, form = float(exact_rate), VideoFormat(width, height, 1 / exact_rate, exact_rate)
-        cases = [Case(Loss(0.0))]
-        if not options.latency_only:
-            cases += [Case(Loss(share, burst)) for burst in (1.0, _BURST) for share in _SHARES]
-            cases += [Case(Loss(share), protected=False) for share in _SHARES[1:]]
-        outcomes = []
-        with tempfile.TemporaryDirectory() as folder:
-            clip = Path(folder, "clip.nut")
-            _write(clip, frames, form)
-            for case in cases:
-                print(f"loss: {case}", file=sys.stderr, flush=True)
-                run = run_case(case, clip, options.seconds, options)
-                outcomes.append(asyncio.run(run))
+        frames, rate = load_clip(packaged_clip(options.clip), None)
+        outcomes = _outcomes(frames, rate, options)
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 1
-    size = f"{form.width}x{form.height}, {rate:g} frames a second"
+    height, width, _ = frames[0].shape
+    size = f"{width}x{height}, {float(rate):g} frames a second"
     print(f"{options.clip}, {size}, level {options.level}, low delay, steps {options.steps}\n")
-    print(loss_table(outcomes, rate), latency_table(outcomes[0]), sep="\n\n")
-    print("", *rate_lines(outcomes[0], rate), sep="\n")
+    print(loss_table(outcomes, float(rate)), latency_table(outcomes[0]), sep="\n\n")
+    print("", *rate_lines(outcomes[0], float(rate)), sep="\n")
     dropped = sum(outcome.sent["dropped"] for outcome in outcomes)
     print(f"Frames that the encoder had no time for, in all runs: {dropped}.\n", flush=True)
     if len(outcomes) > 1:
         print(distance_table(outcomes, frames))
     return 0
+
+
+def _outcomes(
+    frames: Sequence[Picture], rate: Fraction, options: argparse.Namespace
+) -> list[Outcome]:
+    """The lossless run, then those with loss unless only latency is asked for."""
+    height, width, _ = frames[0].shape
+    cases = [Case(Loss(0.0))]
+    if not options.latency_only:
+        cases += [Case(Loss(share, burst)) for burst in (1.0, _BURST) for share in _SHARES]
+        cases += [Case(Loss(share), protected=False) for share in _SHARES[1:]]
+    outcomes = []
+    with tempfile.TemporaryDirectory() as folder:
+        clip = Path(folder, "clip.nut")
+        _write(clip, frames, VideoFormat(width, height, 1 / rate, rate))
+        for case in cases:
+            print(f"loss: {case}", file=sys.stderr, flush=True)
+            outcomes.append(asyncio.run(run_case(case, clip, options)))
+    return outcomes
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A bad network between two programs on one machine: relays UDP both ways, and loses some of it."""
+"""A bad network between two programs on one machine: relays UDP both ways and loses some of it."""
 
 import asyncio
 import random
@@ -11,11 +11,14 @@ from gsvc.codec.errors import ConfigError
 
 @dataclass(frozen=True)
 class Loss:
-    """Lose `share` (0-1) of the datagrams, in bursts of `burst` on average (Gilbert's model); `delay` in seconds."""
+    """How datagrams are lost, by Gilbert's model."""
 
     share: float
+    """Of the datagrams, from 0 to below 1."""
     burst: float = 1.0
+    """Mean number of datagrams lost in a row."""
     delay: float = 0.0
+    """Seconds."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -25,7 +28,7 @@ class Loss:
             )
 
     def pattern(self, stream: int) -> Callable[[], bool]:
-        """Whether the next datagram is lost; `stream` tells patterns of one seed apart."""
+        """A function that says whether the next datagram is lost; patterns differ by `stream`."""
         chance = random.Random(f"{self.seed} {stream}")
         begins = self.share / (self.burst * (1 - self.share))
         is_bad = False
@@ -40,9 +43,10 @@ class Loss:
 
 
 class LossyRelay:
-    """Relays from a port of its own to `target` on this machine, and back. Use it in an `async with` block.
+    """Async context manager: relays from a port of its own to `target` on this machine, and back.
 
-    `port`: where to send to; `passed` and `lost`: datagrams towards the target.
+    `port`: where to send to.
+    `passed`, `lost`: datagrams towards the target.
     """
 
     def __init__(self, target: int, loss: Loss) -> None:
@@ -91,4 +95,4 @@ class _Port(asyncio.DatagramProtocol):
         self._take(data, addr)
 
     def error_received(self, exc: Exception) -> None:
-        """Nobody listens there, yet."""
+        """Nothing listens there yet."""

@@ -138,7 +138,7 @@ class _Worker:
 
 def _serve(connection: Connection, cores: list[int]) -> None:
     """What a worker does until the pipe is closed."""
-    # A group of its own: an interrupt on the terminal is the parent's, and FFmpeg ends with the worker.
+    # A group of its own: the parent alone gets the terminal's interrupt, and FFmpeg ends with it.
     os.setpgid(0, 0)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.dup2(sys.stderr.fileno(), 1)  # libraries print; standard output is the results'
@@ -181,7 +181,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _few_threads(count: int) -> Iterator[None]:
-    """Libraries read these when they are loaded, in the child: too early for anything but its start."""
+    """Set the number of threads for a child, whose libraries read it when they are loaded."""
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(count)))
     try:

@@ -1,6 +1,7 @@
-"""What is kept of one cell of a benchmark: a stream, each way it was decoded, and what was measured.
+"""What is kept of one cell of a benchmark: its stream, how it was decoded, what was measured.
 
-A cell is a clip coded once. Its record is a JSON file; every number of every table is made from these.
+A cell is a clip coded once. Its record is a JSON file; every number of every table is made from
+these.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -11,35 +12,38 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Scores:
-    """One metric of one decoded clip: `mean` over `values`, in the order of the run's frame indices.
-
-    `gap` says why there is no number; then `mean` is None and `values` is empty.
-    """
+    """One metric of one decoded clip."""
 
     mean: float | None
+    """None without a number."""
     values: list[float | None] = field(default_factory=list)
+    """In the order of the run's frame indices; one for a metric of whole clips."""
     version: str = ""
     gap: str = ""
+    """Why there is no number."""
 
 
 @dataclass(frozen=True)
 class DecodeRecord:
-    """One way a cell's stream was decoded. Seconds are wall-clock; FLOPs are per pixel of a frame."""
+    """One way a cell's stream was decoded."""
 
     way: dict[str, int | float | str]
     seconds: float
+    """Wall-clock."""
     frames_sha256: str
     scores: dict[str, Scores]
     flops_per_pixel: float | None = None
+    """Per pixel of a frame."""
     model_bytes: int | None = None
     not_counted: list[str] = field(default_factory=list)
+    """Operators that the FLOPs leave out."""
     peak_memory: int | None = None
     """Bytes of resident memory at the peak, over those before decoding began."""
 
 
 @dataclass(frozen=True)
 class CellRecord:
-    """A cell that was run. `error` says why it, or a part of it, failed; what was done before stands."""
+    """A cell that was run."""
 
     key: str
     clip: str
@@ -48,6 +52,7 @@ class CellRecord:
     width: int
     height: int
     frame_rate: str
+    """A fraction: "30000/1001"."""
     frames: int
     source_sha256: str
     codec: str
@@ -56,19 +61,21 @@ class CellRecord:
     bits: int = 0
     stream_sha256: str = ""
     ledger: dict[str, int] = field(default_factory=dict)
+    """Bits by layer."""
     encode_seconds: float = 0.0
     decodes: list[DecodeRecord] = field(default_factory=list)
     error: str = ""
+    """Why it, or a part of it, failed; the rest of the record stays valid."""
     schema: int = SCHEMA
 
     @property
     def bpp(self) -> float:
-        """Bits a pixel of a frame as shown."""
+        """Bits per pixel of a frame as shown."""
         return self.bits / (self.frames * self.width * self.height)
 
     @property
     def bitrate(self) -> float:
-        """Bits a second."""
+        """Bits per second."""
         numerator, _, denominator = self.frame_rate.partition("/")
         return self.bits * int(numerator) / int(denominator or 1) / self.frames
 

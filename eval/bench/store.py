@@ -1,8 +1,8 @@
 """A run's folder: run.json, one JSON record and one stream a cell. What is read back is verified.
 
-Files appear by rename, complete or not at all. A record carries a digest of itself, its stream's hash
-and size stand in it, and both carry the cell's key: a file that was damaged, cut off or swapped with
-another is not taken for a result.
+Files appear by rename, complete or not at all. A record carries a digest of itself, its stream's
+hash and size stand in it, and both carry the cell's key: a file that was damaged, cut off or
+swapped with another is not taken for a result.
 """
 
 import fcntl
@@ -30,8 +30,9 @@ class Run:
     """A run's folder as read: run.json, and the records of its cells that are there, in its order.
 
     `settings` has "schema", "clips", "sizes", "specs" (codecs as asked for), "codecs" (name:
-    version), "metrics" (name: version, unit, direction), "frames", "stride", "gaps" (what could not run:
-    reason), "cells" (of each: key, clip, size, codec, settings), "versions", "machine", "commit", "seconds".
+    version), "metrics" (name: version, unit, direction), "frames", "stride", "gaps" (what could not
+    run: reason), "cells" (of each: key, clip, size, codec, settings), "versions", "machine",
+    "commit", "seconds".
     """
 
     settings: dict[str, Any]
@@ -48,7 +49,7 @@ class Damaged(Exception):
 
 
 class RunFolder:
-    """Reads and writes a run's folder, which it makes. Raises OutputError when that cannot be done."""
+    """Reads and writes a run's folder. Raises OutputError when that cannot be done."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -100,7 +101,7 @@ class RunFolder:
         self._write(self.path / "run.json", _json_text(values).encode())
 
     def read(self, key: str) -> CellRecord | None:
-        """The record of a cell, verified with its stream; None when there is none. Raises Damaged."""
+        """The record of a cell, verified with its stream; None without one. Raises Damaged."""
         try:
             text = self._record_file(key).read_bytes()
         except FileNotFoundError:
@@ -154,8 +155,8 @@ class RunFolder:
 def load_run(folder: str | Path) -> Run:
     """What a folder has: its settings and the verified records of its cells.
 
-    Cells that are not done are left out, damaged ones too, with a warning: see `Run.missing`. Raises
-    InputError when the folder holds no run.
+    Cells that are not done are left out, damaged ones too, with a warning: see `Run.missing`.
+    Raises InputError when the folder holds no run.
     """
     run = RunFolder(Path(folder))
     settings = run.settings()

@@ -24,7 +24,7 @@ def codecs() -> dict[str, Callable[..., Codec]]:
 
 
 def find_codec(name: str, **options: Option) -> Codec:
-    """The codec, made with options of its constructor. Raises ConfigError for an unknown name or option."""
+    """The codec, made with these options. Raises ConfigError for an unknown name or option."""
     if name not in codecs():
         raise ConfigError(f"unknown codec {name!r}; there are: {', '.join(codecs())}")
     kind = codecs()[name]

@@ -11,7 +11,7 @@ from gsvc.eval.facts import CodecFacts
 
 Value = int | float | str
 Settings = Mapping[str, Value]
-"""Names and values that decide what is done. They are part of the cell's key, so defaults are given too."""
+"""Names and values that decide what is done, defaults included; they are part of the cell's key."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Codec(Protocol):
     """For tables and plots; the run records them."""
 
     def version(self) -> str:
-        """Library and version, for the cell's key. Raises MissingDependencyError without the library."""
+        """Library and version, for the cell's key. Raises MissingDependencyError without it."""
 
     def rate_points(self) -> Sequence[Settings]:
         """The settings that a benchmark runs when the user asks for no others."""

@@ -31,7 +31,7 @@ BT709 = Color(primaries=1, transfer=1, matrix=1)
 RANDOM_ACCESS_SECONDS = 4
 THREADS = 2
 PROTOCOL = 1
-"""Part of every version: raise it when a change here, in `scaling` or in a codec alters its output."""
+"""Part of every version: raise it when a change to a codec, here or in `scaling`, alters output."""
 
 
 class ConventionalCodec(Codec, ABC):

@@ -1,6 +1,7 @@
 """Floors: gsvc's key pictures alone, with nothing sent for the frames between.
 
-A third floor, a small picture scaled up, is what every conventional codec gives at scale 1/2 and 1/3.
+A third floor, a small picture scaled up, is what every conventional codec gives at scale 1/2 and
+1/3.
 """
 
 import io
@@ -23,7 +24,7 @@ from gsvc.eval.facts import CodecFacts
 
 
 class Motion(Gsvc):
-    """Key pictures and the motion that the decoder finds between them, without scaffold and refiner."""
+    """Key pictures and the motion that the decoder finds between them; no scaffold, no refiner."""
 
     name = "motion"
     facts = CodecFacts(colour="#a8794b")
@@ -39,7 +40,7 @@ class Motion(Gsvc):
 
 
 class Hold(Motion):
-    """Each frame shows the latest key picture, or its scene's first; the stream is that of `Motion`."""
+    """Frames show the latest key picture, or the scene's first; the stream is that of `Motion`."""
 
     name = "hold"
     facts = CodecFacts(colour="#b59a5b")

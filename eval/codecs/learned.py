@@ -1,9 +1,9 @@
 """What the learned codecs of CompressAI share; see `image_models` and `ssf2020`.
 
-The package is optional and the weights must be on this machine: nothing is downloaded, and no network
-has random weights. Streams come from CompressAI's own entropy coder, which reads beyond its input when
-that is damaged. A stream therefore ends with a checksum, and only streams of the same run should be
-decoded.
+The package is optional and the weights must be on this machine: nothing is downloaded, and no
+network has random weights. Streams come from CompressAI's own entropy coder, which reads beyond its
+input when that is damaged. A stream therefore ends with a checksum, and only streams of the same
+run should be decoded.
 """
 
 import time
@@ -45,9 +45,9 @@ _INSTALL = 'pip install "gsvc[research]"'
 class LearnedCodec(Codec, ABC):
     """A model of CompressAI's zoo. Settings: `quality`, the zoo's number, and `scale`.
 
-    The constructor takes one value or several of each, and `weights`: a folder with the zoo's files,
-    or one checkpoint of your own (its state dict), which is then used for every quality. Without it
-    the files are looked for where torch.hub keeps them.
+    The constructor takes one value or several of each, and `weights`: a folder with the zoo's
+    files, or one checkpoint of your own (its state dict), which is then used for every quality.
+    Without it the files are looked for where torch.hub keeps them.
     """
 
     suffix = ".cai"
@@ -122,7 +122,7 @@ class LearnedCodec(Codec, ABC):
     def _compress(
         self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
     ) -> Iterator[bytes]:
-        """Coded parts, picture by picture; `interval`: frames from one intra picture to the next."""
+        """Coded parts, picture by picture, an intra picture every `interval` frames."""
 
     @abstractmethod
     def _decompress(

@@ -94,7 +94,8 @@ class Gsvc(Codec):
     def version(self) -> str:
         """Version of gsvc, hashes of code and weights, versions of libraries that touch pixels.
 
-        The model id is in the header of every stream, so it counts for codecs without a refiner too.
+        The model id is in the header of every stream, so it counts for codecs without a refiner
+        too.
         """
         names = (*_LIBRARIES, *(("torch",) if self.backends else ()))
         libraries = ", ".join(f"{name} {version(name)}" for name in names)
@@ -132,7 +133,7 @@ class Gsvc(Codec):
         return Encoded(data, seconds, read_info(io.BytesIO(data)).bits)
 
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
-        """Decode on the CPU. Raises BitstreamError when the stream does not hold the clip's frames."""
+        """Decode on the CPU. Raises BitstreamError unless the stream holds the clip's frames."""
         start = time.perf_counter()
         reader = StreamReader(io.BytesIO(data))
         decoder = Decoder(reader.header, _decoder_settings(way))
@@ -149,7 +150,7 @@ class Gsvc(Codec):
 
 
 class GsvcLayers(Gsvc):
-    """The ablation: each scaffold layer off in turn, without the refiner; the whole stream also with it.
+    """The ablation: each scaffold layer off in turn; only the whole stream is also refined.
 
     Options as of `Gsvc`; the last of `tools` is the whole stream.
     """

@@ -13,7 +13,7 @@ _LIBAV_MOST = 63
 
 
 class SvtAv1(ConventionalCodec):
-    """AV1, 8 bits, the encoder's bytes as they are, a temporal delimiter of two bytes a frame included.
+    """AV1, 8 bits, the encoder's bytes with the temporal delimiter of two bytes in every frame.
 
     Preset "4-vq" is preset 4 with the library's visual tuning and its greatest sharpness. On
     development clips it saves 10 to 20 % of the bits at equal ST-LPIPS and costs PSNR, so both are

@@ -1,7 +1,7 @@
 """The metrics of the benchmark by name: quality of decoded frames against the source.
 
-To add one, write a module here with a class that has the members of `base.Metric`, and list an object
-of it in the module's `METRICS`; or give the benchmark a class of your own as `module:Class`.
+To add one, write a module here with a class that has the members of `base.Metric`, and list an
+object of it in the module's `METRICS`; or give the benchmark a class of your own as `module:Class`.
 """
 
 from functools import cache
@@ -21,8 +21,10 @@ DEFAULT_METRICS: tuple[str, ...] = (
     "mask_iou",
     "pose_oks",
 )
-"""What a benchmark measures unless asked otherwise. The first two are the primary pair; the others add an
-eighth to their time."""
+"""What a benchmark measures unless asked otherwise.
+
+The first two are the primary pair; the others add an eighth to their time.
+"""
 
 
 @cache

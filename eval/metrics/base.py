@@ -1,4 +1,4 @@
-"""What the benchmark asks of a metric. Each lives in a module of its own."""
+"""What the benchmark asks of a metric."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -24,16 +24,16 @@ class Metric(Protocol):
     def version(self) -> str:
         """Package, version, variant, for the cell's key.
 
-        Raises MissingDependencyError or MissingModelError, saying what to do, when the package or its
-        weights are not here; then the table has a gap with that reason, never another number.
+        Raises MissingDependencyError or MissingModelError, saying what to do, when the package or
+        its weights are not here; then the table has a gap with that reason, never another number.
         """
 
     def measure(
         self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
     ) -> NDArray[np.float64]:
-        """Shape (tests, len(indices)): the value at each of `indices`; for temporal metrics that of the
-        step from frame i - 1 to i, NaN at frame 0. Shape (tests, 1) when not `per_frame`.
+        """The values, float64 (tests, len(indices)), or (tests, 1) when not `per_frame`.
 
-        The source's features are computed once for all tests. Raises InputError when the frames of a
-        test do not pair with the source's by number and size.
+        The value at index i of a temporal metric is that of the step from frame i - 1 to i, NaN at
+        frame 0. The source's features are computed once for all tests. Raises InputError when the
+        frames of a test do not match the source's in number and size.
         """

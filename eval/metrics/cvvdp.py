@@ -1,7 +1,7 @@
 """ColorVideoVDP: a model of what an observer sees on a given display.
 
-R. Mantiuk et al., "ColorVideoVDP: A visual difference predictor for image, video and display distortions",
-ACM TOG (SIGGRAPH) 2024, package `cvvdp`, whose wheel carries the parameters.
+R. Mantiuk et al., "ColorVideoVDP: A visual difference predictor for image, video and display
+distortions", ACM TOG (SIGGRAPH) 2024, package `cvvdp`, whose wheel carries the parameters.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,11 @@ from gsvc.datasets.clips import TestClip
 from gsvc.eval.metrics.proved import Golden, ProvedMetric
 
 DISPLAY = "standard_fhd"
-"""24-inch full-HD monitor, 200 cd/m2, office light, from 60 cm: a pixel of the clip is one of its."""
+"""24-inch full-HD monitor, 200 cd/m2, office light, from 60 cm; clips are shown unscaled."""
 
 
 class Cvvdp(ProvedMetric):
-    """Just-objectionable differences below 10, which is equal. One number for the clip, from all of its
-    frames."""
+    """10 less the just-objectionable differences; one number per clip, from all of its frames."""
 
     name = "cvvdp"
     unit = "JOD"

@@ -1,8 +1,8 @@
 """DISTS: likeness of structure and of texture.
 
-K. Ding et al., "Image Quality Assessment: Unifying Structure and Texture Similarity", IEEE TPAMI 2022, as
-in the authors' package `DISTS_pytorch` on torchvision's VGG-16. Lower is better, 0 = equal. Frames are
-compared at their own size.
+K. Ding et al., "Image Quality Assessment: Unifying Structure and Texture Similarity", IEEE TPAMI
+2022, as in the authors' package `DISTS_pytorch` on torchvision's VGG-16. Lower is better, 0 =
+equal. Frames are compared at their own size.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """The same layers of a convolutional network, computed faster on a CPU.
 
-Winograd's minimal filtering F(4x4, 3x3): 36 multiplications for 16 outputs of a 3x3 filter instead of
-144 (A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016). In float32 its
-results differ from direct convolution by some 1e-5 of the largest value. PyTorch's own CPU library has
-direct convolution only, and its maximum over a sliding window is not vectorised.
+Winograd's minimal filtering F(4x4, 3x3): 36 multiplications for 16 outputs of a 3x3 filter instead
+of 144 (A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016). In
+float32 its results differ from direct convolution by some 1e-5 of the largest value. PyTorch's own
+CPU library has direct convolution only, and its maximum over a sliding window is not vectorised.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from torch.nn import functional
 _LEAST_CHANNELS = 128
 """Below it the transforms cost more than the multiplications saved (measured at 64: 1.25 times)."""
 _BYTES_AT_ONCE = 20 * 2**20
-"""Transformed tiles in work: about what stays in a CPU's last cache. Twice slower without the limit."""
+"""Transformed tiles in work at once, about a CPU's last cache; half as fast without the limit."""
 _TILE = 4
 _KERNEL_TRANSFORM = (
     (1 / 4, 0, 0),
@@ -51,7 +51,7 @@ def _merge_blurs(layers: nn.Sequential) -> None:
 
 
 def _is_halving_blur(layer: nn.Module) -> bool:
-    """The "BlurPool" of R. Zhang (ICML 2019): 3x3, stride 2, two pixels of reflection on each side."""
+    """Whether this is BlurPool (R. Zhang, ICML 2019): 3x3, stride 2, reflection of 2 pixels."""
     form = tuple(getattr(layer, name, None) for name in ("filt_size", "stride", "pad_sizes"))
     return form == (3, 2, [2, 2, 2, 2])
 
@@ -59,8 +59,8 @@ def _is_halving_blur(layer: nn.Module) -> bool:
 class BlurredConvolution(nn.Module):
     """A convolution and the halving blur after it as one convolution with stride 2.
 
-    The blur reflects the convolution's result at the borders, which no convolution of the input does: the
-    outermost line on each side is computed in the old way, on a strip of the input.
+    The blur reflects the convolution's result at the borders, which no convolution of the input
+    does: the outermost line on each side is computed in the old way, on a strip of the input.
     """
 
     def __init__(self, first: nn.Conv2d, blur: nn.Module) -> None:

@@ -1,9 +1,9 @@
 """Fréchet distances between the features of source and output.
 
-d² = |m1 - m2|² + tr(S1 + S2 - 2 (S1 S2)^½) of the means and covariances (D. Dowson and B. Landau, 1982; for
-pictures M. Heusel et al., NIPS 2017; for video T. Unterthiner et al., 2018). From fewer samples than the
-features have dimensions it is biased upwards: the numbers rank outputs of one clip, and are not to be
-compared with those of other papers or of clips of other lengths.
+d² = |m1 - m2|² + tr(S1 + S2 - 2 (S1 S2)^½) of the means and covariances (D. Dowson and B. Landau,
+1982; for pictures M. Heusel et al., NIPS 2017; for video T. Unterthiner et al., 2018). From fewer
+samples than the features have dimensions it is biased upwards: the numbers rank outputs of one
+clip, and are not to be compared with those of other papers or of clips of other lengths.
 """
 
 import os
@@ -75,8 +75,11 @@ class FrechetEfficientNet(ProvedMetric):
 
 
 class Fvd(ProvedMetric):
-    """Fréchet video distance on the user's I3D: clips of 16 consecutive frames side by side in time, the
-    whole picture at 224x224. Looks at every frame, whatever the indices."""
+    """Fréchet video distance on the user's I3D.
+
+    The samples are windows of 16 consecutive frames, whole pictures at 224x224, of every frame of
+    the clip whatever the indices.
+    """
 
     name = "fvd"
     per_frame = False
@@ -88,7 +91,8 @@ class Fvd(ProvedMetric):
         """See `Metric.version`."""
         path = _i3d_path()
         _i3d(path)
-        return f"I3D {sha256_of(path)[:16]}, 16 frames, 224x224, one clip's windows: few samples, biased"
+        samples = "one clip's windows: few samples, biased"
+        return f"I3D {sha256_of(path)[:16]}, 16 frames, 224x224, {samples}"
 
     def _values(
         self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
@@ -146,8 +150,8 @@ def _i3d_path() -> Path:
     setting = os.environ.get(I3D_VARIABLE)
     if not setting:
         raise MissingModelError(
-            f"FVD needs I3D's weights, which no package carries: set {I3D_VARIABLE} to the TorchScript "
-            "file (i3d_torchscript.pt)"
+            f"FVD needs I3D's weights, which no package carries: set {I3D_VARIABLE} to the "
+            "TorchScript file (i3d_torchscript.pt)"
         )
     path = Path(setting)
     if not path.is_file():

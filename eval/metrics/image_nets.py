@@ -1,4 +1,4 @@
-"""torchvision's ImageNet networks under LPIPS and DISTS: taken from disk and checked, never fetched."""
+"""torchvision's ImageNet networks, the backbones of LPIPS and DISTS: read from disk and checked."""
 
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,7 @@ FILES = {"alex": "alexnet-owt-7be5be79.pth", "vgg": "vgg16-397923af.pth"}
 
 
 def backbone_path(net: str) -> Path:
-    """Where torch keeps the file. Raises MissingModelError when it is not there or not the one meant."""
+    """Where torch keeps the file. Raises MissingModelError when it is missing or another one."""
     import torch
 
     path = Path(torch.hub.get_dir()) / "checkpoints" / FILES[net]

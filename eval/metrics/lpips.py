@@ -1,7 +1,8 @@
 """LPIPS, AlexNet and VGG: the field's number.
 
-R. Zhang et al., "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", CVPR 2018, with
-the heads of the package `lpips` 0.1.4 (version 0.1) on torchvision's backbones. Lower is better, 0 = equal.
+R. Zhang et al., "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", CVPR
+2018, with the heads of the package `lpips` 0.1.4 (version 0.1) on torchvision's backbones. Lower is
+better, 0 = equal.
 """
 
 from collections.abc import Sequence

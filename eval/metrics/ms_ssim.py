@@ -1,7 +1,7 @@
 """MS-SSIM of luma.
 
-Z. Wang, E. Simoncelli and A. Bovik, "Multiscale structural similarity for image quality assessment",
-Asilomar 2003, as in the package `pytorch-msssim`.
+Z. Wang, E. Simoncelli and A. Bovik, "Multiscale structural similarity for image quality
+assessment", Asilomar 2003, as in the package `pytorch-msssim`.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from gsvc.eval.metrics.pairing import check_sides, luma
 from gsvc.eval.metrics.proved import Golden, ProvedMetric
 
 SMALLEST_SIDE = 161
-"""Pixels: a window of 11 at the fifth scale."""
+"""Pixels: a window of 11 at the fifth scale needs so many."""
 
 
 class MsSsim(ProvedMetric):

@@ -12,7 +12,7 @@ _BT709_LUMA = np.array([0.2126, 0.7152, 0.0722])
 
 
 def check_pairs(reference: Sequence[Picture], test: Sequence[Picture]) -> None:
-    """Raise InputError unless both hold RGB uint8 pictures, as many in the one as in the other, one size."""
+    """Raise InputError unless both hold RGB uint8 pictures of one size, and equally many."""
     if len(reference) != len(test):
         raise InputError(
             f"{len(test)} frames cannot be measured against {len(reference)}: "

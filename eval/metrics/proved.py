@@ -1,4 +1,4 @@
-"""Metrics that prove themselves: before its first number each must give known ones on a known clip."""
+"""Metrics that are proved before use: each must first give known values on a known clip."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -16,21 +16,22 @@ from gsvc.eval.metrics.pairing import check_pairs
 
 @dataclass(frozen=True)
 class Golden:
-    """What a metric gives, averaged over the frames, on the golden clip against itself and its damage.
-
-    `tolerance` is relative, for `different`; `slack` absolute, for `same`. `different` is None where
-    nobody can know it beforehand. `side` in pixels.
-    """
+    """What a metric must give on the golden clip, averaged over its frames."""
 
     same: float
+    """Against itself."""
     different: float | None
+    """Against its damaged version; None where the value cannot be known beforehand."""
     tolerance: float = 1e-3
+    """Of `different`, relative."""
     slack: float = 0
+    """Of `same`, absolute."""
     side: int = 64
+    """Of the clip's pictures, in pixels."""
     frames: int = 1
 
     def fits(self, same: float, different: float) -> bool:
-        """Whether a metric that gives these is the one meant."""
+        """Whether a metric that gives these values is the right one."""
         if same != self.same and not abs(same - self.same) <= self.slack:
             return False
         if self.different is None:
@@ -41,8 +42,7 @@ class Golden:
 class ProvedMetric(ABC):
     """A `Metric` whose first use is checked against its golden pair.
 
-    A package of another version, weights that are not the ones meant, a mistake of ours: none of them
-    may become a number in a table.
+    This keeps a package of another version, other weights or a mistake of ours out of the tables.
     """
 
     name: str
@@ -50,9 +50,9 @@ class ProvedMetric(ABC):
     higher_is_better = False
     per_frame = True
     golden: Golden | None
-    """None where the network is the user's own or has nothing to see in a made picture."""
+    """None where a synthetic picture has nothing to see for the network."""
     advice: str
-    """What to do when the golden pair does not come out."""
+    """What to do when the values differ."""
 
     def __init__(self) -> None:
         self._is_proved = False
@@ -91,8 +91,11 @@ class ProvedMetric(ABC):
 
 
 def golden_clip(side: int, frames: int) -> tuple[TestClip, list[Picture]]:
-    """Pictures of integer arithmetic alone, moving to the right, and the same moved by a pixel more and
-    quantised, the coarser the later."""
+    """A synthetic clip that moves to the right, and its damaged version.
+
+    It is computed in integers. The damaged frames are shifted by a pixel and quantised, the later
+    ones more coarsely.
+    """
     first = _pattern(side)
     source = [np.roll(first, 2 * index, axis=1) for index in range(frames)]
     steps = [min(32 + 8 * index, 96) for index in range(frames)]

@@ -12,7 +12,7 @@ from gsvc.eval.metrics.proved import Golden, ProvedMetric
 
 
 def psnr_y(reference: Sequence[Picture], test: Sequence[Picture]) -> NDArray[np.float64]:
-    """PSNR in dB of BT.709 luma (full range, 0-255, not rounded), for each pair with the same index.
+    """PSNR in dB of BT.709 luma (full range, 0-255, not rounded) of each pair of frames.
 
     Both sequences hold RGB uint8 pictures (H, W, 3) of one size. Returns shape (frames,), float64,
     infinite where a pair is equal. Raises InputError when the sequences do not pair.

@@ -1,8 +1,8 @@
 """Does the meaning survive: are the people of the source found in the output, where they were?
 
-Masks and poses come from the networks of `gsvc.encoders` (MediaPipe's), run on both clips. A frame whose
-source shows nobody has no value. OKS and its constants: COCO keypoint evaluation (Ruggero Ronchi and
-Perona, ICCV 2017); PCK: Yang and Ramanan, TPAMI 2013.
+Masks and poses come from the networks of `gsvc.encoders` (MediaPipe's), run on both clips. A frame
+whose source shows nobody has no value. OKS and its constants: COCO keypoint evaluation (Ruggero
+Ronchi and Perona, ICCV 2017); PCK: Yang and Ramanan, TPAMI 2013.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,8 @@ _VISIBLE = 0.5
 _PCK_REACH = 0.1
 """Of the longer side of the person's box: within it a point is right."""
 _COCO_SIGMAS = np.array(
-    [.026, .025, .025, .035, .035, .079, .079, .072, .072, .062, .062, .107, .107, .087, .087, .089, .089]
+    [.026, .025, .025, .035, .035, .079, .079, .072, .072,
+     .062, .062, .107, .107, .087, .087, .089, .089]
 )  # fmt: skip
 
 Score = Callable[[DetectedPose, DetectedPose], float]
@@ -43,8 +44,10 @@ class _SemanticMetric(ProvedMetric):
 
 
 class MaskIou(_SemanticMetric):
-    """Intersection over union of the person masks of source and output. NaN where the source has no body
-    pose: without a person the mask network marks whatever stands out."""
+    """Intersection over union of the person masks of source and output.
+
+    NaN where the source has no body pose: without a person the network masks whatever stands out.
+    """
 
     name = "mask_iou"
 
@@ -72,8 +75,7 @@ class MaskIou(_SemanticMetric):
 
 
 class PoseScore(_SemanticMetric):
-    """Mean over the source's people of the best score that a person of the output reaches; 0 for those
-    who are not found."""
+    """Mean over the source's people of the best score of anyone in the output; 0 without any."""
 
     def __init__(self, name: str, score: Score, description: str) -> None:
         super().__init__()
@@ -130,7 +132,7 @@ def key_point_similarity(reference: DetectedPose, found: DetectedPose) -> float:
 
 
 def correct_key_points(reference: DetectedPose, found: DetectedPose) -> float:
-    """Share of the reference's visible points that `found` has within a tenth of the box's longer side."""
+    """Share of the reference's visible points found within a tenth of the box's longer side."""
     points, visible = _points(reference)
     left, top, right, bottom = reference.box
     reach = _PCK_REACH * max(right - left, bottom - top)

@@ -1,7 +1,8 @@
 """ST-LPIPS, AlexNet and VGG: the primary perceptual pair.
 
 A. Ghildyal and F. Liu, "Shift-tolerant Perceptual Similarity Metric", ECCV 2022, as packaged in
-`stlpips-pytorch` 0.0.2. Lower is better, 0 = equal. Its wheel carries the backbones as well as the heads.
+`stlpips-pytorch` 0.0.2. Lower is better, 0 = equal. Its wheel carries the backbones as well as the
+heads.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def _compare(
 
 
 def _layer_distance(weights: torch.Tensor, reference: torch.Tensor, test: torch.Tensor) -> float:
-    """For one layer of one frame. In parts that stay in the cache: the whole is several times slower."""
+    """One layer of one frame, in parts that fit the cache; several times slower in one go."""
     positions, channels = test.shape
     step = max(1, _VALUES_AT_ONCE // channels)
     total = 0.0

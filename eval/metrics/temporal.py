@@ -1,8 +1,8 @@
 """What happens between frames: flicker that no single frame shows.
 
-Warp error: W.-S. Lai et al., "Learning Blind Video Temporal Consistency", ECCV 2018, with the flow of DIS
-(T. Kroeger et al., ECCV 2016) on the source, and minus the source's own error. Alone it rewards blur, so
-the distance of frame differences stands beside it.
+Warp error: W.-S. Lai et al., "Learning Blind Video Temporal Consistency", ECCV 2018, with the flow
+of DIS (T. Kroeger et al., ECCV 2016) on the source, and minus the source's own error. Alone it
+rewards blur, so the distance of frame differences stands beside it.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,16 @@ from gsvc.eval.metrics.proved import Golden, ProvedMetric
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, distances, network
 
 _MOST_DISAGREEMENT = 1.0
-"""Pixels between a position and where the flow there and back leads; beyond it, it is hidden in one."""
+"""Pixels between a position and where the flow there and back leads; beyond it, it is occluded."""
 
 
 class WarpError(ProvedMetric):
-    """Root mean square difference between a frame and the one before moved along the source's flow, in
-    levels of 0-255 over what is visible in both; the output's minus the source's. Negative: the output
-    changes less than the source does, as blur makes it."""
+    """The output's warp error minus the source's.
+
+    The warp error is the root mean square difference, in levels of 0-255, between a frame and the
+    one before warped along the source's flow, over what is visible in both. A negative value means
+    that the output changes less than the source, as blur makes it do.
+    """
 
     name = "warp_error"
     unit = "levels"
@@ -52,7 +55,7 @@ class WarpError(ProvedMetric):
 
 
 def _correspondence(before: Picture, after: Picture) -> tuple[Flow, NDArray[np.bool_]]:
-    """Where each pixel of `after` was in `before`: (H, W, 2) positions, and where that can be trusted."""
+    """Where each pixel of `after` was in `before`, (H, W, 2), and where that is reliable."""
     one, two = gray(before), gray(after)
     estimator = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
     back = estimator.calc(two, one, None)
@@ -76,8 +79,10 @@ def _difference(
 
 
 class DifferenceDistance(ProvedMetric):
-    """ST-LPIPS AlexNet between the pictures of change, (frame - frame before) / 2 + 128, of source and
-    output, at half their size (a quarter of the time). 0 = the output changes as the source does."""
+    """ST-LPIPS AlexNet between source and output of the pictures of change; 0 = they change alike.
+
+    A picture of change is (frame - frame before) / 2 + 128, at half the size to save time.
+    """
 
     name = "st_lpips_alex_of_differences"
     golden = Golden(0, 0.016656, frames=3)

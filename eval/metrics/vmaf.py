@@ -1,8 +1,8 @@
 """VMAF and VMAF-NEG, by libvmaf in the ffmpeg binary that the package `imageio-ffmpeg` ships.
 
-Z. Li et al., "Toward a Practical Perceptual Video Quality Metric", Netflix 2016; models vmaf_v0.6.1 and
-vmaf_v0.6.1neg (no gain from enhancement), which are built into libvmaf. Both clips are handed over as raw
-4:2:0 pictures, one for one, so nothing can pair them by time stamp.
+Z. Li et al., "Toward a Practical Perceptual Video Quality Metric", Netflix 2016; models vmaf_v0.6.1
+and vmaf_v0.6.1neg (no gain from enhancement), which are built into libvmaf. Both clips are handed
+over as raw 4:2:0 pictures, one for one, so nothing can pair them by time stamp.
 """
 
 import json
@@ -37,8 +37,10 @@ _INSTALL = 'VMAF needs imageio-ffmpeg: pip install "gsvc[bench]"'
 
 
 class Vmaf(ProvedMetric):
-    """0 to 100; equal frames score just under 100. Every frame up to the last index is looked at, as the
-    motion between them counts."""
+    """0 to 100; equal frames score just under 100.
+
+    Every frame up to the last index is scored, since the motion between frames counts.
+    """
 
     higher_is_better = True
     advice = "reinstall it: pip install --force-reinstall imageio-ffmpeg==0.8.1"
@@ -87,7 +89,7 @@ def _even_size(picture: Picture) -> tuple[int, int]:
 
 
 def _write(path: Path, frames: Sequence[Picture]) -> None:
-    """Planes of 8 bits, limited range; an odd last row or column, which 4:2:0 has no room for, is cut."""
+    """Write planes of 8 bits, limited range, without an odd last row or column."""
     with path.open("wb") as file:
         for frame in frames:
             height, width = _even_size(frame)

@@ -25,7 +25,8 @@ def near_rate(
 ) -> dict[str, list[Choice]]:
     """By clip label: each curve's cell nearest in log rate, of equals the better one.
 
-    The rate is that of our stream at `level`; without one, the median of ours; without ours, of all.
+    The rate is that of our stream at `level`; without one, the median of ours; without ours, of
+    all.
     """
     clips: dict[str, list[CellRecord]] = {}
     for cell in cells:

@@ -58,26 +58,22 @@ def exhibits(
     asked: Sequence[str] = (),
     most_seconds: float = inf,
 ) -> Iterator[Exhibit]:
-    """One clip after the other, the one with the worst frame first; each is loaded when its turn comes.
+    """One clip after the other, the one with the worst frame first, each loaded in its turn.
 
     `chosen`: what to show, by clip label.
-    `asked`: names by which the run's clips were asked for, where they are of no known set.
+    `asked`: names or folders of clips that are in no known set.
     `most_seconds`: versions whose decoding took longer in the run are only named.
     """
+    metric = next(iter(summary.metrics), None)
     rank = CurveStyle(summary.codecs).rank
-    affordable = {
-        clip: sorted(
-            (one for one in ones if one.decode.seconds <= most_seconds),
-            key=lambda one: rank(one.curve),
-        )
-        for clip, ones in chosen.items()
-    }
-    metric = summary.metrics[0] if summary.metrics else None
-    worst = {clip: _worst(ones, metric, summary.stride) for clip, ones in affordable.items()}
+    quick: dict[str, list[Choice]] = {}
+    for clip, ones in chosen.items():
+        if affordable := [one for one in ones if one.decode.seconds <= most_seconds]:
+            quick[clip] = sorted(affordable, key=lambda one: rank(one.curve))
+    worst = {clip: _worst(ones, metric, summary.stride) for clip, ones in quick.items()}
     sign = 1 if metric and metric.higher_is_better else -1
-    shown = [clip for clip, ones in affordable.items() if ones]
-    for clip in sorted(shown, key=lambda clip: sign * worst[clip][0][1] if worst[clip] else 0.0):
-        exhibit = _exhibit(folder, clip, affordable[clip], metric, asked)
+    for clip in sorted(worst, key=lambda clip: sign * worst[clip][0][1] if worst[clip] else 0.0):
+        exhibit = _exhibit(folder, clip, quick[clip], metric, asked)
         exhibit.worst.extend(worst[clip][:_WORST])
         exhibit.troubles.extend(
             f"{one.curve} is not shown: decoding it again takes {one.decode.seconds:.0f} s"
@@ -153,7 +149,7 @@ def _worst(
     choices: Sequence[Choice], metric: MetricInfo | None, stride: int
 ) -> list[tuple[int, float]]:
     """Measured frames and values of the judged version, the worst first."""
-    if not choices or metric is None or not metric.per_frame:
+    if metric is None or not metric.per_frame:
         return []
     scores = choices[-1].decode.scores.get(metric.name)
     if scores is None:

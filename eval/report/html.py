@@ -1,4 +1,4 @@
-"""A run's report: one HTML file with tables, plots and a before/after viewer, that needs no network."""
+"""A run's report: one HTML file with tables, plots and a before/after viewer; needs no network."""
 
 import json
 import re
@@ -65,9 +65,9 @@ def page(folder: Path, run: Run) -> str:
         *_plots(summary, run.cells),
         '<h2 id="clips">Clips, the one with the worst frame first</h2>',
         (
-            '<p class="note">Drag the line or use the slider; choose what stands on each side. Videos are '
-            "coded again for this page (H.264, near transparent); every number was measured on the pictures "
-            "as decoded.</p>"
+            '<p class="note">Drag the line or use the slider; choose what is on each side. Videos '
+            "are coded again for this page (H.264, near transparent); every number was measured on "
+            "the pictures as decoded.</p>"
         ),
         *_clips(shown),
         '<h2 id="details">All tables</h2>',
@@ -100,7 +100,7 @@ def _tables(summary: Summary, first: bool) -> Iterator[str]:
 
 
 def table_html(table: Table) -> str:
-    """The table alone: words to the left and broken into lines, numbers to the right."""
+    """The table as HTML: words to the left and wrapped, numbers to the right."""
     words = [any(map(_is_text, column)) for column in zip(*table.rows, strict=True)]
     head, *rows = (
         "".join(
@@ -110,7 +110,8 @@ def table_html(table: Table) -> str:
         for tag, row in [("th", table.header), *(("td", row) for row in table.rows)]
     )
     body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    inside = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="wide"><table>{inside}</table></div>'
 
 
 def _is_text(cell: str) -> bool:
@@ -164,21 +165,21 @@ def _viewer(name: str, exhibit: Exhibit, video: str) -> str:
         "start": exhibit.worst[0][0] if exhibit.worst else 0,
     }
     return f"""<div class="viewer" id="{name}" style="max-width:calc(75vh * {width / height:.3f})">
-<script type="application/json">{json.dumps(data)}</script>
-<div class="stage"><canvas width="{width}" height="{height}"></canvas>
-<video muted playsinline loop preload="auto"></video><div class="bar" style="left:50%"></div></div>
-<div class="controls"><button class="play" type="button">Play</button>
-<input class="seek" type="range" min="0" max="{len(frames) - 1}" value="0" aria-label="frame">
-<span class="counter"></span></div>
-<input class="split" type="range" min="0" max="1000" value="500" aria-label="where the two sides meet">
-<div class="sides"><label>{_choice(exhibit, 0)}<span class="facts"></span></label>
-<label class="right">{_choice(exhibit, right)}<span class="facts"></span></label></div>
-</div>"""
+<script type="application/json">{json.dumps(data)}</script> <div class="stage"><canvas
+width="{width}" height="{height}"></canvas> <video muted playsinline loop
+preload="auto"></video><div class="bar" style="left:50%"></div></div> <div class="controls"><button
+class="play" type="button">Play</button> <input class="seek" type="range" min="0" max="{
+        len(frames) - 1
+    }" value="0" aria-label="frame"> <span class="counter"></span></div> <input class="split"
+type="range" min="0" max="1000" value="500" aria-label="where the two sides meet"> <div
+class="sides"><label>{_choice(exhibit, 0)}<span class="facts"></span></label> <label
+class="right">{_choice(exhibit, right)}<span class="facts"></span></label></div> </div>"""
 
 
 def _choice(exhibit: Exhibit, chosen: int) -> str:
+    selected = ["", " selected"]
     options = "".join(
-        f'<option value="{index}"{" selected" if index == chosen else ""}>{escape(pane.name)}</option>'
+        f'<option value="{index}"{selected[index == chosen]}>{escape(pane.name)}</option>'
         for index, pane in enumerate(exhibit.panes)
     )
     side = "right" if chosen else "left"
@@ -193,7 +194,8 @@ def _stills(viewer: str, exhibit: Exhibit) -> Iterator[str]:
         pictures = []
         for pane in (exhibit.panes[0], judged):
             what = SOURCE if pane is exhibit.panes[0] else f"{pane.name}: {value:.4f}; {pane.facts}"
-            jump = f'<a href="#{viewer}" data-viewer="{viewer}" data-frame="{frame}">frame {frame + 1}</a>'
+            place = f'href="#{viewer}" data-viewer="{viewer}" data-frame="{frame}"'
+            jump = f"<a {place}>frame {frame + 1}</a>"
             caption = f"<figcaption>{jump}, {escape(what)}</figcaption>"
             alt = escape(f"{exhibit.clip}, frame {frame + 1}, {pane.name}")
             uri = picture_uri(pane.frames[frame])

@@ -1,7 +1,7 @@
-"""`python -m gsvc.eval.report.readme_chart`: the README's chart, from the results kept in the repository.
+"""`python -m gsvc.eval.report.readme_chart`: the README's chart, from results in the repository.
 
-`--keep RUN` first replaces these: the run's tables, its sheets named here, and its summary.json without
-the lists of pairs of curves, which are in summary.md and can be made again.
+`--keep RUN` first replaces these: the run's tables, its sheets named here, and its summary.json
+without the lists of pairs of curves, which are in summary.md and can be made again.
 """
 
 import argparse

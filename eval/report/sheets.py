@@ -1,8 +1,8 @@
 """Before/after sheets: every clip beside AV1 at our rate, and its worst moment frame by frame.
 
 Two pictures per level. One has a row per clip with its worst frame in every version. The other has
-strips: successive frames of every version, where and when the motion of our last version differs most
-from the source's.
+strips: successive frames of every version, where and when the motion of our last version differs
+most from the source's.
 """
 
 from collections.abc import Iterator, Sequence
@@ -64,7 +64,7 @@ def write_sheets(folder: Path) -> list[Path]:
 
 
 def _chosen(summary: Summary, cells: Sequence[CellRecord], level: int) -> dict[str, list[Choice]]:
-    """By clip: AV1 or another anchor, then ours at the level with the least and the most compute."""
+    """By clip: AV1 or another anchor, then ours at the level with least and most compute."""
     used = [
         cell
         for cell in cells
@@ -111,7 +111,7 @@ def _strips(exhibit: Exhibit) -> Picture:
 
 
 def _worst_moment(ours: Sequence[Picture], source: Sequence[Picture]) -> tuple[int, int, int]:
-    """First frame, top and left of the strip around the change between frames least like the source's."""
+    """First frame, top and left of the strip where our changes differ most from the source's."""
     worst, place = -1.0, (0, 0, 0)
     height, width = source[0].shape[:2]
     window = min(_WINDOW, height), min(_WINDOW, width)

@@ -1,4 +1,4 @@
-"""Numbers of a benchmark run: hulls, BD-rates, frontiers, ablations, tables. Start at `write_summary`."""
+"""Numbers of a benchmark run: hulls, BD-rates, frontiers, ablations, tables."""
 
 from gsvc.eval.summary.write import write_summary
 

@@ -8,14 +8,12 @@ from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.summary.curves import ABLATION, by_curve, clip_label, mean_score, settings_label
 
 LAYERS_SETTING = "tools"
-"""The setting that says which layers are on; the others tell one series from the next."""
+"""The setting that says which layers are on; the other settings distinguish series."""
 
 
 @dataclass(frozen=True)
 class AblationRow:
-    """One set of layers, decoded one way. `gained` is the score less that of the whole stream decoded the first
-    way, `added_bits` likewise; None in that row itself.
-    """
+    """One set of layers, decoded one way."""
 
     clip: str
     series: str
@@ -26,11 +24,13 @@ class AblationRow:
     ledger: dict[str, int]
     scores: dict[str, float | None]
     added_bits: int | None
+    """Bits less those of the whole stream decoded the first way; None in that row itself."""
     gained: dict[str, float | None]
+    """Scores less those of the whole stream decoded the first way; None in that row itself."""
 
 
 def ablation_rows(cells: Sequence[CellRecord], metrics: Sequence[str]) -> list[AblationRow]:
-    """Rows by clip and series in the order of the cells, then the further ways to decode the last."""
+    """Rows by clip and series, in the order of the cells; the last cell is the whole stream."""
     mine = [cell for cell in cells if cell.codec == ABLATION and not cell.error]
     seen = [{(key, str(value)) for key, value in cell.settings.items()} for cell in mine]
     constant = {key for key, _ in set.intersection(*seen)} if seen else set()
@@ -51,7 +51,7 @@ def ablation_rows(cells: Sequence[CellRecord], metrics: Sequence[str]) -> list[A
 
 
 def _steps(group: Sequence[CellRecord]) -> list[tuple[CellRecord, str]]:
-    """Set by set with the first way to decode, then the whole stream, which is last, with the other ways."""
+    """Every cell decoded the first way, then the last cell, the whole stream, the other ways."""
     ways = [list(by_curve(cell)) for cell in group]
     steps = [(cell, names[0]) for cell, names in zip(group, ways, strict=True) if names]
     return [*steps, *((group[-1], name) for name in ways[-1][1:])]

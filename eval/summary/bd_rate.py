@@ -1,8 +1,8 @@
 """BD-rate of one curve against another, and what to say where there is none.
 
-G. Bjontegaard, VCEG-M33 (2001); PCHIP as in the JCT-VC common test conditions (JCTVC-L1100), Akima after
-Herglotz et al., "Beyond Bjontegaard" (ICIP 2022), both by the package `bjontegaard`. Nothing is ever
-extrapolated: the integral runs over the quality that both curves reach.
+G. Bjontegaard, VCEG-M33 (2001); PCHIP as in the JCT-VC common test conditions (JCTVC-L1100), Akima
+after Herglotz et al., "Beyond Bjontegaard" (ICIP 2022), both by the package `bjontegaard`. Nothing
+is ever extrapolated: the integral runs over the quality that both curves reach.
 """
 
 import warnings
@@ -24,27 +24,28 @@ NO_BITS = "streams of no bits"
 
 @dataclass(frozen=True)
 class RateRatio:
-    """Rates of two curves at the nearest qualities they have: test over anchor, distances of both."""
+    """Rates of two curves at the nearest qualities that they have."""
 
     ratio: float
+    """Test over anchor."""
     test_distance: float
     anchor_distance: float
 
 
 @dataclass(frozen=True)
 class BdRate:
-    """Mean difference in rate at equal quality, in per cent (negative: the test needs less).
-
-    `shared` is the range of distances that both reach (least, greatest), `share` its part of the range
-    that either reaches. Without a BD-rate `note` says why and `ratio` stands in for it.
-    """
+    """Mean difference in rate at equal quality, in per cent; negative: the test needs less."""
 
     pchip: float | None = None
     akima: float | None = None
     shared: tuple[float, float] | None = None
+    """Least and greatest distance that both reach."""
     share: float = 0.0
+    """Of the shared range in the range that either reaches."""
     note: str = ""
+    """Why there is no BD-rate."""
     ratio: RateRatio | None = None
+    """In place of a BD-rate."""
 
 
 def bd_rate(anchor: Sequence[RatePoint], test: Sequence[RatePoint]) -> BdRate:

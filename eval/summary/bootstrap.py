@@ -13,10 +13,11 @@ COVERAGE = 0.95
 
 @dataclass(frozen=True)
 class Pooled:
-    """A mean over `clips` clips; `low` and `high` bound it with 95 % coverage, None below three clips."""
+    """A mean over clips with its 95 % interval."""
 
     mean: float
     low: float | None
+    """None below three clips, as `high`."""
     high: float | None
     clips: int
 

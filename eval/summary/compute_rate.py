@@ -1,4 +1,4 @@
-"""What decoder compute buys in a run: B*(Q0, C) over our own hulls, by counted FLOPs and by the clock."""
+"""What decoder compute buys in a run: B*(Q0, C) over our own hulls, in FLOPs and in time."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,30 +11,34 @@ from gsvc.eval.summary.frontier import Dial, Exchange, FrontierPoint, exchange, 
 from gsvc.eval.summary.points import PointRow, mean_of
 
 UNITS = {
-    "flops": "FLOPs a pixel of a frame, counted in the networks; steps 0 runs none and so has no place here",
-    "time": "decoding time as a multiple of x265 slow encoding; steps 0 (motion and rendering) included",
+    "flops": "FLOPs per pixel of a frame, counted in the networks; steps 0 runs none",
+    "time": "decoding time as a multiple of x265 slow encoding; with steps 0: motion and rendering",
 }
 
 
 @dataclass(frozen=True)
 class FrontierRow:
-    """One point of B*(Q0, C); `quality` is Q0 in the metric's own values, `point.compute` in `unit`."""
+    """One point of B*(Q0, C)."""
 
     clip: str
     metric: str
     unit: str
+    """Of `point.compute`: a key of `UNITS`."""
     quality: float
+    """Q0 in the metric's own unit."""
     point: FrontierPoint
 
 
 @dataclass(frozen=True)
 class ExchangeRow:
-    """What compute buys over clips and targets: geometric means, and the mean of the exponents."""
+    """What compute buys over clips and targets."""
 
     metric: str
     unit: str
     exchange: Exchange
+    """Geometric means, and the mean of the exponents."""
     frontiers: int
+    """How many were pooled."""
 
 
 def frontier_rows(curves: Sequence[Curve], rows: Sequence[PointRow]) -> list[FrontierRow]:

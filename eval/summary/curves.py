@@ -100,16 +100,13 @@ def curves(
     points: dict[tuple[str, str, str], list[Point]] = defaultdict(list)
     empty: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for cell in cells:
-        if cell.error or cell.codec == ABLATION:
-            continue
-        for name, decodes in by_curve(cell).items():
+        mine = {} if cell.error or cell.codec == ABLATION else by_curve(cell)
+        for name, decodes in mine.items():
             value = mean_score(decodes, metric)
             key = (clip_label(cell), name, cell.codec)
-            if value is None:
-                continue
-            if cell.bits:
+            if value is not None and cell.bits:
                 points[key].append(Point(cell.bpp, value, cell.settings))
-            else:
+            elif value is not None:
                 empty[key].append(settings_label(cell.settings))
     return [
         Curve(
@@ -118,12 +115,11 @@ def curves(
             codec,
             metric,
             higher_is_better,
-            tuple(sorted(points[key], key=lambda point: point.bpp)),
-            tuple(empty[key]),
+            tuple(sorted(points[clip, name, codec], key=lambda point: point.bpp)),
+            tuple(empty[clip, name, codec]),
             codec in anchors,
         )
-        for key in dict.fromkeys([*points, *empty])
-        for clip, name, codec in [key]
+        for clip, name, codec in dict.fromkeys([*points, *empty])
     ]
 
 

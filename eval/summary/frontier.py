@@ -12,40 +12,46 @@ import numpy as np
 from gsvc.eval.summary.hull import RatePoint, rate_at
 
 PUBLISHED = (100.0, 4.0)
-"""The claim to hold results against: 100-fold compute buys 4-fold compression."""
+"""The claim to compare with: 100-fold compute buys 4-fold compression."""
 _TARGETS = (0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True)
 class Dial:
-    """A way to decode: its name, what it costs (in any unit, above 0), its hull of (bpp, distance)."""
+    """A way to decode."""
 
     name: str
     compute: float
+    """What it costs, above 0, in any unit."""
     hull: Sequence[RatePoint]
+    """(bpp, distance)."""
 
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """With `compute`, distance `target` is reached at `bpp` by the dial `name`; None: it is not."""
+    """The least rate with a compute."""
 
     target: float
+    """The distance to reach."""
     compute: float
     bpp: float | None
+    """None where the distance is not reached."""
     name: str
+    """The dial that reaches it."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """`compute`-fold compute buys `compression`-fold compression; `exponent` is the fitted slope."""
+    """`compute`-fold compute buys `compression`-fold compression."""
 
     compute: float
     compression: float
     exponent: float
+    """The fitted slope: B* ~ C^-exponent."""
 
 
 def targets(dials: Sequence[Dial]) -> list[float]:
-    """Three distances, spread over the range that every dial reaches; none where there is no such range."""
+    """Three distances spread over the range that every dial reaches; none without such a range."""
     hulls = [dial.hull for dial in dials if dial.hull]
     if not hulls:
         return []
@@ -71,9 +77,8 @@ def frontier(dials: Sequence[Dial], target: float) -> list[FrontierPoint]:
 def exchange(points: Sequence[FrontierPoint]) -> Exchange | None:
     """What compute buys along one frontier, from its first reached point to its last.
 
-    The exponent is that of B* ~ C^-exponent, by least squares over the logs of all reached points; B*
-    never rises, so less than 0 is rounding.
-    None with fewer than two of them.
+    The exponent is fitted by least squares over the logs of all reached points. B* never rises, so
+    a slope above 0 is rounding. None with fewer than two points reached.
     """
     reached = [(point.compute, point.bpp) for point in points if point.bpp]
     if len(reached) < 2 or reached[0][0] == reached[-1][0]:

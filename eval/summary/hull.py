@@ -12,7 +12,8 @@ RatePoint = tuple[float, float]
 def lower_hull(points: Sequence[RatePoint]) -> list[RatePoint]:
     """The lower convex hull of (bpp, distance) by rising rate, up to the least distance.
 
-    Andrew's monotone chain (Information Processing Letters 9, 1979). Raises InputError without points.
+    Andrew's monotone chain (Information Processing Letters 9, 1979). Raises InputError without
+    points.
     """
     if not points:
         raise InputError("a hull needs points: pass at least one")

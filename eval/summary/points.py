@@ -1,4 +1,4 @@
-"""One row for every decoded cell: what `summary.csv` and the tables of points are made of."""
+"""One row for every decoded cell, for `summary.csv` and the tables of points."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,7 @@ from gsvc.eval.summary.curves import clip_label, curve_name, settings_label
 
 @dataclass(frozen=True)
 class PointRow:
-    """A decoded cell. Rates in bits a pixel and kbit/s; seconds are wall-clock, the ratios multiples of
-    encoding with x265 slow on the same clip in the same run (None: it is not in the run).
-    """
+    """A decoded cell."""
 
     clip: str
     curve: str
@@ -25,16 +23,20 @@ class PointRow:
     frames: int
     bits: int
     bpp: float
+    """Bits per pixel of a frame as shown."""
     kbps: float
     scores: dict[str, float | None]
     ledger: dict[str, int]
     encode_seconds: float
+    """Wall-clock, as `decode_seconds`."""
     decode_seconds: float
     encode_ratio: float | None
+    """Multiple of encoding with x265 slow on the same clip; None if that is not in the run."""
     decode_ratio: float | None
     flops_per_pixel: float | None
     model_bytes: int | None
     peak_memory: int | None
+    """Bytes."""
     stream_sha256: str
     frames_sha256: str
     key: str

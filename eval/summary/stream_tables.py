@@ -36,8 +36,8 @@ def ablation_table(summary: Summary) -> Table:
         clip = f"{row.clip}, {row.series}" if row.series else row.clip
         rows.append([f"{clip}: {row.layers}", row.way or NONE, str(row.bits), added, *scores])
     note = (
-        "Each row leaves a layer out, or decodes the whole stream another way. Differences are from "
-        "the whole stream decoded the first way; those of the score are in brackets. "
+        "Each row leaves a layer out, or decodes the whole stream another way. Differences are "
+        "from the whole stream decoded the first way; those of the score are in brackets. "
         f"{protocol(summary)}"
     )
     return Table("Layer by layer", note, ["layers", "decoded", "bits", "more", *metrics], rows)

@@ -1,4 +1,4 @@
-"""Times as multiples of encoding with x265 slow, at full size and its middle crf, on the same clip."""
+"""The unit of time: encoding the same clip with x265 slow, at full size and its middle crf."""
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction

@@ -77,7 +77,7 @@ def summary_markdown(summary: Summary) -> str:
 
 
 def summary_csv(summary: Summary) -> str:
-    """A row for each decoded cell, a column for each metric; failed cells follow with their error."""
+    """A row for each decoded cell, a column for each metric, then a row for each failed cell."""
     metrics = [metric.name for metric in summary.metrics]
     header = [*_FIELDS, "settings", "way", *metrics, "error"]
     rows: list[list[Any]] = [
