@@ -127,6 +127,11 @@ class Reconstruction:
         self._pictures: PictureDecoder | None = None
         self._coding: tuple[int, int] | None = None
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the key picture before the next packet is known."""
+        return self._key is not None
+
     def end_group(self) -> None:
         """Neither the group nor frames since its last key picture can be decoded any further."""
         self._reader.end_group()

@@ -124,11 +124,11 @@ class Strict:
                 "packets were lost, go on at an intra one"
             )
         self._may_join |= arrival.begins and arrival.number > 0
+        anew = not self._chain.goes_on
         decoded = self._chain.read(packet)
         if decoded.first > 1 and not self._may_join:
             self._lose_track()
             raise BitstreamError("the stream does not begin with a key picture: it is damaged")
-        anew = decoded.before is None
         return decoded, self._timeline.times(packet, decoded.interval.ticks, anew=anew)
 
     def _lose_track(self) -> None:
