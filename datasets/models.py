@@ -1,7 +1,7 @@
 """Third-party model files: their registry, and how to bring them into the cache.
 
-The extractors' are Apache-2.0 files of Google's MediaPipe, copied from the last wheel that has them.
-MediaPipe itself stays uninstalled: it needs older versions of numpy and protobuf than gsvc.
+The extractors' are Apache-2.0 files of Google's MediaPipe, copied from the last wheel that has
+them. MediaPipe itself stays uninstalled: it needs older versions of numpy and protobuf than gsvc.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """The set `synthetic`: clips drawn by code, whose true motion is known at every pixel.
 
-They test motion estimators and metrics of motion. The textures are smooth, so the true flow is exact
-to the 1/32 pixel of OpenCV's interpolation. Pictures are equal on all machines up to rounding of the
-last bit.
+They test motion estimators and metrics of motion. The textures are smooth, so the true flow is
+exact to the 1/32 pixel of OpenCV's interpolation. Pictures are equal on all machines up to rounding
+of the last bit.
 """
 
 from collections.abc import Callable

@@ -111,9 +111,8 @@ class VideoReceiver:
         """A snapshot; its `bitrate` is since the last one."""
         rtp, source = self._rtp, self._rtp.depacketizer
         size = rtp.bytes + self._bytes
-        tracker, counts = (
-            (source.tracker, source.counts) if source else (SequenceTracker(), Counts())
-        )
+        tracker = source.tracker if source else SequenceTracker()
+        counts = source.counts if source else Counts()
         return ReceiverStats(
             seconds=self._rate.seconds,
             frames=self._frames,

@@ -80,15 +80,7 @@ class VideoSender:
             ThreadPoolExecutor(1) as coder,
             ExitStack() as opened,
         ):
-            serving = []
-            if self.address.scheme == "udp":
-                begin_group = self._encoder.force_keyframe
-                self._sink = await open_udp_sender(self.address, self._rtp, begin_group)
-                opened.callback(self._sink.abort)
-            else:
-                serving = [
-                    asyncio.create_task(run_channels(self.address, self._broadcaster.handle))
-                ]
+            serving = await self._connected(opened)
             capturing = asyncio.create_task(self._capture(iter(frames), reader))
             coding = asyncio.create_task(self._encode(coder))
             try:
@@ -100,6 +92,15 @@ class VideoSender:
             finally:
                 self.stop()
                 await end_all([capturing, coding, *serving])
+
+    async def _connected(self, opened: ExitStack) -> list[asyncio.Task[None]]:
+        """Open the socket, or start to listen or to connect; gives the task that does it."""
+        if self.address.scheme == "udp":
+            begin_group = self._encoder.force_keyframe
+            self._sink = await open_udp_sender(self.address, self._rtp, begin_group)
+            opened.callback(self._sink.abort)
+            return []
+        return [asyncio.create_task(run_channels(self.address, self._broadcaster.handle))]
 
     def stop(self) -> None:
         """End the stream after the frames captured so far."""
