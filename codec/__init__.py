@@ -1,1 +1,1 @@
-"""What a stream is: data types, syntax, entropy coding, container; and the Encoder and Decoder objects."""
+"""What a stream is, and the objects that write and read it: `Encoder` and `Decoder`."""

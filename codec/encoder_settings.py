@@ -46,7 +46,7 @@ class EncoderSettings:
     seed: int = 0
     """Seed for the decoder's refiner, 0-65535."""
     model_id: bytes = bytes(4)
-    """The refiner's weights that the stream is for: the first 4 bytes of their SHA-256; zeros: any."""
+    """Refiner that the stream is made for: first 4 bytes of its weights' SHA-256; zeros: any."""
 
     def __post_init__(self) -> None:
         if self.level is not None and not 0 <= self.level < len(LEVELS):
