@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
 from gsvc.encoders.people.person_detector import PersonDetector, Region
-from gsvc.encoders.people.tflite import Network
-
-Array = NDArray[np.float32]
+from gsvc.encoders.people.tflite import Array, Network, sigmoid
 
 COCO17: tuple[int, ...] = (0, 2, 5, 7, 8, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 28)
 """COCO's 17 points among the 33, in COCO's order: nose, then left and right of eye, ear, shoulder,
@@ -89,7 +87,7 @@ class PoseEstimator:
         right, bottom = points.max(axis=0)
         return DetectedPose(
             points=points,
-            visibility=_sigmoid(values[:_POINTS, 3:].min(axis=1)),
+            visibility=sigmoid(values[:_POINTS, 3:].min(axis=1)),
             box=(float(left), float(top), float(right), float(bottom)),
             score=presence,
         )
@@ -117,7 +115,7 @@ def _refined(points: Array, heat: Array, side: int) -> Array:
         if not (0 <= column < columns and 0 <= row < rows):
             continue
         top, left = max(row - reach, 0), max(column - reach, 0)
-        window = _sigmoid(heat[top : row + reach + 1, left : column + reach + 1, index])
+        window = sigmoid(heat[top : row + reach + 1, left : column + reach + 1, index])
         if window.max() < _HEAT_MAP_THRESHOLD:
             continue
         cells = np.indices(window.shape).reshape(2, -1) @ window.ravel() / window.sum()
@@ -129,7 +127,3 @@ def _same_person(one: DetectedPose, other: DetectedPose) -> bool:
     extent = max(max(box[2] - box[0], box[3] - box[1]) for box in (one.box, other.box))
     distance = np.linalg.norm(one.points - other.points, axis=1).mean()
     return bool(distance < _SAME_PERSON * extent)
-
-
-def _sigmoid(logits: Array) -> Array:
-    return (1 / (1 + np.exp(-np.clip(logits, -100, 100).astype(np.float64)))).astype(np.float32)

@@ -12,13 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.encoders.people.tflite import Network
-
-Array = NDArray[np.float32]
+from gsvc.encoders.people.tflite import Array, Network, sigmoid
 
 _STRIDES = (8, 16, 32, 32, 32)
 _ANCHORS_A_CELL_AND_LAYER = 2
-_LOGIT_LIMIT = 100.0
 _SUPPRESSION_OVERLAP = 0.3
 _REGION_SCALE = 1.25
 
@@ -55,7 +52,7 @@ class PersonDetector:
         """Detect people in RGB uint8 (H, W, 3) of any size; regions may exceed the picture."""
         square, placed = _letterbox(picture, self._side)
         raw, logits = self._network(square)
-        scores = _sigmoid(logits[0, :, 0])
+        scores = sigmoid(logits[0, :, 0])
         likely = np.flatnonzero(scores >= self._threshold)
         boxes = _decoded(raw[0, likely], self._anchors[likely])
         people = _merged(boxes, scores[likely])
@@ -128,8 +125,3 @@ def _region(points: Array, score: float) -> Region:
         angle=float(np.arctan2(dx, -dy)),
         score=score,
     )
-
-
-def _sigmoid(logits: Array) -> Array:
-    clipped = np.clip(logits, -_LOGIT_LIMIT, _LOGIT_LIMIT).astype(np.float64)
-    return (1 / (1 + np.exp(-clipped))).astype(np.float32)
