@@ -1,8 +1,8 @@
-"""Coders of syntax elements: one syntax function writes, reads and counts.
+"""Coders of syntax elements: one syntax function writes, reads and estimates the rate.
 
-A syntax function calls `coder.code(element, value, context)` for each element and uses what comes
-back. A writer codes the value, a reader returns the decoded one, a plain coder only adds up the
-cost: estimate and stream cannot drift apart.
+A syntax function calls `coder.code(element, value, context)` for each element and uses the value
+that is returned. `Writer` codes the value, `Reader` decodes it, and `Coder` only adds up its bits,
+so that estimated and real rate agree.
 """
 
 from collections import defaultdict
@@ -31,10 +31,11 @@ class Element:
     """One syntax element."""
 
     name: str
-    """As traces and the format page show it."""
+    """Name in traces and on the format page."""
     layer: str
-    """Layer of the ledger that its bits count for."""
+    """Layer of the ledger to which its bits are added."""
     kind: Kind
+    """Binarisation."""
     maximum: int = 1
     """Largest magnitude."""
     contexts: int = 1
@@ -46,13 +47,13 @@ Trace = Callable[[str, int], None]
 
 
 class Coder:
-    """Walks the syntax without coding: counts bits. Base of the writer and the reader."""
+    """Counts the bits of elements. Base of `Writer` and `Reader`."""
 
     def __init__(self, trace: Trace | None = None) -> None:
         self._models: dict[tuple[str, int, str, int], BitModel] = {}
         self._trace = trace
         self.bits: dict[str, float] = defaultdict(float)
-        """Bits spent so far, by layer."""
+        """Bits spent so far, by layer of the ledger."""
 
     @property
     def total(self) -> float:
@@ -61,14 +62,14 @@ class Coder:
 
     @property
     def reading(self) -> bool:
-        """Whether values come out of the stream."""
+        """Whether values are decoded from a stream."""
         return False
 
     def code(self, element: Element, value: int | None = None, context: int = 0) -> int:
-        """Code one element; returns its value.
+        """Code one element and return its value; `value` is None for a `Reader`.
 
-        Raises LimitError when a value that was read is beyond the element's maximum, ConfigError when the
-        value to write is.
+        Raises ConfigError for a value to write beyond the element's maximum, LimitError for a
+        value read beyond it.
         """
         assert 0 <= context < element.contexts
         if value is not None and abs(value) > element.maximum:
@@ -96,7 +97,10 @@ class Coder:
         return -magnitude if negative else magnitude
 
     def _unsigned(self, element: Element, context: int, value: int | None) -> int:
-        """Exponential-Golomb: a unary exponent, then the bits below the leading one; the top bits are modelled."""
+        """Exponential-Golomb: a unary exponent, then the mantissa, most significant bit first.
+
+        The exponent and the first bit of the mantissa are modelled.
+        """
         target = None if value is None else value + 1
         exponent = 0
         while self._modelled(
@@ -143,7 +147,7 @@ def _beyond_limit(element: Element) -> LimitError:
 
 
 class Writer(Coder):
-    """Codes values to bytes."""
+    """Encodes values to bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,15 +160,15 @@ class Writer(Coder):
         return self._range.bit(bit, probability)
 
     def finish(self) -> bytes:
-        """The bytes of everything coded since the last call; the models stay.
+        """The bytes of everything coded since the last call; the models are kept.
 
-        Raises ConfigError for more than a decoder reads of one scaffold (`Limits.scaffold_bits`).
+        Raises ConfigError above `Limits.scaffold_bits`, the most that a decoder reads.
         """
         coded, self._coded = self._coded, 0
         if coded > DEFAULT_LIMITS.scaffold_bits:
             raise ConfigError(
-                f"a scaffold of {coded} coded bits: at most {DEFAULT_LIMITS.scaffold_bits} are possible, leave out "
-                "segmentation or flow"
+                f"a scaffold of {coded} coded bits: at most {DEFAULT_LIMITS.scaffold_bits} are "
+                "possible, leave out segmentation or flow"
             )
         data = self._range.finish()
         self._range = RangeWriter()
@@ -172,7 +176,7 @@ class Writer(Coder):
 
 
 class Reader(Coder):
-    """Decodes values from bytes, at most `most_bits` of them a run."""
+    """Decodes values from bytes, at most `most_bits` coded bits after each `start`."""
 
     def __init__(
         self, trace: Trace | None = None, most_bits: int = DEFAULT_LIMITS.scaffold_bits
@@ -191,12 +195,12 @@ class Reader(Coder):
         return True
 
     def start(self, data: bytes) -> None:
-        """Read from `data` on; the models stay."""
+        """Continue with `data`; the models are kept."""
         self._left = self._most_bits
         self._range = RangeReader(data)
 
     def _bit(self, bit: int | None, probability: int) -> int:
-        # The coder never runs dry: without this, an empty scaffold could fill every grid of every sample.
+        # A range decoder never runs out of bits: an empty scaffold could fill every grid.
         self._left -= 1
         if self._left < 0:
             raise LimitError(f"a scaffold has more than {self._most_bits} coded bits")

@@ -1,4 +1,4 @@
-"""A fingerprint of a decoded scaffold: equal on every machine if, and only if, every integer is equal."""
+"""The bytes that are hashed of a decoded scaffold: equal if and only if all its integers are."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ _BY_BIT = sorted(LAYERS, key=lambda layer: layer.header_bit)
 
 
 def scaffold_bytes(interval: Interval) -> bytes:
-    """All integers of an interval, 8 bytes each, little-endian; arrays are led by their shape."""
+    """All integers of an interval, 8 bytes each, little-endian; each array follows its shape."""
     parts = [
         digest_array(np.asarray(interval.ticks, np.int64)),
         digest_integer(len(interval.samples)),

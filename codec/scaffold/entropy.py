@@ -1,8 +1,9 @@
-"""Adaptive binary models and the range coder under them.
+"""Adaptive binary models and the range coder that uses them.
 
-Every syntax element is binarised (see `gsvc.codec.scaffold.coder`) and each bit is coded by constriction's range coder
-under an integer model: a 16-bit probability that moves towards each bit it sees, fast at first. Probabilities
-given to the coder are multiples of 1/4096, so they are exact in floating point and equal on every machine.
+Every syntax element is binarised (see `gsvc.codec.scaffold.coder`), and constriction's range coder
+codes each bit with an integer model: a 16-bit probability that each bit moves towards itself, by
+less as bits are seen. The range coder gets multiples of 1/4096: exact in floating point, so equal
+on every machine.
 """
 
 from math import log2
@@ -15,7 +16,7 @@ from gsvc.codec.errors import BitstreamError
 _ONE = 1 << 16
 _SCALE = 1 << 12
 _LOWEST = 24  # of 4096: no bit costs more than 7.5 bits
-_SETTLED = 14  # observations after which the window stops growing
+_SETTLED = 14  # bits after which the adaptation rate is constant
 _WORD = 1 << 32  # constriction writes words of 32 bits from a state of 64
 
 _MODELS = [
@@ -28,7 +29,10 @@ EVEN = _SCALE // 2
 
 
 class BitModel:
-    """Probability that the next bit is 1, learned from the bits before (Krichevsky-Trofimov, then a window)."""
+    """Probability that the next bit is 1, learned from the bits before.
+
+    It is the Krichevsky-Trofimov estimate at first, then an exponential moving average.
+    """
 
     __slots__ = ("_count", "_one")
 
@@ -38,40 +42,41 @@ class BitModel:
 
     @property
     def probability(self) -> int:
-        """Of a 1, in 1/4096."""
+        """Probability of a 1, in 1/4096."""
         return min(max(self._one >> 4, _LOWEST), _SCALE - _LOWEST)
 
     def update(self, bit: int) -> None:
-        """Learn one bit."""
+        """Adapt to one bit."""
         target = _ONE - 1 if bit else 0
         self._one += (target - self._one) * 2 // (2 * self._count + 3)
         self._count = min(self._count + 1, _SETTLED)
 
 
 def bit_cost(probability: int, bit: int) -> float:
-    """Bits that coding `bit` takes when a 1 has `probability` / 4096."""
+    """Bits that `bit` costs where a 1 has the probability `probability` / 4096."""
     return _BITS[probability if bit else _SCALE - probability]
 
 
 class RangeWriter:
-    """Collects bits; `finish` gives the bytes."""
+    """Encodes bits; `finish` returns the bytes."""
 
     def __init__(self) -> None:
         self._coder = constriction.stream.queue.RangeEncoder()
 
     def bit(self, bit: int, probability: int) -> int:
-        """Code one bit."""
+        """Encode one bit and return it."""
         self._coder.encode(bit, _MODELS[probability])
         return bit
 
     def finish(self) -> bytes:
-        """The fewest bytes that decode to the bits: any number in the coder's last interval does.
+        """The fewest bytes that decode to the bits.
 
-        The reader takes what is missing at the end as zeros, so the number with most zeros is chosen.
+        Any number in the coder's final range does. The reader continues the bytes with zeros, so
+        the number with the most trailing zeros is taken.
         """
         whole_words, (low, size) = self._coder.pos()
         words = self._coder.get_compressed()[:whole_words].astype(">u4").tobytes()
-        # constriction has already carried into these words if its own choice of an end did.
+        # constriction has already carried into these words if the end that it chose does.
         if low + _WORD - 1 >= _WORD**2:
             low -= _WORD**2
         low += int.from_bytes(words, "big") * _WORD**2
@@ -81,7 +86,7 @@ class RangeWriter:
 
 
 class RangeReader:
-    """Gives back the bits of a `RangeWriter`. It cannot notice damage: the packet's CRC does."""
+    """Decodes the bits of a `RangeWriter`. The packet's CRC detects damage; this does not."""
 
     def __init__(self, data: bytes) -> None:
         padded = data + bytes(-len(data) % 4) + bytes(8)

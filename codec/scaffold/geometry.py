@@ -1,10 +1,10 @@
-"""Grids over a picture. They follow from the display size alone, so they cost no bits."""
+"""Grids over a picture, derived from the display size, so that they cost no bits."""
 
 from dataclasses import dataclass
 from math import ceil
 
 MAX_VECTOR = 1023
-"""Magnitude of a motion vector's component, in motion units."""
+"""Largest magnitude of a motion vector's component, in motion units."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,15 @@ class Geometry:
         return ceil(self.height / self.cell), ceil(self.width / self.cell)
 
     def block_shape(self, block_log2: int) -> tuple[int, int]:
-        """(rows, columns) of a grid of blocks, each 2^block_log2 cells wide."""
+        """(rows, columns) of the grid of blocks of 2^block_log2 by 2^block_log2 cells."""
         side = self.cell << block_log2
         return ceil(self.height / side), ceil(self.width / side)
 
     def coded_size(self, scale: int) -> tuple[int, int]:
-        """(width, height) of pictures coded at `scale` eighths of the display size, rounded up to even."""
+        """(width, height) of pictures coded at `scale` / 8 of the display size, rounded up to even.
+
+        `scale` is 1 to 8.
+        """
         return 2 * ceil(self.width * scale / 16), 2 * ceil(self.height * scale / 16)
 
     @property

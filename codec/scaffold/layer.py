@@ -1,7 +1,7 @@
-"""What a scaffold layer is: a value, the elements that code it, and its bit in the header.
+"""A layer of the scaffold: its value, the elements that code it, and its bit in the header.
 
-To add a layer, write a module in `gsvc.codec.scaffold.layers` and name it in `LAYERS` there. The
-header, `Tools`, the ledger, the command line's switches and the scaffold's hash follow from that.
+To add a layer, write a module in `gsvc.codec.scaffold.layers` and add it to `LAYERS` there. The
+header, `Tools`, the ledger, the command line's switches and the scaffold's hash use that table.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 
 
 class Scope(Enum):
-    """What a value of a layer describes, in the order of coding."""
+    """What one value of a layer describes; scopes are coded in this order."""
 
     INTERVAL = 0
     """All frames of an interval."""
@@ -32,7 +32,7 @@ class Scope(Enum):
 
 @dataclass(frozen=True)
 class Site:
-    """Where a value is coded: what its grids may follow from."""
+    """The interval that a value belongs to; the shapes of arrays follow from it."""
 
     geometry: Geometry
     place: Place
@@ -52,12 +52,12 @@ class Layer(Generic[Value]):
     """Whether encoders send it at every preset; at the slowest they try all layers."""
     elements: tuple[Element, ...]
     code: Callable[[Coder, Site, Value | None, Value | None], Value | None]
-    """`code(coder, site, before, value)` codes a value and returns it. `before`: the one before it in the
-    group. A coder that reads is given None for `value`. Raises ConfigError for a value that does
-    not fit, BitstreamError for bytes that do not."""
+    """`code(coder, site, before, value)` codes a value and returns it. `before` is the previous
+    value in the group; `value` is None for a reader. Raises ConfigError for a value that cannot be
+    stored, BitstreamError for invalid bytes."""
     digest: Callable[[Value | None], bytes]
-    """All integers of a value, for the scaffold's hash; of an absent one nothing, so that the hash of a
-    stream without the layer stays (layers of the first streams mark absence)."""
+    """All integers of a value, for the scaffold's hash. An absent value gives no bytes, so that a
+    new layer leaves the hashes of older streams unchanged; the first layers give `ABSENT`."""
 
     def bits(self, site: Site, before: Value | None, value: Value | None) -> float:
         """What coding `value` takes under models that have learned nothing yet."""
@@ -81,4 +81,4 @@ def digest_integer(value: int) -> bytes:
 
 
 ABSENT = digest_integer(-1)
-"""What layers of the first streams give for a value that is not there."""
+"""Digest of an absent value, in the layers of the first streams."""

@@ -1,14 +1,14 @@
-"""Where the frames of an interval lie."""
+"""Where the frames of an interval lie relative to the coded pictures."""
 
 from enum import Enum
 
 
 class Place(Enum):
-    """Where the frames of an interval lie, and so what they are drawn from."""
+    """Where the frames of an interval lie relative to the coded pictures that they show."""
 
     BETWEEN = 0
-    """Between two coded pictures, drawn from both."""
+    """Between two coded pictures; frames are drawn from both."""
     BEFORE = 1
-    """Before the first coded picture of a scene, which they hold."""
+    """Before the first coded picture of a scene; frames show it, moved with the camera."""
     AFTER = 2
-    """After the last coded picture of a scene, which they hold; their packet has no picture."""
+    """After the last coded picture of a scene, likewise; the packet has no picture."""

@@ -1,7 +1,7 @@
-"""How an interval is laid out in elements: its times, then the values of its layers.
+"""The syntax of an interval: its times, then the values of its layers.
 
-Each function takes the value to write, or None when the coder reads, and returns the value. Contexts
-and predictions come from integers that were already coded, never from floating point.
+Each function takes the value to write, or None for a reader, and returns the value. Contexts and
+predictions depend on integers that were coded before, never on floating point.
 """
 
 from copy import copy
@@ -19,7 +19,7 @@ from gsvc.codec.scaffold.tools import Tools
 from gsvc.codec.scaffold.types import Interval, Sample, Values
 
 MAX_SAMPLES = 15
-"""Scaffold samples of an interval."""
+"""Most samples of an interval."""
 
 _CRF = Element("picture.crf", "key pictures", UNSIGNED, 70)
 _SCALE = Element("picture.eighths", "key pictures", UNSIGNED, 8)
@@ -62,7 +62,10 @@ class IntervalCoder:
         }
 
     def code_picture(self, crf: int | None, scale: int | None) -> tuple[int, int]:
-        """Quantiser (1 to 70) and size (1 to 8 eighths of the display size) of a group's pictures."""
+        """The quantiser (1 to 70) and scale (1 to 8 eighths) of a group's pictures.
+
+        Raises BitstreamError when one read is 0.
+        """
         crf, scale = self._coder.code(_CRF, crf), self._coder.code(_SCALE, scale)
         if not (1 <= crf and 1 <= scale):
             raise BitstreamError(
@@ -75,12 +78,15 @@ class IntervalCoder:
     ) -> tuple[Place, tuple[int, ...]]:
         """Where the frames lie, and their ticks.
 
-        Nothing after them in a packet bears on the times of the next one: they can be read alone.
+        Both stand first in a packet and depend on nothing else, so they can be read alone.
         """
         return self._code_place(length, interval, has_picture), self._code_ticks(length, interval)
 
     def code(self, length: int, interval: Interval | None, *, has_picture: bool) -> Interval:
-        """An interval of `length` frames; `has_picture`: a coded picture ends it."""
+        """An interval of `length` frames; `has_picture`: whether a coded picture ends it.
+
+        Raises ConfigError for an interval that cannot be stored, BitstreamError for invalid bytes.
+        """
         place, ticks = self.code_times(length, interval, has_picture=has_picture)
         dissolves = self._code_dissolve(place, length, interval)
         site = Site(self._geometry, place, length)
@@ -89,11 +95,10 @@ class IntervalCoder:
         samples: tuple[Sample, ...] = ()
         if has_picture:
             values |= self._code_layers(Scope.PICTURE, site, wanted)
-            samples = self.code_samples(site, None if interval is None else interval.samples)
+            samples = self._code_samples(site, None if interval is None else interval.samples)
         return Interval(ticks, samples, values, place, dissolves)
 
-    def code_samples(self, site: Site, wanted: tuple[Sample, ...] | None) -> tuple[Sample, ...]:
-        """The samples of an interval."""
+    def _code_samples(self, site: Site, wanted: tuple[Sample, ...] | None) -> tuple[Sample, ...]:
         samples: list[Sample] = []
         while True:
             index = len(samples)
@@ -163,7 +168,7 @@ class IntervalCoder:
 
 
 def _steady(clock: FrameClock, length: int) -> tuple[int, ...]:
-    """The ticks of frames that come as the clock predicts."""
+    """The ticks of the next `length` frames where the clock predicts each exactly."""
     clock, ticks = copy(clock), []
     for _ in range(length):
         ticks.append(clock.predict())

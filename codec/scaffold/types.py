@@ -1,4 +1,4 @@
-"""The scaffold of an interval. It holds integers only, so that it is exact on every machine."""
+"""The scaffold of an interval: integers only, so that it is the same on every machine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from gsvc.codec.scaffold.layer import Layer, Value
 from gsvc.codec.scaffold.place import Place
 
 Values = Mapping[Layer[Any], Any]
-"""Values by layer; a layer that is off or has nothing to say is absent or None."""
+"""Values by layer; a layer that is off or sends nothing here is absent or None."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,7 +16,7 @@ class Sample:
     """The scaffold at one frame. `sample[LAYER]` is the layer's value, None where it has none."""
 
     offset: int
-    """Frames after the coded picture before it."""
+    """Frames since the coded picture before the interval."""
     values: Values = field(default_factory=dict)
 
     def __getitem__(self, layer: Layer[Value]) -> Value | None:
@@ -24,26 +24,27 @@ class Sample:
         return found
 
     def having(self, layer: Layer[Value], value: Value | None) -> Self:
-        """The sample with another value of one layer."""
+        """A copy with `value` for one layer."""
         return replace(self, values={**self.values, layer: value})
 
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """The frames from one coded picture to the next, which ends them, and what a packet says of them.
+    """The frames after one coded picture up to and including the next, and their scaffold.
 
-    `interval[LAYER]` is the value of a layer that describes all frames or the picture at their end.
+    `interval[LAYER]` is the value of a layer of scope INTERVAL or PICTURE, None where it has none.
     """
 
     ticks: tuple[int, ...]
-    """Of each frame, in order: its distance in time from the frame before, in units of the time base."""
+    """Time from the frame before, in units of the time base, of each frame in order."""
     samples: tuple[Sample, ...] = ()
-    """In order of `offset`; the last may lie on the coded picture itself."""
+    """In order of `offset`; the last may lie on the coded picture at the end."""
     values: Values = field(default_factory=dict)
+    """Of the layers of scope INTERVAL and PICTURE."""
     place: Place = Place.BETWEEN
-    """AFTER: no coded picture ends the interval, and it has no samples."""
+    """Where AFTER, no coded picture ends the interval and it has no samples."""
     dissolves: bool = False
-    """Frames BETWEEN are both coded pictures, unmoved, the one fading into the other."""
+    """Whether frames BETWEEN cross-fade from one coded picture to the other, without motion."""
 
     def __getitem__(self, layer: Layer[Value]) -> Value | None:
         found: Value | None = self.values.get(layer)
@@ -56,7 +57,7 @@ class Interval:
 
     @property
     def closing_sample(self) -> Sample | None:
-        """The sample on the coded picture, seen from the next interval (offset 0), if there is one."""
+        """The sample on the coded picture, with the offset 0 that it has in the next interval."""
         if self.samples and self.samples[-1].offset == self.length:
             return replace(self.samples[-1], offset=0)
         return None

@@ -2,7 +2,7 @@
 
 Layout, every number a varint (see `gsvc.codec.stream.varint`):
 channels; packet duration / 120; pre-skip; pts, zigzag (0, -1, 1, -2, ... as 0, 1, 2, 3, ...);
-number of packets; each packet's length; then the packets' bytes.
+number of packets; length of each packet in bytes; then the packets.
 """
 
 from gsvc.codec.errors import BitstreamError, ConfigError, LimitError, TruncatedStreamError
@@ -12,20 +12,20 @@ from gsvc.codec.stream.varint import read_varint, varint
 AUDIO_CODINGS = ("opus", "none")
 """How a stream may carry sound."""
 SAMPLE_RATE = 48_000
-"""Opus times count in samples of 1/48000 s, whatever the source had."""
+"""Unit of Opus times, 1/48000 s, at every sample rate of the source."""
 
 _SHORTEST = 120  # 2.5 ms, the unit of all Opus packet durations
 _LONGEST = 5760  # 120 ms
 _MAX_PACKETS = 4096
 _MAX_PACKET_BYTES = 1275 * 48
 _MAX_PRE_SKIP = 65_535
-_MAX_PTS = (1 << 34) - 1  # 99 hours: its zigzag still is a varint
+_MAX_PTS = (1 << 34) - 1  # 99 hours: the largest whose zigzag value fits a varint
 
 
 def packet_samples(packet: bytes) -> int:
     """Duration of an Opus packet in 1/48000 s, from its first bytes (RFC 6716, section 3.1).
 
-    Raises BitstreamError when it has none.
+    Raises BitstreamError when they are missing.
     """
     if not packet:
         raise BitstreamError("an audio packet is empty: the stream is damaged")
@@ -42,7 +42,7 @@ def packet_samples(packet: bytes) -> int:
 
 
 def pack_audio(chunk: AudioChunk) -> bytes:
-    """Serialise a chunk. Raises ConfigError for one beyond the limits that `unpack_audio` sets."""
+    """Serialise a chunk. Raises ConfigError for one that `unpack_audio` would refuse."""
     try:
         _check(chunk)
     except BitstreamError as error:
@@ -59,7 +59,7 @@ def pack_audio(chunk: AudioChunk) -> bytes:
 
 
 def unpack_audio(data: bytes) -> AudioChunk:
-    """Parse what `pack_audio` wrote. Raises BitstreamError (or its LimitError, TruncatedStreamError)."""
+    """Parse what `pack_audio` wrote. Raises BitstreamError, TruncatedStreamError or LimitError."""
     position = 0
 
     def take(size: int) -> bytes:

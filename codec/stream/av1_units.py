@@ -1,4 +1,4 @@
-"""The little of AV1's bitstream that gsvc touches: open bitstream units (AV1 specification, section 5.3)."""
+"""The open bitstream units (OBU) of AV1, which packets carry (AV1 specification, section 5.3)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,66 +16,69 @@ REDUNDANT_FRAME_HEADER = 7
 PADDING = 15
 
 _SEQUENCE_BYTES = 64
-"""Bytes of a sequence header that its size lies in, whatever else it has."""
+"""Bytes of a sequence header that always include the frame size."""
 _PERMITTED = (SEQUENCE_HEADER, FRAME_HEADER, TILE_GROUP, METADATA, FRAME, REDUNDANT_FRAME_HEADER)
 
 
 @dataclass(frozen=True)
 class _Obu:
-    """One open bitstream unit: its type, its spatial layer, all of its bytes, and where its payload begins in them."""
+    """One open bitstream unit."""
 
     kind: int
     spatial_layer: int
     data: bytes
+    """The whole unit, with its header."""
     start: int
+    """Where the payload begins in `data`."""
 
 
 def strip_temporal_unit(unit: bytes) -> bytes:
-    """Drop what a packet says already: temporal delimiters, padding, and the size of the last bitstream unit."""
+    """Drop what the packet makes redundant.
+
+    That is temporal delimiters, padding, and the size of the last bitstream unit.
+    """
     kept = [obu for obu in _split(unit) if obu.kind not in (TEMPORAL_DELIMITER, PADDING)]
     return b"".join((*(obu.data for obu in kept[:-1]), *map(_without_size, kept[-1:])))
 
 
 def _without_size(obu: _Obu) -> bytes:
-    """A bitstream unit that reaches to the end of its temporal unit (AV1, section 5.3.1: obu_has_size_field)."""
+    """A bitstream unit that ends its temporal unit needs no obu_has_size_field (section 5.3.1)."""
     head = 1 + (obu.data[0] >> 2 & 1)
     return bytes([obu.data[0] & ~0b10]) + obu.data[1:head] + obu.data[obu.start :]
 
 
 def restore_temporal_unit(stripped: bytes) -> bytes:
-    """Put back the temporal delimiter that `strip_temporal_unit` took away."""
+    """Put back the temporal delimiter that `strip_temporal_unit` dropped."""
     return bytes([TEMPORAL_DELIMITER << 3 | 0b10, 0]) + stripped
 
 
 def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:
-    """Refuse, before an AV1 decoder sees it, a unit that would cost it more than a picture of `size` (width, height).
+    """Refuse a unit that would cost an AV1 decoder more than one picture of `size` (width, height).
 
-    That is one of another size, of several layers, with unusual bitstream units, or with more of them or of hidden
-    frames than a key picture can use. The last frame, and no other, must be shown: a decoder would keep a second
-    picture for the next unit. Raises BitstreamError or its LimitError.
+    Refused are units of another size, with several spatial layers, with other types of bitstream
+    units, or with too many of them or too many hidden frames. The last frame, and no other, must be
+    shown: a decoder would return a second picture with the next unit. Raises BitstreamError,
+    LimitError.
     """
     frames, is_shown = 0, False
     for count, obu in enumerate(_split(stripped, may_end_open=True)):
         if obu.kind not in _PERMITTED or obu.spatial_layer:
-            raise BitstreamError(f"a key picture has an AV1 unit of type {obu.kind} out of place")
+            raise BitstreamError(f"a coded picture has an AV1 unit of type {obu.kind} out of place")
         if obu.kind in (FRAME_HEADER, FRAME):
             if is_shown:
-                raise BitstreamError("a key picture has an AV1 frame after the one that is shown")
+                raise BitstreamError("a coded picture has an AV1 frame after the one that is shown")
             frames, is_shown = frames + 1, _is_shown(obu)
         if count >= MAX_UNIT_OBUS or frames > MAX_UNIT_FRAMES:
             raise LimitError(
-                f"a key picture has more than {MAX_UNIT_FRAMES} AV1 frames or {MAX_UNIT_OBUS} units"
+                f"a coded picture has over {MAX_UNIT_FRAMES} AV1 frames or {MAX_UNIT_OBUS} units"
             )
         if obu.kind == SEQUENCE_HEADER:
             declared = _sequence_size(_Bits(obu.data[obu.start :][:_SEQUENCE_BYTES]))
             if declared != size:
-                raise BitstreamError(
-                    "a key picture is coded at {}x{}, its packet says {}x{}".format(
-                        *declared, *size
-                    )
-                )
+                sizes = "{}x{}, its packet says {}x{}".format(*declared, *size)
+                raise BitstreamError(f"a picture is coded at {sizes}: the stream is damaged")
     if not is_shown:
-        raise BitstreamError("a key picture has no AV1 frame that is shown: the stream is damaged")
+        raise BitstreamError("a coded picture has no shown AV1 frame: the stream is damaged")
 
 
 def _is_shown(frame: _Obu) -> bool:
@@ -109,14 +112,14 @@ def _sequence_size(bits: _Bits) -> tuple[int, int]:
     """Largest frame (width, height) of a sequence header (AV1, section 5.5.1)."""
     bits.take(4)  # seq_profile, still_picture
     if bits.take(1):  # reduced_still_picture_header
-        raise BitstreamError("a key picture is an AV1 still image: re-encode it")
+        raise BitstreamError("a coded picture is an AV1 still image: re-encode it")
     _skip_operating_points(bits, _skip_timing(bits))
     width_bits, height_bits = bits.take(4) + 1, bits.take(4) + 1
     return bits.take(width_bits) + 1, bits.take(height_bits) + 1
 
 
 def _skip_timing(bits: _Bits) -> int:
-    """Timing and decoder model; gives the length of the delays in the operating points, 0 without a model."""
+    """Skip timing and decoder model; returns buffer_delay_length_minus_1 + 1, 0 without a model."""
     if not bits.take(1):  # timing_info_present_flag
         return 0
     bits.take(64)  # num_units_in_display_tick, time_scale
@@ -132,7 +135,7 @@ def _skip_timing(bits: _Bits) -> int:
 def _skip_operating_points(bits: _Bits, delay_bits: int) -> None:
     has_display_delay = bits.take(1)
     if bits.take(5):  # operating_points_cnt_minus_1
-        raise BitstreamError("a key picture has several AV1 operating points: re-encode it")
+        raise BitstreamError("a coded picture has several AV1 operating points: re-encode it")
     bits.take(12)  # operating_point_idc
     if bits.take(5) > 7:  # seq_level_idx
         bits.take(1)  # seq_tier
@@ -143,7 +146,10 @@ def _skip_operating_points(bits: _Bits, delay_bits: int) -> None:
 
 
 def _split(data: bytes, *, may_end_open: bool = False) -> Iterator[_Obu]:
-    """The bitstream units of `data`; `may_end_open`: the last one may lack its size and reach to the end."""
+    """The bitstream units of `data`.
+
+    `may_end_open`: the last one may lack a size field and then reaches to the end.
+    """
     position = 0
     while position < len(data):
         start = position

@@ -1,4 +1,4 @@
-"""Streams in files and pipes: opened, named in every error, and written complete or not at all."""
+"""Streams in files and pipes: errors name the file, and a file appears only when it is complete."""
 
 import io
 import sys
@@ -16,7 +16,7 @@ from gsvc.codec.output import STANDARD_OUTPUT, StandardOutput, atomic_output
 def open_stream(source: str | Path) -> Iterator[BinaryIO]:
     """A stream's bytes from a file, or from standard input for "-"; closed at the end of the block.
 
-    Inside the block, a BitstreamError gets the source's name and an I/O error becomes an InputError.
+    A BitstreamError raised in the block gets the source's name; an I/O error becomes an InputError.
     """
     name = display_name(source)
     try:
@@ -39,7 +39,7 @@ def open_stream(source: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def create_stream(target: str | Path, overwrite: bool) -> Iterator[BinaryIO]:
-    """A file to write a stream to, which appears when it is complete; standard output for "-", unbuffered."""
+    """A file for a stream, which appears at the end of the block; "-" is standard output."""
     if str(target) == STANDARD_OUTPUT:
         yield cast(BinaryIO, StandardOutput())
         return

@@ -1,7 +1,7 @@
-"""A group in its packets: payloads out of intervals and coded pictures, and back.
+"""The packets of a group: intervals and coded pictures to payloads, and back.
 
 The payload of a picture packet is the length of the scaffold (varint), the scaffold, and the AV1
-temporal unit. Models and predictions of the scaffold live as long as the group.
+temporal unit. Models and predictions of the scaffold are reset at each group.
 """
 
 from dataclasses import dataclass
@@ -21,14 +21,17 @@ class GroupWriter:
     """Writes the payloads of one group's packets, in order."""
 
     def __init__(self, header: Header, crf: int, scale: int) -> None:
-        """`crf`: quantiser of the pictures, 1 to 70; `scale`: their size in eighths of the display size."""
+        """`crf`: quantiser of the pictures, 1 to 70; `scale`: their scale in eighths, 1 to 8."""
         self._writer = Writer()
         self._coder = _interval_coder(self._writer, header)
         self._coder.code_picture(crf, scale)
 
     def write(self, interval: Interval, unit: bytes) -> bytes:
-        """The payload with an interval's scaffold and `unit`, the AV1 temporal unit of the picture at
-        its end (empty where there is none). Raises ConfigError for what cannot be stored."""
+        """The payload with an interval's scaffold and `unit`.
+
+        `unit` is the AV1 temporal unit of the picture at its end, empty where there is none. Raises
+        ConfigError for an interval that cannot be stored.
+        """
         has_picture = interval.place is not Place.AFTER
         self._coder.code(interval.length, interval, has_picture=has_picture)
         scaffold = self._writer.finish()
@@ -37,20 +40,22 @@ class GroupWriter:
 
 @dataclass(frozen=True)
 class ParsedInterval:
-    """A picture packet, parsed; no picture is decoded."""
+    """A picture packet after parsing; its picture is not decoded."""
 
     is_intra: bool
+    """Whether it opens a group."""
     crf: int
-    """Quantiser of the group's pictures."""
+    """Quantiser of the group's pictures, 1 to 70."""
     scale: int
-    """Their size in eighths of the display size."""
+    """Their scale in eighths of the display size, 1 to 8."""
     interval: Interval
+    """The scaffold."""
     unit: bytes
     """AV1 temporal unit; empty where frames are held after a scene's last picture."""
     scaffold_size: int
     """Bytes of the scaffold."""
     bits: dict[str, float]
-    """Bits that the entropy coder spent on the scaffold, by layer of the ledger."""
+    """Bits of the scaffold before rounding to bytes, by layer of the ledger."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ class _Group:
 
 
 class GroupReader:
-    """Reads the scaffold of picture packets, group after group, bit-exactly."""
+    """Reads the scaffold of picture packets, group after group."""
 
     def __init__(
         self, header: Header, limits: Limits = DEFAULT_LIMITS, trace: Trace | None = None
@@ -72,7 +77,7 @@ class GroupReader:
         self._group: _Group | None = None
 
     def read(self, packet: Packet) -> ParsedInterval:
-        """Parse the next INTRA or INTER packet. Raises BitstreamError, which ends the group."""
+        """Parse the next INTRA or INTER packet. An error, BitstreamError, ends the group."""
         group, scaffold, unit = self._started(packet)
         interval = group.coder.code(packet.frames, None, has_picture=bool(unit))
         self._group = group
@@ -87,14 +92,14 @@ class GroupReader:
         )
 
     def read_times(self, packet: Packet) -> tuple[Place, tuple[int, ...]]:
-        """Where the packet's frames lie, and their ticks; quicker than `read`, and in place of it."""
+        """Where the packet's frames lie, and their ticks: a faster substitute for `read`."""
         group, _, unit = self._started(packet)
         times = group.coder.code_times(packet.frames, None, has_picture=bool(unit))
         self._group = group
         return times
 
     def end_group(self) -> None:
-        """Refuse what follows up to the next INTRA packet: the group cannot be decoded any further."""
+        """Refuse INTER packets up to the next INTRA packet."""
         self._group = None
 
     def _started(self, packet: Packet) -> tuple[_Group, bytes, bytes]:
@@ -126,6 +131,6 @@ def _interval_coder(coder: Coder, header: Header) -> IntervalCoder:
 
 
 def split_payload(payload: bytes) -> tuple[bytes, bytes]:
-    """Scaffold and temporal unit of a payload. Raises BitstreamError when the lengths do not add up."""
+    """Scaffold and temporal unit of a payload. Raises BitstreamError for a scaffold cut short."""
     cutter = Cutter(payload)
     return cutter.take(read_varint(cutter.take)), cutter.rest()

@@ -1,4 +1,4 @@
-"""The ledger: which layer of a stream takes how many bits. It sums exactly to the size of the stream."""
+"""The ledger: the bits of each layer of a stream, which sum to the stream's size exactly."""
 
 from collections.abc import Iterable, Mapping
 
@@ -18,8 +18,8 @@ HEADER_LEDGER: Mapping[str, int] = {"header": 8 * HEADER_BYTES}
 def picture_ledger(size: int, parsed: ParsedInterval) -> Ledger:
     """Split a picture packet of `size` bytes.
 
-    The fractional bits that the entropy coder spent become whole bits that fit the scaffold's real
-    size; framing and rounding are overhead.
+    The fractional bits of the entropy coder are rounded to integers that fit the scaffold's size;
+    framing and the rest are overhead.
     """
     whole = whole_bits(parsed.bits, 8 * parsed.scaffold_size)
     whole["key pictures"] = whole.get("key pictures", 0) + 8 * len(parsed.unit)
@@ -27,17 +27,17 @@ def picture_ledger(size: int, parsed: ParsedInterval) -> Ledger:
 
 
 def unparsed_ledger(size: int, payload: int) -> Ledger:
-    """Split a picture packet of `size` bytes whose payload cannot be parsed: all of it is picture."""
+    """Split a picture packet of `size` bytes that cannot be parsed: its payload is all picture."""
     return _with_overhead(size, {"key pictures": 8 * payload})
 
 
 def audio_ledger(size: int, payload: int) -> Ledger:
-    """Split an audio packet of `size` bytes with `payload` bytes of sound."""
+    """Split an audio packet of `size` bytes with a payload of `payload` bytes."""
     return _with_overhead(size, {"audio": 8 * payload})
 
 
 def other_ledger(size: int) -> Ledger:
-    """A packet without content of its own: its `size` bytes are all overhead."""
+    """Split a packet of another type: its `size` bytes are all overhead."""
     return _with_overhead(size, {})
 
 
@@ -53,7 +53,7 @@ def total(ledgers: Iterable[Mapping[str, int]]) -> Ledger:
 def whole_bits(spent: Mapping[str, float], available: int) -> Ledger:
     """Round fractional bits by layer to integers by largest remainder.
 
-    They sum to the rounded total, or to `available` where that is less (the coder drops trailing zeros).
+    They sum to the rounded total, at most `available` (the coder drops trailing zero bytes).
     """
     wanted = sum(spent.values())
     budget = min(round(wanted), available)

@@ -6,7 +6,7 @@ from gsvc.codec.errors import BitstreamError
 
 
 def varint(value: int) -> bytes:
-    """Encode 0 <= value < 2^35."""
+    """Encode 0 <= `value` < 2^35. Raises ValueError beyond."""
     if not 0 <= value < 1 << 35:
         raise ValueError(f"{value} does not fit a varint")
     result = bytearray()
@@ -17,7 +17,7 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(take: Callable[[int], bytes]) -> int:
-    """Decode from `take(1)`, called for each byte."""
+    """Decode the bytes that `take(1)` returns, one a call. Raises BitstreamError above 5 bytes."""
     value = 0
     for shift in range(0, 35, 7):
         byte = take(1)[0]
@@ -28,7 +28,7 @@ def read_varint(take: Callable[[int], bytes]) -> int:
 
 
 class Cutter:
-    """Cuts pieces off the front of `data`."""
+    """Reads `data` piece by piece from the front."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -43,9 +43,9 @@ class Cutter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all is taken."""
+        """Whether nothing is left."""
         return self._position == len(self._data)
 
     def rest(self) -> bytes:
-        """All that is left."""
+        """The remaining bytes."""
         return self.take(len(self._data) - self._position)

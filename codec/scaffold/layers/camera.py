@@ -1,4 +1,4 @@
-"""The camera: its path over an interval."""
+"""Camera: the camera's path over an interval."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from gsvc.codec.scaffold.layer import Layer, Scope, Site, digest_array, digest_i
 from gsvc.codec.scaffold.place import Place
 
 MAX_CAMERA = 1 << 14
-"""Magnitude of a corner's displacement on the camera's path, in camera units."""
+"""Largest magnitude of a corner's displacement, in camera units."""
 
 _PRESENT = Element("camera.present", "camera", FLAG, contexts=2)
 _STEP = Element("camera.step", "camera", UNSIGNED, 4)
@@ -21,16 +21,17 @@ _CORNER = Element("camera.corner", "camera", SIGNED, 4 * MAX_CAMERA, contexts=4)
 
 @dataclass(frozen=True, eq=False)
 class Camera:
-    """The path of the camera, at nodes 2^step_log2 frames apart; linear in time between them.
+    """The camera's path: an affine motion at nodes, linear in time between them.
 
-    At coded pictures all displacements are 0.
+    At coded pictures the displacement is 0.
     """
 
     step_log2: int
+    """0 to 4: nodes are 2^step_log2 frames apart."""
     corners: NDArray[np.int16]
-    """(nodes, 3, 2), x and y in camera units: how far the top left, top right and bottom left corner
-    of the frame at the node lie from their place in the coded picture, where the frame is held;
-    from where even motion between the coded pictures takes them, where it lies between two."""
+    """(nodes, 3, 2): x and y displacement, in camera units, of the top left, top right and bottom
+    left corner at each node. Held frames measure it from the coded picture, frames between two from
+    where motion linear in time would place the corner."""
 
 
 def camera_unit(geometry: Geometry) -> float:
@@ -39,10 +40,10 @@ def camera_unit(geometry: Geometry) -> float:
 
 
 def camera_nodes(place: Place, length: int, step_log2: int) -> list[int]:
-    """Times of the nodes in an interval of `length` frames.
+    """Times of the nodes in an interval of `length` frames, rising.
 
-    They count frames after the coded picture before the interval (BETWEEN, AFTER) or back from the one
-    that ends it (BEFORE). Held frames never lie beyond the last node.
+    They are in frames since the coded picture before the interval (BETWEEN, AFTER) or until the one
+    that ends it (BEFORE). No held frame lies beyond the last node.
     """
     step = 1 << step_log2
     if place is Place.BETWEEN:
@@ -72,7 +73,7 @@ def _code(coder: Coder, site: Site, _before: Camera | None, value: Camera | None
 def _code_node(
     coder: Coder, before: NDArray[np.int16], value: NDArray[np.int16] | None
 ) -> NDArray[np.int16]:
-    """One node: the first corner against the node before, the others as if they moved with it."""
+    """One node: each corner is predicted from the node before, moved as the first corner moved."""
     corners = np.zeros((3, 2), np.int16)
     for corner in range(3):
         for axis in (0, 1):

@@ -1,4 +1,4 @@
-"""Flow: corrections to the decoder's own motion, sparse on a grid of blocks."""
+"""Flow: corrections to the motion that the decoder estimates, sparse on a grid of blocks."""
 
 from dataclasses import dataclass
 
@@ -23,9 +23,10 @@ _VECTOR = Element("flow.vector", "flow", SIGNED, 2 * MAX_VECTOR, contexts=2)
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """Corrections at one frame, on blocks of 2^block_log2 cells. All zero: the decoder is right."""
+    """Corrections at one frame; a block of zeros is not corrected."""
 
     block_log2: int
+    """0 to 3: the side of a block is 2^block_log2 cells."""
     sides: NDArray[np.uint8]
     """(rows, columns), BOTH, LEFT or RIGHT: the coded picture to draw the block from."""
     vectors: NDArray[np.int16]
@@ -54,7 +55,7 @@ def _code(
 
 
 class CorrectionGrid:
-    """The blocks of a correction coded so far: contexts and predictions come from them."""
+    """The blocks coded so far, from which contexts and predictions are derived."""
 
     def __init__(self, coder: Coder, shape: tuple[int, int], before: Correction | None) -> None:
         rows, columns = shape

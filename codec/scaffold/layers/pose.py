@@ -1,4 +1,4 @@
-"""Pose: the key points of people, each person predicted from the same person before."""
+"""Pose: the key points of people, each person predicted from the sample before."""
 
 from dataclasses import dataclass
 from statistics import median
@@ -15,9 +15,9 @@ POINTS = 17
 """Key points of a person in COCO's order: nose, eyes, ears, shoulders, elbows, wrists, hips, knees,
 ankles; left before right."""
 MAX_PEOPLE = 16
-"""People in one sample."""
+"""Most people in one sample."""
 MAX_POINT = 1 << 13
-"""Magnitude of a key point's coordinate, in pose units."""
+"""Largest magnitude of a key point's coordinate, in pose units."""
 
 _STAYS = Element("pose.stays", "pose", FLAG)
 _MORE = Element("pose.more", "pose", FLAG)
@@ -31,16 +31,16 @@ _POINT = Element("pose.point", "pose", SIGNED, 4 * MAX_POINT, contexts=2)
 
 @dataclass(frozen=True, eq=False)
 class Person:
-    """One person at one time."""
+    """One person in one frame."""
 
     identity: int
-    """0 to 15; stays with the person over time."""
+    """0 to 15, the same for one person over a group."""
     points: NDArray[np.int16]
     """(17, 2), x and y in pose units; 0 where a point is not visible."""
     visible: NDArray[np.bool_]
-    """(17,)."""
+    """(17,): whether each point is visible."""
     moves_picture: bool = False
-    """Whether the limbs' motion since the last sample is applied to the picture."""
+    """Whether frames are drawn with the motion of the person's limbs."""
 
 
 People = tuple[Person, ...]
@@ -52,7 +52,7 @@ def pose_unit(geometry: Geometry) -> float:
 
 
 def _code(coder: Coder, _site: Site, before: People | None, value: People | None) -> People:
-    """Who stays comes first, in the order before, then who is new."""
+    """People of the sample before come first, in their order there, then new ones."""
     writing = not coder.reading
     if value is None and writing:
         raise ConfigError("this stream has pose: a sample needs people, if only an empty tuple")
@@ -104,7 +104,7 @@ def _code_person(coder: Coder, identity: int, old: Person | None, value: Person 
 def _code_point(
     coder: Coder, element: Element, base: list[int], target: list[int] | None
 ) -> list[int]:
-    """A point's x and y against `base`."""
+    """A point's x and y, predicted by `base`."""
     found = [
         base[k] + coder.code(element, None if target is None else target[k] - base[k], k)
         for k in (0, 1)

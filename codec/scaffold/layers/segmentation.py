@@ -1,6 +1,6 @@
 """Segmentation: a label for each cell, and a motion for each label.
 
-A label is coded under a template of its coded neighbours, as in JBIG (ITU-T T.82), for several labels.
+Contexts of a label come from a template of its neighbours, as in JBIG (ITU-T T.82).
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from gsvc.codec.scaffold.layer import ABSENT, Layer, Scope, Site, digest_array
 
 BACKGROUND, PERSON = 0, 1
 MAX_LABEL = 7
-"""Labels: 0 background, 1 person, 2 to 7 regions that move on their own."""
+"""Largest label: 0 is background, 1 person, 2 to 7 are regions that move on their own."""
 
 _SAME = Element("labels.same", "segmentation", FLAG)
 _LEFT = Element("labels.left", "segmentation", FLAG, contexts=32)
@@ -28,16 +28,16 @@ _VECTOR = Element("layers.vector", "segmentation", SIGNED, MAX_VECTOR, contexts=
 
 @dataclass(frozen=True, eq=False)
 class Segmentation:
-    """The labels of a frame and how each label moves."""
+    """The labels of a frame and the motion of each label."""
 
     labels: NDArray[np.uint8]
     """`Geometry.label_shape`, 0 to `MAX_LABEL`."""
     vectors: NDArray[np.int16]
-    """(8, 2): correction of the motion of each label, x and y in motion units."""
+    """(8, 2): x and y in motion units, added to the motion of each label's cells."""
 
     @classmethod
     def still(cls, labels: NDArray[np.uint8]) -> "Segmentation":
-        """Labels of which none moves apart."""
+        """Labels without motion of their own."""
         return cls(labels, np.zeros((MAX_LABEL + 1, 2), np.int16))
 
     @classmethod
@@ -68,7 +68,7 @@ def _code_cells(
     coder: Coder, before: NDArray[np.uint8], value: NDArray[np.uint8] | None
 ) -> NDArray[np.uint8]:
     rows, columns = before.shape
-    # A border of background spares every special case at the edges.
+    # A border of background removes the special cases at the edges.
     past = np.pad(before, 1).tolist()
     now = np.zeros((rows + 2, columns + 2), np.uint8).tolist()
     wanted = None if value is None else value.tolist()
@@ -122,7 +122,7 @@ def _code_label(
 def _code_vectors(
     coder: Coder, labels: NDArray[np.uint8], value: Segmentation | None
 ) -> NDArray[np.int16]:
-    """The motion of each label that occurs; the others get 0."""
+    """The motion of each label that occurs; 0 for the others."""
     vectors = np.zeros((MAX_LABEL + 1, 2), np.int16)
     for label in np.unique(labels).tolist():
         vector = None if value is None else value.vectors[label].tolist()

@@ -1,4 +1,4 @@
-"""Texture: how much of a coded picture's detail the decoder raises."""
+"""Texture: by how much the decoder raises the detail of a coded picture."""
 
 from dataclasses import dataclass
 
@@ -17,16 +17,17 @@ _BLOCK = Element("texture.block", "texture", UNSIGNED, 3)
 _GAIN = Element("texture.gain", "texture", UNSIGNED, MAX_GAIN, contexts=6)
 
 _CONTEXTS = (0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 5)
-"""Context of a gain by the sum of the gains left, above and twice the one in its place before."""
+"""Context of a gain, by the sum of the gains to the left, above and, twice, of the block before."""
 
 
 @dataclass(frozen=True, eq=False)
 class Texture:
-    """Gains on blocks of 2^block_log2 cells."""
+    """The gain of each block of a picture."""
 
     block_log2: int
+    """0 to 3: the side of a block is 2^block_log2 cells."""
     gains: NDArray[np.uint8]
-    """`Geometry.block_shape(block_log2)`, 0 to `MAX_GAIN`, in quarters of the detail."""
+    """`Geometry.block_shape(block_log2)`, 0 to `MAX_GAIN`: quarters of the detail to add."""
 
 
 def _code(
