@@ -1,4 +1,4 @@
-"""A key picture as the decoder has it: what it shows, and what it knows of how that was coded."""
+"""A decoded key picture, with what a refiner should know about its coding."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class KeyPicture:
 
     @classmethod
     def of(cls, decoded: Picture, texture: Texture | None, crf: int, scale: int) -> "KeyPicture":
-        """Of a decoded picture, RGB uint8 (H, W, 3), whose texture is to be raised.
+        """Raise the texture of a decoded picture, RGB uint8 (H, W, 3).
 
         `crf`: its quantiser, 1 to 70; `scale`: its coded size in eighths of the display size.
         """

@@ -1,4 +1,4 @@
-"""Key pictures come back: AV1 temporal units to RGB, by dav1d through PyAV."""
+"""Decodes coded pictures: AV1 temporal units to RGB, by dav1d through PyAV."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,9 @@ from gsvc.codec.stream.av1_units import check_temporal_unit, restore_temporal_un
 
 
 class PictureDecoder:
-    """Decode the key pictures of one group, in order.
+    """Decodes the coded pictures of one group, in order.
 
-    `size` is the (width, height) to show at: pictures coded smaller are scaled up with Lanczos.
+    `size` is the display size (width, height): pictures coded smaller are enlarged with Lanczos.
     """
 
     def __init__(self, size: tuple[int, int], color: Color) -> None:
@@ -40,9 +40,9 @@ class PictureDecoder:
         try:
             frames = self._decoder.decode(av.Packet(restore_temporal_unit(unit)))
         except av.FFmpegError as error:
-            raise BitstreamError(f"a key picture does not decode ({error.strerror})") from error
+            raise BitstreamError(f"a coded picture does not decode ({error.strerror})") from error
         if len(frames) != 1 or (frames[0].width, frames[0].height) != coded_size:
-            raise BitstreamError("a key picture is not the one picture its packet declares")
+            raise BitstreamError("a coded picture is not the one that its packet declares")
         picture = rgb_from_yuv(frames[0], self._color)
         width, height = self._size
         if coded_size == (width + width % 2, height + height % 2):
@@ -55,9 +55,9 @@ class PictureDecoder:
 def decode_pictures(
     units: Sequence[bytes], geometry: Geometry, scale: int, color: Color
 ) -> list[Picture]:
-    """The first key pictures of a group, as they are shown; `scale`: coded size in eighths.
+    """The first coded pictures of a group at display size, RGB uint8 (H, W, 3).
 
-    Errors as of `PictureDecoder.decode`.
+    `scale`: their coded size in eighths of it. Raises BitstreamError.
     """
     decoder = PictureDecoder((geometry.width, geometry.height), color)
     size = geometry.coded_size(scale)

@@ -1,9 +1,9 @@
-"""The rendering: the nearer coded picture moved to a frame's time.
+"""Rendering: frames drawn by moving the nearer coded picture to a frame's time.
 
-Motion is the decoder's own estimate, linear in time, plus what the scaffold says (see
-`gsvc.decoders.motion.sources`). Frames at the ends of a scene hold the one coded picture that there
-is, moved along the camera's path. Everything here does without torch: the encoder renders with the
-same code to see what its bits are worth.
+Motion is the decoder's own estimate, linear in time, plus the scaffold's (see
+`gsvc.decoders.motion.sources`). Frames at the ends of a scene hold its first or last coded picture,
+moved with the camera. The encoder renders with this code to measure the distortion that its bits
+save, so it runs without torch.
 """
 
 from dataclasses import replace
@@ -34,11 +34,11 @@ from gsvc.decoders.motion.sources import SOURCES, total_bend
 
 FloatImage = NDArray[np.float32]
 
-_FLOOR = 1e-3  # Trust where the two estimates disagree: small, but never a division by zero.
+_FLOOR = 1e-3  # added to trust, so that weights never divide by zero
 
 
 class IntervalRenderer:
-    """Renders the frames between two key pictures."""
+    """Renders the frames between two coded pictures."""
 
     def __init__(
         self,
@@ -49,9 +49,10 @@ class IntervalRenderer:
         estimator: int = DIS_DISSOLVING,
         drawn: tuple[Picture, Picture] | None = None,
     ) -> None:
-        """Motion is estimated between `left` and `right`; `drawn`, what is moved, is the two themselves if None.
+        """Motion is estimated between `left` and `right`, RGB uint8 (H, W, 3).
 
-        `before` is the last sample of the interval before (pose and segmentation at the left key picture).
+        `drawn`: pictures to move in their place; `before`: the sample on the left picture;
+        `estimator`: the header's `motion_estimator`.
         """
         self._left, self._right = left, right
         self._drawn = drawn or (left, right)
@@ -63,31 +64,34 @@ class IntervalRenderer:
         self.set_scaffold(before, interval)
 
     def set_scaffold(self, before: Sample | None, interval: Interval) -> None:
-        """Take another scaffold for the same coded pictures; the motion estimate is kept."""
+        """Change the scaffold; the motion estimate is kept."""
         self._before, self._interval = before, interval
         self._sources = [make(interval, before, self._geometry) for make in SOURCES]
 
     def set_samples(self, before: Sample | None, samples: tuple[Sample, ...]) -> None:
-        """Take other samples for the same coded pictures."""
+        """Change the samples; all else is kept."""
         self.set_scaffold(before, replace(self._interval, samples=samples))
 
     @cached_property
     def _backward(self) -> Flow:
-        """Motion from the right key picture to the left one; estimated when a frame first needs it."""
+        """Motion from the right picture to the left one."""
         return dense_flow(gray(self._right), gray(self._left), self._estimator)
 
     @cached_property
     def _forward(self) -> Flow:
-        """Motion from the left key picture to the right one."""
+        """Motion from the left picture to the right one."""
         return dense_flow(gray(self._left), gray(self._right), self._estimator)
 
     @cached_property
     def _trust(self) -> tuple[FloatImage, FloatImage]:
-        """Where the two estimates agree, seen from the left and from the right key picture."""
+        """How well the two estimates agree, at the pixels of the left and of the right picture."""
         return trust(self._forward, self._backward), trust(self._backward, self._forward)
 
     def picture(self, offset: int) -> Picture:
-        """The frame `offset` frames after the left key picture, 0 < offset < length, RGB uint8 (H, W, 3)."""
+        """The frame `offset` frames after the left picture: RGB uint8 (H, W, 3).
+
+        0 < `offset` < length of the interval.
+        """
         if self._interval.dissolves:
             return dissolved(*self._drawn, offset / self._length)
         bend = total_bend(self._sources, offset)
@@ -99,7 +103,7 @@ class IntervalRenderer:
         if self._blends:
             weight = self._trusted(offset)
         else:
-            # Two pictures laid over each other blur: the nearer one alone is closer to the eye.
+            # A blend of two pictures is blurred: the nearer one alone looks better.
             weight = np.full(left.shape[:2], is_left, np.float32)
         return _blend(left, right, weight if side is None else np.clip(weight + side, 0, 1))
 
@@ -111,7 +115,7 @@ class IntervalRenderer:
         return warp(self._drawn[0 if left else 1], self._grid + towards, lookup)
 
     def _trusted(self, offset: int) -> FloatImage:
-        """The left picture's weight where both are laid over each other: by time, and by how far motion agrees."""
+        """The weight of the left picture in a blend: by time, and by how well motion agrees."""
         time = offset / self._length
         to_left, to_right = self.motion_at(offset)
         left = (warp(self._trust[0], self._grid + to_left) + _FLOOR) * (1 - time)
@@ -124,11 +128,11 @@ class IntervalRenderer:
         return warp(self._trust[nearer], self._grid + self.motion_at(offset)[nearer])
 
     def is_left_nearer(self, offset: int) -> bool:
-        """Whether a frame is drawn from the left key picture, where the scaffold does not say otherwise."""
+        """Whether a frame is drawn from the left picture where the scaffold gives no side."""
         return 2 * offset <= self._length
 
     def motion_at(self, offset: int) -> tuple[Flow, Flow]:
-        """Motion assumed at a frame towards the left and the right key picture, in pixels."""
+        """Motion at a frame towards the left and the right picture: float32 (H, W, 2) in pixels."""
         to_left, to_right = self._towards(offset, left=True), self._towards(offset, left=False)
         bend = total_bend(self._sources, offset)
         if bend is None:
@@ -136,13 +140,13 @@ class IntervalRenderer:
         return to_left + bend.vectors, to_right + bend.vectors
 
     def _towards(self, offset: int, *, left: bool) -> Flow:
-        """The decoder's own estimate at a frame towards one key picture: linear in time."""
+        """The decoder's own estimate at a frame towards one picture, linear in time."""
         if left:
             return np.float32(offset / self._length) * self._backward
         return np.float32(1 - offset / self._length) * self._forward
 
     def picture_with(self, sample: Sample, correction: Correction) -> Picture:
-        """The frame of `sample` as if it had `correction`; for the encoder's trials."""
+        """The frame of `sample` drawn with `correction` instead of the sample's own."""
         kept = self._before, self._interval
         trial = sample.having(FLOW, correction)
         others = [s for s in self._interval.samples if s.offset != sample.offset]
@@ -153,12 +157,15 @@ class IntervalRenderer:
 
 
 def dissolved(left: Picture, right: Picture, time: float) -> Picture:
-    """Between two key pictures that fade into each other; `time`: 0 at the left one, 1 at the right one."""
+    """A cross-fade of two pictures; `time`: 0 at the left one, 1 at the right one."""
     return np.asarray(cv2.addWeighted(left, 1 - time, right, time, 0), np.uint8)
 
 
 def held_picture(picture: Picture, interval: Interval, time: int) -> Picture:
-    """A frame that holds a coded picture (RGB or luma), `time` frames from it, moved with the camera."""
+    """A frame `time` frames from the coded picture that it holds, moved with the camera.
+
+    `picture` is RGB or luma; the frame has its shape.
+    """
     camera = interval[CAMERA]
     if camera is None:
         return picture

@@ -1,7 +1,7 @@
-"""Texture: gives back to a decoded key picture the local contrast that its quantiser took away.
+"""Texture: restores to a decoded picture the local contrast that quantisation removed.
 
-Unsharp masking whose strength is sent for blocks of four cells: no texture is invented, what is
-left of it is raised to the energy that the source has there.
+This is unsharp masking with a strength for each block. It raises the detail that is left to the
+energy of the source's; it invents none.
 """
 
 import cv2
@@ -13,16 +13,16 @@ from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.texture import Texture
 
 STRENGTH = 0.25
-"""Share of the detail that one unit of gain adds."""
+"""The share of a block's detail that one unit of gain adds."""
 
 
 def blur_detail(values: NDArray[np.float32], cell: int) -> NDArray[np.float32]:
-    """What a Gaussian of a quarter of a cell (2 pixels at 288 lines) takes away, same shape."""
+    """What a Gaussian filter removes; its sigma is a quarter of a cell, 2 pixels at 288 lines."""
     return np.asarray(values - cv2.GaussianBlur(values, (0, 0), cell / 4), np.float32)
 
 
 def gain_map(texture: Texture, width: int, height: int) -> NDArray[np.float32]:
-    """The share of its detail that is added at each pixel, float32 (height, width).
+    """The share of its detail that each pixel gains, float32 (height, width), 0 to 1.75.
 
     It is interpolated between the centres of blocks.
     """
@@ -35,7 +35,7 @@ def gain_map(texture: Texture, width: int, height: int) -> NDArray[np.float32]:
 
 
 def raise_texture(picture: Picture, texture: Texture | None) -> Picture:
-    """The picture (RGB uint8) with its detail raised. None leaves it as it is."""
+    """The picture, RGB uint8 (H, W, 3), with its detail raised; unchanged if `texture` is None."""
     if texture is None or not texture.gains.any():
         return picture
     height, width = picture.shape[:2]

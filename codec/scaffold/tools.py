@@ -1,4 +1,4 @@
-"""Which scaffold layers a stream has."""
+"""The set of scaffold layers that a stream has."""
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.scaffold.layers import LAYERS
@@ -14,7 +14,7 @@ class Tools:
     """
 
     def __init__(self, **switches: bool) -> None:
-        """Each layer, by name, is on unless switched off. Raises ConfigError for an unknown name."""
+        """Each layer, by name, is on by default. Raises ConfigError for an unknown name."""
         for name in switches:
             if name not in TOOLS:
                 raise ConfigError(f"unknown scaffold layer {name!r}: there are {', '.join(TOOLS)}")

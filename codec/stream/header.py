@@ -58,7 +58,7 @@ _POSITIVE = (
     *("time_base_num", "time_base_den", "frame_ticks_num", "frame_ticks_den"),
 )
 _FIRST_TO_DISSOLVE = 3
-"""Motion estimator from which intervals may dissolve."""
+"""The first motion estimator whose streams may have dissolves."""
 assert len(MAGIC) + 1 + _FIELD_BITS / 8 + 4 == HEADER_BYTES
 
 
@@ -216,7 +216,7 @@ def storable_format(video: VideoFormat) -> VideoFormat:
             "ordinary rate first"
         )
     most = (1 << 20) - 1
-    # A nominal rate out of range is brought into it: the frames' own times stay exact.
+    # A nominal rate out of range is clamped: the frames' own times stay exact.
     ticks = min(max(1 / (video.frame_rate * video.time_base), Fraction(1, 4095)), Fraction(most))
     ticks = ticks.limit_denominator(max(1, min(4095, floor(most / ticks))))
     aspect = video.pixel_aspect.limit_denominator(255)

@@ -24,7 +24,7 @@ from gsvc.codec.stream.ledger import (
 )
 from gsvc.codec.stream.packet import PICTURES, Packet, PacketType
 
-_PACKET_BYTES, _ELEMENT_BYTES = 1500, 100  # of memory to tell of a packet, of an element
+_PACKET_BYTES, _ELEMENT_BYTES = 1500, 100  # memory that a packet and an element take in the report
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class PacketInfo:
     place: Place | None = None
     """Where its frames lie."""
     dissolves: bool = False
-    """Whether its pictures fade into each other."""
+    """Whether its frames cross-fade between coded pictures."""
     elements: tuple[tuple[str, int], ...] = field(default=(), repr=False)
-    """Name and value of each scaffold element in coding order, if they were asked for."""
+    """Name and value of each scaffold element in coding order, where they are listed."""
 
     @property
     def is_picture(self) -> bool:

@@ -27,7 +27,7 @@ from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.stream.varint import read_varint, varint
 
 OPTIONAL = 8
-"""Types from 8 on are optional: a decoder that does not know one skips it."""
+"""Types from 8 on are optional: a decoder skips those that it does not know."""
 
 
 class PacketType(IntEnum):
@@ -36,16 +36,16 @@ class PacketType(IntEnum):
     END = 0
     """The last packet; its payload is the number of picture packets before it, a varint."""
     INTRA = 1
-    """First key picture of a group, with the scaffold of the frames since the previous one."""
+    """First coded picture of a group, with the scaffold of the frames since the previous one."""
     INTER = 2
-    """A further key picture of the group, with the scaffold of the frames since the previous one;
+    """A further coded picture of the group, with the scaffold of the frames since the previous one;
     or only the scaffold of frames that hold the last one."""
     AUDIO = 8
     """A run of Opus packets."""
 
 
 PICTURES = (PacketType.INTRA, PacketType.INTER)
-"""Types of the packets that carry frames, nearly always with a key picture."""
+"""Types of picture packets: those that complete frames."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Packet:
     frames: int
     """Frames that the packet completes; 0 unless it is a picture packet."""
     payload: bytes
+    """The content; its layout depends on `type`."""
     pts: int | None = None
     """Presentation time of its last frame, in ticks of the stream's time base; for other types,
     that of the last frame before it."""
@@ -96,7 +97,7 @@ class Packet:
 
 
 Read = Callable[[int], bytes]
-"""Reads up to n bytes; fewer only at the end."""
+"""Reads n bytes; fewer at the end of the stream."""
 
 
 def read_packet(read: Read, limits: Limits = DEFAULT_LIMITS) -> Packet:

@@ -1,1 +1,1 @@
-"""Where pixels go between two coded pictures."""
+"""Motion between two coded pictures: the decoder's estimate, and what the scaffold adds."""

@@ -1,6 +1,6 @@
-"""Motion sent at anchors: block corrections, the motion of labels and of limbs.
+"""Motion sent at anchors, the samples that move pixels: of blocks, of labels and of limbs.
 
-It is zero at the coded pictures and piecewise linear in time between the anchors.
+It is zero at the coded pictures and linear in time between anchors.
 """
 
 import cv2
@@ -18,7 +18,7 @@ from gsvc.decoders.motion.limbs import limb_motion
 
 FloatImage = NDArray[np.float32]
 
-_KEPT_FIELDS = 2  # Those of the anchors around a frame: an interval may have 15 anchors.
+_KEPT_FIELDS = 2  # of the anchors around a frame: an interval may have 15
 
 
 class AnchoredMotion:
@@ -33,7 +33,7 @@ class AnchoredMotion:
         self._fields: dict[int, tuple[Flow, FloatImage]] = {}
 
     def bend(self, offset: int) -> Bend | None:
-        """The anchors' dense fields, interpolated at `offset`."""
+        """The dense motion of the anchors around `offset`, interpolated."""
         after = next((s for s in self._anchors if s.offset >= offset), None)
         before = next((s for s in reversed(self._anchors) if s.offset < offset), None)
         if after is None and before is None:
@@ -70,16 +70,16 @@ def _moves(sample: Sample) -> bool:
 
 
 def _enlarge_labels(labels: NDArray[np.uint8], geometry: Geometry) -> NDArray[np.uint8]:
-    """Segmentation at display size, uint8 (H, W)."""
+    """Labels at display size, uint8 (H, W)."""
     cell = geometry.cell
     return labels.repeat(cell, 0).repeat(cell, 1)[: geometry.height, : geometry.width]
 
 
 def dense_correction(sample: Sample, geometry: Geometry) -> tuple[Flow, FloatImage]:
-    """A sample's corrections at every pixel: vectors in pixels (H, W, 2) and sides (H, W), see `Bend`.
+    """A sample's corrections at every pixel: vectors (H, W, 2) and sides (H, W), as in `Bend`.
 
-    Block values are interpolated between block centres, but only within a segment: motion edges
-    follow the segmentation. Each label's own motion is added inside the label.
+    Block values are interpolated between block centres within a label, so that motion edges follow
+    the segmentation. Each label's own motion is added inside the label.
     """
     field = np.zeros((geometry.height, geometry.width, 3), np.float32)
     segmentation, correction = sample[SEGMENTATION], sample[FLOW]
@@ -99,7 +99,7 @@ def _interpolate_blocks(
     smooth = _enlarge(blocks, correction.block_log2, geometry)
     if labels is None or not labels.any():
         return smooth
-    # Normalised convolution per label: a block speaks for a label in proportion to the area it covers.
+    # Normalised convolution per label: a block's weight is the label's share of its area.
     result = smooth.copy()
     for label in np.unique(labels):
         mask = labels == label

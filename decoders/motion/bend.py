@@ -1,4 +1,4 @@
-"""What the scaffold says about motion, beside the decoder's own estimate."""
+"""What the scaffold adds to the motion that the decoder estimates."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,17 +11,17 @@ from gsvc.decoders.motion.estimation import Flow
 
 @dataclass(frozen=True)
 class Bend:
-    """How motion at a frame differs from the even motion between the coded pictures."""
+    """How motion at a frame deviates from motion linear in time between the coded pictures."""
 
     vectors: Flow
-    """Added to the motion towards both pictures: float32 (H, W, 2), pixels."""
+    """Added to the motion towards both pictures: float32 (H, W, 2), in pixels."""
     side: NDArray[np.float32] | None = None
-    """Which picture to draw from: float32 (H, W), -1 (right) to 1 (left), 0 the nearer one."""
+    """The picture to draw from: float32 (H, W), -1 (right) to 1 (left); 0: the nearer one."""
 
 
 class MotionSource(Protocol):
-    """Some layers' part in the motion between two coded pictures; see `gsvc.decoders.motion.sources`."""
+    """The motion that some layers add in one interval; see `gsvc.decoders.motion.sources`."""
 
     def bend(self, offset: int) -> Bend | None:
-        """The part in the frame `offset` frames after the left picture; None: the layers are silent."""
+        """The motion added in the frame `offset` frames after the left picture; None for none."""
         ...

@@ -1,4 +1,4 @@
-"""The camera's path, from its nodes to a displacement at every pixel: affine in space, linear in time."""
+"""The camera's path as a displacement at every pixel: affine in space, linear in time."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ class CameraMotion:
         self._place, self._length = interval.place, interval.length
 
     def bend(self, offset: int) -> Bend | None:
-        """The path's part in the motion of a frame."""
+        """The camera's displacement at a frame."""
         if self._camera is None:
             return None
         path = camera_field(self._camera, self._place, self._length, offset, self._geometry)
@@ -31,8 +31,10 @@ class CameraMotion:
 def camera_field(
     camera: Camera, place: Place, length: int, time: int, geometry: Geometry
 ) -> Flow | None:
-    """Where the path takes the pixels of the frame at `time`, as of `camera_nodes`, in an interval of `length`
-    frames: float32 (H, W, 2) in pixels; None where it takes them nowhere."""
+    """The camera's displacement at every pixel of a frame: float32 (H, W, 2) in pixels.
+
+    `time` is as in `camera_nodes`, `length` the frames of the interval. None: no displacement.
+    """
     corners = corners_at(camera, place, length, [time])[0]
     if not corners.any():
         return None
@@ -40,7 +42,7 @@ def camera_field(
 
 
 def _spread(corners: NDArray[np.floating], height: int, width: int) -> Flow:
-    """The affine field with these vectors, (3, 2), at the top left, top right and bottom left pixel."""
+    """The affine field with `corners`, (3, 2), at the top left, top right and bottom left pixel."""
     start, right, down = corners.astype(np.float32)
     across = np.linspace(0, 1, width, dtype=np.float32)[None, :, None] * (right - start)
     along = np.linspace(0, 1, height, dtype=np.float32)[:, None, None] * (down - start)
@@ -50,7 +52,7 @@ def _spread(corners: NDArray[np.floating], height: int, width: int) -> Flow:
 def corners_at(
     camera: Camera, place: Place, length: int, times: Sequence[int]
 ) -> NDArray[np.float64]:
-    """The path at `times`, between its nodes too: (times, 3, 2) in camera units."""
+    """The path at `times`, interpolated between its nodes: (times, 3, 2) in camera units."""
     known = [0, *camera_nodes(place, length, camera.step_log2)]
     values = np.concatenate([np.zeros((1, 6)), camera.corners.reshape(-1, 6)])
     if place is Place.BETWEEN:

@@ -1,7 +1,7 @@
-"""Motion between two decoded key pictures, estimated by the decoder itself: it costs no bits.
+"""Motion between two decoded pictures, estimated by the decoder, so that it costs no bits.
 
-The estimator is Dense Inverse Search (Kroeger et al., ECCV 2016) as OpenCV has it; its id stands in the
-stream header, so that the encoder's corrections meet the estimate they were made for.
+The estimator is OpenCV's Dense Inverse Search (Kroeger et al., ECCV 2016). Its id is in the stream
+header, so that a decoder applies the encoder's corrections to the estimate they were made for.
 """
 
 from typing import TypeVar
@@ -22,21 +22,21 @@ ESTIMATORS = {
     DIS_NEARER: cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
     DIS_DISSOLVING: cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
 }
-"""Estimator id of the stream header -> preset; the id also says how both sides make a frame (see `rendering`)."""
+"""The preset of DIS for each motion estimator; frames are also rendered differently for each."""
 
 _CONSISTENT = 2.0
 """Forward-backward error, in pixels, at which trust has fallen to 1/e."""
 
 
 def dense_flow(a: Picture, b: Picture, estimator: int = DIS_DISSOLVING) -> Flow:
-    """Optical flow from gray picture `a` to `b` (uint8, equal shapes)."""
+    """Optical flow from picture `a` to `b`, luma, uint8 (H, W), as a motion estimator has it."""
     return dis_flow(a, b, ESTIMATORS[estimator])
 
 
 def dis_flow(a: Picture, b: Picture, preset: int) -> Flow:
-    """`dense_flow` with one of OpenCV's presets for DIS."""
+    """Optical flow from picture `a` to `b`, luma, uint8 (H, W), with a preset of OpenCV's DIS."""
     height, width = a.shape
-    # DIS needs a coarsest level of at least one patch; smaller pictures are padded by repetition.
+    # The coarsest level of DIS must hold one patch: smaller pictures are padded.
     pad = max(0, 64 - height), max(0, 64 - width)
     if any(pad):
         a, b = (cv2.copyMakeBorder(x, 0, pad[0], 0, pad[1], cv2.BORDER_REPLICATE) for x in (a, b))
@@ -45,7 +45,7 @@ def dis_flow(a: Picture, b: Picture, preset: int) -> Flow:
 
 
 def gray(picture: Picture) -> Picture:
-    """Luma of an RGB picture, uint8 (H, W); luma stays as it is."""
+    """Luma, uint8 (H, W), of a picture in RGB or luma."""
     if picture.ndim == 2:
         return picture
     return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
@@ -58,13 +58,13 @@ def pixel_grid(height: int, width: int) -> Flow:
 
 
 def warp(image: NDArray[_T], positions: Flow, interpolation: int = cv2.INTER_LINEAR) -> NDArray[_T]:
-    """Look `image` up at `positions` (pixels); the border is repeated outside."""
+    """Sample `image` at `positions` (pixels); its border is repeated outside."""
     moved = cv2.remap(image, positions, None, interpolation, borderMode=cv2.BORDER_REPLICATE)
     return np.asarray(moved, image.dtype)
 
 
 def trust(there: Flow, back: Flow) -> NDArray[np.float32]:
-    """Where motion there and back agree, float32 (H, W) in (0, 1]."""
+    """How well motion `there` and `back` agree: float32 (H, W) in (0, 1]."""
     positions = pixel_grid(*there.shape[:2]) + there
     error = there + warp(back, positions)
     return np.asarray(np.exp(-np.sqrt((error * error).sum(-1)) / _CONSISTENT), np.float32)

@@ -1,4 +1,4 @@
-"""The motion of limbs that motion linear in time misses."""
+"""The motion of limbs, from key points: how far it deviates from motion linear in time."""
 
 from collections.abc import Sequence
 
@@ -14,18 +14,18 @@ _LIMBS = (
     (5, 7), (7, 9), (6, 8), (8, 10), (5, 6), (5, 11), (6, 12), (11, 12),
     (11, 13), (13, 15), (12, 14), (14, 16), (0, 5), (0, 6),
 )  # fmt: skip
-"""Pairs of COCO key points that a limb joins."""
+"""Pairs of COCO key points that are joined by a limb."""
 
-_THICKNESS = 2.0  # of a drawn limb, in cells
+_THICKNESS = 2.0  # of a limb, in cells
 
 
 def limb_motion(
     anchor: Sample, samples: Sequence[Sample], length: int, geometry: Geometry
 ) -> NDArray[np.float32]:
-    """Correction of motion at `anchor` from pose, float32 (H, W, 2) pixels.
+    """Correction of motion at `anchor` from pose: float32 (H, W, 2) in pixels.
 
-    A key point that is visible at the anchor and at both coded pictures deviates from the straight
-    line between the ends by a vector. The limbs carry that vector; the rest of the picture is still.
+    It is the vector by which a key point, visible at the anchor and at both coded pictures,
+    deviates from motion linear in time. It is interpolated along limbs and falls to 0 beside them.
     """
     small = np.zeros((*geometry.label_shape, 2), np.float32)
     starts = next((s for s in samples if s.offset <= 0), None)
@@ -45,7 +45,7 @@ def _one_person(
     person: Person, start: Person, end: Person, time: float, geometry: Geometry
 ) -> NDArray[np.float32]:
     straight = (1 - time) * start.points + time * end.points
-    # Motion points from the frame to the coded pictures: a limb ahead of the line is found behind it.
+    # Motion points from the frame to the coded pictures, hence the sign.
     bend = (straight - person.points) * pose_unit(geometry)
     seen = person.visible & start.visible & end.visible
     rows, columns = geometry.label_shape

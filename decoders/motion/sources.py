@@ -1,4 +1,4 @@
-"""Every source of motion that the renderer sums. A layer that moves pixels has one."""
+"""The sources of motion that the renderer sums: each layer that moves pixels is part of one."""
 
 from collections.abc import Callable
 
@@ -12,11 +12,11 @@ SOURCES: tuple[Callable[[Interval, Sample | None, Geometry], MotionSource], ...]
     AnchoredMotion,
     CameraMotion,
 )
-"""Made of an interval, the sample on the coded picture before it, and the grids."""
+"""Made from an interval, the sample on the coded picture before it, and the grids."""
 
 
 def total_bend(sources: list[MotionSource], offset: int) -> Bend | None:
-    """The sum of what the sources say about a frame; None where all are silent."""
+    """The sum of the motion that the sources add in a frame; None where none adds any."""
     total: Bend | None = None
     for source in sources:
         bend = source.bend(offset)

@@ -1,1 +1,1 @@
-"""People in a picture: where they are and how they stand."""
+"""People in a picture: detection, segmentation and pose."""

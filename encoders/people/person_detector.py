@@ -32,8 +32,6 @@ class Region:
     """Pixels."""
     angle: float
     """Radians from the picture's x axis to the square's."""
-    score: float
-    """Probability that there is a person."""
 
 
 class PersonDetector:
@@ -56,7 +54,7 @@ class PersonDetector:
         likely = np.flatnonzero(scores >= self._threshold)
         boxes = _decoded(raw[0, likely], self._anchors[likely])
         people = _merged(boxes, scores[likely])
-        return [_region((points - placed[:, 2]) / placed[0, 0], score) for points, score in people]
+        return [_region((points - placed[:, 2]) / placed[0, 0]) for points in people]
 
 
 def _anchors(side: int) -> Array:
@@ -89,10 +87,10 @@ def _decoded(raw: Array, anchors: Array) -> Array:
     return np.concatenate([centre - half, centre + half, points.reshape(-1, 8)], axis=1)
 
 
-def _merged(boxes: Array, scores: Array) -> list[tuple[Array, float]]:
+def _merged(boxes: Array, scores: Array) -> list[Array]:
     """Average overlapping boxes by their scores (BlazeFace, arXiv:1907.05047, section 3.3).
 
-    Gives the four points, (4, 2), and the best score of each, highest score first.
+    Gives the four points, (4, 2), of each, highest score first.
     """
     order = np.argsort(-scores, kind="stable")
     people = []
@@ -101,7 +99,7 @@ def _merged(boxes: Array, scores: Array) -> list[tuple[Array, float]]:
         same[0] = True
         cluster = order[same]
         box = np.average(boxes[cluster], axis=0, weights=scores[cluster])
-        people.append((box[4:].reshape(4, 2).astype(np.float32), float(scores[order[0]])))
+        people.append(box[4:].reshape(4, 2).astype(np.float32))
         order = order[~same]
     return people
 
@@ -115,7 +113,7 @@ def _overlap(box: Array, others: Array) -> Array:
     return overlap
 
 
-def _region(points: Array, score: float) -> Region:
+def _region(points: Array) -> Region:
     hips, rim = points[0].astype(float), points[1].astype(float)
     dx, dy = rim - hips
     return Region(
@@ -123,5 +121,4 @@ def _region(points: Array, score: float) -> Region:
         y=float(hips[1]),
         side=max(2 * float(np.hypot(dx, dy)) * _REGION_SCALE, 1.0),
         angle=float(np.arctan2(dx, -dy)),
-        score=score,
     )

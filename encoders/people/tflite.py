@@ -84,5 +84,10 @@ def _without_notices() -> Iterator[None]:
             os.write(2, b"".join(other))
 
 
+def sigmoid(logits: Array) -> Array:
+    """The logistic function, computed in double precision; float32 of the same shape."""
+    return (1 / (1 + np.exp(-np.clip(logits, -100, 100).astype(np.float64)))).astype(np.float32)
+
+
 def _one_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or ["no reason given"])[0]
