@@ -27,8 +27,12 @@ class AnchorTrial:
         prices: SamplePrices,
         lmbda: float,
     ) -> None:
-        """`samples`: of the interval, the anchor among them; `sources`: its frames, both coded pictures
-        included; `prices`: of the stream; `lmbda`: the distortion, summed over the pixels of the frame, that a bit must save."""
+        """Set up a trial of `anchor`.
+
+        `samples`: those of the interval, `anchor` included. `sources`: its source frames, both
+        coded pictures included. `prices`: of the stream. `lmbda`: the distortion that a bit must
+        save, summed over the pixels of the frame.
+        """
         self._renderer, self._before = renderer, before
         self._others = tuple(s for s in samples if s is not anchor)
         earlier = [s for s in self._others if s.offset < anchor.offset]

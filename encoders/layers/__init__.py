@@ -17,4 +17,4 @@ EXTRACTORS: dict[str, Callable[[Geometry, Level], Extractor]] = {
     SEGMENTATION.name: SegmentationExtractor,
     FLOW.name: FlowExtractor,
 }
-"""Of the layers with samples, in the order in which they look at a frame: people confirm segments."""
+"""The layers with samples, in the order in which they see a frame: people confirm segments."""

@@ -1,7 +1,7 @@
 """The camera's path: measured in the source, laid through nodes, sent where it pays.
 
-Steps from frame to frame are affine maps, fitted to tracked corners (pyramidal Lucas-Kanade, Bouguet 2001) with RANSAC
-(Fischler and Bolles 1981), so that what moves on its own does not take part.
+The step from frame to frame is an affine map, fitted to tracked corners (pyramidal Lucas-Kanade,
+Bouguet 2001) with RANSAC (Fischler and Bolles 1981), which leaves out what moves on its own.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,8 @@ _LEAST_CORNERS = 12
 _STEPS_LOG2 = (4, 3, 2, 1)
 
 Matrix = NDArray[np.float64]
-"""An affine map of pixel positions in homogeneous coordinates, (3, 3), or vectors at three corners, (3, 2)."""
+"""Affine map of pixel positions in homogeneous coordinates, (3, 3), or vectors at three corners,
+(3, 2)."""
 
 
 class CameraPath:
@@ -47,7 +48,7 @@ class CameraPath:
             self._poses.append(self._poses[-1] @ scale @ step @ np.linalg.inv(scale))
 
     def between(self, left: int, right: int) -> Camera | None:
-        """The path over the interval from key picture `left` to key picture `right`: how it bends."""
+        """How the path bends over the interval from key picture `left` to key picture `right`."""
         length = right - left
         there, back = self._shift(right, left), self._shift(left, right)
         bends = []
@@ -60,7 +61,7 @@ class CameraPath:
         return self._sampled(Place.BETWEEN, length, bends)
 
     def held(self, key: int, last: int) -> Camera | None:
-        """The path from key picture `key` to the frame `last` that is farthest from it, before or after."""
+        """The path from key picture `key` to `last`, the frame farthest from it, before or after."""
         frames = range(key + 1, last + 1) if last > key else range(key - 1, last - 1, -1)
         place = Place.AFTER if last > key else Place.BEFORE
         length = len(frames) + (place is Place.BEFORE)
@@ -108,7 +109,7 @@ def _small(picture: Picture) -> Picture:
 
 
 def _step(before: Picture, now: Picture) -> Matrix:
-    """The map from positions in `now` to those in `before`; the identity where it cannot be told."""
+    """The map from positions in `now` to those in `before`; the identity if it cannot be found."""
     still = np.eye(3)
     corners = cv2.goodFeaturesToTrack(now, _CORNERS, 0.01, 6)
     if corners is None or len(corners) < _LEAST_CORNERS:

@@ -35,16 +35,18 @@ class Extractor(Protocol):
         ...
 
     def observe(self, sources: Sequence[Picture], found: Observed, *, watching: bool) -> Observed:
-        """The samples of the next interval with the layer's values. `sources`: its frames, from the
-        coded picture before it to the one that ends it."""
+        """The samples of the next interval with the layer's values.
+
+        `sources`: its frames, from the coded picture before it to the one that ends it.
+        """
         ...
 
     def settle(self, trial: AnchorTrial, anchor: Sample) -> Any:
-        """The value that all samples of the interval should have in place of the observed one; None: that one."""
+        """The value to put in every sample of the interval; None keeps the observed ones."""
         ...
 
     def improve(self, trial: AnchorTrial, anchor: Sample) -> Sample:
-        """The sample at an anchor with the motion that pays for its bits; the same object if none does."""
+        """The sample at an anchor with the motion that pays for its bits; `anchor` if none does."""
         ...
 
     def says_something(self, sample: Sample) -> bool:

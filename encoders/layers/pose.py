@@ -20,7 +20,7 @@ _SAME_PERSON = 0.5
 
 
 class PoseExtractor:
-    """The people of each sample; see `Extractor`. Raises MissingModelError when a model is not here."""
+    """The people of each sample; see `Extractor`. Raises MissingModelError if a model is missing."""
 
     layer, has_memory = POSE, True
 
@@ -111,7 +111,7 @@ def _distance(a: Person, b: Person) -> float:
 
 
 def _steady(old: Person, new: Person) -> Person:
-    """`new` under `old`'s identity; a point that trembles by one unit stays: noise is not worth bits."""
+    """`new` under `old`'s identity. A point that moved by one unit at most stays: that is noise."""
     points = new.points.copy()
     still = old.visible & new.visible & (np.abs(new.points - old.points).max(1) <= 1)
     points[still] = old.points[still]

@@ -1,4 +1,4 @@
-"""Segmentation: people by a network, and regions that move together by their motion against the camera's."""
+"""Segmentation: people, found by a network, and regions that move against the camera."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from gsvc.encoders.tuning import Level
 
 _SURE = 0.5
 _WAVER = 0.2
-"""How far beyond `_SURE` the mask must go to change a cell: its edge trembles, and that costs bits."""
+"""How far beyond `_SURE` the mask must go to change a cell: noise at its edge would cost bits."""
 _LEAST_CELLS = 12
 _MAX_REGIONS = 3
 _MOVES_APART = 1.5
@@ -28,7 +28,7 @@ _MOVES_APART = 1.5
 
 
 class SegmentationExtractor:
-    """The labels of each sample; see `Extractor`. Raises MissingModelError when a model is not here."""
+    """The labels of each sample; see `Extractor`. Raises MissingModelError if a model is missing."""
 
     layer, has_memory = SEGMENTATION, True
 
@@ -133,8 +133,8 @@ class Segmenter:
     ) -> NDArray[np.uint8]:
         """Labels uint8 `geometry.label_shape` of `picture`.
 
-        `people` (None: pose is off) confirm the person mask, which marks statues and dogs too; `motion` is the
-        flow over the whole interval at this frame, or None where there is none.
+        `people` (None: pose is off) confirm the person mask, which marks statues and dogs too;
+        `motion` is the flow over the whole interval at this frame, or None where there is none.
         """
         labels = np.zeros(geometry.label_shape, np.uint8)
         if motion is not None:
