@@ -18,7 +18,7 @@ class SamplePrices:
         ]
 
     def bits(self, sample: Sample, before: Sample | None, length: int) -> float:
-        """Bits of a sample in an interval of `length` frames, predicted from the sample `before`."""
+        """Bits of a sample in an interval of `length` frames, predicted from `before`."""
         site = Site(self._geometry, Place.BETWEEN, length)
         return sum(
             layer.bits(site, None if before is None else before[layer], sample[layer])

@@ -61,7 +61,7 @@ class CameraPath:
         return self._sampled(Place.BETWEEN, length, bends)
 
     def held(self, key: int, last: int) -> Camera | None:
-        """The path from key picture `key` to `last`, the frame farthest from it, before or after."""
+        """The path from key picture `key` to `last`, its farthest frame, before or after it."""
         frames = range(key + 1, last + 1) if last > key else range(key - 1, last - 1, -1)
         place = Place.AFTER if last > key else Place.BEFORE
         length = len(frames) + (place is Place.BEFORE)

@@ -28,7 +28,7 @@ class Extractor(Protocol):
     """Whether what it finds in an interval depends on those before."""
 
     def begin_scene(self, picture: Picture, sample: Sample, *, watching: bool) -> Sample:
-        """Forget what came before; `sample` of a scene's first coded picture with the layer's value.
+        """Begin a scene: `sample`, of its first coded picture, with the layer's value.
 
         `watching`: look at the picture; without it the value is empty.
         """

@@ -20,7 +20,7 @@ _SAME_PERSON = 0.5
 
 
 class PoseExtractor:
-    """The people of each sample; see `Extractor`. Raises MissingModelError if a model is missing."""
+    """The people of each sample; see `Extractor`. Raises MissingModelError without its models."""
 
     layer, has_memory = POSE, True
 

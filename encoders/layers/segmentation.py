@@ -28,7 +28,7 @@ _MOVES_APART = 1.5
 
 
 class SegmentationExtractor:
-    """The labels of each sample; see `Extractor`. Raises MissingModelError if a model is missing."""
+    """The labels of each sample; see `Extractor`. Raises MissingModelError without its model."""
 
     layer, has_memory = SEGMENTATION, True
 

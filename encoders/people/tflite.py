@@ -37,11 +37,6 @@ class Network:
         return [self._interpreter.get_tensor(index) for index in self._outputs]
 
 
-def sigmoid(logits: Array) -> Array:
-    """The logistic function, in float64."""
-    return (1 / (1 + np.exp(-np.clip(logits, -100, 100).astype(np.float64)))).astype(np.float32)
-
-
 def _interpreter(name: str) -> Any:
     path = model_path(name)
     try:
