@@ -51,20 +51,12 @@ class Encoder:
             MissingModelError: A scaffold layer needs a model that is not installed.
         """
         settings = settings or EncoderSettings()
-        video = storable_format(video)
-        _check_size(video)
-        self.header = Header(
-            format=video,
-            level=settings.chosen_level(video),
-            tools=settings.chosen_tools(),
-            audio=audio,
-            seed=settings.seed,
-            model_id=settings.model_id,
-        )
+        self.header = _header(settings, storable_format(video), audio=audio)
         recipe = _recipe(settings, self.header)
-        self._settings, self._target = settings, settings.target_bitrate(video)
+        self._settings = settings
+        self._target = settings.target_bitrate(self.header.format)
         self._coder: GroupCoder = LowDelay(recipe) if settings.low_delay else LookAhead(recipe)
-        self._input = FrameInput(video)
+        self._input = FrameInput(self.header.format)
         self._is_cut = CutDetector()
         self._opens_group = False
         # Times of the last frame taken and of the last one sent.
@@ -189,6 +181,18 @@ class Encoder:
             )
             self._packets += 1
         return packets
+
+
+def _header(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> Header:
+    _check_size(video)
+    return Header(
+        format=video,
+        level=settings.chosen_level(video),
+        tools=settings.chosen_tools(),
+        audio=audio,
+        seed=settings.seed,
+        model_id=settings.model_id,
+    )
 
 
 def _recipe(settings: EncoderSettings, header: Header) -> Recipe:
