@@ -78,7 +78,7 @@ def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:
                 sizes = "{}x{}, its packet says {}x{}".format(*declared, *size)
                 raise BitstreamError(f"a picture is coded at {sizes}: the stream is damaged")
     if not is_shown:
-        raise BitstreamError("a coded picture has no shown AV1 frame: the stream is damaged")
+        raise BitstreamError("a picture has no AV1 frame that is shown: the stream is damaged")
 
 
 def _is_shown(frame: _Obu) -> bool:
