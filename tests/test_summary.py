@@ -1,5 +1,7 @@
 """What the summary of a run computes, on answers that are known by hand or published."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from math import log
 
@@ -13,6 +15,7 @@ from gsvc.eval.summary.bootstrap import pooled_rate
 from gsvc.eval.summary.curves import curves
 from gsvc.eval.summary.frontier import Dial, exchange, exponent_of, frontier, targets
 from gsvc.eval.summary.hull import RatePoint, hull_at, lower_hull, rate_at
+from gsvc.eval.summary.recorded import codecs_of
 from gsvc.eval.summary.seeds import seed_spreads
 from gsvc.eval.summary.summarise import summarise
 from gsvc.eval.summary.tables import tables
@@ -230,6 +233,24 @@ def test_the_ablation_says_what_is_lost_without_each_layer() -> None:
     assert rows[0].gained == {"psnr_y": -1.5}
     assert rows[1].added_bits is None
     assert rows[2].added_bits == 0
+
+
+def test_a_run_without_facts_gets_those_of_this_version() -> None:
+    cells = [cell("svtav1", 1000, 30.0), cell("gsvc", 900, 30.0), cell("another", 500, 30.0)]
+    found = codecs_of({}, cells)
+    assert {name: facts.is_anchor for name, facts in found.items()} == {
+        "svtav1": True,
+        "gsvc": False,
+        "another": False,
+    }
+
+
+def test_a_summary_loads_neither_codecs_nor_metrics() -> None:
+    script = "import sys, gsvc.eval.summary; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    loaded = done.stdout.decode().split()
+    assert "gsvc.eval.summary.tables" in loaded
+    assert not {"gsvc.eval.codecs", "gsvc.eval.metrics", "cv2", "av", "torch"} & set(loaded)
 
 
 def test_our_points_stand_beside_the_hulls_at_the_same_rate() -> None:

@@ -15,7 +15,7 @@ from gsvc.eval.summary.points import PointRow, point_rows
 from gsvc.eval.summary.recorded import MetricInfo, codecs_of, metrics_of
 from gsvc.eval.summary.seeds import SeedSpread, seed_spreads
 from gsvc.eval.summary.times import reference_seconds
-from gsvc.eval.summary.troubles import Failure, Gap, failures, gaps, without_bits
+from gsvc.eval.summary.troubles import Failure, Unmeasured, failures, gaps, without_bits
 
 SCHEMA = 1
 
@@ -43,7 +43,7 @@ class Summary:
     ablation: list[AblationRow]
     seeds: list[SeedSpread]
     failed: list[Failure]
-    gaps: list[Gap]
+    gaps: list[Unmeasured]
     without_bits: list[str]
     missing: int
     """Cells that are planned but not done."""

@@ -20,12 +20,13 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Gap:
-    """A metric without numbers on `decodes` decoded clips, and why."""
+class Unmeasured:
+    """A metric without numbers, and why."""
 
     metric: str
     codecs: tuple[str, ...]
     decodes: int
+    """How many decoded clips it concerns."""
     reason: str
 
 
@@ -39,7 +40,7 @@ def failures(cells: Sequence[CellRecord]) -> list[Failure]:
 
 
 def without_bits(cells: Sequence[CellRecord]) -> list[str]:
-    """Cells whose stream is empty though nothing failed: no curve can hold them."""
+    """Cells that did not fail and have an empty stream: they are in no curve."""
     return [
         f"{clip_label(cell)}, {cell.codec}, {settings_label(cell.settings)}"
         for cell in cells
@@ -47,7 +48,7 @@ def without_bits(cells: Sequence[CellRecord]) -> list[str]:
     ]
 
 
-def gaps(cells: Sequence[CellRecord]) -> list[Gap]:
+def gaps(cells: Sequence[CellRecord]) -> list[Unmeasured]:
     """Each metric and reason once, with the codecs concerned."""
     counts: Counter[tuple[str, str]] = Counter()
     codecs: dict[tuple[str, str], dict[str, None]] = {}
@@ -58,4 +59,4 @@ def gaps(cells: Sequence[CellRecord]) -> list[Gap]:
                     key = name, scores.gap or "no value"
                     counts[key] += 1
                     codecs.setdefault(key, {})[cell.codec] = None
-    return [Gap(key[0], tuple(codecs[key]), counts[key], key[1]) for key in counts]
+    return [Unmeasured(key[0], tuple(codecs[key]), counts[key], key[1]) for key in counts]
