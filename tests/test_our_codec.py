@@ -53,11 +53,11 @@ def test_each_layer_is_left_out_and_only_the_whole_is_refined() -> None:
     points = codec.rate_points()
     assert [point["tools"] for point in points] == [
         NO_TOOLS,
-        "pose-flow-camera-texture",
-        "segmentation-flow-camera-texture",
-        "segmentation-pose-camera-texture",
-        "segmentation-pose-flow-texture",
+        "pose-flow-texture-camera",
+        "segmentation-flow-texture-camera",
+        "segmentation-pose-texture-camera",
         "segmentation-pose-flow-camera",
+        "segmentation-pose-flow-texture",
         ALL_TOOLS,
     ]
     ways = [[way["steps"] for way in codec.ways_to_decode(point)] for point in points]

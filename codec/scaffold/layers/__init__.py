@@ -9,5 +9,5 @@ from gsvc.codec.scaffold.layers.pose import POSE
 from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
 from gsvc.codec.scaffold.layers.texture import TEXTURE
 
-LAYERS: tuple[Layer[Any], ...] = (SEGMENTATION, POSE, FLOW, CAMERA, TEXTURE)
-"""Every layer, in the order in which layers of one scope are coded."""
+LAYERS: tuple[Layer[Any], ...] = (SEGMENTATION, POSE, FLOW, TEXTURE, CAMERA)
+"""Every layer, by header bit; within a scope they are coded in this order."""
