@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.camera import CAMERA
-from gsvc.codec.scaffold.layers.flow import FLOW, Correction
 from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.decoders.motion.bend import Bend
 from gsvc.decoders.motion.camera import camera_field
@@ -56,21 +55,17 @@ class IntervalRenderer:
         """
         self._left, self._right = left, right
         self._drawn = drawn or (left, right)
-        self._length = interval.length
+        self._interval, self._length = interval, interval.length
         self._geometry = Geometry(left.shape[1], left.shape[0])
         self._grid = pixel_grid(*left.shape[:2])
         self._estimator = estimator
         self._blends = estimator == DIS_BLENDED
-        self.set_scaffold(before, interval)
-
-    def set_scaffold(self, before: Sample | None, interval: Interval) -> None:
-        """Change the scaffold; the motion estimate is kept."""
-        self._before, self._interval = before, interval
-        self._sources = [make(interval, before, self._geometry) for make in SOURCES]
+        self.set_samples(before, interval.samples)
 
     def set_samples(self, before: Sample | None, samples: tuple[Sample, ...]) -> None:
-        """Change the samples; all else is kept."""
-        self.set_scaffold(before, replace(self._interval, samples=samples))
+        """Change the samples; all else, the motion estimate too, is kept."""
+        self._interval = replace(self._interval, samples=samples)
+        self._sources = [make(self._interval, before, self._geometry) for make in SOURCES]
 
     @cached_property
     def _backward(self) -> Flow:
@@ -144,16 +139,6 @@ class IntervalRenderer:
         if left:
             return np.float32(offset / self._length) * self._backward
         return np.float32(1 - offset / self._length) * self._forward
-
-    def picture_with(self, sample: Sample, correction: Correction) -> Picture:
-        """The frame of `sample` drawn with `correction` instead of the sample's own."""
-        kept = self._before, self._interval
-        trial = sample.having(FLOW, correction)
-        others = [s for s in self._interval.samples if s.offset != sample.offset]
-        self.set_samples(self._before, tuple(sorted([*others, trial], key=lambda s: s.offset)))
-        picture = self.picture(sample.offset)
-        self.set_scaffold(*kept)
-        return picture
 
 
 def dissolved(left: Picture, right: Picture, time: float) -> Picture:

@@ -1,17 +1,18 @@
-"""Trials of the scaffold at one frame: rendered as the decoder will, and priced."""
+"""Trials of the scaffold at one frame: rendered as the decoder will, and priced by its coder."""
 
 from collections.abc import Sequence
 from functools import cached_property
 
-import numpy as np
-
 from gsvc.codec.frames import Picture
+from gsvc.codec.scaffold.layer import Scope, Site
+from gsvc.codec.scaffold.layers import LAYERS
+from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Sample
+from gsvc.codec.stream.header import Header
 from gsvc.decoders.motion.estimation import Flow
 from gsvc.decoders.rendering import IntervalRenderer
 from gsvc.encoders.distortion import Reference
-from gsvc.encoders.motion import true_motion
-from gsvc.encoders.prices import SamplePrices
+from gsvc.encoders.motion import source_motion
 
 
 class AnchorTrial:
@@ -21,58 +22,62 @@ class AnchorTrial:
         self,
         renderer: IntervalRenderer,
         before: Sample | None,
-        samples: tuple[Sample, ...],
-        anchor: Sample,
         sources: Sequence[Picture],
-        prices: SamplePrices,
+        header: Header,
         lmbda: float,
+        samples: Sequence[Sample],
+        index: int,
     ) -> None:
-        """Set up a trial of `anchor`.
+        """Set up a trial of `samples[index]`.
 
-        `samples`: those of the interval, `anchor` included. `sources`: its source frames, both
-        coded pictures included. `prices`: of the stream. `lmbda`: the distortion that a bit must
-        save, summed over the pixels of the frame.
+        `before`: the sample before the interval. `sources`: its source frames, both coded pictures
+        included. `header`: of the stream. `lmbda`: the distortion that a bit must save, summed over
+        the pixels of the frame. `samples`: those of the interval, in order.
         """
-        self._renderer, self._before = renderer, before
-        self._others = tuple(s for s in samples if s is not anchor)
-        earlier = [s for s in self._others if s.offset < anchor.offset]
-        self.predictor = earlier[-1] if earlier else before
+        self.anchor, self.lmbda = samples[index], lmbda
+        self.predictor = samples[index - 1] if index else before
         """The sample that the anchor is coded against."""
-        self._prices, self._length = prices, len(sources) - 1
-        self._pictures = sources[anchor.offset], sources[0], sources[-1]
-        self.source = Reference(sources[anchor.offset])
-        self.lmbda = lmbda
+        self.is_left_nearer = renderer.is_left_nearer(self.anchor.offset)
+        self.source = Reference(sources[self.anchor.offset])
+        self._renderer, self._before, self._sources = renderer, before, sources
+        self._header, self._samples, self._index = header, samples, index
 
     @cached_property
-    def _truth(self) -> tuple[Flow, Flow]:
-        return true_motion(*self._pictures)
+    def _truth(self) -> list[Flow]:
+        ends = self._sources[0], self._sources[-1]
+        return source_motion(self._sources[self.anchor.offset], ends)
 
-    def show(self, sample: Sample) -> IntervalRenderer:
-        """The renderer, with `sample` among the others."""
-        samples = sorted((*self._others, sample), key=lambda s: s.offset)
-        self._renderer.set_samples(self._before, tuple(samples))
+    def _show(self, sample: Sample) -> IntervalRenderer:
+        """The renderer, with `sample` in the anchor's place."""
+        samples = (*self._samples[: self._index], sample, *self._samples[self._index + 1 :])
+        self._renderer.set_samples(self._before, samples)
         return self._renderer
+
+    def picture(self, sample: Sample) -> Picture:
+        """The anchor's frame under `sample`."""
+        return self._show(sample).picture(sample.offset)
 
     def missing(self, sample: Sample) -> tuple[Flow, Flow]:
         """True minus assumed motion towards the left and the right coded picture, in pixels."""
-        assumed = self.show(sample).motion_at(sample.offset)
-        return self._truth[0] - assumed[0], self._truth[1] - assumed[1]
-
-    def missing_average(self, sample: Sample) -> Flow:
-        """What both motions miss alike: the bend of the path."""
-        left, right = self.missing(sample)
-        return (left + right) / np.float32(2)
+        to_left, to_right = self._show(sample).motion_at(sample.offset)
+        return self._truth[0] - to_left, self._truth[1] - to_right
 
     def better(self, sample: Sample, other: Sample) -> Sample:
         """`other` if it saves more distortion than its bits are worth, else `sample`."""
         gain = self.error(sample) - self.error(other)
-        return other if gain > self.lmbda * self.extra_bits(sample, other) else sample
-
-    def extra_bits(self, sample: Sample, other: Sample) -> float:
-        """How many bits more `other` takes than `sample`."""
-        one, two = (self._prices.bits(s, self.predictor, self._length) for s in (sample, other))
-        return two - one
+        return other if gain > self.lmbda * (self._bits(other) - self._bits(sample)) else sample
 
     def error(self, sample: Sample) -> float:
         """Distortion of the anchor's frame under `sample`, summed over pixels."""
-        return self.source.total(self.show(sample).picture(sample.offset))
+        return self.source.total(self.picture(sample))
+
+    def _bits(self, sample: Sample) -> float:
+        """What coding `sample` takes, under models that begin anew: what they will have learned by
+        then is not known in a trial."""
+        site = Site(self._header.geometry, Place.BETWEEN, len(self._sources) - 1)
+        before = self.predictor or Sample(0)
+        return sum(
+            layer.bits(site, before[layer], sample[layer])
+            for layer in LAYERS
+            if layer.scope is Scope.SAMPLE and layer.name in self._header.tools
+        )

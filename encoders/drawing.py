@@ -15,7 +15,7 @@ from gsvc.decoders.motion.estimation import Flow, pixel_grid, warp
 from gsvc.decoders.rendering import dissolved, held_picture
 from gsvc.encoders.distortion import FloatMap, Reference
 from gsvc.encoders.layers.camera import CameraPath, camera_bits
-from gsvc.encoders.motion import half_size_motion
+from gsvc.encoders.motion import source_motion
 from gsvc.encoders.plan import PLAIN, Drawing, PlannedInterval
 from gsvc.encoders.tuning import FADED, MIXED
 
@@ -48,7 +48,7 @@ class TrialRenderer:
         near, far = (planned.start, planned.end) if is_left else (planned.end, planned.start)
         if near not in self._flows:
             ends = self._decoded[far], (self._decoded[near],)
-            (self._flows[near],) = half_size_motion(*ends, cv2.DISOPTICAL_FLOW_PRESET_FAST)
+            (self._flows[near],) = source_motion(*ends, cv2.DISOPTICAL_FLOW_PRESET_FAST)
         share = np.float32(abs(index - near) / planned.length)
         picture = self._decoded[near]
         positions = pixel_grid(*picture.shape) + share * self._flows[near]

@@ -1,6 +1,6 @@
 """The scaffold between coded pictures: what the extractors see, and what of it is worth sending."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -15,9 +15,7 @@ from gsvc.encoders.anchor_trial import AnchorTrial
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.layers import EXTRACTORS
-from gsvc.encoders.layers.extractor import Observed
 from gsvc.encoders.plan import PLAIN, Drawing
-from gsvc.encoders.prices import SamplePrices
 from gsvc.encoders.tuning import CORRECTION_LEAST_BITS, CORRECTION_LMBDA
 
 _SHORTEST = 3
@@ -66,12 +64,11 @@ class ScaffoldExtractor:
     def __init__(self, recipe: Recipe, pool: Executor) -> None:
         """`pool` works on what is independent. Raises MissingModelError when a layer's model is not
         here."""
-        self._pool, self._anchors, header = pool, recipe.effort.anchors, recipe.header
-        self._prices = SamplePrices(header)
+        self._pool, self._anchors, self._header = pool, recipe.effort.anchors, recipe.header
         self._extractors = [
-            make(header.geometry, recipe.level)
-            for name, make in EXTRACTORS.items()
-            if name in header.tools
+            make(self._header.geometry, recipe.level)
+            for make in EXTRACTORS
+            if make.layer.name in self._header.tools
         ]
 
     def extract_group(
@@ -105,77 +102,72 @@ class ScaffoldExtractor:
         if interval.place is Place.AFTER:
             return ()
         if before is None:
-            sample = Sample(interval.length)
-            for extractor in self._extractors:
-                sample = extractor.begin_scene(interval.sources[-1], sample, watching=watching)
-            samples: tuple[Sample, ...] = (sample,)
+            (first,) = self._observed(interval.sources[-1:], watching)
+            samples = [Sample(interval.length, first.values)]
         else:
             samples = self._observed([before.source, *interval.sources], watching)
             if len(samples) > 1 and not interval.drawing.dissolves:
                 samples = self._improved(samples, interval, before, lmbda, watching)
         return tuple(s for s in samples if any(e.says_something(s) for e in self._extractors))
 
-    def _observed(self, sources: Sequence[Picture], watching: bool) -> tuple[Sample, ...]:
-        """Samples of an interval before anything moves: at its end and at the anchors."""
+    def _observed(self, sources: Sequence[Picture], watching: bool) -> list[Sample]:
+        """Samples before anything moves, on the last source and on anchors after the first one."""
         length = len(sources) - 1
-        middle = Sample(length // 2) if length >= _SHORTEST else None
-        found = Observed(middle, Sample(length))
+        samples = [Sample(length // 2), Sample(length)] if length >= _SHORTEST else [Sample(length)]
         for extractor in self._extractors:
-            found = extractor.observe(sources, found, watching=watching)
-        if found.middle is None:
-            return (found.end,)
-        offsets = [found.middle.offset]
+            samples = extractor.observe(sources, samples, watching=watching)
+        *middle, end = samples
         if self._anchors >= 3 and length >= _LONG:
-            offsets = [offsets[0] // 2, offsets[0], (offsets[0] + length) // 2]
-        # The outer anchors repeat the middle's values: the coder then has nothing to say of them.
-        return (*(Sample(offset, found.middle.values) for offset in offsets), found.end)
+            # The outer anchors repeat the middle's values: the coder has nothing to say of them.
+            offsets = length // 4, length // 2, (length // 2 + length) // 2
+            middle = [Sample(offset, samples[0].values) for offset in offsets]
+        return [*middle, end]
 
     def _improved(
         self,
-        samples: tuple[Sample, ...],
+        samples: list[Sample],
         interval: SourceInterval,
         before: Before,
         lmbda: float,
         watching: bool,
-    ) -> tuple[Sample, ...]:
+    ) -> list[Sample]:
         """The samples with the motion that pays for its bits, anchor by anchor."""
-        length, sources = interval.length, [before.source, *interval.sources]
-        middle_first = sorted(samples[:-1], key=lambda s: abs(s.offset - length // 2))
-        offsets = [anchor.offset for anchor in middle_first]
-        # Luma is enough to judge by, and the motion found in it is the same.
-        empty = Interval((1,) * length, values={CAMERA: interval.drawing.camera})
-        renderer = IntervalRenderer(gray(before.shown), gray(interval.shown), empty, before.closing)
-        floor = _floor(sources, before.shown, interval.shown)
-        lmbda = CORRECTION_LMBDA * lmbda / (length / (len(offsets) + 1))
-
-        def trial_of(anchor: Sample) -> AnchorTrial:
-            return AnchorTrial(
-                renderer, before.closing, samples, anchor, sources, self._prices, lmbda
-            )
-
-        if watching and offsets:
-            samples = self._settled(trial_of(middle_first[0]), middle_first[0], samples)
-        for offset in offsets:
-            anchor = next(s for s in samples if s.offset == offset)
-            trial = trial_of(anchor)
-            if trial.error(anchor) - floor < lmbda * CORRECTION_LEAST_BITS:
+        trial_of = self._trials(interval, before, lmbda, len(samples))
+        # A frame between is hardly better than the better of the coded pictures.
+        ends = (before.source, before.shown), (interval.sources[-1], interval.shown)
+        floor = min(Reference(source).total(shown) for source, shown in ends)
+        anchors, middle = range(len(samples) - 1), interval.length // 2
+        middle_first = sorted(anchors, key=lambda k: abs(samples[k].offset - middle))
+        if watching:
+            trial = trial_of(samples, middle_first[0])
+            for extractor in self._extractors:
+                samples = extractor.settle(trial, samples)
+        for index in middle_first:
+            trial = trial_of(samples, index)
+            if trial.error(trial.anchor) - floor < trial.lmbda * CORRECTION_LEAST_BITS:
                 continue  # Nothing to be won here that would pay for even one block.
-            better = anchor
+            better = trial.anchor
             for extractor in self._extractors:
                 better = extractor.improve(trial, better)
-            if better is anchor:
+            if better is trial.anchor:
                 break  # Where nothing pays in the middle, nothing pays nearer to coded pictures.
-            samples = tuple(better if s is anchor else s for s in samples)
+            samples = [*samples[:index], better, *samples[index + 1 :]]
         return samples
 
-    def _settled(
-        self, trial: AnchorTrial, anchor: Sample, samples: tuple[Sample, ...]
-    ) -> tuple[Sample, ...]:
-        for extractor in self._extractors:
-            value = extractor.settle(trial, anchor)
-            if value is not None:
-                samples = tuple(s.having(extractor.layer, value) for s in samples)
-        return samples
+    def _trials(
+        self, interval: SourceInterval, before: Before, lmbda: float, count: int
+    ) -> Callable[[list[Sample], int], AnchorTrial]:
+        """Makes trials in an interval with `count` samples: of these, at the one with this index.
+
+        `lmbda`: as of `extract_group`; each anchor answers for its share of the frames.
+        """
+        lmbda = CORRECTION_LMBDA * lmbda / (interval.length / count)
+        # Luma is enough to judge by, and the motion found in it is the same.
+        ends = gray(before.shown), gray(interval.shown)
+        plain = Interval((1,) * interval.length, values={CAMERA: interval.drawing.camera})
+        renderer = IntervalRenderer(*ends, plain, before.closing)
+        sources = [before.source, *interval.sources]
+        return partial(AnchorTrial, renderer, before.closing, sources, self._header, lmbda)
 
 
 def distortion_between(
@@ -204,9 +196,3 @@ def distortion_between(
 def _each_before(intervals: Sequence[SourceInterval], before: Before | None) -> list[Before | None]:
     """What comes before each interval, as far as it is known before any is looked at."""
     return [before, *(Before(one.sources[-1], one.shown) for one in intervals[:-1])]
-
-
-def _floor(sources: Sequence[Picture], left: Picture, right: Picture) -> float:
-    """The least distortion a frame between can have, about: the better coded picture's own."""
-    ends = (sources[0], left), (sources[-1], right)
-    return min(Reference(source).total(shown) for source, shown in ends)

@@ -1,4 +1,4 @@
-"""Motion in the source, which the decoder does not see."""
+"""Motion that is found in the encoder alone."""
 
 from collections.abc import Sequence
 
@@ -14,20 +14,14 @@ _LONGEST = 127
 """Magnitude of a vector's component that the encoder proposes, in motion units."""
 
 
-def true_motion(frame: Picture, left: Picture, right: Picture) -> tuple[Flow, Flow]:
-    """Motion from a source frame to the source frames at both coded pictures, in pixels (H, W, 2).
+def source_motion(
+    picture: Picture,
+    others: Sequence[Picture],
+    preset: int = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
+) -> list[Flow]:
+    """Motion from a picture (RGB or luma) to each of the others: float32 (H, W, 2) in pixels.
 
-    Half size is enough: only medians of blocks are looked at.
-    """
-    medium = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
-    to_left, to_right = half_size_motion(frame, (left, right), medium)
-    return to_left, to_right
-
-
-def half_size_motion(picture: Picture, others: Sequence[Picture], preset: int) -> list[Flow]:
-    """Motion from a picture (RGB or luma) to each of the others in pixels (H, W, 2).
-
-    It is found at half size with a preset of OpenCV's DIS.
+    It is found at half size, which is enough for medians of blocks, with a preset of OpenCV's DIS.
     """
     height, width = picture.shape[:2]
     half = max(1, width // 2), max(1, height // 2)

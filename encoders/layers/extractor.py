@@ -1,54 +1,49 @@
 """What extractors have in common: each takes one layer's values from the source."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from gsvc.codec.frames import Picture
+from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layer import Layer
 from gsvc.codec.scaffold.types import Sample
 from gsvc.encoders.anchor_trial import AnchorTrial
+from gsvc.encoders.tuning import Level
 
 
-@dataclass(frozen=True)
-class Observed:
-    """The samples of an interval before anything moves."""
+class Extractor:
+    """Takes the values of `layer` from the source. Made anew for each stream.
 
-    middle: Sample | None
-    """On the frame in the middle; None where the interval is too short for one."""
-    end: Sample
-    """On the coded picture."""
-
-
-class Extractor(Protocol):
-    """Takes the values of `layer` from the source. Made anew for each stream."""
+    A layer overrides the steps it takes part in: unless it does, a step changes nothing.
+    """
 
     layer: Layer[Any]
-    has_memory: bool
+    has_memory = False
     """Whether what it finds in an interval depends on those before."""
 
-    def begin_scene(self, picture: Picture, sample: Sample, *, watching: bool) -> Sample:
-        """Begin a scene: `sample`, of its first coded picture, with the layer's value.
+    def __init__(self, geometry: Geometry, level: Level) -> None:
+        self._geometry, self._level = geometry, level
 
-        `watching`: look at the picture; without it the value is empty.
+    def observe(
+        self, sources: Sequence[Picture], samples: list[Sample], *, watching: bool
+    ) -> list[Sample]:
+        """The samples of the next interval with the layer's values, before anything moves.
+
+        `sources`: the frames of the interval, from the coded picture before it to the one that ends
+        it, or the first coded picture of a scene alone. `samples`: one on the last frame, after one
+        in the middle where the interval is long enough. `watching`: look at the frames; without it
+        the values are empty.
         """
-        ...
+        return samples
 
-    def observe(self, sources: Sequence[Picture], found: Observed, *, watching: bool) -> Observed:
-        """The samples of the next interval with the layer's values.
-
-        `sources`: its frames, from the coded picture before it to the one that ends it.
-        """
-        ...
-
-    def settle(self, trial: AnchorTrial, anchor: Sample) -> Any:
-        """The value to put in every sample of the interval; None keeps the observed ones."""
-        ...
+    def settle(self, trial: AnchorTrial, samples: list[Sample]) -> list[Sample]:
+        """The samples of the interval with what pays at the anchor, before the anchor is moved."""
+        return samples
 
     def improve(self, trial: AnchorTrial, anchor: Sample) -> Sample:
         """The sample at an anchor with the motion that pays for its bits; `anchor` if none does."""
-        ...
+        return anchor
 
     def says_something(self, sample: Sample) -> bool:
         """Whether the layer's value is worth a sample."""
-        ...
+        return bool(sample[self.layer])

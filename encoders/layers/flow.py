@@ -6,13 +6,12 @@ move what is drawn from the nearer key picture, or draw from the farther one. Ea
 the form with the least D + lambda R wins; `distortion.py` defines D.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.coder import Coder
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.flow import BOTH, FLOW, LEFT, RIGHT, Correction, CorrectionGrid
@@ -20,74 +19,46 @@ from gsvc.codec.scaffold.types import Sample
 from gsvc.decoders.motion.estimation import Flow
 from gsvc.encoders.anchor_trial import AnchorTrial
 from gsvc.encoders.distortion import block_sums
-from gsvc.encoders.layers.extractor import Observed
+from gsvc.encoders.layers.extractor import Extractor
 from gsvc.encoders.motion import to_motion_units
-from gsvc.encoders.tuning import Level
-
-
-class FlowExtractor:
-    """The corrections of each anchor; see `Extractor`."""
-
-    layer, has_memory = FLOW, False
-
-    def __init__(self, geometry: Geometry, level: Level) -> None:
-        self._geometry, self._block_log2 = geometry, level.block_log2
-
-    def begin_scene(self, picture: Picture, sample: Sample, *, watching: bool) -> Sample:
-        """Nothing moves at a coded picture."""
-        return sample
-
-    def observe(self, sources: Sequence[Picture], found: Observed, *, watching: bool) -> Observed:
-        """Nothing is corrected before a trial."""
-        return found
-
-    def settle(self, trial: AnchorTrial, anchor: Sample) -> None:
-        """There is nothing to settle."""
-
-    def improve(self, trial: AnchorTrial, anchor: Sample) -> Sample:
-        """The correction that pays best, if one does."""
-        found = propose_correction(trial, anchor, self._geometry, self._block_log2)
-        return anchor if found is None else anchor.having(FLOW, found)
-
-    def says_something(self, sample: Sample) -> bool:
-        """Whether anything is corrected."""
-        return sample[FLOW] is not None
-
 
 Errors = Callable[[Correction], NDArray[np.float32]]
 """Distortion of the anchor's frame under a correction, block by block."""
 
 
-def propose_correction(
-    trial: AnchorTrial, sample: Sample, geometry: Geometry, block_log2: int
-) -> Correction | None:
-    """The correction of `sample` that pays best, or None."""
-    missing, renderer = trial.missing(sample), trial.show(sample)
-    past = None if trial.predictor is None else trial.predictor[FLOW]
-    shape = geometry.block_shape(block_log2)
-    near, far = (0, 1) if renderer.is_left_nearer(sample.offset) else (1, 0)
-    forms = (
-        (BOTH, _median_blocks(missing[near], block_log2, geometry)),
-        ((LEFT, RIGHT)[far], _median_blocks(missing[far], block_log2, geometry)),
-    )
-    sides, vectors = np.zeros(shape, np.uint8), np.zeros((*shape, 2), np.int16)
+class FlowExtractor(Extractor):
+    """The corrections of each anchor."""
 
-    def errors(correction: Correction) -> NDArray[np.float32]:
-        rendered = renderer.picture_with(sample, correction)
-        return block_sums(trial.source.distortion(rendered), geometry, block_log2)
+    layer = FLOW
 
-    unchanged = errors(Correction(block_log2, sides, vectors))
-    best = unchanged.copy()
-    for side, field in forms:
-        candidate = Correction(block_log2, np.full(shape, side, np.uint8), field)
-        cost = errors(candidate) + trial.lmbda * _block_bits(candidate, past)
-        wins = cost < best
-        best[wins], sides[wins], vectors[wins] = cost[wins], side, field[wins]
-    found = _pruned(Correction(block_log2, sides, vectors), past, unchanged, errors, trial.lmbda)
-    if found is None:
-        return None
-    saved = float((unchanged - errors(found)).sum())
-    return found if saved > trial.lmbda * float(_block_bits(found, past).sum()) else None
+    def improve(self, trial: AnchorTrial, anchor: Sample) -> Sample:
+        """The correction that pays best, if one does."""
+        geometry, block_log2, lmbda = self._geometry, self._level.block_log2, trial.lmbda
+        missing = trial.missing(anchor)
+        past = None if trial.predictor is None else trial.predictor[FLOW]
+        shape = geometry.block_shape(block_log2)
+        near, far = (0, 1) if trial.is_left_nearer else (1, 0)
+        forms = (BOTH, missing[near]), ((LEFT, RIGHT)[far], missing[far])
+        sides, vectors = np.zeros(shape, np.uint8), np.zeros((*shape, 2), np.int16)
+
+        def errors(correction: Correction) -> NDArray[np.float32]:
+            rendered = trial.picture(anchor.having(FLOW, correction))
+            return block_sums(trial.source.distortion(rendered), geometry, block_log2)
+
+        unchanged = errors(Correction(block_log2, sides, vectors))
+        best = unchanged.copy()
+        for side, motion in forms:
+            field = _median_blocks(motion, block_log2, geometry)
+            candidate = Correction(block_log2, np.full(shape, side, np.uint8), field)
+            cost = errors(candidate) + lmbda * _block_bits(candidate, past)
+            wins = cost < best
+            best[wins], sides[wins], vectors[wins] = cost[wins], side, field[wins]
+        found = _pruned(Correction(block_log2, sides, vectors), past, unchanged, errors, lmbda)
+        if found is None:
+            return anchor
+        saved = float((unchanged - errors(found)).sum())
+        pays = saved > lmbda * float(_block_bits(found, past).sum())
+        return anchor.having(FLOW, found) if pays else anchor
 
 
 def _pruned(

@@ -10,7 +10,7 @@ from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.pose import MAX_PEOPLE, POINTS, POSE, People, Person, pose_unit
 from gsvc.codec.scaffold.types import Sample
 from gsvc.encoders.anchor_trial import AnchorTrial
-from gsvc.encoders.layers.extractor import Observed
+from gsvc.encoders.layers.extractor import Extractor
 from gsvc.encoders.people.body_pose import COCO17, DetectedPose, PoseEstimator
 from gsvc.encoders.tuning import Level
 
@@ -19,29 +19,30 @@ _SAME_PERSON = 0.5
 """Mean distance of key points, in spans of the person, up to which two poses are one person."""
 
 
-class PoseExtractor:
-    """The people of each sample; see `Extractor`. Raises MissingModelError without its models."""
+class PoseExtractor(Extractor):
+    """The people of each sample, followed from one to the next.
+
+    Raises MissingModelError without its models.
+    """
 
     layer, has_memory = POSE, True
 
-    def __init__(self, geometry: Geometry, _level: Level) -> None:
-        self._track, self._geometry = PoseTracker(), geometry
+    def __init__(self, geometry: Geometry, level: Level) -> None:
+        super().__init__(geometry, level)
+        self._estimate = PoseEstimator()
+        self._people: People = ()
 
-    def begin_scene(self, picture: Picture, sample: Sample, *, watching: bool) -> Sample:
-        """People's identities start again."""
-        self._track.forget()
-        return sample.having(POSE, self._people(picture, watching))
-
-    def observe(self, sources: Sequence[Picture], found: Observed, *, watching: bool) -> Observed:
-        """The people at the end and in the middle."""
-        end = found.end.having(POSE, self._people(sources[-1], watching))
-        middle = found.middle
-        if middle is not None:
-            middle = middle.having(POSE, self._people(sources[middle.offset], watching))
-        return Observed(middle, end)
-
-    def settle(self, trial: AnchorTrial, anchor: Sample) -> None:
-        """People stay whether they pay or not: they are what the stream is read for."""
+    def observe(
+        self, sources: Sequence[Picture], samples: list[Sample], *, watching: bool
+    ) -> list[Sample]:
+        """The people at the end, then in the middle; with a scene, identities start again."""
+        if len(sources) == 1:
+            self._people = ()
+        found = [
+            sample.having(POSE, self._followed(sources[sample.offset]) if watching else ())
+            for sample in reversed(samples)
+        ]
+        return found[::-1]
 
     def improve(self, trial: AnchorTrial, anchor: Sample) -> Sample:
         """The motion of limbs, if it pays."""
@@ -51,32 +52,12 @@ class PoseExtractor:
         moving = tuple(replace(person, moves_picture=True) for person in people)
         return trial.better(anchor, anchor.having(POSE, moving))
 
-    def says_something(self, sample: Sample) -> bool:
-        """Whether there is anyone."""
-        people = sample[POSE]
-        return bool(people)
-
-    def _people(self, picture: Picture, watching: bool) -> People:
-        return self._track(picture, self._geometry) if watching else ()
-
-
-class PoseTracker:
-    """Finds people and follows them from sample to sample."""
-
-    def __init__(self) -> None:
-        self._estimate = PoseEstimator()
-        self._people: tuple[Person, ...] = ()
-
-    def forget(self) -> None:
-        """Begin a new scene: identities start again."""
-        self._people = ()
-
-    def __call__(self, picture: Picture, geometry: Geometry) -> tuple[Person, ...]:
-        """The people of `picture` (RGB uint8), at display size."""
+    def _followed(self, picture: Picture) -> People:
+        """The people of `picture` (RGB uint8), with the identities that they had."""
         people: list[Person] = []
         unmatched = list(self._people)
         for pose in self._estimate(picture)[:MAX_PEOPLE]:
-            person = _to_integers(pose, geometry)
+            person = _to_integers(pose, self._geometry)
             if not person.visible.any():
                 continue
             old = min(unmatched, key=lambda p: _distance(p, person), default=None)
@@ -87,7 +68,7 @@ class PoseTracker:
                 taken = {p.identity for p in (*people, *self._people)}
                 identity = next(k for k in range(2 * MAX_PEOPLE) if k not in taken)
                 if identity < MAX_PEOPLE:
-                    people.append(Person(identity, person.points, person.visible))
+                    people.append(replace(person, identity=identity))
         self._people = tuple(people)
         return self._people
 

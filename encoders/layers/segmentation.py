@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.codec.scaffold.layers.pose import POSE, Person
+from gsvc.codec.scaffold.layers.pose import POSE, People
 from gsvc.codec.scaffold.layers.segmentation import MAX_LABEL, PERSON, SEGMENTATION, Segmentation
 from gsvc.codec.scaffold.types import Sample
 from gsvc.decoders.motion.estimation import Flow
 from gsvc.encoders.anchor_trial import AnchorTrial
-from gsvc.encoders.layers.extractor import Observed
-from gsvc.encoders.motion import to_motion_units, true_motion
+from gsvc.encoders.layers.extractor import Extractor
+from gsvc.encoders.motion import source_motion, to_motion_units
 from gsvc.encoders.people.person_mask import PersonSegmenter
 from gsvc.encoders.tuning import Level
 
@@ -27,58 +27,65 @@ _MOVES_APART = 1.5
 """Motion units against the camera's motion from which a cell moves on its own."""
 
 
-class SegmentationExtractor:
-    """The labels of each sample; see `Extractor`. Raises MissingModelError without its model."""
+Labels = NDArray[np.uint8]
+"""`Geometry.label_shape`, 0 to `MAX_LABEL`."""
+
+
+class SegmentationExtractor(Extractor):
+    """The labels of each sample; a region keeps its label from frame to frame.
+
+    Raises MissingModelError without its model.
+    """
 
     layer, has_memory = SEGMENTATION, True
 
-    def __init__(self, geometry: Geometry, _level: Level) -> None:
-        self._segment, self._geometry = Segmenter(), geometry
-        self._last: Segmentation | None = None
+    def __init__(self, geometry: Geometry, level: Level) -> None:
+        super().__init__(geometry, level)
+        self._mask = PersonSegmenter()
+        self._seen: Labels | None = None
+        self._sent: Segmentation | None = None
 
-    def begin_scene(self, picture: Picture, sample: Sample, *, watching: bool) -> Sample:
-        """The people of the picture; without motion there are no regions."""
-        self._segment.forget()
-        return sample.having(SEGMENTATION, self._labels(picture, sample, None, watching))
-
-    def observe(self, sources: Sequence[Picture], found: Observed, *, watching: bool) -> Observed:
-        """The labels in the middle; those at the end are the same, which costs no bits."""
-        middle = found.middle
-        if middle is not None:
-            frame, motion = sources[middle.offset], None
+    def observe(
+        self, sources: Sequence[Picture], samples: list[Sample], *, watching: bool
+    ) -> list[Sample]:
+        """The labels of a scene's first picture, else those in the middle: the same at the end cost
+        no bits."""
+        begins = len(sources) == 1
+        if begins:
+            self._seen = None  # Without motion there are no regions either.
+        if begins or len(samples) > 1:
+            labels = np.zeros(self._geometry.label_shape, np.uint8)
             if watching:
-                to_left, to_right = true_motion(frame, sources[0], sources[-1])
-                motion = to_right - to_left
-            middle = middle.having(SEGMENTATION, self._labels(frame, middle, motion, watching))
-        return Observed(middle, found.end.having(SEGMENTATION, self._last))
+                self._label(labels, sources, samples[0])
+            self._sent = Segmentation.still(labels)
+        return [sample.having(SEGMENTATION, self._sent) for sample in samples]
 
-    def settle(self, trial: AnchorTrial, anchor: Sample) -> Segmentation | None:
+    def settle(self, trial: AnchorTrial, samples: list[Sample]) -> list[Sample]:
         """Keep the regions that move apart only if moving them pays for their outlines too."""
-        value = anchor[SEGMENTATION]
+        value = trial.anchor[SEGMENTATION]
         if value is None or not (value.labels > PERSON).any():
-            return None
+            return samples
         people = np.where(value.labels == PERSON, PERSON, 0).astype(np.uint8)
-        vectors = label_vectors(value.labels, trial.missing_average(anchor), self._geometry)
-        plain = anchor.having(SEGMENTATION, Segmentation(people, value.vectors))
-        moving = anchor.having(SEGMENTATION, Segmentation(value.labels, vectors))
-        chosen = people if trial.better(plain, moving) is plain else value.labels
-        self._segment.settle(chosen)
-        self._last = Segmentation.still(chosen)
-        return self._last
+        moved = Segmentation(value.labels, self._missing(trial, trial.anchor, value.labels))
+        plain = trial.anchor.having(SEGMENTATION, Segmentation(people, value.vectors))
+        stays = trial.better(plain, trial.anchor.having(SEGMENTATION, moved)) is plain
+        self._seen = people if stays else value.labels
+        self._sent = Segmentation.still(self._seen)
+        return [sample.having(SEGMENTATION, self._sent) for sample in samples]
 
     def improve(self, trial: AnchorTrial, anchor: Sample) -> Sample:
         """The motion of each label, if it pays."""
         value = anchor[SEGMENTATION]
         if value is None:
             return anchor
-        found = label_vectors(value.labels, trial.missing_average(anchor), self._geometry)
+        found = self._missing(trial, anchor, value.labels)
         for label in np.flatnonzero(found.any(1)).tolist():
-            value = anchor[SEGMENTATION]
-            assert value is not None
             vectors = value.vectors.copy()
             vectors[label] = found[label]
-            moved = anchor.having(SEGMENTATION, Segmentation(value.labels, vectors))
-            anchor = trial.better(anchor, moved)
+            moved = Segmentation(value.labels, vectors)
+            better = trial.better(anchor, anchor.having(SEGMENTATION, moved))
+            if better is not anchor:
+                anchor, value = better, moved
         return anchor
 
     def says_something(self, sample: Sample) -> bool:
@@ -86,76 +93,39 @@ class SegmentationExtractor:
         value = sample[SEGMENTATION]
         return value is not None and bool(value.labels.any() or value.vectors.any())
 
-    def _labels(
-        self, picture: Picture, sample: Sample, motion: Flow | None, watching: bool
-    ) -> Segmentation:
-        if watching:
-            labels = self._segment(picture, sample[POSE], motion, self._geometry)
-            self._last = Segmentation.still(labels)
-        else:
-            self._last = Segmentation.empty(self._geometry)
-        return self._last
+    def _missing(self, trial: AnchorTrial, anchor: Sample, labels: Labels) -> NDArray[np.int16]:
+        """Median in each label of what both motions miss alike, int16 (8, 2) motion units."""
+        left, right = trial.missing(anchor)
+        missing = (left + right) / np.float32(2)
+        geometry, vectors = self._geometry, np.zeros((MAX_LABEL + 1, 2), np.int16)
+        large = labels.repeat(geometry.cell, 0).repeat(geometry.cell, 1)
+        large = large[: geometry.height, : geometry.width]
+        for label in np.unique(labels).tolist():
+            vectors[label] = to_motion_units(np.median(missing[large == label], axis=0), geometry)
+        return vectors
 
-
-def label_vectors(
-    labels: NDArray[np.uint8], missing: Flow, geometry: Geometry
-) -> NDArray[np.int16]:
-    """Median of the missing motion (H, W, 2 pixels) in each label, int16 (8, 2) motion units."""
-    vectors = np.zeros((MAX_LABEL + 1, 2), np.int16)
-    cell = geometry.cell
-    large = labels.repeat(cell, 0).repeat(cell, 1)[: geometry.height, : geometry.width]
-    for label in np.unique(labels).tolist():
-        vectors[label] = to_motion_units(np.median(missing[large == label], axis=0), geometry)
-    return vectors
-
-
-class Segmenter:
-    """Finds the labels of a frame; keeps a region's label from frame to frame."""
-
-    def __init__(self) -> None:
-        self._mask = PersonSegmenter()
-        self._last: NDArray[np.uint8] | None = None
-
-    def forget(self) -> None:
-        """Begin a new scene."""
-        self._last = None
-
-    def settle(self, labels: NDArray[np.uint8]) -> None:
-        """Tell what was sent of the last segmentation; the next one follows that."""
-        self._last = labels
-
-    def __call__(
-        self,
-        picture: Picture,
-        people: tuple[Person, ...] | None,
-        motion: Flow | None,
-        geometry: Geometry,
-    ) -> NDArray[np.uint8]:
-        """Labels uint8 `geometry.label_shape` of `picture`.
-
-        `people` (None: pose is off) confirm the person mask, which marks statues and dogs too;
-        `motion` is the flow over the whole interval at this frame, or None where there is none.
-        """
-        labels = np.zeros(geometry.label_shape, np.uint8)
-        if motion is not None:
-            self._add_regions(labels, motion, geometry)
+    def _label(self, labels: Labels, sources: Sequence[Picture], sample: Sample) -> None:
+        """Label the frame of `sample`, and remember it."""
+        picture, people = sources[sample.offset], sample[POSE]
+        if len(sources) > 1:
+            to_left, to_right = source_motion(picture, (sources[0], sources[-1]))
+            self._add_regions(labels, to_right - to_left)
         if people is None or people:
-            labels[self._person(picture, people, geometry)] = PERSON
-        self._last = labels
-        return labels
+            labels[self._person(picture, people)] = PERSON
+        self._seen = labels
 
-    def _person(
-        self, picture: Picture, people: tuple[Person, ...] | None, geometry: Geometry
-    ) -> NDArray[np.bool_]:
-        threshold = np.full(geometry.label_shape, _SURE, np.float32)
-        if self._last is not None:
-            threshold += np.where(self._last == PERSON, -_WAVER, _WAVER)
-        cells = _cell_mean(self._mask(picture), geometry) > threshold
+    def _person(self, picture: Picture, people: People | None) -> NDArray[np.bool_]:
+        """The cells of the people in a picture.
+
+        `people` (None: pose is off) confirm the mask, which marks statues and dogs too.
+        """
+        threshold = np.full(self._geometry.label_shape, _SURE, np.float32)
+        if self._seen is not None:
+            threshold += np.where(self._seen == PERSON, -_WAVER, _WAVER)
+        cells = _cell_mean(self._mask(picture), self._geometry) > threshold
         smooth = cv2.medianBlur(cells.astype(np.uint8), 3)
         count, parts = cv2.connectedComponents(smooth, connectivity=4)
-        keep = np.zeros(count, bool)
-        if people is None:
-            keep[:] = True
+        keep = np.full(count, people is None)
         for person in people or ():
             points = person.points[person.visible] // 4
             inside = ((points >= 0) & (points < np.array(parts.shape)[::-1])).all(1)
@@ -165,7 +135,9 @@ class Segmenter:
         sizes = np.bincount(parts.ravel(), minlength=count)
         return np.asarray((keep & (sizes >= _LEAST_CELLS))[parts], np.bool_)
 
-    def _add_regions(self, labels: NDArray[np.uint8], motion: Flow, geometry: Geometry) -> None:
+    def _add_regions(self, labels: Labels, motion: Flow) -> None:
+        """Label what moves apart; `motion`: over the whole interval at this frame."""
+        geometry = self._geometry
         cells = np.dstack([_cell_mean(motion[..., k], geometry) for k in (0, 1)])
         apart = np.linalg.norm(cells - _camera_motion(cells), axis=-1)
         moving = (apart > _MOVES_APART * geometry.motion_unit).astype(np.uint8)
@@ -182,8 +154,8 @@ class Segmenter:
 
     def _label_before(self, inside: NDArray[np.bool_], free: list[int]) -> int:
         """The label that mostly covered this region in the last frame, or the lowest free one."""
-        if self._last is not None:
-            votes = np.bincount(self._last[inside], minlength=MAX_LABEL + 1)
+        if self._seen is not None:
+            votes = np.bincount(self._seen[inside], minlength=MAX_LABEL + 1)
             best = max(free, key=lambda label: int(votes[label]))
             if votes[best]:
                 return best
