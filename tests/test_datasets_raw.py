@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.frames import Color, Picture, VideoFormat
+from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.codec.media.y4m import Y4mEncoder
 from gsvc.datasets.clip_reader import load_clip
@@ -68,7 +68,7 @@ def test_raw_and_y4m_of_the_same_video_are_equal(tmp_path: Path) -> None:
     with (tmp_path / "clip.y4m").open("wb") as file:
         encoder = Y4mEncoder(file, form)
         for picture in pictures:
-            encoder.write(picture)
+            encoder.write(Frame(picture, 0))
     from_raw, from_y4m = (load_clip(path, 3, None) for path in (raw, tmp_path / "clip.y4m"))
     assert from_raw[1] == from_y4m[1] == 30
     np.testing.assert_array_equal(from_raw[0], from_y4m[0])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.frames import Picture, VideoFormat
+from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.media.y4m import Y4mEncoder
 from gsvc.datasets.manifests import MANIFESTS
 from gsvc.datasets.raw_format import RawFormat, format_from_name
@@ -66,7 +66,7 @@ def _y4m(path: Path, pictures: list[Picture], rate: int) -> Path:
     with path.open("wb") as file:
         encoder = Y4mEncoder(file, VideoFormat(width, height, Fraction(1, rate), Fraction(rate)))
         for picture in pictures:
-            encoder.write(picture)
+            encoder.write(Frame(picture, 0))
     return path
 
 

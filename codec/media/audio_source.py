@@ -69,9 +69,7 @@ def _end(chunk: AudioChunk) -> int:
 
 def open_sound(source: str | Path, start: float) -> Sound:
     """The audio of what `open_video` reads; none of images or pipes, which are read once."""
-    if str(source) == STANDARD_INPUT or is_glob(source) or Path(source).is_fifo():
-        return Sound(iter(()))
-    return Sound(read_audio(source, start=start))
+    return Sound(iter(()) if Path(source).is_fifo() else read_audio(source, start=start))
 
 
 def read_audio(

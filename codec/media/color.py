@@ -37,6 +37,18 @@ def yuv_from_rgb(picture: Picture, color: Color, pixel_format: str = "yuv420p") 
     return frame
 
 
+def coded_picture(picture: Picture, color: Color, pixel_format: str) -> av.VideoFrame:
+    """RGB uint8 (H, W, 3) as a frame in `pixel_format`, in `color`'s matrix and range if it is YUV.
+
+    RGB is of full range.
+    """
+    if not av.VideoFormat(pixel_format).is_rgb:
+        return yuv_from_rgb(picture, color, pixel_format)
+    return av.VideoFrame.from_ndarray(picture, "rgb24").reformat(
+        format=pixel_format, src_color_range=ColorRange.JPEG, dst_color_range=ColorRange.JPEG
+    )
+
+
 def rgb_from_yuv(frame: av.VideoFrame, color: Color) -> Picture:
     """Convert any frame of 8 to 16 bits to RGB uint8 (H, W, 3); `color` describes its YUV."""
     matrix = _matrix(color, frame.height)

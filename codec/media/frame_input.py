@@ -11,7 +11,7 @@ import numpy as np
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.media.frame_to_rgb import rgb_picture
-from gsvc.codec.media.orientation import Matrix, display_matrix, oriented
+from gsvc.codec.media.orientation import Matrices, oriented
 from gsvc.codec.scaffold.timing import nominal_time
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class FrameInput:
         self._interval = 1 / (video.frame_rate * video.time_base)
         self._due = Fraction(0)
         self._last = -nominal_time(1, self._interval)
-        self._matrices: dict[int, Matrix | None] = {}
+        self._matrix = Matrices()
 
     def frame(self, given: "AnyFrame", pts: int | None = None) -> Frame:
         """The frame of an input: RGB uint8 (H, W, 3), of a tensor also (3, H, W), or a PyAV frame.
@@ -42,7 +42,8 @@ class FrameInput:
         if isinstance(given, Frame):
             picture, own = given.pixels, given.pts
         elif isinstance(given, av.VideoFrame):
-            picture, own = self._shown(given), self._time_of(given)
+            picture = oriented(rgb_picture(given, "the frame"), self._matrix(given))
+            own = self._time_of(given)
         else:
             picture = np.array(_plain(given), order="C")
         self._check(picture)
@@ -67,12 +68,6 @@ class FrameInput:
             raise ConfigError(f"frame times must rise: {time} follows {self._last}")
         self._due, self._last = due + self._interval, time
         return time
-
-    def _shown(self, frame: av.VideoFrame) -> Picture:
-        angle = frame.rotation
-        if angle not in self._matrices:  # looked up once an angle, see `VideoSource.matrix`
-            self._matrices[angle] = display_matrix(frame)
-        return oriented(rgb_picture(frame, "the frame"), self._matrices[angle])
 
 
 def _plain(given: Any) -> Any:

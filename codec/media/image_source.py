@@ -12,7 +12,7 @@ import av
 
 from gsvc.codec.errors import InputError
 from gsvc.codec.media.ffmpeg_input import fraction, open_media, reason
-from gsvc.codec.media.orientation import Matrix, display_matrix
+from gsvc.codec.media.orientation import display_matrix
 
 IMAGE_RATE = Fraction(25)
 
@@ -24,6 +24,7 @@ class ImageSource:
     frame_rate = IMAGE_RATE
     start_time = Fraction(0)
     has_sound = False
+    matrix = staticmethod(display_matrix)
 
     def __init__(self, pattern: str | Path) -> None:
         self.name = str(pattern)
@@ -43,10 +44,6 @@ class ImageSource:
             frame = self._read(path)
             frame.pts = index
             yield path, frame
-
-    def matrix(self, frame: av.VideoFrame) -> Matrix | None:
-        """The display matrix of an image."""
-        return display_matrix(frame)
 
     def close(self) -> None:
         """Nothing to close: each image was closed after reading."""

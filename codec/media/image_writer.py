@@ -8,8 +8,8 @@ import av
 from av.video.codeccontext import VideoCodecContext
 
 from gsvc.codec.errors import ConfigError, OutputError
-from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
-from gsvc.codec.media.color import yuv_from_rgb
+from gsvc.codec.frames import Color, Frame, VideoFormat
+from gsvc.codec.media.color import coded_picture
 from gsvc.codec.output import explain_failure
 
 DEFAULT_NAME = "%05d.png"
@@ -63,7 +63,7 @@ class ImageWriter:
     def write(self, frame: Frame) -> None:
         self._count += 1
         name = self._pattern.name % self._count
-        picture = self._picture(frame.pixels)
+        picture = coded_picture(frame.pixels, _JPEG_COLOR, self._pixel_format)
         picture.pts = self._count
         data = b"".join(bytes(packet) for packet in self._coder.encode(picture))
         with explain_failure(self._pattern.parent / name):
@@ -71,15 +71,6 @@ class ImageWriter:
 
     def finish(self) -> None:
         """Nothing to do: every image is written."""
-
-    def abort(self) -> None:
-        """Nothing to do: the folder's owner removes it."""
-
-    def _picture(self, pixels: Picture) -> av.VideoFrame:
-        if self._pixel_format.startswith("yuv"):
-            return yuv_from_rgb(pixels, _JPEG_COLOR, self._pixel_format)
-        frame = av.VideoFrame.from_ndarray(pixels, "rgb24")
-        return frame.reformat(format=self._pixel_format)
 
     def _open(self, form: VideoFormat) -> VideoCodecContext:
         coder = av.CodecContext.create(self._codec, "w")

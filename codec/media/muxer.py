@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import av
 from av.container import OutputContainer
@@ -14,10 +14,9 @@ from av.format import Flags
 from av.video.stream import VideoStream
 
 from gsvc.codec.errors import ConfigError, OutputError
-from gsvc.codec.frames import AudioChunk, Color, Frame, Picture, VideoFormat
+from gsvc.codec.frames import AudioChunk, Color, Frame, VideoFormat
 from gsvc.codec.media.audio_track import AudioTrack
-from gsvc.codec.media.color import yuv_from_rgb
-from gsvc.codec.output import explain_failure
+from gsvc.codec.media.color import coded_picture
 
 USUAL_SUFFIXES = ".mp4, .mkv, .mov, .webm, .avi, .y4m, or images as folder/%05d.png"
 
@@ -53,41 +52,22 @@ _BY_MUXER = {
 }
 
 
-class _Sink:
+class _Sink(io.FileIO):
     """A file that FFmpeg writes to. No exception may travel through FFmpeg: `check` raises it."""
 
     def __init__(self, path: Path, name: str) -> None:
-        self._file = io.FileIO(path, "wb")
-        self.name = name
+        super().__init__(path, "wb")
+        self.name = name  # by which FFmpeg chooses the container
         self._failure: BaseException | None = None
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: Any) -> int:
         size, view = len(data), memoryview(data)
         try:
             while view and self._failure is None:
-                view = view[self._file.write(view) :]
+                view = view[super().write(view) :]
         except BaseException as error:  # noqa: BLE001 - raised again by `check`
             self._failure = error
         return size
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return self._file.seekable()
-
-    @property
-    def closed(self) -> bool:
-        return self._file.closed
-
-    def close(self) -> None:
-        self._file.close()
 
     def check(self) -> None:
         if self._failure is not None:
@@ -105,8 +85,7 @@ class Muxer:
     ) -> None:
         self._target = target
         self._form = form
-        with explain_failure(target):
-            self._sink = _Sink(path, target)
+        self._sink = _Sink(path, target)
         try:
             self._container = _open_container(self._sink, target)
             self._stream, self._color = _open_video(self._container, form, target)
@@ -114,12 +93,12 @@ class Muxer:
             self._stream.time_base = self._stream.codec_context.time_base = self._ticks.time_base
             self._audio = AudioTrack(self._container, audio)
         except BaseException:
-            self.abort()
+            self.close()
             raise
 
     def write(self, frame: Frame) -> None:
         """Code one frame; times must increase."""
-        picture = _picture(frame.pixels, self._color, self._stream.pix_fmt or "")
+        picture = coded_picture(frame.pixels, self._color, self._stream.pix_fmt or "")
         picture.pts, picture.time_base = self._ticks.of(frame.pts), self._ticks.time_base
         with self._explained():
             self._audio.write_until(frame.pts * self._form.time_base)
@@ -131,24 +110,22 @@ class Muxer:
             self._container.mux(self._stream.encode(None))
             self._audio.write_until(None)
             self._container.close()
-        self._sink.close()
 
-    def abort(self) -> None:
+    def close(self) -> None:
         """Close the file as it is: with its sink closed, FFmpeg writes nothing more."""
         self._sink.close()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        with explain_failure(self._target):
-            try:
-                yield
-            except av.FFmpegError as error:
-                self._sink.check()
-                raise OutputError(
-                    f"{self._target}: FFmpeg cannot write this video to it ({error.strerror}): "
-                    f"use {USUAL_SUFFIXES}"
-                ) from error
+        try:
+            yield
+        except av.FFmpegError as error:
             self._sink.check()
+            raise OutputError(
+                f"{self._target}: FFmpeg cannot write this video to it ({error.strerror}): "
+                f"use {USUAL_SUFFIXES}"
+            ) from error
+        self._sink.check()
 
 
 class _Ticks:
@@ -225,12 +202,3 @@ def _coding_for(container: OutputContainer, target: str) -> _Coding:
     even = "yuv420p" if "yuv420p" in formats else first
     odd = "yuv444p" if "yuv444p" in formats else even
     return _Coding(name, {}, (even, odd), carries_color=False)
-
-
-def _picture(pixels: Picture, color: Color, pixel_format: str) -> av.VideoFrame:
-    if not av.VideoFormat(pixel_format).is_rgb:
-        return yuv_from_rgb(pixels, color, pixel_format)
-    full = "JPEG"
-    return av.VideoFrame.from_ndarray(pixels, "rgb24").reformat(
-        format=pixel_format, src_color_range=full, dst_color_range=full
-    )

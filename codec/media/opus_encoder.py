@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import chain, groupby
 from pathlib import Path
 
 import av
@@ -70,17 +71,15 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int) -> Iterator
 def _resampled(
     container: InputContainer, stream: AudioStream, origin: Fraction, layout: str
 ) -> Iterator[av.AudioFrame]:
-    resampler = AudioResampler(format="fltp", layout=layout, rate=SAMPLE_RATE)
-    kind = None
-    for frame in _decoded(container, stream, origin):
-        this = (frame.format.name, frame.layout.name, frame.sample_rate)
-        if kind is not None and this != kind:
-            yield from resampler.resample(None)
-            resampler = AudioResampler(format="fltp", layout=layout, rate=SAMPLE_RATE)
-        kind = this
-        yield from resampler.resample(frame)
-    if kind is not None:
-        yield from resampler.resample(None)
+    """Frames of one rate and layout; a resampler takes those of one kind."""
+    for _, alike in groupby(_decoded(container, stream, origin), _kind_of):
+        resampler = AudioResampler(format="fltp", layout=layout, rate=SAMPLE_RATE)
+        for frame in chain(alike, (None,)):
+            yield from resampler.resample(frame)
+
+
+def _kind_of(frame: av.AudioFrame) -> tuple[str, str, int]:
+    return frame.format.name, frame.layout.name, frame.sample_rate
 
 
 def _decoded(
@@ -160,8 +159,9 @@ def _encode(
     encoder = _open_encoder(layout, bitrate)
     begin = first[0]
     collector = _Collector(begin, encoder)
-    for position, samples in _chain(first, pieces):
-        frame = _audio_frame(samples, layout)
+    for position, samples in chain((first,), pieces):
+        interleaved = np.ascontiguousarray(samples.T).reshape(1, -1)
+        frame = av.AudioFrame.from_ndarray(interleaved, "flt", layout)
         frame.sample_rate = SAMPLE_RATE
         frame.pts, frame.time_base = position - begin, Fraction(1, SAMPLE_RATE)
         for packet in encoder.encode(frame):
@@ -169,13 +169,6 @@ def _encode(
     for packet in encoder.encode(None):
         yield from collector.add(bytes(packet))
     yield from collector.flush()
-
-
-def _chain(
-    first: tuple[int, Samples], rest: Iterator[tuple[int, Samples]]
-) -> Iterator[tuple[int, Samples]]:
-    yield first
-    yield from rest
 
 
 def _open_encoder(layout: str, bitrate: int) -> AudioCodecContext:
@@ -195,11 +188,6 @@ def _open_encoder(layout: str, bitrate: int) -> AudioCodecContext:
     encoder.options = {"frame_duration": frame_ms, "vbr": "on"}
     encoder.open()
     return encoder
-
-
-def _audio_frame(samples: Samples, layout: str) -> av.AudioFrame:
-    interleaved = np.ascontiguousarray(samples.T).reshape(1, -1)
-    return av.AudioFrame.from_ndarray(interleaved, "flt", layout)
 
 
 class _Collector:

@@ -26,6 +26,22 @@ def display_matrix(frame: av.VideoFrame) -> Matrix | None:
     return None
 
 
+class Matrices:
+    """The display matrix of a video's frames, looked up once for each angle.
+
+    PyAV keeps a frame whose side data was read until the garbage collector runs.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, Matrix | None] = {}
+
+    def __call__(self, frame: av.VideoFrame) -> Matrix | None:
+        angle = frame.rotation
+        if angle not in self._known:
+            self._known[angle] = display_matrix(frame)
+        return self._known[angle]
+
+
 def swaps_sides(matrix: Matrix | None) -> bool:
     """Whether the matrix maps rows to columns."""
     return matrix is not None and abs(int(matrix[0, 1])) > abs(int(matrix[0, 0]))

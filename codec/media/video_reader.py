@@ -1,8 +1,9 @@
 """Reading video as RGB frames: what FFmpeg reads, a glob of images, or y4m on standard input."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -36,7 +37,8 @@ class FrameSource(Protocol):
     has_sound: bool
 
     def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]: ...
-    def matrix(self, frame: av.VideoFrame) -> Matrix | None: ...
+    @property
+    def matrix(self) -> Callable[[av.VideoFrame], Matrix | None]: ...
     def close(self) -> None: ...
 
 
@@ -53,17 +55,20 @@ class VideoReader:
     """Whether the source has audio."""
 
     def __init__(self, source: FrameSource, start: Fraction, frames: int | None) -> None:
-        self._source = source
+        self._source, self._start, self._limit = source, start, frames
         self.has_sound = source.has_sound
-        self._start = start
-        self._limit = frames
         self._clock = Clock(source.time_base, source.frame_rate)
         try:
-            self._timed = self._from_start()
-            self._first = self._read_first()
+            rest = islice(self._read(), frames)
+            first = next(rest, None)
+            if first is None:
+                raise InputError(
+                    f"{source.name}: ends before {float(start):g} s: choose an earlier start"
+                )
         except BaseException:
             source.close()
             raise
+        self._frames = chain((first,), rest)
 
     def __enter__(self) -> Self:
         return self
@@ -79,44 +84,26 @@ class VideoReader:
     def __iter__(self) -> Iterator[Frame]:
         """Raises InputError when the source is damaged or changes its size, UnsupportedInputError
         when it changes to HDR or alpha."""
-        first, self._first = self._first, None
-        if first is None:
-            return
-        offset = first.pts
-        yield Frame(first.pixels, 0)
-        delivered = 1
-        while delivered != self._limit:
-            item = next(self._timed, None)
-            if item is None:
-                return
-            label, frame, pts = item
-            yield Frame(self._picture(label, frame), pts - offset)
-            delivered += 1
+        return self._frames
 
     def close(self) -> None:
         self._source.close()
 
-    def _from_start(self) -> Iterator[tuple[str, av.VideoFrame, int]]:
-        source = self._source
+    def _read(self) -> Iterator[Frame]:
+        """The frames from the start on; the first one sets the format."""
+        source, offset = self._source, None
         earliest = source.start_time + self._start - _TOLERANCE
         for label, frame in source.frames(self._start):
             pts = self._clock.stamp(frame.pts)
-            if self._start == 0 or pts * self._clock.time_base >= earliest:
-                yield label, frame, pts
-
-    def _read_first(self) -> Frame | None:
-        item = next(self._timed, None)
-        if item is None:
-            raise InputError(
-                f"{self._source.name}: ends before {float(self._start):g} s: "
-                "choose an earlier start"
-            )
-        label, frame, pts = item
-        picture = oriented(rgb_picture(frame, label), self._source.matrix(frame))
-        self.origin = pts * self._clock.time_base
-        self.format = self._format_of(frame, picture)
-        self.frame_count = self._expected_count()
-        return Frame(picture, pts)
+            if self._start and pts * self._clock.time_base < earliest:
+                continue
+            picture = oriented(rgb_picture(frame, label), source.matrix(frame))
+            if offset is None:
+                offset, self.origin = pts, pts * self._clock.time_base
+                self.format = self._format_of(frame, picture)
+                self.frame_count = self._expected_count()
+            self._check_size(label, picture)
+            yield Frame(picture, pts - offset)
 
     def _format_of(self, frame: av.VideoFrame, picture: Picture) -> VideoFormat:
         aspect = self._source.pixel_aspect
@@ -137,8 +124,7 @@ class VideoReader:
         rest = max(1, whole - round(skipped))
         return rest if self._limit is None else min(rest, self._limit)
 
-    def _picture(self, label: str, frame: av.VideoFrame) -> Picture:
-        picture = oriented(rgb_picture(frame, label), self._source.matrix(frame))
+    def _check_size(self, label: str, picture: Picture) -> None:
         height, width = picture.shape[:2]
         wanted = self.format
         if (width, height) != (wanted.width, wanted.height):
@@ -147,7 +133,6 @@ class VideoReader:
                 f"{wanted.width}x{wanted.height}: make them equal with "
                 f"ffmpeg -i INPUT -vf scale={wanted.width}:{wanted.height} OUTPUT"
             )
-        return picture
 
 
 def open_video(source: str | Path, *, start: float = 0.0, frames: int | None = None) -> VideoReader:

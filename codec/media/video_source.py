@@ -21,7 +21,7 @@ from gsvc.codec.media.ffmpeg_input import (
     reason,
 )
 from gsvc.codec.media.frame_to_rgb import refuse_alpha_track
-from gsvc.codec.media.orientation import Matrix, display_matrix
+from gsvc.codec.media.orientation import Matrices
 
 FALLBACK_RATE = Fraction(25)
 _FASTEST = 1000
@@ -47,7 +47,7 @@ class VideoSource:
         self._reached = 0
         self._last_pts: int | None = None
         self._is_last_damaged = False
-        self._matrices: dict[int, Matrix | None] = {}
+        self.matrix = Matrices()
         self._pipe = InputPipe() if str(source) == STANDARD_INPUT else None
         self._open()
         try:
@@ -71,14 +71,6 @@ class VideoSource:
             self.close()
             self._open()
         yield from self._decode()
-
-    def matrix(self, frame: av.VideoFrame) -> Matrix | None:
-        """The frame's display matrix, looked up once for each angle: PyAV keeps a frame whose side
-        data was read until the garbage collector runs."""
-        angle = frame.rotation
-        if angle not in self._matrices:
-            self._matrices[angle] = display_matrix(frame)
-        return self._matrices[angle]
 
     def close(self) -> None:
         self._container.close()

@@ -1,7 +1,7 @@
 """Writing video: a container chosen by suffix, numbered images, or y4m; complete or not at all."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
@@ -20,18 +20,17 @@ from gsvc.codec.output import (
 
 
 class Writer(Protocol):
-    """One kind of output: frames in order, then `finish`, or `abort` to write nothing."""
+    """One kind of output: frames in order, then `finish`."""
 
     def write(self, frame: Frame) -> None: ...
     def finish(self) -> None: ...
-    def abort(self) -> None: ...
 
 
 class VideoWriter:
     """The frames' way out of the `with` block of `open_writer`."""
 
-    def __init__(self, writer: Writer, form: VideoFormat) -> None:
-        self._writer = writer
+    def __init__(self, writer: Writer, target: str, form: VideoFormat) -> None:
+        self._writer, self._target = writer, target
         self._shape = (form.height, form.width, 3)
         self._written = False
 
@@ -46,7 +45,8 @@ class VideoWriter:
                 f"frame of {width}x{height} for a video of {self._shape[1]}x{self._shape[0]}: "
                 "resize it"
             )
-        self._writer.write(frame)
+        with explain_failure(self._target):
+            self._writer.write(frame)
         self._written = True
 
     def _finish(self) -> None:
@@ -54,16 +54,18 @@ class VideoWriter:
             raise OutputError(
                 "there is no frame to write: choose a part of the video that has some"
             )
-        self._writer.finish()
+        with explain_failure(self._target):
+            self._writer.finish()
 
 
+@contextmanager
 def open_writer(
     target: str | Path,
     format: VideoFormat,
     *,
     audio: Sequence[AudioChunk] = (),
     overwrite: bool = False,
-) -> AbstractContextManager[VideoWriter]:
+) -> Iterator[VideoWriter]:
     """Open a video for writing in a `with` block; it appears when the block ends without error.
 
     `target` is one of:
@@ -77,78 +79,27 @@ def open_writer(
     (unless `overwrite`), a missing folder, no permission, a full disk.
     """
     name = str(target)
-    if name == STANDARD_OUTPUT:
-        return _y4m_pipe(format)
-    if name.lower().endswith(".y4m"):
-        return _y4m_file(name, format, overwrite)
-    pattern = image_pattern(name)
-    if pattern is not None:
-        return _images(pattern, format, overwrite)
-    return _container(name, format, audio, overwrite)
-
-
-@contextmanager
-def _using(writer: Writer, form: VideoFormat) -> Iterator[VideoWriter]:
-    video = VideoWriter(writer, form)
-    try:
+    with ExitStack() as opened:
+        with explain_failure(name):
+            writer = _opened(opened, name, format, audio, overwrite)
+        video = VideoWriter(writer, name, format)
         yield video
         video._finish()
-    except BaseException:
-        writer.abort()
-        raise
 
 
-@contextmanager
-def _y4m_pipe(form: VideoFormat) -> Iterator[VideoWriter]:
-    file = cast(BinaryIO, StandardOutput())
-    with _using(_Y4mWriter(file, STANDARD_OUTPUT, form), form) as video:
-        yield video
-
-
-@contextmanager
-def _y4m_file(target: str, form: VideoFormat, overwrite: bool) -> Iterator[VideoWriter]:
-    with (
-        atomic_output(target, overwrite) as path,
-        open(path, "wb") as file,
-        _using(_Y4mWriter(file, target, form), form) as video,
-    ):
-        yield video
-
-
-@contextmanager
-def _images(pattern: Path, form: VideoFormat, overwrite: bool) -> Iterator[VideoWriter]:
-    with (
-        atomic_folder(pattern.parent) as folder,
-        _using(ImageWriter(folder, pattern, form, overwrite), form) as video,
-    ):
-        yield video
-
-
-@contextmanager
-def _container(
-    target: str, form: VideoFormat, audio: Sequence[AudioChunk], overwrite: bool
-) -> Iterator[VideoWriter]:
-    with (
-        atomic_output(target, overwrite) as path,
-        _using(Muxer(path, target, form, audio), form) as video,
-    ):
-        yield video
-
-
-class _Y4mWriter:
-    def __init__(self, file: BinaryIO, target: str, form: VideoFormat) -> None:
-        self._file = file
-        self._target = target
-        with explain_failure(target):
-            self._encoder = Y4mEncoder(file, form)
-
-    def write(self, frame: Frame) -> None:
-        with explain_failure(self._target):
-            self._encoder.write(frame.pixels)
-
-    def finish(self) -> None:
-        with explain_failure(self._target):
-            self._file.flush()
-
-    def abort(self) -> None:
-        """Nothing to do: the file's owner closes and removes it."""
+def _opened(
+    opened: ExitStack, target: str, form: VideoFormat, audio: Sequence[AudioChunk], overwrite: bool
+) -> Writer:
+    """The writer of `target`; what is to be closed or removed in the end goes to `opened`."""
+    if target == STANDARD_OUTPUT:
+        return Y4mEncoder(cast(BinaryIO, StandardOutput()), form)
+    pattern = image_pattern(target)
+    if pattern is not None:
+        folder = opened.enter_context(atomic_folder(pattern.parent))
+        return ImageWriter(folder, pattern, form, overwrite)
+    path = opened.enter_context(atomic_output(target, overwrite))
+    if target.lower().endswith(".y4m"):
+        return Y4mEncoder(opened.enter_context(open(path, "wb")), form)
+    muxer = Muxer(path, target, form, audio)
+    opened.callback(muxer.close)
+    return muxer

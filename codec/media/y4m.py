@@ -4,7 +4,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from gsvc.codec.frames import Color, Picture, VideoFormat
+from gsvc.codec.frames import Color, Frame, VideoFormat
 from gsvc.codec.media.color import yuv_from_rgb
 
 
@@ -33,8 +33,12 @@ class Y4mEncoder:
         )
         file.write(" ".join(fields).encode() + b"\n")
 
-    def write(self, picture: Picture) -> None:
-        """Write one picture, RGB uint8 (H, W, 3) of the format's size."""
-        frame = yuv_from_rgb(picture, self._color, self._pixel_format)
-        planes = np.asarray(frame.to_ndarray(), np.uint8)
+    def write(self, frame: Frame) -> None:
+        """Write one frame of the format's size."""
+        coded = yuv_from_rgb(frame.pixels, self._color, self._pixel_format)
+        planes = np.asarray(coded.to_ndarray(), np.uint8)
         self._file.write(b"FRAME\n" + planes.tobytes())
+
+    def finish(self) -> None:
+        """Write out what is buffered."""
+        self._file.flush()
