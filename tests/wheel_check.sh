@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(command -v "${1:-python3}")
+[[ $python == /* ]] || python=$PWD/$python
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
