@@ -5,73 +5,20 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from gsvc.eval.allocator import release_freed_memory
 
 _STATM = Path("/proc/self/statm")
 
-_NO_ARITHMETIC = frozenset(
-    [
-        "_conj",
-        "_reshape_alias",
-        "_to_copy",
-        "_unsafe_view",
-        "alias",
-        "arange",
-        "as_strided",
-        "cat",
-        "chunk",
-        "clone",
-        "constant_pad_nd",
-        "contiguous",
-        "copy_",
-        "detach",
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "expand",
-        "fill_",
-        "flatten",
-        "full",
-        "full_like",
-        "gather",
-        "index",
-        "index_select",
-        "lift_fresh",
-        "narrow",
-        "new_empty",
-        "new_full",
-        "new_zeros",
-        "ones",
-        "ones_like",
-        "permute",
-        "pixel_shuffle",
-        "pixel_unshuffle",
-        "reflection_pad2d",
-        "repeat",
-        "replication_pad2d",
-        "reshape",
-        "scalar_tensor",
-        "select",
-        "slice",
-        "split",
-        "split_with_sizes",
-        "squeeze",
-        "stack",
-        "t",
-        "transpose",
-        "unbind",
-        "unfold",
-        "unsqueeze",
-        "view",
-        "zero_",
-        "zeros",
-        "zeros_like",
-    ]
-)
-"""Operators that only move or make values."""
+_NO_ARITHMETIC = frozenset((
+    "_to_copy", "_unsafe_view", "arange", "cat", "clone", "constant_pad_nd", "contiguous",
+    "copy_", "empty", "empty_like", "empty_strided", "fill_", "full", "full_like", "gather",
+    "index", "index_select", "new_empty", "new_full", "new_zeros", "ones", "ones_like",
+    "pixel_shuffle", "pixel_unshuffle", "reflection_pad2d", "repeat", "replication_pad2d",
+    "scalar_tensor", "stack", "zero_", "zeros", "zeros_like",
+))  # fmt: skip
+"""Operators that only move or make values, beside those that torch knows to be views."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +67,7 @@ def _note_unknown(unknown: set[str]) -> AbstractContextManager[object]:
                 if taken_apart is not NotImplemented:
                     return taken_apart
             name = packet.__name__
-            if packet not in flop_registry and name not in _NO_ARITHMETIC:
+            if not (packet in flop_registry or func.is_view or name in _NO_ARITHMETIC):
                 unknown.add(name)
             return func(*args, **(kwargs or {}))
 
@@ -149,12 +96,7 @@ class PeakMemory:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._look()
         self._done.set()
         if self._thread.is_alive():

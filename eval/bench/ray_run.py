@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gsvc.codec.errors import ConfigError, MissingDependencyError
+from gsvc.codec.errors import ConfigError
 from gsvc.eval.bench.pool import THREAD_VARIABLES, Crash, R, Task, carry_out, settle
+from gsvc.eval.optional import optional
 
 
 class RayWorkers:
@@ -43,10 +44,8 @@ def ray_workers(address: str, jobs: int = 0) -> Iterator[RayWorkers]:
     "local" starts one on this machine with `jobs` cores, 0 for all. Raises MissingDependencyError
     without Ray, ConfigError when nothing answers at the address.
     """
-    try:
+    with optional("--ray needs Ray: pip install 'gsvc[ray]'"):
         import ray
-    except ImportError as error:
-        raise MissingDependencyError("--ray needs Ray: pip install 'gsvc[ray]'") from error
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     variables = dict.fromkeys(THREAD_VARIABLES, "1")
     if address == "local":

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from gsvc.datasets.clips import ClipFormat
-from gsvc.eval.codecs.learned import LearnedCodec, quietly
+from gsvc.eval.codecs.learned import LearnedCodec
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +23,7 @@ class ImageModel(LearnedCodec):
         self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
     ) -> Iterator[bytes]:
         for picture in pictures:
-            for strings in quietly(network.compress, picture)["strings"]:
+            for strings in network.compress(picture)["strings"]:
                 yield strings[0]
 
     def _decompress(
@@ -32,7 +32,7 @@ class ImageModel(LearnedCodec):
         found = []
         for _ in range(clip.frames):
             strings = [[next(parts)], [next(parts)]]
-            found.append(quietly(network.decompress, strings, shape)["x_hat"])
+            found.append(network.decompress(strings, shape)["x_hat"])
         return found
 
 

@@ -23,7 +23,6 @@ import numpy as np
 from gsvc.codec.errors import (
     BitstreamError,
     ConfigError,
-    MissingDependencyError,
     MissingModelError,
 )
 from gsvc.codec.frames import Picture
@@ -34,6 +33,7 @@ from gsvc.eval.codecs.conventional import PROTOCOL, key_interval
 from gsvc.eval.codecs.framing import join_parts, split_parts
 from gsvc.eval.codecs.options import Option, all_of, several
 from gsvc.eval.codecs.scaling import Size, coded_size, enlarge, read_scale, shrink
+from gsvc.eval.optional import optional
 
 if TYPE_CHECKING:
     import torch
@@ -86,13 +86,16 @@ class LearnedCodec(Codec, ABC):
 
         Raises as `version`, ConfigError for settings, InputError for a clip without frames.
         """
+        import torch
+
         quality, scale = self._read(settings)
         require_frames(clip)
         size = coded_size((clip.format.width, clip.format.height), scale)
         network = self._network(quality)
         start = time.perf_counter()
         pictures = (_tensor(shrink(frame, size), self.multiple) for frame in clip.frames)
-        parts = list(self._compress(network, pictures, key_interval(clip.frame_rate)))
+        with torch.no_grad():
+            parts = list(self._compress(network, pictures, key_interval(clip.frame_rate)))
         data = join_parts(parts)
         data += google_crc32c.value(data).to_bytes(_CHECKSUM, "big")
         video = 8 * sum(map(len, parts))
@@ -101,6 +104,8 @@ class LearnedCodec(Codec, ABC):
 
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
         """Decode. Raises BitstreamError when the checksum or the number of frames does not fit."""
+        import torch
+
         quality, scale = self._read(settings)
         network = self._network(quality)
         shown = clip.width, clip.height
@@ -110,7 +115,8 @@ class LearnedCodec(Codec, ABC):
         padded = [side + -side % self.multiple for side in size]
         shape = padded[1] // self.multiple, padded[0] // self.multiple
         try:
-            tensors = self._decompress(network, parts, shape, clip)
+            with torch.no_grad():
+                tensors = self._decompress(network, parts, shape, clip)
             frames = [enlarge(_picture(tensor, size), shown) for tensor in tensors]
         except StopIteration as error:
             raise BitstreamError(f"the {self.name} stream is too short for the clip") from error
@@ -162,14 +168,9 @@ class LearnedCodec(Codec, ABC):
         return path
 
 
-@cache
 def _package(zoo: str) -> ModuleType:
-    try:
+    with optional(f"CompressAI cannot be imported ({{error}}): {_INSTALL}"):
         return import_module(zoo)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"CompressAI cannot be imported ({error}): {_INSTALL}"
-        ) from error
 
 
 @cache
@@ -190,14 +191,6 @@ def _load(zoo: str, name: str, path: Path) -> Any:
 
 
 _sha256 = cache(sha256_of)
-
-
-def quietly(work: Any, *arguments: Any) -> Any:
-    """The result of `work(*arguments)`, computed without gradients."""
-    import torch
-
-    with torch.no_grad():
-        return work(*arguments)
 
 
 def _checked_parts(data: bytes) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from gsvc.datasets.clips import ClipFormat
 from gsvc.eval.codecs.conventional import key_interval
-from gsvc.eval.codecs.learned import LearnedCodec, quietly
+from gsvc.eval.codecs.learned import LearnedCodec
 
 if TYPE_CHECKING:
     import torch
@@ -25,10 +25,10 @@ class Ssf2020(LearnedCodec):
         before: torch.Tensor | None = None
         for index, picture in enumerate(pictures):
             if index % interval == 0:
-                before, coded = quietly(network.encode_keyframe, picture)
+                before, coded = network.encode_keyframe(picture)
                 yield from (strings[0] for strings in coded["strings"])
             else:
-                before, coded = quietly(network.encode_inter, picture, before)
+                before, coded = network.encode_inter(picture, before)
                 for part in ("motion", "residual"):
                     yield from (strings[0] for strings in coded["strings"][part])
 
@@ -39,11 +39,11 @@ class Ssf2020(LearnedCodec):
         for index in range(clip.frames):
             first = [[next(parts)], [next(parts)]]
             if index % key_interval(clip.frame_rate) == 0:
-                found.append(quietly(network.decode_keyframe, first, shape))
+                found.append(network.decode_keyframe(first, shape))
                 continue
             strings = {"motion": first, "residual": [[next(parts)], [next(parts)]]}
             shapes = dict.fromkeys(strings, shape)
-            found.append(quietly(network.decode_inter, found[-1], strings, shapes))
+            found.append(network.decode_inter(found[-1], strings, shapes))
         return found
 
 

@@ -4,7 +4,6 @@ import subprocess
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import cache
-from importlib import import_module
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from gsvc.eval.codecs.conventional import (
     key_interval,
 )
 from gsvc.eval.facts import CodecFacts
+from gsvc.eval.optional import optional
 
 
 class VVenC(ConventionalCodec):
@@ -87,13 +87,9 @@ class VVenC(ConventionalCodec):
 @cache
 def _ffmpeg() -> str:
     """The package's program: the version of a machine's own `ffmpeg` is unknown."""
-    try:
-        package = import_module("imageio_ffmpeg")
-    except ImportError as error:
-        raise MissingDependencyError(
-            'VVenC comes with imageio-ffmpeg: pip install "gsvc[bench]"'
-        ) from error
-    return str(package.get_ffmpeg_exe())
+    with optional('VVenC comes with imageio-ffmpeg: pip install "gsvc[bench]"'):
+        import imageio_ffmpeg
+    return str(imageio_ffmpeg.get_ffmpeg_exe())
 
 
 @cache

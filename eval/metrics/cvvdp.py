@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import MissingDependencyError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.metrics.proved import Golden, ProvedMetric
+from gsvc.eval.optional import optional
 
 DISPLAY = "standard_fhd"
 """24-inch full-HD monitor, 200 cd/m2, office light, from 60 cm; clips are shown unscaled."""
@@ -57,13 +57,9 @@ class Cvvdp(ProvedMetric):
 
 @cache
 def _metric() -> Any:
-    try:
+    with optional('ColorVideoVDP cannot be imported ({error}): pip install "gsvc[bench]"'):
         import pycvvdp
         import torch
-    except ImportError as error:
-        raise MissingDependencyError(
-            f'ColorVideoVDP cannot be imported ({error}): pip install "gsvc[bench]"'
-        ) from error
     return pycvvdp.cvvdp(display_name=DISPLAY, device=torch.device("cpu"), quiet=True)
 
 

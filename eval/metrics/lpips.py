@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import MissingDependencyError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.metrics.image_nets import backbone_path
 from gsvc.eval.metrics.pairing import check_sides, chosen
 from gsvc.eval.metrics.proved import Golden, ProvedMetric
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, Net, distances
+from gsvc.eval.optional import optional
 
 
 class Lpips(ProvedMetric):
@@ -51,13 +51,9 @@ class Lpips(ProvedMetric):
 @cache
 def network(net: Net) -> Any:
     """The network with the wheel's heads and torchvision's backbone."""
-    try:
+    with optional('LPIPS cannot be imported ({error}): pip install "gsvc[bench]"'):
         import lpips
         import torch
-    except ImportError as error:
-        raise MissingDependencyError(
-            f'LPIPS cannot be imported ({error}): pip install "gsvc[bench]"'
-        ) from error
     backbone = torch.load(backbone_path(net), map_location="cpu", weights_only=True)
     # On the meta device nothing is random: what the files do not fill cannot be computed with.
     with torch.device("meta"):

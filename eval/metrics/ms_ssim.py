@@ -4,25 +4,22 @@ Z. Wang, E. Simoncelli and A. Bovik, "Multiscale structural similarity for image
 assessment", Asilomar 2003, as in the package `pytorch-msssim`.
 """
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gsvc.codec.errors import MissingDependencyError
 from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip
 from gsvc.eval.metrics.pairing import check_sides, luma
-from gsvc.eval.metrics.proved import Golden, ProvedMetric
+from gsvc.eval.metrics.proved import FrameMetric, Frames, Golden
+from gsvc.eval.optional import optional
 
 SMALLEST_SIDE = 161
 """Pixels: a window of 11 at the fifth scale needs so many."""
 
 
-class MsSsim(ProvedMetric):
+class MsSsim(FrameMetric):
     """1 = equal."""
 
     name = "ms_ssim"
@@ -35,18 +32,10 @@ class MsSsim(ProvedMetric):
         _package()
         return f"pytorch-msssim {version('pytorch-msssim')} on BT.709 luma, full range"
 
-    def _values(
-        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
-        check_sides(source.frames, SMALLEST_SIDE, "MS-SSIM")
-        values = np.empty((len(tests), len(indices)))
-        for column, index in enumerate(indices):
-            reference = _tensor(source.frames[index])
-            for row, test in enumerate(tests):
-                values[row, column] = _package().ms_ssim(
-                    reference, _tensor(test[index]), data_range=255
-                )
-        return values
+    def _against(self, source: Frames, index: int) -> Callable[[Frames], float]:
+        check_sides(source, SMALLEST_SIDE, "MS-SSIM")
+        reference, ms_ssim = _tensor(source[index]), _package().ms_ssim
+        return lambda test: float(ms_ssim(reference, _tensor(test[index]), data_range=255))
 
 
 def _tensor(picture: Picture) -> Any:
@@ -55,14 +44,9 @@ def _tensor(picture: Picture) -> Any:
     return torch.from_numpy(luma(picture).astype(np.float32))[None, None]
 
 
-@cache
 def _package() -> Any:
-    try:
+    with optional('MS-SSIM needs pytorch-msssim: pip install "gsvc[bench]"'):
         import pytorch_msssim
-    except ImportError as error:
-        raise MissingDependencyError(
-            'MS-SSIM needs pytorch-msssim: pip install "gsvc[bench]"'
-        ) from error
     return pytorch_msssim
 
 

@@ -1,7 +1,7 @@
 """Metrics that are proved before use: each must first give known values on a known clip."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from gsvc.codec.errors import MissingDependencyError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
+from gsvc.eval.metrics.base import Metric
 from gsvc.eval.metrics.pairing import check_pairs
+
+Frames = Sequence[Picture]
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,12 @@ class Golden:
         return abs(different - self.different) <= self.tolerance * abs(self.different)
 
 
-class ProvedMetric(ABC):
-    """A `Metric` whose first use is checked against its golden pair.
+class ProvedMetric(Metric, ABC):
+    """A metric whose first use is checked against its golden pair.
 
     This keeps a package of another version, other weights or a mistake of ours out of the tables.
     """
 
-    name: str
     unit = ""
     higher_is_better = False
     per_frame = True
@@ -58,17 +60,13 @@ class ProvedMetric(ABC):
         self._is_proved = False
 
     @abstractmethod
-    def version(self) -> str:
-        """See `Metric.version`."""
-
-    @abstractmethod
     def _values(
-        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+        self, source: TestClip, tests: Sequence[Frames], indices: Sequence[int]
     ) -> NDArray[np.float64]:
         """`measure` without its checks."""
 
     def measure(
-        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+        self, source: TestClip, tests: Sequence[Frames], indices: Sequence[int]
     ) -> NDArray[np.float64]:
         """See `Metric.measure`."""
         for test in tests:
@@ -88,6 +86,23 @@ class ProvedMetric(ABC):
                 f"{self.golden.same} and {self.golden.different}: {self.advice}"
             )
         self._is_proved = True
+
+
+class FrameMetric(ProvedMetric):
+    """A proved metric of single frames, or of the step from the frame before."""
+
+    @abstractmethod
+    def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
+        """From a test to its value at frame `index`; None where the source has none."""
+
+    def _values(
+        self, source: TestClip, tests: Sequence[Frames], indices: Sequence[int]
+    ) -> NDArray[np.float64]:
+        values = np.full((len(tests), len(indices)), np.nan)
+        for column, index in enumerate(indices):
+            if (value := self._against(source.frames, index)) is not None:
+                values[:, column] = [value(test) for test in tests]
+        return values
 
 
 def golden_clip(side: int, frames: int) -> tuple[TestClip, list[Picture]]:

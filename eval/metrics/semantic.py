@@ -5,18 +5,16 @@ whose source shows nobody has no value. OKS and its constants: COCO keypoint eva
 Ronchi and Perona, ICCV 2017); PCK: Yang and Ramanan, TPAMI 2013.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip
 from gsvc.datasets.models import EXTRACTORS
 from gsvc.encoders.people.body_pose import COCO17, DetectedPose, PoseEstimator
 from gsvc.encoders.people.person_mask import PersonSegmenter
-from gsvc.eval.metrics.proved import ProvedMetric
+from gsvc.eval.metrics.proved import FrameMetric, Frames
 
 _PERSON = 0.5
 """Probability from which a pixel is a person's."""
@@ -32,7 +30,7 @@ _COCO_SIGMAS = np.array(
 Score = Callable[[DetectedPose, DetectedPose], float]
 
 
-class _SemanticMetric(ProvedMetric):
+class _SemanticMetric(FrameMetric):
     higher_is_better = True
     # A made picture shows nobody. The model files are checked by their SHA-256 instead.
     golden = None
@@ -60,18 +58,11 @@ class MaskIou(_SemanticMetric):
         _ = self._masks, self._poses
         return _models_version("selfie_segmentation", "pose_detection")
 
-    def _values(
-        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
-        values = np.full((len(tests), len(indices)), np.nan)
-        for column, index in enumerate(indices):
-            if not self._poses(source.frames[index]):
-                continue
-            reference = self._masks(source.frames[index]) >= _PERSON
-            for row, test in enumerate(tests):
-                mask = self._masks(test[index]) >= _PERSON
-                values[row, column] = intersection_over_union(reference, mask)
-        return values
+    def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
+        if not self._poses(source[index]):
+            return None
+        mask = self._masks(source[index]) >= _PERSON
+        return lambda test: intersection_over_union(mask, self._masks(test[index]) >= _PERSON)
 
 
 class PoseScore(_SemanticMetric):
@@ -88,19 +79,15 @@ class PoseScore(_SemanticMetric):
         _ = self._poses
         return f"{self._description}, {_models_version('pose_detection', 'pose_landmark_full')}"
 
-    def _values(
-        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
-        values = np.full((len(tests), len(indices)), np.nan)
-        for column, index in enumerate(indices):
-            people = [one for one in self._poses(source.frames[index]) if _points(one)[1].any()]
-            if not people:
-                continue
-            for row, test in enumerate(tests):
-                found = self._poses(test[index])
-                best = [max((self._score(one, it) for it in found), default=0.0) for one in people]
-                values[row, column] = np.mean(best)
-        return values
+    def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
+        people = [one for one in self._poses(source[index]) if _points(one)[1].any()]
+
+        def mean_of_best(test: Frames) -> float:
+            found = self._poses(test[index])
+            best = [max((self._score(one, it) for it in found), default=0.0) for one in people]
+            return float(np.mean(best))
+
+        return mean_of_best if people else None
 
 
 def pose_oks() -> PoseScore:

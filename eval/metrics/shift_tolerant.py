@@ -21,6 +21,7 @@ from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.metrics.pairing import check_pairs, check_sides, chosen
 from gsvc.eval.metrics.proved import Golden, ProvedMetric, golden_clip
+from gsvc.eval.optional import optional
 
 if TYPE_CHECKING:
     import torch
@@ -173,14 +174,10 @@ def network(net: Net) -> torch.nn.Module:
 
 def load_network(net: Net) -> torch.nn.Module:
     """The network as published, with the wheel's weights. Raises MissingDependencyError."""
-    try:
+    with optional(f"ST-LPIPS cannot be imported ({{error}}): {_INSTALL}"):
         import stlpips_pytorch
         import torch
         from stlpips_pytorch import stlpips
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"ST-LPIPS cannot be imported ({error}): {_INSTALL}"
-        ) from error
     # Built without storage: a weight that the file does not fill stays on the meta device and is
     # caught below, so no random or downloaded backbone can slip in.
     with torch.device("meta"):

@@ -5,7 +5,7 @@ of DIS (T. Kroeger et al., ECCV 2016) on the source, and minus the source's own 
 rewards blur, so the distance of frame differences stands beside it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import cv2
 import numpy as np
@@ -15,14 +15,14 @@ from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
 from gsvc.decoders.motion.estimation import Flow, gray, pixel_grid, warp
 from gsvc.eval.metrics.pairing import check_sides
-from gsvc.eval.metrics.proved import Golden, ProvedMetric
+from gsvc.eval.metrics.proved import FrameMetric, Frames, Golden, ProvedMetric
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, distances, network
 
 _MOST_DISAGREEMENT = 1.0
 """Pixels between a position and where the flow there and back leads; beyond it, it is occluded."""
 
 
-class WarpError(ProvedMetric):
+class WarpError(FrameMetric):
     """The output's warp error minus the source's.
 
     The warp error is the root mean square difference, in levels of 0-255, between a frame and the
@@ -39,19 +39,13 @@ class WarpError(ProvedMetric):
         """See `Metric.version`."""
         return "DIS medium on the source, RGB RMS over unoccluded pixels, output minus source"
 
-    def _values(
-        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
-        check_sides(source.frames, SMALLEST_SIDE, "the warp error")
-        values = np.full((len(tests), len(indices)), np.nan)
-        for column, index in enumerate(indices):
-            if index == 0:
-                continue
-            maps, visible = _correspondence(source.frames[index - 1], source.frames[index])
-            own = _difference(source.frames, index, maps, visible)
-            for row, test in enumerate(tests):
-                values[row, column] = _difference(test, index, maps, visible) - own
-        return values
+    def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
+        check_sides(source, SMALLEST_SIDE, "the warp error")
+        if index == 0:
+            return None
+        maps, visible = _correspondence(source[index - 1], source[index])
+        own = _difference(source, index, maps, visible)
+        return lambda test: _difference(test, index, maps, visible) - own
 
 
 def _correspondence(before: Picture, after: Picture) -> tuple[Flow, NDArray[np.bool_]]:

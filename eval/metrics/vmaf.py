@@ -22,6 +22,7 @@ from gsvc.codec.media.color import yuv_from_rgb
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.metrics.pairing import check_sides
 from gsvc.eval.metrics.proved import Golden, ProvedMetric
+from gsvc.eval.optional import optional
 
 Name = Literal["vmaf", "vmaf_neg"]
 
@@ -98,10 +99,8 @@ def _write(path: Path, frames: Sequence[Picture]) -> None:
 
 @cache
 def _ffmpeg() -> str:
-    try:
+    with optional(_INSTALL):
         import imageio_ffmpeg
-    except ImportError as error:
-        raise MissingDependencyError(_INSTALL) from error
     binary = str(imageio_ffmpeg.get_ffmpeg_exe())
     filters = _output([binary, "-hide_banner", "-filters"])
     if " libvmaf " not in filters:

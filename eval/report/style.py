@@ -5,8 +5,8 @@ from itertools import cycle
 from math import ceil, log10
 from typing import TYPE_CHECKING, Any
 
-from gsvc.codec.errors import MissingDependencyError
 from gsvc.eval.facts import CodecFacts
+from gsvc.eval.optional import optional
 from gsvc.eval.summary.curves import OURS
 
 if TYPE_CHECKING:
@@ -72,10 +72,8 @@ def panels(
 
 def new_figure(title: str, height: float, columns: int = COLUMNS) -> "Figure":
     """An empty figure, `columns` panels wide, `height` inches high without title and legend."""
-    try:
+    with optional("plots need matplotlib: pip install 'gsvc[eval]'"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError("plots need matplotlib: pip install 'gsvc[eval]'") from error
     size = columns * _PANEL[0], height + 0.8
     figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)
     figure.suptitle(title, fontsize=10, color=INK, x=0.01, ha="left", fontweight="bold")

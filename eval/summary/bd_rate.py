@@ -8,12 +8,10 @@ is ever extrapolated: the integral runs over the quality that both curves reach.
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from math import isfinite
-from types import ModuleType
 
-from gsvc.codec.errors import MissingDependencyError
+from gsvc.eval.optional import optional
 from gsvc.eval.summary.hull import RatePoint, rate_at
 
 NO_OVERLAP = "no overlap"
@@ -60,9 +58,7 @@ def bd_rate(anchor: Sequence[RatePoint], test: Sequence[RatePoint]) -> BdRate:
     least, greatest = max(anchor[-1][1], test[-1][1]), min(anchor[0][1], test[0][1])
     single = min(len(anchor), len(test)) == 1
     if single or least >= greatest:
-        note = SINGLE_POINT if single else NO_OVERLAP
-        if least > greatest:
-            note = NO_OVERLAP
+        note = SINGLE_POINT if single and least <= greatest else NO_OVERLAP
         return BdRate(note=note, ratio=_nearest(anchor, test, least, greatest))
     whole = max(anchor[0][1], test[0][1]) - min(anchor[-1][1], test[-1][1])
     return BdRate(
@@ -87,25 +83,16 @@ def _nearest(
 
 
 def _integrate(anchor: Sequence[RatePoint], test: Sequence[RatePoint], method: str) -> float | None:
-    curves = [[value for value in column] for hull in (anchor, test) for column in _columns(hull)]
+    rates = [
+        [[bpp for bpp, _ in hull], [-distance for _, distance in hull]] for hull in (anchor, test)
+    ]
+    with optional("BD-rates need the package bjontegaard: pip install 'gsvc[eval]'"):
+        package = import_module("bjontegaard")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of little overlap: `share` says how much there is
         found = float(
-            _bjontegaard().bd_rate(*curves, method, require_matching_points=False, min_overlap=0)
+            package.bd_rate(
+                *rates[0], *rates[1], method, require_matching_points=False, min_overlap=0
+            )
         )
     return found if isfinite(found) else None
-
-
-def _columns(hull: Sequence[RatePoint]) -> tuple[list[float], list[float]]:
-    """Rates and qualities (higher is better)."""
-    return [bpp for bpp, _ in hull], [-distance for _, distance in hull]
-
-
-@cache
-def _bjontegaard() -> ModuleType:
-    try:
-        return import_module("bjontegaard")
-    except ImportError as error:
-        raise MissingDependencyError(
-            "BD-rates need the package bjontegaard: pip install 'gsvc[eval]'"
-        ) from error
