@@ -38,9 +38,9 @@ def datasets_dir() -> Path:
 def load_sequence(
     manifest: Manifest,
     sequence: Sequence,
-    frames: int | None = 97,
-    short_side: int | None = 288,
-    root: Path | None = None,
+    root: Path | None,
+    frames: int | None,
+    short_side: int | None,
 ) -> tuple[list[Picture], Fraction]:
     """The sequence from its copy below `root` (None: `datasets_dir()`), see `load_clip`.
 
@@ -54,7 +54,7 @@ def load_sequence(
     return pictures, sequence.frame_rate if path.is_dir() else rate
 
 
-def find_copy(manifest: Manifest, sequence: Sequence, root: Path | None = None) -> Path:
+def find_copy(manifest: Manifest, sequence: Sequence, root: Path | None) -> Path:
     """The copy to read: by the order of the sequence's sizes, 8 bits before 10, raw before y4m
     before images. Raises InputError when there is none."""
     folder = root or datasets_dir()

@@ -5,7 +5,6 @@ them. MediaPipe itself stays uninstalled: it needs older versions of numpy and p
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gsvc.codec.errors import ConfigError, MissingModelError
@@ -15,7 +14,6 @@ from gsvc.datasets.package_files import (
     Progress,
     bring,
     cached_path,
-    is_intact,
     is_present,
 )
 
@@ -26,44 +24,20 @@ _MEDIAPIPE = Package(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Model(PackagedFile):
-    """One model file."""
-
-    task: str
-    """What it does, in a few words."""
-
-
-@dataclass(frozen=True)
-class ModelStatus:
-    """A model's state in the cache."""
-
-    name: str
-    task: str
-    licence: str
-    size: int
-    """Bytes."""
-    path: Path
-    present: bool
-    intact: bool
-    """Present, with the right size and SHA-256."""
-
-
-def _model(folder: str, name: str, size: int, sha256: str, task: str) -> Model:
-    return Model(
+def _model(folder: str, name: str, size: int, sha256: str, task: str) -> PackagedFile:
+    return PackagedFile(
         name=name,
         folder="models",
-        file_name=f"{name}.tflite",
         package=_MEDIAPIPE,
         path=f"mediapipe/modules/{folder}/{name}.tflite",
         sha256=sha256,
         size=size,
         licence="Apache-2.0",
-        task=task,
+        description=task,
     )
 
 
-EXTRACTORS: dict[str, Model] = {
+EXTRACTORS: dict[str, PackagedFile] = {
     model.name: model
     for model in (
         _model(
@@ -105,7 +79,7 @@ def model_path(name: str) -> Path:
     path = cached_path(model)
     if not is_present(model):
         state = "is damaged" if path.exists() else "is not on this machine"
-        raise MissingModelError(f"model {name} ({model.task}) {state}; run: {PULL_COMMAND}")
+        raise MissingModelError(f"model {name} ({model.description}) {state}; run: {PULL_COMMAND}")
     return path
 
 
@@ -124,23 +98,7 @@ def pull(
     return bring(models, error=MissingModelError, source=source, progress=progress)
 
 
-def status() -> list[ModelStatus]:
-    """The state of every model; reads each file to check its SHA-256."""
-    return [
-        ModelStatus(
-            name=model.name,
-            task=model.task,
-            licence=model.licence,
-            size=model.size,
-            path=cached_path(model),
-            present=cached_path(model).exists(),
-            intact=is_intact(model),
-        )
-        for model in EXTRACTORS.values()
-    ]
-
-
-def _named(name: str) -> Model:
+def _named(name: str) -> PackagedFile:
     if name not in EXTRACTORS:
         raise ConfigError(f"unknown model {name!r}; there are {', '.join(EXTRACTORS)}")
     return EXTRACTORS[name]

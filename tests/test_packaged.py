@@ -25,12 +25,12 @@ def _file(name: str, content: bytes) -> PackagedFile:
     return PackagedFile(
         name=name,
         folder="clips",
-        file_name=f"{name}.bin",
         package=Package("Debian", "things", "1.0", 1),
         path=f"usr/share/{name}.bin",
         sha256=hashlib.sha256(content).hexdigest(),
         size=len(content),
         licence="CC0-1.0",
+        description="",
     )
 
 

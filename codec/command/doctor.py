@@ -156,10 +156,10 @@ def _cache() -> Check:
 
 
 def _models() -> Iterator[Check]:
-    from gsvc.datasets.models import PULL_COMMAND, status
+    from gsvc.datasets.models import EXTRACTORS, PULL_COMMAND
+    from gsvc.datasets.package_files import state_of
 
-    for model in status():
-        state = "damaged" if model.present else "missing"
-        detail = model.task if model.intact else f"{state}; {model.task}"
-        advice = f"run {PULL_COMMAND}"
-        yield Check(f"model {model.name}", model.intact, detail, advice=advice)
+    for model in EXTRACTORS.values():
+        state, task = state_of(model), model.description
+        detail = task if state == "ok" else f"{state}; {task}"
+        yield Check(f"model {model.name}", state == "ok", detail, advice=f"run {PULL_COMMAND}")

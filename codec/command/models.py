@@ -2,12 +2,12 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
-from dataclasses import asdict
 
 from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.progress import json_lines
 from gsvc.codec.errors import ConfigError
-from gsvc.datasets.models import pull, status
+from gsvc.datasets.models import EXTRACTORS, pull
+from gsvc.datasets.package_files import cached_path, state_of
 
 DESCRIPTION = """Models of others that gsvc encode --semantics needs: list them (default), pull what
 is missing, or verify what is there. The refiners' weights come with gsvc, their priors with
@@ -29,15 +29,24 @@ def run(options: Namespace) -> int:
         raise ConfigError("names and --source go with gsvc models pull")
     if options.action == "pull":
         pull(options.names or None, progress=_tell, source=options.source)
-    found = status()
-    for model in found:
-        state = "ok" if model.intact else "damaged" if model.present else "missing"
+    states = {model.name: state_of(model) for model in EXTRACTORS.values()}
+    for name, state in states.items():
+        model = EXTRACTORS[name]
         if options.json:
-            values = {**asdict(model), "path": str(model.path), "state": state}
-            json_lines(options).put("model", **values)
+            json_lines(options).put(
+                "model",
+                name=name,
+                task=model.description,
+                licence=model.licence,
+                size=model.size,
+                path=str(cached_path(model)),
+                present=state != "missing",
+                intact=state == "ok",
+                state=state,
+            )
         else:
-            print(f"{state:<8} {model.name:<30} {model.size:>9}  {model.licence}  {model.task}")
-    return int(options.action == "verify" and not all(model.intact for model in found))
+            print(f"{state:<8} {name:<30} {model.size:>9}  {model.licence}  {model.description}")
+    return int(options.action == "verify" and set(states.values()) != {"ok"})
 
 
 def _tell(line: str) -> None:
