@@ -12,28 +12,27 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-import cv2
 import numpy as np
 
 from gsvc.codec.errors import ConfigError, GsvcError
 from gsvc.codec.extras import need
-from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.media.video_writer import open_writer
-from gsvc.codec.output import atomic_output, explain_failure
+from gsvc.codec.frames import Picture
+from gsvc.codec.output import explain_failure
 from gsvc.codec.stream.info import StreamInfo, stream_info
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.models import pull
 from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.decoders.refiners.registry import load_refiner
-from gsvc.eval.captions import captioned
 from gsvc.eval.codecs.base import Encoded, Value
 from gsvc.eval.codecs.conventional import ConventionalCodec
 from gsvc.eval.codecs.ours import Gsvc, key_frames
 from gsvc.eval.codecs.search import nearest_rate
 from gsvc.eval.codecs.svtav1 import SvtAv1
 from gsvc.eval.codecs.x265 import X265
+from gsvc.eval.files import write_bytes
 from gsvc.eval.layout import markdown
 from gsvc.eval.metrics.quality import Quality, measure
+from gsvc.eval.pictures import captioned, image_file, write_video
 
 CLIP = "city"
 LEVEL = 1
@@ -79,12 +78,12 @@ def run(folder: Path, frame_count: int = 97, say: Callable[[str], None] = print)
     say(f"gsvc: encoding at level {LEVEL}")
     encoded = ours.encode(clip, ours.rate_points()[0])
     stream = folder / f"{CLIP}.gsv"
-    _write(stream, encoded.data)
+    write_bytes(stream, encoded.data)
     info = stream_info(stream)
     results = _decoded(ours, clip, encoded, say)
     results += _decoded(Gsvc(level=LEVEL, steps=SHOWN_STEPS, model=LARGER), clip, encoded, say)
     shown = results[STEPS.index(SHOWN_STEPS)]
-    _write_video(folder / f"{CLIP}.mp4", info.header.format, shown.frames)
+    write_video(folder / f"{CLIP}.mp4", info.header.format, shown.frames)
     results += _baselines(clip, info.bpp, say)
     say(f"measuring one frame in {STRIDE}")
     part = slice(None, None, STRIDE)
@@ -169,12 +168,6 @@ def _rates(bits: int, info: StreamInfo) -> tuple[str, str, str]:
     return str(bits), f"{bits / info.duration / 1000:.2f}", f"{bits / pixels:.5f}"
 
 
-def _write_video(path: Path, form: VideoFormat, frames: Sequence[Picture]) -> None:
-    with open_writer(path, form, overwrite=True) as writer:
-        for pts, frame in enumerate(frames):
-            writer.write(Frame(frame, pts))
-
-
 def _write_sheet(
     path: Path,
     source: Sequence[Picture],
@@ -193,13 +186,7 @@ def _write_sheet(
         text = f"{result.name}: {bpp:.5f} bpp, ST-LPIPS VGG {quality.st_lpips_vgg:.3f}"
         panels.append(captioned(result.frames[index], text))
     sheet = np.vstack([np.hstack(panels[:3]), np.hstack(panels[3:])])
-    _, png = cv2.imencode(".png", cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
-    _write(path, png.tobytes())
-
-
-def _write(path: Path, data: bytes) -> None:
-    with atomic_output(path, overwrite=True) as partial_path, explain_failure(path):
-        partial_path.write_bytes(data)
+    write_bytes(path, image_file(sheet, ".png"))
 
 
 def _hardest_frame(info: StreamInfo) -> int:

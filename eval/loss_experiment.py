@@ -23,8 +23,7 @@ from typing import Any
 
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import GsvcError, OutputError
-from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.media.video_writer import open_writer
+from gsvc.codec.frames import Picture, VideoFormat
 from gsvc.codec.network.rtp import RTP_HEADER_BYTES
 from gsvc.codec.network.stats import IP_UDP_BYTES, ReceiverStats
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
@@ -32,6 +31,7 @@ from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.eval.layout import markdown
 from gsvc.eval.lossy_relay import Loss, LossyRelay
 from gsvc.eval.metrics.shift_tolerant import st_lpips
+from gsvc.eval.pictures import write_video
 
 _STRIDE = 101
 """One frame in so many is compared."""
@@ -217,12 +217,6 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _write(path: Path, frames: Sequence[Picture], form: VideoFormat) -> None:
-    with open_writer(path, form) as writer:
-        for index, picture in enumerate(frames):
-            writer.write(Frame(picture, index))
-
-
 def _main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m gsvc.eval.loss_experiment", description=(__doc__ or "").split("\n\n")[1]
@@ -264,7 +258,7 @@ def _outcomes(
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
         clip = Path(folder, "clip.nut")
-        _write(clip, frames, VideoFormat(width, height, 1 / rate, rate))
+        write_video(clip, VideoFormat(width, height, 1 / rate, rate), frames)
         for case in cases:
             print(f"loss: {case}", file=sys.stderr, flush=True)
             outcomes.append(asyncio.run(run_case(case, clip, options)))

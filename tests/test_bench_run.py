@@ -18,16 +18,18 @@ from gsvc.eval.bench.pool import Pool, Workers, local_pool
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.run import carry_out
 from gsvc.eval.bench.settings import RunSettings
+from gsvc.eval.bench.show import TextReporter
 from gsvc.eval.bench.store import RunFolder, load_run
 
 BLOCKS = "bench_doubles:Blocks"
 DISTANCE = "bench_doubles:Distance"
 
 
-class Listener:
+class Listener(TextReporter):
     """Remembers what a run says."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.notes: list[tuple[str, str]] = []
         self.planned = self.resumed = self.ended = 0
 
@@ -224,7 +226,8 @@ def test_a_damaged_cell_is_said_and_made_again(
     before = records(tmp_path)
     record = next((tmp_path / "cells").glob("*.json"))
     damage(record, tmp_path / "streams" / f"{record.stem}.blk")
-    assert load_run(tmp_path).missing == cells
+    kept = load_run(tmp_path)
+    assert len(kept.settings["cells"]) - len(kept.cells) == cells
     listener, _ = run(settings(clips), tmp_path, pool)
     assert [kind for kind, _ in listener.notes] == ["damaged"] * cells
     assert listener.ended == cells
@@ -332,7 +335,7 @@ def test_a_full_disk_is_one_error_and_loses_nothing(
     with pytest.raises(OutputError, match="no space left"):
         run(settings(clips), tmp_path, pool)
     monkeypatch.undo()
-    assert (len(load_run(tmp_path).cells), load_run(tmp_path).missing) == (2, 2)
+    assert (len(load_run(tmp_path).cells), len(load_run(tmp_path).settings["cells"])) == (2, 4)
     listener, errors = run(settings(clips), tmp_path, pool)
     assert (listener.resumed, listener.ended, errors) == (2, 2, 0)
 

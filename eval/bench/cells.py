@@ -125,16 +125,6 @@ class Job:
         return len(list(self.cell.lacking_ways(self.record or self.cell.empty_record())))
 
 
-def values_of(settings: Settings) -> Values:
-    """A plain copy."""
-    return dict(settings)
-
-
 def find_way(record: CellRecord, way: Settings) -> DecodeRecord | None:
     """What is kept of one way to decode."""
     return next((one for one in record.decodes if one.way == dict(way)), None)
-
-
-def frame_indices(frames: int, stride: int) -> list[int]:
-    """The frames on which quality is measured."""
-    return list(range(0, frames, stride))

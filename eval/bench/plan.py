@@ -7,10 +7,9 @@ from typing import Any
 
 from gsvc.codec.errors import ConfigError, MissingDependencyError, MissingModelError
 from gsvc.datasets.sets import ClipSource, find_clips
-from gsvc.eval.bench.cells import Cell, ClipFacts, Job, values_of
+from gsvc.eval.bench.cells import Cell, ClipFacts, Job
 from gsvc.eval.bench.named import CodecSpec, make_codec, make_metric
 from gsvc.eval.bench.pool import Crash, Workers
-from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.settings import RunSettings
 from gsvc.eval.bench.show import Reporter
 from gsvc.eval.bench.store import Damaged, RunFolder
@@ -163,14 +162,14 @@ def _cells(
     for clip in clips:
         for spec, codec, version in codecs:
             for point in codec.rate_points():
-                ways = tuple(values_of(way) for way in codec.ways_to_decode(point))
+                ways = tuple(dict(way) for way in codec.ways_to_decode(point))
                 cell = Cell(
                     clip=clip,
                     codec=spec,
                     codec_name=codec.name,
                     codec_version=version,
                     suffix=codec.suffix,
-                    settings=values_of(point),
+                    settings=dict(point),
                     ways=ways,
                     metrics=metrics,
                     gaps=absent,
@@ -187,16 +186,12 @@ def _jobs(cells: Iterable[Cell], folder: RunFolder, reporter: Reporter) -> Itera
     for cell in cells:
         try:
             record = folder.read(cell.key)
-            if cell.lacks(record):
-                yield _job(cell, record, folder)
+            if record is None or not record.bits:
+                yield Job(cell)
+            elif cell.lacks(record):
+                yield Job(cell, record, folder.stream(record))
         except Damaged as error:
             reporter.note(
                 "damaged", f"{cell.label}: {error}: it is made again", key=cell.key, cell=cell.label
             )
             yield Job(cell)
-
-
-def _job(cell: Cell, record: CellRecord | None, folder: RunFolder) -> Job:
-    if record is None or not record.bits:
-        return Job(cell)
-    return Job(cell, record, folder.stream(record))

@@ -4,7 +4,7 @@ A cell is a clip coded once. Its record is a JSON file; every number of every ta
 these.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 SCHEMA = 1
@@ -80,13 +80,8 @@ class CellRecord:
         return self.bits * int(numerator) / int(denominator or 1) / self.frames
 
 
-def to_json(record: CellRecord) -> dict[str, Any]:
-    """The record as JSON values; see `from_json`."""
-    return asdict(record)
-
-
 def from_json(values: dict[str, Any]) -> CellRecord:
-    """The inverse of `to_json`. Raises ValueError, KeyError or TypeError for what is no record."""
+    """The inverse of `asdict`. Raises ValueError, KeyError or TypeError for what is no record."""
     if values["schema"] != SCHEMA:
         raise ValueError(f"schema {values['schema']} instead of {SCHEMA}")
     decodes = [

@@ -12,7 +12,6 @@ from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.bench.named import make_metric
 from gsvc.eval.bench.record import Scores
-from gsvc.eval.metrics.base import Metric
 
 
 def score(
@@ -52,6 +51,4 @@ def _scores(values: NDArray[np.float64], version: str) -> Scores:
     return Scores(sum(finite) / len(finite), plain, version)
 
 
-@cache
-def _metric(name: str) -> Metric:
-    return make_metric(name)
+_metric = cache(make_metric)

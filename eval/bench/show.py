@@ -2,29 +2,13 @@
 
 import sys
 from time import monotonic
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from gsvc.codec.command.progress import JsonLines, seconds_left
 from gsvc.eval.bench.record import CellRecord
 
 _QUIET_SECONDS = 10.0
 """Between lines of progress where there is no terminal."""
-
-
-class Reporter(Protocol):
-    """Is told what happens."""
-
-    def note(self, kind: str, text: str, **values: object) -> None:
-        """Something that a person must know: a "gap", a "damaged" cell, a "failed" one."""
-
-    def plan(self, cells: int, done: int, decodes: int) -> None:
-        """The run has `cells`, of which `done` are complete; `decodes` are ahead."""
-
-    def cell(self, label: str, record: CellRecord, decodes: int) -> None:
-        """A cell was worked on; `decodes` of those ahead are behind now."""
-
-    def close(self) -> None:
-        """Nothing more is said."""
 
 
 class TextReporter:
@@ -89,6 +73,16 @@ class JsonReporter:
 
     def close(self) -> None:
         pass
+
+
+Reporter = TextReporter | JsonReporter
+"""Is told what happens.
+
+`note`: what a person must know: a "gap", a "damaged" cell, a "failed" one.
+`plan`: the run has `cells`, of which `done` are complete; `decodes` are ahead.
+`cell`: a cell was worked on; `decodes` of those ahead are behind now.
+`close`: nothing more is said.
+"""
 
 
 class _Pace:

@@ -12,13 +12,14 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.output import atomic_output, explain_failure
-from gsvc.eval.bench.record import SCHEMA, CellRecord, from_json, to_json
+from gsvc.codec.output import explain_failure
+from gsvc.eval.bench.record import SCHEMA, CellRecord, from_json
+from gsvc.eval.files import write_bytes
 
 _log = logging.getLogger(__name__)
 
@@ -37,11 +38,6 @@ class Run:
 
     settings: dict[str, Any]
     cells: list[CellRecord]
-
-    @property
-    def missing(self) -> int:
-        """Cells that are not done yet."""
-        return len(self.settings["cells"]) - len(self.cells)
 
 
 class Damaged(Exception):
@@ -98,7 +94,7 @@ class RunFolder:
 
     def write_settings(self, values: Mapping[str, Any]) -> None:
         """Replace run.json."""
-        self._write(self.path / "run.json", _json_text(values).encode())
+        write_bytes(self.path / "run.json", _json_text(values).encode())
 
     def read(self, key: str) -> CellRecord | None:
         """The record of a cell, verified with its stream; None without one. Raises Damaged."""
@@ -112,7 +108,9 @@ class RunFolder:
         if record.key != key:
             raise Damaged("its record is another cell's")
         if record.bits:
-            self._verify_stream(record)
+            self.stream(record)
+            if sum(record.ledger.values()) != record.bits:
+                raise Damaged("its ledger does not sum to its bits")
         elif not record.error:
             raise Damaged("its record has no bits")
         return record
@@ -134,28 +132,19 @@ class RunFolder:
     def write(self, record: CellRecord, stream: bytes | None, suffix: str) -> None:
         """Keep a cell: first the stream, when it is new, then the record that vouches for it."""
         if stream is not None:
-            self._write(self.path / "streams" / f"{record.key}{suffix}", stream)
-        values = to_json(record)
+            write_bytes(self.path / "streams" / f"{record.key}{suffix}", stream)
+        values = asdict(record)
         values[_DIGEST] = _digest(values)
-        self._write(self._record_file(record.key), _json_text(values).encode())
-
-    def _verify_stream(self, record: CellRecord) -> None:
-        self.stream(record)
-        if sum(record.ledger.values()) != record.bits:
-            raise Damaged("its ledger does not sum to its bits")
+        write_bytes(self._record_file(record.key), _json_text(values).encode())
 
     def _record_file(self, key: str) -> Path:
         return self.path / "cells" / f"{key}.json"
-
-    def _write(self, target: Path, data: bytes) -> None:
-        with atomic_output(target, overwrite=True) as temporary:
-            temporary.write_bytes(data)
 
 
 def load_run(folder: str | Path) -> Run:
     """What a folder has: its settings and the verified records of its cells.
 
-    Cells that are not done are left out, damaged ones too, with a warning: see `Run.missing`.
+    Cells that are not done are left out, damaged ones too, with a warning.
     Raises InputError when the folder holds no run.
     """
     run = RunFolder(Path(folder))

@@ -16,8 +16,8 @@ from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip, frames_sha256
 from gsvc.datasets.sets import ClipSource
 from gsvc.eval.bench.batches import batch_limit
-from gsvc.eval.bench.cells import ClipFacts, Job, Values, find_way, frame_indices
-from gsvc.eval.bench.named import CodecSpec, make_codec
+from gsvc.eval.bench.cells import ClipFacts, Job, Values, find_way
+from gsvc.eval.bench.named import make_codec
 from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
 from gsvc.eval.bench.scoring import reason, score
 from gsvc.eval.bench.thumbnails import Thumbnails, belongs_to, thumbnails
@@ -97,7 +97,7 @@ class Batch:
     def _decode_and_score(self, clip: TestClip, decodes: Sequence["_Decode"]) -> None:
         own = self.jobs[0].cell.clip.thumbnails
         ready = [one for one in decodes if one.decode(own, self.others)]
-        indices = frame_indices(len(clip.frames), self.stride)
+        indices = range(0, len(clip.frames), self.stride)
         for name in sorted({name for one in ready for name in one.wanted}):
             wanting = [one for one in ready if name in one.wanted]
             version = self.jobs[0].cell.metrics[name]
@@ -143,11 +143,10 @@ class _CellWork:
 
     def put(self, decoded: DecodeRecord) -> None:
         """Add or replace one way, keeping the codec's order of ways."""
-        ways = {str(sorted(one.way.items())): one for one in self.record.decodes}
-        ways[str(sorted(decoded.way.items()))] = decoded
-        order = [str(sorted(way.items())) for way in self.cell.ways]
-        ranked = sorted(ways, key=lambda way: order.index(way) if way in order else -1)
-        self.record = replace(self.record, decodes=[ways[way] for way in ranked])
+        ways = self.cell.ways
+        decodes = [*(one for one in self.record.decodes if one.way != decoded.way), decoded]
+        decodes.sort(key=lambda one: ways.index(one.way) if one.way in ways else -1)
+        self.record = replace(self.record, decodes=decodes)
 
     def outcome(self) -> Outcome:
         """What the batch hands back."""
@@ -251,9 +250,7 @@ def _check_frames(frames: Sequence[Picture], clip: TestClip) -> None:
             )
 
 
-@cache
-def _codec(spec: CodecSpec) -> Codec:
-    return make_codec(spec)
+_codec = cache(make_codec)
 
 
 _last: dict[Reading, TestClip] = {}

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.errors import InputError, MissingDependencyError
-from gsvc.codec.frames import Color, Picture
+from gsvc.codec.frames import Picture
 from gsvc.codec.media.color import yuv_from_rgb
 from gsvc.datasets.clips import TestClip
+from gsvc.eval.codecs.conventional import BT709
 from gsvc.eval.metrics.pairing import check_sides
 from gsvc.eval.metrics.proved import Golden, ProvedMetric
 from gsvc.eval.optional import optional
@@ -33,7 +34,6 @@ _GOLDEN: dict[Name, Golden] = {
     "vmaf": Golden(99.142865, 41.282174, slack=0.01, frames=3),
     "vmaf_neg": Golden(99.142134, 38.150069, slack=0.01, frames=3),
 }
-_BT709 = Color(primaries=1, transfer=1, matrix=1)
 _INSTALL = 'VMAF needs imageio-ffmpeg: pip install "gsvc[bench]"'
 
 
@@ -94,7 +94,7 @@ def _write(path: Path, frames: Sequence[Picture]) -> None:
     with path.open("wb") as file:
         for frame in frames:
             height, width = _even_size(frame)
-            file.write(yuv_from_rgb(frame[:height, :width], _BT709).to_ndarray().tobytes())
+            file.write(yuv_from_rgb(frame[:height, :width], BT709).to_ndarray().tobytes())
 
 
 @cache

@@ -1,11 +1,12 @@
 """Which decoded clips stand side by side: one of each codec, near one rate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import inf, log
 
 from gsvc.eval.bench.record import CellRecord, DecodeRecord
-from gsvc.eval.summary.curves import ABLATION, OURS, by_curve, clip_label
+from gsvc.eval.summary.curves import ABLATION, OURS, by_curve, clip_label, distance
+from gsvc.eval.summary.recorded import MetricInfo
 from gsvc.eval.summary.summarise import Summary
 
 _USUAL_LEVEL = 1
@@ -19,6 +20,13 @@ class Choice:
     cell: CellRecord
     decode: DecodeRecord
 
+    def measured(self, metric: str, stride: int) -> list[tuple[int, float]]:
+        """Frames and their values in a metric, where it has any."""
+        scores = self.decode.scores.get(metric)
+        frames = range(0, self.cell.frames, stride)
+        pairs = zip(frames, scores.values if scores else (), strict=False)
+        return [(frame, value) for frame, value in pairs if value is not None]
+
 
 def near_rate(
     summary: Summary, cells: Sequence[CellRecord], level: int = _USUAL_LEVEL
@@ -28,20 +36,21 @@ def near_rate(
     The rate is that of our stream at `level`; without one, the median of ours; without ours, of
     all.
     """
+    metric = next(iter(summary.metrics), None)
     clips: dict[str, list[CellRecord]] = {}
     for cell in cells:
         if cell.bits and cell.decodes and cell.codec != ABLATION:
             clips.setdefault(clip_label(cell), []).append(cell)
-    return {clip: _choose(mine, _sign(summary), level) for clip, mine in clips.items()}
+    return {clip: _choose(mine, metric, level) for clip, mine in clips.items()}
 
 
-def _choose(cells: Sequence[CellRecord], sign: Mapping[str, int], level: int) -> list[Choice]:
+def _choose(cells: Sequence[CellRecord], metric: MetricInfo | None, level: int) -> list[Choice]:
     rate = _target(cells, level)
     found: dict[str, tuple[tuple[float, float], Choice]] = {}
     for cell in cells:
         for name, decodes in by_curve(cell).items():
             one = Choice(name, cell, decodes[0])
-            rank = round(abs(log(cell.bpp / rate)), 1), _score(one.decode, sign)
+            rank = round(abs(log(cell.bpp / rate)), 1), _distance(one.decode, metric)
             if name not in found or rank < found[name][0]:
                 found[name] = rank, one
     return [choice for _, choice in found.values()]
@@ -54,14 +63,9 @@ def _target(cells: Sequence[CellRecord], level: int) -> float:
     return rates[len(rates) // 2]
 
 
-def _sign(summary: Summary) -> dict[str, int]:
-    return {metric.name: -1 if metric.higher_is_better else 1 for metric in summary.metrics[:1]}
-
-
-def _score(decode: DecodeRecord, sign: Mapping[str, int]) -> float:
-    """The first metric as a distance; clips without it rank last."""
-    for name, factor in sign.items():
-        scores = decode.scores.get(name)
-        if scores is not None and scores.mean is not None:
-            return factor * scores.mean
-    return float("inf")
+def _distance(decode: DecodeRecord, metric: MetricInfo | None) -> float:
+    """In the metric; clips without it rank last."""
+    scores = decode.scores.get(metric.name) if metric else None
+    if metric is None or scores is None or scores.mean is None:
+        return inf
+    return distance(scores.mean, metric.higher_is_better)

@@ -63,12 +63,14 @@ def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
     return found
 
 
-def _identity(row: PointRow) -> tuple[str, str, str, str]:
-    return row.clip, row.codec, settings_label(row.settings), settings_label(row.way)
+_Rows = dict[tuple[str, str, str, str], PointRow]
 
 
-def _by_identity(summary: Summary) -> dict[tuple[str, str, str, str], PointRow]:
-    return {_identity(row): row for row in summary.points}
+def _by_identity(summary: Summary) -> _Rows:
+    return {
+        (row.clip, row.codec, settings_label(row.settings), settings_label(row.way)): row
+        for row in summary.points
+    }
 
 
 def _cells(a: Summary, b: Summary) -> str:

@@ -151,9 +151,5 @@ def _worst(
     """Measured frames and values of the judged version, the worst first."""
     if metric is None or not metric.per_frame:
         return []
-    scores = choices[-1].decode.scores.get(metric.name)
-    if scores is None:
-        return []
-    frames = range(0, choices[-1].cell.frames, stride)
-    pairs = [(f, v) for f, v in zip(frames, scores.values, strict=False) if v is not None]
+    pairs = choices[-1].measured(metric.name, stride)
     return sorted(pairs, key=lambda pair: pair[1], reverse=not metric.higher_is_better)

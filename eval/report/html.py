@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import Run, load_run
+from gsvc.eval.files import write_text
 from gsvc.eval.report.choice import near_rate
 from gsvc.eval.report.exhibits import SOURCE, Exhibit, exhibits
 from gsvc.eval.report.media import pane_height, picture_uri, stacked_video_uri
@@ -18,7 +19,6 @@ from gsvc.eval.summary.recorded import PRIMARY
 from gsvc.eval.summary.summarise import Summary, summarise
 from gsvc.eval.summary.table import Table, protocol
 from gsvc.eval.summary.tables import tables
-from gsvc.eval.summary.write import write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

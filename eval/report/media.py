@@ -9,11 +9,12 @@ import av
 import cv2
 import numpy as np
 
-from gsvc.codec.frames import Color, Picture
+from gsvc.codec.frames import Picture
 from gsvc.codec.media.color import yuv_from_rgb
 from gsvc.encoders.svt_av1 import quiet_and_ordinary
+from gsvc.eval.codecs.conventional import BT709
+from gsvc.eval.pictures import image_file
 
-_BT709 = Color(primaries=1, transfer=1, matrix=1)
 _CRF = 19
 _SEEKABLE = 48
 """Frames between key frames: a page jumps to a frame at once."""
@@ -24,10 +25,7 @@ _BLOCK = 16
 
 def picture_uri(picture: Picture) -> str:
     """An RGB picture (H, W, 3) uint8 as a JPEG."""
-    options = [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY]
-    bgr = cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)
-    _, coded = cv2.imencode(".jpg", bgr, options)
-    return _uri("image/jpeg", coded.tobytes())
+    return _uri("image/jpeg", image_file(picture, ".jpg", cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY))
 
 
 def pane_height(height: int) -> int:
@@ -53,7 +51,7 @@ def stacked_video_uri(clips: Sequence[Sequence[Picture]], frame_rate: Fraction) 
             stream.codec_context.open()
         for index in range(len(clips[0])):
             stack = np.vstack([_padded(clip[index], size[0]) for clip in clips])
-            frame = yuv_from_rgb(stack, _BT709, "yuv420p")
+            frame = yuv_from_rgb(stack, BT709, "yuv420p")
             frame.pts, frame.time_base = index, 1 / frame_rate
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))

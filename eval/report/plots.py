@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gsvc.codec.output import atomic_output, explain_failure
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import load_run
+from gsvc.eval.files import write_bytes
 from gsvc.eval.report.choice import near_rate
 from gsvc.eval.report.style import (
     COLUMNS,
@@ -15,13 +15,13 @@ from gsvc.eval.report.style import (
     CurveStyle,
     label,
     legend,
-    log_ticks,
+    log_scale,
     new_figure,
     panels,
     plain,
 )
 from gsvc.eval.summary.curves import ABLATION, OURS, Curve, distance
-from gsvc.eval.summary.frontier import PUBLISHED, exponent_of
+from gsvc.eval.summary.frontier import PUBLISHED
 from gsvc.eval.summary.points import PointRow, short_labels
 from gsvc.eval.summary.recorded import PRIMARY, MetricInfo
 from gsvc.eval.summary.summarise import Summary, curves_by_metric, summarise
@@ -43,14 +43,11 @@ def write_plots(folder: str | Path) -> list[Path]:
     run = load_run(folder)
     summary = summarise(run.settings, run.cells)
     target = Path(folder) / "plots"
-    with explain_failure(target):
-        target.mkdir(exist_ok=True)
     written = []
     for name, figure in figures(summary, run.cells):
         for kind in ("svg", "png"):
             path = target / f"{name}.{kind}"
-            with atomic_output(path, overwrite=True) as partial, explain_failure(path):
-                partial.write_bytes(image(figure, kind))
+            write_bytes(path, image(figure, kind))
             written.append(path)
     return written
 
@@ -95,17 +92,14 @@ def rate_distortion(
     names = style.in_order(curve.name for curve in curves)
     colour = style.colours(names)
     figure, places = panels(clips, f"Rate and quality: {metric.title}", columns)
-    axes = []
     for clip, axis in places:
         for curve in sorted(
             (c for c in curves if c.clip == clip), key=lambda c: names.index(c.name)
         ):
             _hull(axis, curve, colour[curve.name], style.marker(curve.name))
-        axis.set_xscale("log")
-        log_ticks(axis.xaxis)
+        log_scale(axis.xaxis)
         label(axis, clip, "bits a pixel", metric.name)
-        axes.append(axis)
-    legend(figure, axes)
+    legend(figure)
     return figure
 
 
@@ -116,7 +110,6 @@ def quality_compute(summary: Summary, metric: MetricInfo) -> "Figure":
     figure, places = panels(clips, f"Quality and decoding time: {metric.title}")
     style = CurveStyle(summary.codecs)
     colour = style.colours(style.in_order(row.curve for row in rows))
-    axes = []
     for clip, axis in places:
         mine = [row for row in rows if row.clip == clip and row.codec != ABLATION]
         _join_streams(axis, [row for row in mine if row.codec == OURS], metric)
@@ -131,11 +124,9 @@ def quality_compute(summary: Summary, metric: MetricInfo) -> "Figure":
                 alpha=1 if name.startswith(OURS) else 0.45,
                 linewidths=0,
             )
-        axis.set_xscale("log")
-        log_ticks(axis.xaxis)
+        log_scale(axis.xaxis)
         label(axis, clip, _TIME, metric.name)
-        axes.append(axis)
-    legend(figure, axes)
+    legend(figure)
     return figure
 
 
@@ -145,8 +136,7 @@ def _join_streams(axis: "Axes", rows: Sequence[PointRow], metric: MetricInfo) ->
         stream = [row for row in rows if row.key == key]
         dots = sorted((row.decode_ratio, row.scores[metric.name]) for row in stream)
         axis.plot(*_columns(dots), color="#80808090", linewidth=1, zorder=1)
-        rate = f"{stream[0].bpp:.4f} bpp"
-        axis.annotate(rate, dots[-1], fontsize=6, color=INK, ha="right", va="bottom")
+        _annotate(axis, f"{stream[0].bpp:.4f} bpp", dots[-1])
 
 
 def frontier(summary: Summary, metric: MetricInfo, unit: str) -> "Figure":
@@ -155,7 +145,6 @@ def frontier(summary: Summary, metric: MetricInfo, unit: str) -> "Figure":
     clips = list(dict.fromkeys(row.clip for row in rows))
     what = _TIME if unit == "time" else "FLOPs a pixel"
     figure, places = panels(clips, f"Least rate for a quality and a compute: {metric.title}")
-    axes = []
     for clip, axis in places:
         qualities = list(dict.fromkeys(row.quality for row in rows if row.clip == clip))
         for index, quality in enumerate(qualities):
@@ -167,12 +156,10 @@ def frontier(summary: Summary, metric: MetricInfo, unit: str) -> "Figure":
             axis.annotate(f"{quality:.3g}", reached[-1], fontsize=6.5, color=INK, va="bottom")
             if index == 0:
                 _claim(axis, reached)
-        axis.set(xscale="log", yscale="log")
         label(axis, clip, what, "bits a pixel")
-        log_ticks(axis.xaxis)
-        log_ticks(axis.yaxis)
-        axes.append(axis)
-    legend(figure, axes)
+        log_scale(axis.xaxis)
+        log_scale(axis.yaxis)
+    legend(figure)
     return figure
 
 
@@ -199,7 +186,7 @@ def layers(summary: Summary) -> "Figure":
     axis.set_yticks(range(len(rows)), labels, fontsize=6.5)
     axis.invert_yaxis()
     label(axis, "", "bits a pixel", "")
-    legend(figure, [axis])
+    legend(figure)
     return figure
 
 
@@ -210,23 +197,19 @@ def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: MetricInfo) 
     style = CurveStyle(summary.codecs)
     names = style.in_order(one.curve for ones in chosen.values() for one in ones)
     colour = style.colours(names)
-    axes = []
     for clip, axis in places:
         for one in sorted(chosen[clip], key=lambda one: names.index(one.curve)):
-            scores = one.decode.scores.get(metric.name)
-            if scores and scores.values:
-                frames = range(0, one.cell.frames, summary.stride)
-                pairs = [
-                    (f, v) for f, v in zip(frames, scores.values, strict=False) if v is not None
-                ]
+            if pairs := one.measured(metric.name, summary.stride):
+                _annotate(axis, f"{one.cell.bpp:.4f} bpp", pairs[-1])
                 wide = 1.8 if one.cell.codec == OURS else 1.1
-                rate = f"{one.cell.bpp:.4f} bpp"
-                axis.annotate(rate, pairs[-1], fontsize=6, color=INK, ha="right", va="bottom")
                 axis.plot(*_columns(pairs), color=colour[one.curve], lw=wide, label=one.curve)
         label(axis, clip, "frame", metric.name)
-        axes.append(axis)
-    legend(figure, axes)
+    legend(figure)
     return figure
+
+
+def _annotate(axis: "Axes", text: str, place: tuple[Any, Any]) -> None:
+    axis.annotate(text, place, fontsize=6, color=INK, ha="right", va="bottom")
 
 
 def _columns(pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
@@ -252,6 +235,6 @@ def _hull(axis: "Axes", curve: Curve, colour: str, marker: str) -> None:
 def _claim(axis: "Axes", reached: Sequence[tuple[float, float | None]]) -> None:
     (first, rate), (last, _) = reached[0], reached[-1]
     assert rate is not None
-    claim = rate * (last / first) ** -exponent_of(*PUBLISHED)
-    label = f"{PUBLISHED[0]:g}x compute buys {PUBLISHED[1]:g}x"
+    claim = rate * (last / first) ** -PUBLISHED.exponent
+    label = f"{PUBLISHED.compute:g}x compute buys {PUBLISHED.compression:g}x"
     axis.plot([first, last], [rate, claim], ":", color="#808080", lw=1.2, label=label)

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from gsvc.codec.errors import GsvcError, InputError
-from gsvc.codec.output import atomic_output, explain_failure
 from gsvc.eval.facts import CodecFacts
+from gsvc.eval.files import write_bytes, write_text
 from gsvc.eval.report.plots import image, rate_distortion
 from gsvc.eval.report.style import CurveStyle
 from gsvc.eval.summary.curves import ABLATION, Curve, Point
 from gsvc.eval.summary.recorded import MetricInfo
 from gsvc.eval.summary.summarise import SCHEMA
-from gsvc.eval.summary.write import write_bytes, write_text
 
 RESULTS = Path(__file__).parents[1] / "results" / "packaged"
 METRIC = "st_lpips_vgg"
@@ -40,8 +39,7 @@ def draw_chart(summary: Path, metric: str, target: Path) -> None:
         raise InputError(f"{summary} has no metric {metric}: choose one that was measured")
     style = CurveStyle({name: CodecFacts(**facts) for name, facts in values["codecs"].items()})
     figure = rate_distortion(_curves(values, info), MetricInfo(**info), style, _COLUMNS)
-    with atomic_output(target, overwrite=True) as partial, explain_failure(target):
-        partial.write_bytes(image(figure, target.suffix.removeprefix(".")))
+    write_bytes(target, image(figure, target.suffix.removeprefix(".")))
 
 
 def keep_results(run: Path, folder: Path) -> None:

@@ -18,12 +18,12 @@ from gsvc.codec.frames import Picture
 from gsvc.decoders.motion.estimation import gray
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import load_run
-from gsvc.eval.captions import captioned
+from gsvc.eval.files import write_bytes
+from gsvc.eval.pictures import captioned, image_file
 from gsvc.eval.report.choice import Choice, near_rate
 from gsvc.eval.report.exhibits import Exhibit, exhibits
 from gsvc.eval.summary.curves import OURS
 from gsvc.eval.summary.summarise import Summary, summarise
-from gsvc.eval.summary.write import write_bytes
 
 _LEVELS = 0, 1, 2
 _BEST_KNOWN = "svtav1"
@@ -140,7 +140,6 @@ def _write(path: Path, rows: Sequence[Picture]) -> Path:
         np.pad(row, ((0, 0), (0, width - row.shape[1]), (0, 0)), constant_values=_PAPER)
         for row in rows
     ]
-    bgr = cv2.cvtColor(np.vstack(padded), cv2.COLOR_RGB2BGR)
-    _, coded = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY])
-    write_bytes(path, coded.tobytes())
+    options = cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY
+    write_bytes(path, image_file(np.vstack(padded), ".jpg", *options))
     return path

@@ -98,10 +98,11 @@ def label(axis: "Axes", title: str, across: str, up: str) -> None:
     axis.set_ylabel(up, fontsize=8, color=INK)
 
 
-def log_ticks(axis: Any) -> None:
+def log_scale(axis: Any) -> None:
     """A log scale with a few plain numbers and no minor ticks."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     low, high = axis.get_view_interval()
     decades = log10(high / low)
     subs = (1, 3) if decades > 1.6 else (1, 2, 5) if decades > 0.9 else (1, 1.5, 2, 3, 5, 7)
@@ -110,10 +111,10 @@ def log_ticks(axis: Any) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.6g}"))
 
 
-def legend(figure: "Figure", axes: Sequence["Axes"]) -> None:
+def legend(figure: "Figure") -> None:
     """One legend under the whole figure."""
     handles: dict[str, Artist] = {}
-    for axis in axes:
+    for axis in figure.axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(str(label), handle)
     if handles:

@@ -1,7 +1,7 @@
 """The layer ablation: what the stream loses in bits and quality without each of its layers."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gsvc.eval.bench.record import CellRecord
@@ -41,51 +41,35 @@ def ablation_rows(cells: Sequence[CellRecord], metrics: Sequence[str]) -> list[A
         series[clip_label(cell), name].append(cell)
     rows: list[AblationRow] = []
     for (clip, name), group in series.items():
-        steps = _steps(group)
-        cell, way = next(step for step in steps if step[0] is group[-1])
-        whole = _row(cell, way, clip, name, metrics, None)
-        for step in steps:
-            is_whole = step == (cell, way)
-            rows.append(whole if is_whole else _row(*step, clip, name, metrics, whole))
+        first = [(cell, way) for cell in group for way in [*by_curve(cell)][:1]]
+        others = [*by_curve(group[-1])][1:]
+        whole = _scores(*first[-1], metrics)
+        for cell, way in [*first, *((group[-1], way) for way in others)]:
+            scores = _scores(cell, way, metrics)
+            is_whole = (cell, way) == first[-1]
+            rows.append(
+                AblationRow(
+                    clip=clip,
+                    series=name,
+                    layers=str(cell.settings.get(LAYERS_SETTING, "")),
+                    way=way.removeprefix(cell.codec).removeprefix(", "),
+                    bits=cell.bits,
+                    bpp=cell.bpp,
+                    ledger=cell.ledger,
+                    scores=scores,
+                    added_bits=None if is_whole else cell.bits - group[-1].bits,
+                    gained={
+                        metric: None if is_whole else _less(scores[metric], whole[metric])
+                        for metric in metrics
+                    },
+                )
+            )
     return rows
 
 
-def _steps(group: Sequence[CellRecord]) -> list[tuple[CellRecord, str]]:
-    """Every cell decoded the first way, then the last cell, the whole stream, the other ways."""
-    ways = [list(by_curve(cell)) for cell in group]
-    steps = [(cell, names[0]) for cell, names in zip(group, ways, strict=True) if names]
-    return [*steps, *((group[-1], name) for name in ways[-1][1:])]
+def _scores(cell: CellRecord, way: str, metrics: Sequence[str]) -> dict[str, float | None]:
+    return {metric: mean_score(by_curve(cell)[way], metric) for metric in metrics}
 
 
-def _row(
-    cell: CellRecord,
-    way: str,
-    clip: str,
-    series: str,
-    metrics: Sequence[str],
-    whole: AblationRow | None,
-) -> AblationRow:
-    decodes = by_curve(cell)[way]
-    scores = {metric: mean_score(decodes, metric) for metric in metrics}
-    return AblationRow(
-        clip=clip,
-        series=series,
-        layers=str(cell.settings.get(LAYERS_SETTING, "")),
-        way=way.removeprefix(cell.codec).removeprefix(", "),
-        bits=cell.bits,
-        bpp=cell.bpp,
-        ledger=cell.ledger,
-        scores=scores,
-        added_bits=cell.bits - whole.bits if whole else None,
-        gained=_difference(scores, whole.scores) if whole else dict.fromkeys(metrics),
-    )
-
-
-def _difference(
-    scores: Mapping[str, float | None], whole: Mapping[str, float | None]
-) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
-    for metric, score in scores.items():
-        reference = whole.get(metric)
-        found[metric] = None if score is None or reference is None else score - reference
-    return found
+def _less(score: float | None, whole: float | None) -> float | None:
+    return None if score is None or whole is None else score - whole

@@ -34,12 +34,11 @@ def beside_rows(found: Sequence[Curve]) -> list[BesideRow]:
 
 
 def _row(curve: Curve, point: Point, anchors: Sequence[Curve]) -> BesideRow:
-    hulls = {anchor.name: _value_at(anchor, point.bpp) for anchor in anchors}
+    there = {anchor.name: hull_at(anchor.hull, point.bpp) for anchor in anchors}
+    hulls = {
+        name: None if found is None else distance(found, curve.higher_is_better)
+        for name, found in there.items()
+    }
     return BesideRow(
         curve.clip, curve.name, curve.metric, point.settings, point.bpp, point.value, hulls
     )
-
-
-def _value_at(anchor: Curve, bpp: float) -> float | None:
-    found = hull_at(anchor.hull, bpp)
-    return None if found is None else distance(found, anchor.higher_is_better)

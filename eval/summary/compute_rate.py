@@ -81,17 +81,12 @@ def exchange_rows(rows: Sequence[FrontierRow]) -> list[ExchangeRow]:
     ]
 
 
-def compute_of(curve: str, clip: str, rows: Sequence[PointRow], unit: str) -> float | None:
-    """The mean compute of a curve on a clip; None where it is not counted or nothing is spent."""
-    mine = [row for row in rows if row.clip == clip and row.curve == curve]
-    values = [row.flops_per_pixel if unit == "flops" else row.decode_ratio for row in mine]
-    return mean_of(values) or None
-
-
 def _dials(ours: Sequence[Curve], rows: Sequence[PointRow], unit: str) -> list[Dial]:
+    """Curves with their mean compute; those where it is not counted, or nothing, are left out."""
     dials = []
     for curve in ours:
-        compute = compute_of(curve.name, curve.clip, rows, unit)
+        mine = [row for row in rows if row.clip == curve.clip and row.curve == curve.name]
+        compute = mean_of([r.flops_per_pixel if unit == "flops" else r.decode_ratio for r in mine])
         if compute and curve.hull:
             dials.append(Dial(curve.name, compute, curve.hull))
     return dials

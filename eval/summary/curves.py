@@ -46,8 +46,7 @@ class Curve:
     @cached_property
     def hull(self) -> list[RatePoint]:
         """The lower hull of (bpp, distance); empty for a curve without points."""
-        places = [(p.bpp, distance(p.value, self.higher_is_better)) for p in self.points]
-        return lower_hull(places) if places else []
+        return lower_hull([(p.bpp, distance(p.value, self.higher_is_better)) for p in self.points])
 
     def nearest(self, bpp: float) -> Point:
         """The point nearest in log rate; of several, the best."""
@@ -67,7 +66,8 @@ def clip_label(cell: CellRecord) -> str:
 
 def curve_name(codec: str, way: Mapping[str, int | float | str]) -> str:
     """ "gsvc, steps 4": the codec and the way it was decoded, without the seed."""
-    return ", ".join([codec, *(f"{key} {value}" for key, value in sorted(_unseeded(way).items()))])
+    choices = sorted((key, value) for key, value in way.items() if key != "seed")
+    return ", ".join([codec, *(f"{key} {value}" for key, value in choices)])
 
 
 def settings_label(settings: Mapping[str, int | float | str]) -> str:
@@ -121,7 +121,3 @@ def curves(
         )
         for clip, name, codec in dict.fromkeys([*points, *empty])
     ]
-
-
-def _unseeded(way: Mapping[str, int | float | str]) -> dict[str, int | float | str]:
-    return {key: value for key, value in way.items() if key != "seed"}

@@ -76,11 +76,8 @@ def _is_pair(anchor: Curve, test: Curve) -> bool:
 
 def _duel(anchor: Curve, test: Curve) -> Duel:
     result = bd_rate(anchor.hull, test.hull)
-    shared = result.shared
-    values = None
-    if shared:
-        least, greatest = (distance(edge, test.higher_is_better) for edge in shared)
-        values = min(least, greatest), max(least, greatest)
+    ends = sorted(distance(edge, test.higher_is_better) for edge in result.shared or ())
+    values = (ends[0], ends[-1]) if ends else None
     empty = [f"{c.name} at {s}" for c in (anchor, test) for s in c.without_bits]
     note = f"no bits, left out: {', '.join(empty)}" if empty else ""
     return Duel(anchor.clip, test.metric, test.name, anchor.name, result, values, note)

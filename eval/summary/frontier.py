@@ -11,8 +11,6 @@ import numpy as np
 
 from gsvc.eval.summary.hull import RatePoint, rate_at
 
-PUBLISHED = (100.0, 4.0)
-"""The claim to compare with: 100-fold compute buys 4-fold compression."""
 _TARGETS = (0.25, 0.5, 0.75)
 
 
@@ -48,6 +46,10 @@ class Exchange:
     compression: float
     exponent: float
     """The fitted slope: B* ~ C^-exponent."""
+
+
+PUBLISHED = Exchange(100, 4, log(4) / log(100))
+"""The claim to compare with: 100-fold compute buys 4-fold compression."""
 
 
 def targets(dials: Sequence[Dial]) -> list[float]:
@@ -87,8 +89,3 @@ def exchange(points: Sequence[FrontierPoint]) -> Exchange | None:
     slope = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
     (first, dear), (last, cheap) = reached[0], reached[-1]
     return Exchange(last / first, dear / cheap, max(0.0, -slope))
-
-
-def exponent_of(compute: float, compression: float) -> float:
-    """The exponent of "x-fold compute buys y-fold compression"."""
-    return log(compression) / log(compute)

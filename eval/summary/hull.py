@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from gsvc.codec.errors import InputError
-
 RatePoint = tuple[float, float]
 """Rate (bits a pixel) and distance (lower is better)."""
 
@@ -12,11 +10,8 @@ RatePoint = tuple[float, float]
 def lower_hull(points: Sequence[RatePoint]) -> list[RatePoint]:
     """The lower convex hull of (bpp, distance) by rising rate, up to the least distance.
 
-    Andrew's monotone chain (Information Processing Letters 9, 1979). Raises InputError without
-    points.
+    Andrew's monotone chain (Information Processing Letters 9, 1979). Empty without points.
     """
-    if not points:
-        raise InputError("a hull needs points: pass at least one")
     least: dict[float, float] = {}
     for bpp, distance in sorted(points):
         least.setdefault(bpp, distance)
@@ -25,7 +20,7 @@ def lower_hull(points: Sequence[RatePoint]) -> list[RatePoint]:
         while len(hull) > 1 and _turn(hull[-2], hull[-1], point) <= 0:
             hull.pop()
         hull.append(point)
-    lowest = min(range(len(hull)), key=lambda index: hull[index][1])
+    lowest = min(range(len(hull)), key=lambda index: hull[index][1], default=-1)
     return hull[: lowest + 1]
 
 

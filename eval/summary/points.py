@@ -6,6 +6,7 @@ from statistics import fmean
 
 from gsvc.eval.bench.record import CellRecord, DecodeRecord
 from gsvc.eval.summary.curves import clip_label, curve_name, settings_label
+from gsvc.eval.summary.times import reference_seconds
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,9 @@ class PointRow:
     key: str
 
 
-def point_rows(cells: Sequence[CellRecord], reference: Mapping[str, float]) -> list[PointRow]:
-    """Rows in the order of the cells; `reference`: x265's seconds by clip label."""
+def point_rows(cells: Sequence[CellRecord]) -> list[PointRow]:
+    """Rows in the order of the cells."""
+    reference = reference_seconds(cells)
     return [_row(cell, decode, reference) for cell in cells for decode in cell.decodes]
 
 

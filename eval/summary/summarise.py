@@ -1,7 +1,7 @@
 """Everything computed from a run's cells, in one value for JSON, tables and plots."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from gsvc.eval.bench.record import CellRecord
@@ -14,7 +14,6 @@ from gsvc.eval.summary.duels import Duel, PooledDuel, duels, pooled_duels
 from gsvc.eval.summary.points import PointRow, point_rows
 from gsvc.eval.summary.recorded import MetricInfo, codecs_of, metrics_of
 from gsvc.eval.summary.seeds import SeedSpread, seed_spreads
-from gsvc.eval.summary.times import reference_seconds
 from gsvc.eval.summary.troubles import Failure, Unmeasured, failures, gaps, without_bits
 
 SCHEMA = 1
@@ -50,10 +49,6 @@ class Summary:
     not_run: dict[str, str]
     """Codecs, metrics and clips that could not run at all, and why."""
 
-    def to_json(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
-
     def metric(self, name: str) -> MetricInfo:
         """The metric of that name."""
         return next(metric for metric in self.metrics if metric.name == name)
@@ -71,7 +66,7 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
     """Compute it all. `settings` are the values of run.json."""
     metrics, codecs = metrics_of(settings, cells), codecs_of(settings, cells)
     names = [metric.name for metric in metrics]
-    rows = point_rows(cells, reference_seconds(cells))
+    rows = point_rows(cells)
     found = curves_by_metric(cells, metrics, codecs)
     all_duels = [duel for name in names for duel in duels(found[name])]
     frontiers = [row for name in names for row in frontier_rows(found[name], rows)]

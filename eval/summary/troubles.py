@@ -1,6 +1,6 @@
 """What a run could not do: cells that failed, metrics without numbers, each with its reason."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -50,13 +50,13 @@ def without_bits(cells: Sequence[CellRecord]) -> list[str]:
 
 def gaps(cells: Sequence[CellRecord]) -> list[Unmeasured]:
     """Each metric and reason once, with the codecs concerned."""
-    counts: Counter[tuple[str, str]] = Counter()
-    codecs: dict[tuple[str, str], dict[str, None]] = {}
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for cell in cells:
         for decode in cell.decodes:
             for name, scores in decode.scores.items():
                 if scores.mean is None:
-                    key = name, scores.gap or "no value"
-                    counts[key] += 1
-                    codecs.setdefault(key, {})[cell.codec] = None
-    return [Unmeasured(key[0], tuple(codecs[key]), counts[key], key[1]) for key in counts]
+                    found[name, scores.gap or "no value"].append(cell.codec)
+    return [
+        Unmeasured(name, tuple(dict.fromkeys(codecs)), len(codecs), why)
+        for (name, why), codecs in found.items()
+    ]

@@ -4,40 +4,22 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from gsvc.codec.output import atomic_output, explain_failure
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import load_run
+from gsvc.eval.files import write_text
 from gsvc.eval.layout import markdown
 from gsvc.eval.summary.curves import clip_label, curve_name, settings_label
+from gsvc.eval.summary.points import PointRow
 from gsvc.eval.summary.summarise import Summary, summarise
 from gsvc.eval.summary.table import protocol
 from gsvc.eval.summary.tables import tables
 
-_FIELDS = (
-    "clip",
-    "curve",
-    "codec",
-    "width",
-    "height",
-    "frame_rate",
-    "frames",
-    "bits",
-    "bpp",
-    "kbps",
-    "encode_seconds",
-    "decode_seconds",
-    "encode_ratio",
-    "decode_ratio",
-    "flops_per_pixel",
-    "model_bytes",
-    "peak_memory",
-    "stream_sha256",
-    "frames_sha256",
-    "key",
-)
+_IN_PARTS = {"settings", "way", "scores", "ledger"}
+_FIELDS = [field.name for field in fields(PointRow) if field.name not in _IN_PARTS]
 
 
 def write_summary(folder: str | Path) -> Summary:
@@ -50,22 +32,9 @@ def write_summary(folder: str | Path) -> Summary:
     root = Path(folder)
     write_text(root / "frames.csv", frames_csv(run.cells, summary))
     write_text(root / "summary.csv", summary_csv(summary))
-    write_text(root / "summary.json", json.dumps(summary.to_json(), indent=1) + "\n")
+    write_text(root / "summary.json", json.dumps(asdict(summary), indent=1) + "\n")
     write_text(root / "summary.md", summary_markdown(summary))
     return summary
-
-
-def write_text(target: Path, text: str) -> None:
-    """Replace a file. Raises OutputError."""
-    write_bytes(target, text.encode())
-
-
-def write_bytes(target: Path, data: bytes) -> None:
-    """Replace a file. Raises OutputError."""
-    with explain_failure(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_output(target, overwrite=True) as partial, explain_failure(target):
-        partial.write_bytes(data)
 
 
 def summary_markdown(summary: Summary) -> str:
