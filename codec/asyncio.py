@@ -122,8 +122,7 @@ async def decode_stream(decoder: Decoder, packets: AsyncIterable[Packet]) -> Asy
     worker = ThreadPoolExecutor(1)
     try:
         async for packet in packets:
-            frames = decoder.frames(packet)
-            while (frame := await _run(worker, _next, frames)) is not None:
+            async for frame in made_in(worker, decoder.frames(packet)):
                 yield frame
         for frame in await _run(worker, decoder.flush):
             yield frame
@@ -144,8 +143,14 @@ async def _fill(
         queue.close()
 
 
-def _next(frames: Iterator[Frame]) -> Frame | None:
-    return next(frames, None)
+async def made_in(worker: Executor, items: Iterator[_T]) -> AsyncIterator[_T]:
+    """The items of an iterator, each made in a thread of `worker` when it is asked for."""
+    while (item := await _run(worker, _next, items)) is not None:
+        yield item
+
+
+def _next(items: Iterator[_T]) -> _T | None:
+    return next(items, None)
 
 
 async def _run(worker: Executor, work: Callable[..., _T], *arguments: object) -> _T:

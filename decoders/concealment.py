@@ -51,15 +51,12 @@ class Concealer:
         self._timeline = Timeline(header, limits)
         self._most = self._timeline.most_frames
         self._chain = chain
-        self._forget()
+        self.reset()
 
     def reset(self) -> None:
         """Forget everything: the stream may be joined at any INTRA packet."""
         self._timeline.reset()
         self._chain.reset()
-        self._forget()
-
-    def _forget(self) -> None:
         self._shown: Frame | None = None
         self._motion: _Motion | None = None
         self._group: int | None = None

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.layers.texture import Texture
-from gsvc.decoders.texture import gain_map, raise_texture
+from gsvc.decoders.texture import raise_texture
 
 FINEST_SCALE, COARSEST_CRF = 8, 70
 
@@ -31,9 +31,5 @@ class KeyPicture:
 
         `crf`: its quantiser, 1 to 70; `scale`: its coded size in eighths of the display size.
         """
-        height, width = decoded.shape[:2]
-        gain = np.zeros((height, width), np.float32)
-        if texture is not None:
-            gain = gain_map(texture, width, height)
         quantizer, size = min(1.0, crf / COARSEST_CRF), min(1.0, scale / FINEST_SCALE)
-        return cls(raise_texture(decoded, texture), gain, quantizer, size)
+        return cls(*raise_texture(decoded, texture), quantizer, size)

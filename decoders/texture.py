@@ -34,12 +34,12 @@ def gain_map(texture: Texture, width: int, height: int) -> NDArray[np.float32]:
     return np.asarray(large[:height, :width], np.float32)
 
 
-def raise_texture(picture: Picture, texture: Texture | None) -> Picture:
-    """The picture, RGB uint8 (H, W, 3), with its detail raised; unchanged if `texture` is None."""
-    if texture is None or not texture.gains.any():
-        return picture
+def raise_texture(picture: Picture, texture: Texture | None) -> tuple[Picture, NDArray[np.float32]]:
+    """The picture, RGB uint8 (H, W, 3), with its detail raised, and its `gain_map`."""
     height, width = picture.shape[:2]
-    strength = gain_map(texture, width, height)[..., None]
-    cell = Geometry(width, height).cell
-    raised = picture + strength * blur_detail(picture.astype(np.float32), cell)
-    return np.asarray(np.clip(np.rint(raised), 0, 255), np.uint8)
+    if texture is None or not texture.gains.any():
+        return picture, np.zeros((height, width), np.float32)
+    gain = gain_map(texture, width, height)
+    detail = blur_detail(picture.astype(np.float32), Geometry(width, height).cell)
+    raised = picture + gain[..., None] * detail
+    return np.asarray(np.clip(np.rint(raised), 0, 255), np.uint8), gain

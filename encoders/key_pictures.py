@@ -86,7 +86,7 @@ class KeyPictures:
 
     def shown(self, number: int) -> Picture:
         """One of them with its texture raised."""
-        return raise_texture(self.decoded[number], self.textures[number])
+        return raise_texture(self.decoded[number], self.textures[number])[0]
 
     def coded_size(self, scale: int) -> tuple[int, int]:
         """(width, height) in eighths of the side."""

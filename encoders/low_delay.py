@@ -144,7 +144,7 @@ class LowDelay(GroupCoder):
         unit = group.stream.encode(pictures[-1])
         decoded = group.decoder.decode(unit, self._geometry.coded_size(group.scale))
         texture = self._texture(pictures[-1], decoded)
-        shown = raise_texture(decoded, texture)
+        shown, _ = raise_texture(decoded, texture)
         source = SourceInterval(pictures, shown)
         # Whether people and regions pay shows only when both are tried: there is no time for that.
         (samples,) = self._extractor.extract_group(

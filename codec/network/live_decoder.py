@@ -75,24 +75,15 @@ class LiveDecoder:
             self._refiner = load_refiner(self._settings.backend, self._settings.device)
             self._refiner.load()
 
-    def begin(self, arrival: Arrival) -> None:
-        """Get ready for the stream of this packet. Raises InputError if its format is another."""
-        old, header = self._stream, arrival.header
-        if old and old.number == arrival.stream:
-            return
-        if old and old.header.format != header.format:
-            raise InputError("the sender began again with video of another format: receive it anew")
-        if old and old.header == header:
-            decoder = old.decoder
-            decoder.reset()
-        else:
-            self.close()
-            decoder = Decoder(header, self._settings, self._limits, self._refiner)
-        clock = PlayoutClock(header.format.time_base, self._patience)
-        self._stream = _Stream(arrival.stream, header, decoder, LayerMeter(header), clock)
-
     def frames(self, arrival: Arrival) -> Iterator[Frame]:
-        """The frames of one packet of the stream that was begun."""
+        """The frames of one packet.
+
+        Of a new stream's first packet: before them those that the stream before held back. Raises
+        InputError if the new stream's format is another.
+        """
+        if arrival.stream != self.stream:
+            yield from self.flush()
+            self._begin(arrival)
         stream, packet = self._stream, arrival.packet
         assert stream is not None
         stream.meter.add(packet)
@@ -104,18 +95,32 @@ class LiveDecoder:
         except BitstreamError:
             self.damaged += 1
 
-    def due(self) -> list[Frame]:
+    def due(self) -> Iterator[Frame]:
         """Concealed frames whose playout time has come without their packet."""
         pts = self._stream.clock.due(time.monotonic()) if self._stream else None
-        return (
-            [] if self._stream is None or pts is None else self._stream.decoder.conceal_until(pts)
-        )
+        if self._stream and pts is not None:
+            yield from self._stream.decoder.conceal_until(pts)
 
-    def flush(self) -> list[Frame]:
+    def flush(self) -> Iterator[Frame]:
         """Frames of the stream that are held back, at its end."""
-        return self._stream.decoder.flush() if self._stream else []
+        if self._stream:
+            yield from self._stream.decoder.flush()
 
     def close(self) -> None:
         """Release the decoder."""
         if self._stream:
             self._stream.decoder.close()
+
+    def _begin(self, arrival: Arrival) -> None:
+        """Get ready for the stream of this packet."""
+        old, header = self._stream, arrival.header
+        if old and old.header.format != header.format:
+            raise InputError("the sender began again with video of another format: receive it anew")
+        if old and old.header == header:
+            decoder = old.decoder
+            decoder.reset()
+        else:
+            self.close()
+            decoder = Decoder(header, self._settings, self._limits, self._refiner)
+        clock = PlayoutClock(header.format.time_base, self._patience)
+        self._stream = _Stream(arrival.stream, header, decoder, LayerMeter(header), clock)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from gsvc.codec.errors import ConfigError
-from gsvc.codec.network.parity import parity, stripes_of
+from gsvc.codec.network.parity import parity
 from gsvc.codec.network.rtp import RTP_HEADER_BYTES, RtpPacket, rtp_timestamp
 from gsvc.codec.network.rtp_payload import (
     MAX_PIECES,
@@ -15,7 +15,6 @@ from gsvc.codec.network.rtp_payload import (
     Kind,
     Piece,
     Unit,
-    packet_data,
 )
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
@@ -98,7 +97,8 @@ class Packetizer:
             self._number, back = packet.number, packet.number - packet.group
             self._timestamp = rtp_timestamp(packet.pts, self._time_base)
         kind = Kind.PICTURE if packet.is_picture else Kind.OTHER
-        unit = Unit(kind, self._number, packet_data(packet, self._header), back=back)
+        data = self._header * packet.is_key + packet.to_bytes()
+        unit = Unit(kind, self._number, data, back=back)
         self._number += packet.is_picture
         return _Timed(unit, self._timestamp)
 
@@ -116,7 +116,7 @@ class Packetizer:
         count = len(parts)
         pieces = [(Piece(index, count), part) for index, part in enumerate(parts)]
         if protect and self._settings.parity_span:
-            stripes = stripes_of(count, self._settings.parity_span)
+            stripes = ceil(count / self._settings.parity_span)
             pieces += [
                 (Piece(stripe, count, stripes), parity(parts[stripe::stripes]))
                 for stripe in range(stripes)

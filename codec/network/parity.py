@@ -5,12 +5,6 @@ burst of losses that is no longer than the number of stripes is repaired too.
 """
 
 from collections.abc import Mapping, Sequence
-from math import ceil
-
-
-def stripes_of(count: int, span: int) -> int:
-    """Number of stripes of at most `span` fragments that `count` fragments make."""
-    return ceil(count / span)
 
 
 def parity(fragments: Sequence[bytes]) -> bytes:

@@ -107,13 +107,10 @@ def _read_piece(body: Cutter) -> Piece:
     return piece
 
 
-def packet_data(packet: Packet, stream_header: bytes) -> bytes:
-    """A packet's bytes in units: as in a file, and for INTRA after the stream's header."""
-    return (stream_header if packet.is_key else b"") + packet.to_bytes()
-
-
 def read_packet_data(data: bytes, limits: Limits) -> tuple[bytes | None, Packet]:
     """The stream's header, None if it is absent, and the packet; bytes after it are ignored.
+
+    A packet's bytes are those in a file, of INTRA after the stream's header.
 
     Raises BitstreamError for a damaged packet.
     """

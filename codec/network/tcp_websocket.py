@@ -6,9 +6,11 @@ stream may begin at any INTRA packet and end without END.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gsvc.codec.errors import (
     BitstreamError,
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 _RETRY_SECONDS = 0.5
 _VARINT_BYTES = 5
-_MESSAGE_BYTES = DEFAULT_LIMITS.packet_bytes + 16
+_WS_BOUNDS: dict[str, Any] = {"max_size": DEFAULT_LIMITS.packet_bytes + 16, "max_queue": 4}
 
 
 class Channel(Protocol):
@@ -50,11 +52,19 @@ async def run_channels(address: Address, handle: Handler) -> None:
     again. Raises InputError when the port cannot be used, MissingDependencyError for ws://
     without the package websockets.
     """
+    is_tcp = address.scheme == "tcp"
+    if not is_tcp and find_spec("websockets") is None:
+        raise MissingDependencyError(
+            "ws:// needs the package websockets: pip install 'gsvc[stream]'"
+        )
+    if not address.listens:
+        connect = _connect_tcp if is_tcp else _connect_ws
+        while True:
+            with suppress(OSError):  # nobody listens yet, or the connection broke
+                await connect(address, handle)
+            await asyncio.sleep(_RETRY_SECONDS)
     try:
-        if address.scheme == "tcp":
-            await (_serve_tcp if address.listens else _connect_tcp)(address, handle)
-        else:
-            await (_serve_ws if address.listens else _connect_ws)(address, handle)
+        await (_serve_tcp if is_tcp else _serve_ws)(address, handle)
     except OSError as error:
         raise InputError(
             f"cannot listen at {address} ({error.strerror or error}): choose another port"
@@ -136,21 +146,13 @@ class _WsChannel:
 
 
 async def _serve_tcp(address: Address, handle: Handler) -> None:
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await _use_tcp(handle, reader, writer)
-
+    connected = partial(_use_tcp, handle)
     async with await asyncio.start_server(connected, address.host or None, address.port) as server:
         await server.serve_forever()
 
 
 async def _connect_tcp(address: Address, handle: Handler) -> None:
-    while True:
-        try:
-            streams = await asyncio.open_connection(address.host, address.port)
-            await _use_tcp(handle, *streams)
-        except OSError:
-            pass  # nobody listens yet
-        await asyncio.sleep(_RETRY_SECONDS)
+    await _use_tcp(handle, *await asyncio.open_connection(address.host, address.port))
 
 
 async def _use_tcp(
@@ -163,36 +165,21 @@ async def _use_tcp(
 
 
 async def _serve_ws(address: Address, handle: Handler) -> None:
-    _check_websockets()
     from websockets.asyncio.server import serve
 
-    async def connected(connection: "Connection") -> None:
-        await handle(_WsChannel(connection))
-
-    server = serve(
-        connected, address.host or None, address.port, max_size=_MESSAGE_BYTES, max_queue=4
-    )
-    async with server as running:
+    use = partial(_use_ws, handle)
+    async with serve(use, address.host or None, address.port, **_WS_BOUNDS) as running:
         await running.serve_forever()
 
 
 async def _connect_ws(address: Address, handle: Handler) -> None:
-    _check_websockets()
     from websockets import WebSocketException
     from websockets.asyncio.client import connect
 
-    while True:
-        try:
-            client = connect(str(address), max_size=_MESSAGE_BYTES, max_queue=4)
-            async with client as connection:
-                await handle(_WsChannel(connection))
-        except (OSError, WebSocketException, TimeoutError):
-            pass  # nobody listens yet
-        await asyncio.sleep(_RETRY_SECONDS)
+    with suppress(WebSocketException):
+        async with connect(str(address), **_WS_BOUNDS) as connection:
+            await _use_ws(handle, connection)
 
 
-def _check_websockets() -> None:
-    if find_spec("websockets") is None:
-        raise MissingDependencyError(
-            "ws:// needs the package websockets: pip install 'gsvc[stream]'"
-        )
+async def _use_ws(handle: Handler, connection: "Connection") -> None:
+    await handle(_WsChannel(connection))

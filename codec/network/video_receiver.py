@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from gsvc.codec.asyncio import LatestQueue
+from gsvc.codec.asyncio import LatestQueue, made_in
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError, InputError, TruncatedStreamError
 from gsvc.codec.frames import Frame
@@ -91,7 +91,7 @@ class VideoReceiver:
         try:
             with ThreadPoolExecutor(1) as worker:
                 async for frame in self._decoded(worker):
-                    yield frame
+                    yield self._show(frame)
             for task in tasks:
                 if task.done():
                     await task
@@ -180,45 +180,34 @@ class VideoReceiver:
 
     async def _decoded(self, worker: ThreadPoolExecutor) -> AsyncIterator[Frame]:
         """Frames of packets that arrive, concealed ones that are due, and those held back."""
-        loop = asyncio.get_running_loop()
         heard = time.monotonic()
         while True:
             try:
                 arrival = await asyncio.wait_for(anext(self._queue, None), _LOOK_SECONDS)
             except TimeoutError:
-                for frame in await loop.run_in_executor(worker, self._live.due):
-                    yield self._show(frame)
+                async for frame in made_in(worker, self._live.due()):
+                    yield frame
                 if self._is_over(time.monotonic() - heard):
                     break
                 continue
             if arrival is None:
                 break
             heard = time.monotonic()
-            if arrival.stream != self._live.stream:
-                for frame in await loop.run_in_executor(worker, self._live.flush):
-                    yield self._show(frame)
-            await loop.run_in_executor(worker, self._live.begin, arrival)
-            async for frame in self._frames_of(arrival, worker):
-                yield self._show(frame)
+            async for frame in made_in(worker, self._timed(self._live.frames(arrival))):
+                yield frame
             if arrival.packet.type == PacketType.END:
                 break
-        for frame in await loop.run_in_executor(worker, self._live.flush):
-            yield self._show(frame)
-
-    async def _frames_of(
-        self, arrival: Arrival, worker: ThreadPoolExecutor
-    ) -> AsyncIterator[Frame]:
-        """The frames of one packet, each as soon as it is decoded."""
-        loop = asyncio.get_running_loop()
-        frames, spent = self._live.frames(arrival), 0.0
-        while True:
-            since = time.monotonic()
-            frame: Frame | None = await loop.run_in_executor(worker, next, frames, None)
-            spent += time.monotonic() - since
-            if frame is None:
-                break
+        async for frame in made_in(worker, self._live.flush()):
             yield frame
-        self._decoding.add(spent)
+
+    def _timed(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        """The frames of one packet; adds up how long they took."""
+        spent, since = 0.0, time.monotonic()
+        for frame in frames:
+            spent += time.monotonic() - since
+            yield frame
+            since = time.monotonic()
+        self._decoding.add(spent + time.monotonic() - since)
 
     def _is_over(self, silence: float) -> bool:
         """Whether the sender said BYE, or nothing came for as long as the settings allow."""

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
-from gsvc.codec.asyncio import LatestQueue
+from gsvc.codec.asyncio import LatestQueue, made_in
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame
@@ -131,12 +131,8 @@ class VideoSender:
 
     async def _capture(self, frames: Iterator[Frame], reader: ThreadPoolExecutor) -> None:
         """Queue frames for the encoder, each when it is due."""
-        loop = asyncio.get_running_loop()
         try:
-            while not self._is_stopped.is_set():
-                frame = await loop.run_in_executor(reader, next, frames, None)
-                if frame is None:
-                    break
+            async for frame in made_in(reader, frames):
                 if self._settings.realtime:
                     at = await self._until(frame)
                     self._queue.put(_Captured(frame, at))
@@ -146,6 +142,8 @@ class VideoSender:
                     await self._queue.put_all(_Captured(frame, at))
                 self._frames += 1
                 self._sink.captured(frame.pts, at)
+                if self._is_stopped.is_set():
+                    break
         finally:
             self._queue.close()
 

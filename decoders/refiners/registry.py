@@ -9,12 +9,8 @@ from gsvc.codec.plugins import find_class
 from gsvc.decoders.refiners.base import Refiner
 
 _COMPACT = "gsvc.decoders.refiners.compact.backend:CompactBackend"
-BACKENDS = {
-    "compact": _COMPACT,
-    "compact:nano": _COMPACT,
-    "compact:small": _COMPACT,
-    "compact:base": _COMPACT,
-}
+_SIZES = ("compact", "compact:nano", "compact:small", "compact:base")
+BACKENDS = dict.fromkeys(_SIZES, _COMPACT)
 """Name -> module:Class, a `KeyRefiner` or a `WindowRefiner`."""
 
 

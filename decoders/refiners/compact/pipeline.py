@@ -1,5 +1,6 @@
 """The compact refiner as a diffusers pipeline: a decoded key picture in, a refined one out."""
 
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -54,13 +55,11 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         if self.prior is not None:  # once, however many steps follow
             given = torch.cat([given, drawings(self.prior, given[:, :3])], dim=1)
 
-        def denoise(state: Tensor, sigma: Tensor) -> Tensor:
-            return _denoise_tiles(self.refiner, state, sigma, given, scalars)
-
         noise = noise_field(
             *given.shape[-2:], seed=seed, deviation=self.refiner.config.noise, device=device
         )
         state = start_state(given[:, :3], noise)
+        denoise = partial(_denoise, self.refiner, given, scalars)
         estimate = euler(denoise, state, noise_levels(num_inference_steps), self.scheduler)
         return pictures_of(estimate[..., :height, :width])
 
@@ -74,24 +73,20 @@ def conditions(key: KeyPicture) -> tuple[Tensor, Tensor]:
     return padded, torch.tensor([[key.quantizer, key.size]], dtype=torch.float32)
 
 
-def _denoise_tiles(
-    model: CompactRefiner, state: Tensor, sigma: Tensor, given: Tensor, scalars: Tensor
+def _denoise(
+    model: CompactRefiner, given: Tensor, scalars: Tensor, state: Tensor, sigma: Tensor
 ) -> Tensor:
     """The model's estimate, of a large picture in tiles.
 
     Each tile sees all that its pixels depend on, so that tiling changes nothing."""
+    device = model.device.type
 
     def run(state: Tensor, given: Tensor) -> Tensor:
-        return _run(model, state, sigma, given, scalars)
+        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+            estimate: Tensor = model(state, sigma, given, scalars)
+        return estimate.float()
 
     height, width = state.shape[-2:]
     if height * width <= WHOLE_PIXELS:
         return run(state, given)
     return in_tiles(run, [state, given], tile=_TILE, margin=model.reach)
-
-
-def _run(model: CompactRefiner, *inputs: Tensor) -> Tensor:
-    device = model.device.type
-    with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-        estimate: Tensor = model(*inputs)
-    return estimate.float()
