@@ -2,20 +2,21 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 from typing import Self
 
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import ConfigError, VersionError
-from gsvc.codec.frames import Frame, Picture
+from gsvc.codec.frames import Frame
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.stream.group import GroupReader
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 from gsvc.decoders.concealment import Concealer
-from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.motion.estimation import ESTIMATORS
-from gsvc.decoders.reconstruction import Reconstruction
-from gsvc.decoders.refiners.base import KeyRefiner, Refiner, WindowRefiner
+from gsvc.decoders.reconstruction import Reconstruction, Refine
+from gsvc.decoders.refiners.base import Refiner, WindowRefiner
 from gsvc.decoders.refiners.registry import check_device, load_refiner
 from gsvc.decoders.timeline import DrawnFrame, Strict
 from gsvc.decoders.windows import Windows
@@ -62,17 +63,11 @@ class Decoder:
             raise VersionError(
                 f"motion estimator {header.motion_estimator} is not known: install a newer gsvc"
             )
-        self._steps = settings.steps
-        self._seed = header.seed if settings.seed is None else settings.seed
         check_device(settings.device)  # steps 0 need none, but who asks for one is to know
-        self._refiner: KeyRefiner | None = None
-        self._windows: Windows | None = None
-        if settings.steps:
-            self._set_refiner(refiner or load_refiner(settings.backend, settings.device))
-        chain = Reconstruction(header, GroupReader(header, limits), self._refine)
+        refine, self._windows = _restoring(header, settings, refiner)
+        chain = Reconstruction(header, GroupReader(header, limits), refine)
         policy = Concealer if settings.conceal else Strict
-        self._timeline: Strict | Concealer = policy(header, chain, limits)
-        self._is_closed = False
+        self._timeline: Strict | Concealer | None = policy(header, chain, limits)
 
     def __enter__(self) -> Self:
         return self
@@ -82,13 +77,11 @@ class Decoder:
 
     def close(self) -> None:
         """Release the picture decoder and the refiner. May be called again."""
-        self.reset()
-        self._refiner, self._windows = None, None
-        self._is_closed = True
+        self._timeline = self._windows = None
 
     def reset(self) -> None:
         """Forget all packets and frames, as for a seek. The next packet may be any INTRA packet."""
-        self._timeline.reset()
+        self._opened().reset()
         if self._windows:
             self._windows.reset()
 
@@ -102,20 +95,18 @@ class Decoder:
 
     def frames(self, packet: Packet) -> Iterator[Frame]:
         """`decode` frame by frame, in the memory of one. Exhaust it before the next packet."""
-        self._check_open()
-        yield from self._out(self._timeline.frames(packet))
+        yield from self._out(self._opened().frames(packet))
 
     def skip(self, packet: Packet) -> None:
         """Take a packet without drawing its frames, on the way to a later one."""
-        self._check_open()
-        self._timeline.skip(packet)
+        self._opened().skip(packet)
 
     def flush(self) -> list[Frame]:
         """The frames that a `WindowRefiner` holds back; none with other refiners.
 
         More packets may follow.
         """
-        self._check_open()
+        self._opened()
         return list(_owned(self._windows.flush())) if self._windows else []
 
     def conceal_until(self, pts: int) -> list[Frame]:
@@ -127,29 +118,32 @@ class Decoder:
 
         Raises ConfigError unless the decoder conceals.
         """
-        self._check_open()
-        if not isinstance(self._timeline, Concealer):
+        timeline = self._opened()
+        if not isinstance(timeline, Concealer):
             raise ConfigError("this decoder does not conceal: set DecoderSettings(conceal=True)")
-        return list(self._out(self._timeline.until(pts), share=True))
-
-    def _set_refiner(self, refiner: Refiner) -> None:
-        if isinstance(refiner, WindowRefiner):
-            self._windows = Windows(refiner, self._steps, self._seed)
-        else:
-            self._refiner = refiner
+        return list(self._out(timeline.until(pts), share=True))
 
     def _out(self, drawn: Iterable[DrawnFrame], *, share: bool = False) -> Iterator[Frame]:
         frames = self._windows.frames(drawn) if self._windows else (one.frame for one in drawn)
         return _owned(frames, share=share)
 
-    def _check_open(self) -> None:
-        if self._is_closed:
+    def _opened(self) -> Strict | Concealer:
+        if self._timeline is None:
             raise ConfigError("this decoder is closed: make another")
+        return self._timeline
 
-    def _refine(self, key: KeyPicture) -> Picture:
-        if self._refiner is None:
-            return key.picture
-        return self._refiner.refine(key, steps=self._steps, seed=self._seed)
+
+def _restoring(
+    header: Header, settings: DecoderSettings, refiner: Refiner | None
+) -> tuple[Refine, Windows | None]:
+    """What restores key pictures, and what restores windows of frames if the refiner does that."""
+    if not settings.steps:
+        return attrgetter("picture"), None
+    seed = header.seed if settings.seed is None else settings.seed
+    refiner = refiner or load_refiner(settings.backend, settings.device)
+    if isinstance(refiner, WindowRefiner):
+        return attrgetter("picture"), Windows(refiner, settings.steps, seed)
+    return partial(refiner.refine, steps=settings.steps, seed=seed), None
 
 
 def _owned(frames: Iterable[Frame], *, share: bool = False) -> Iterator[Frame]:

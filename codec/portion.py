@@ -63,21 +63,7 @@ def find_portion(
         raise ConfigError(f"start {start} s, {frames} frames: from 0 s on, at least 1 frame")
     if not file.seekable():
         raise ConfigError("a part can only be decoded of a file: save the stream first")
-    index = StreamIndex(file, limits)
-    first = index.frame_at(start)
-    if first >= index.frames:
-        raise InputError(f"the stream ends before {start:g} s: choose an earlier start")
-    count = min(index.frames - first, frames or index.frames)
-    times = index.times[first : first + count]
-    sound: list[AudioChunk] = []
-    if carries_sound and index.header.audio:
-        file.seek(0)
-        sound, _ = _survey(StreamReader(file, limits), Held(limits))
-        form = index.header.format
-        begin = (times[0] - index.times[0]) * form.time_base
-        sound = list(cut(sound, begin, begin + duration(times, form)))
-    packets = index.packets(first, count)
-    return Portion(index.header, packets, sound, count, range(times[0], times[-1] + 1), times[0])
+    return _part(file, start, frames, limits, carries_sound=carries_sound)
 
 
 def duration(times: "array[int]", form: VideoFormat) -> Fraction:
@@ -108,6 +94,27 @@ def _all(file: BinaryIO, limits: Limits, *, carries_sound: bool) -> Portion:
         packets = iter(kept)
     every = ((packet, True) for packet in packets)
     return Portion(header, every, sound if carries_sound else [], frames)
+
+
+def _part(
+    file: BinaryIO, start: float, frames: int | None, limits: Limits, *, carries_sound: bool
+) -> Portion:
+    """A part of a file; arguments as of `find_portion`."""
+    index = StreamIndex(file, limits)
+    first = index.frame_at(start)
+    times = index.times[first:][:frames]
+    if not times:
+        raise InputError(f"the stream ends before {start:g} s: choose an earlier start")
+    sound: list[AudioChunk] = []
+    if carries_sound and index.header.audio:
+        file.seek(0)
+        sound, _ = _survey(StreamReader(file, limits), Held(limits))
+        form = index.header.format
+        begin = (times[0] - index.times[0]) * form.time_base
+        sound = list(cut(sound, begin, begin + duration(times, form)))
+    shown, origin = range(times[0], times[-1] + 1), times[0]
+    packets = index.packets(first, len(times))
+    return Portion(index.header, packets, sound, len(times), shown, origin)
 
 
 def _survey(packets: Iterable[Packet], held: Held) -> tuple[list[AudioChunk], int]:

@@ -85,9 +85,9 @@ def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
     add(
         "--backend",
         default=defaults.backend,
-        metavar="NAME|FILE",
+        metavar="NAME|FILE|CLASS",
         help="compact:nano (default), compact:small, compact:base (each better and slower), "
-        "or the .safetensors of gsvc train",
+        "the .safetensors of gsvc train, or your own as module:Class",
     )
     add_device(parser, defaults.device)
     add(

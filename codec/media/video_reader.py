@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 import av
@@ -73,12 +72,7 @@ class VideoReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __iter__(self) -> Iterator[Frame]:

@@ -12,7 +12,6 @@ from gsvc.codec.limits import Limits
 from gsvc.codec.network.playout import PlayoutClock
 from gsvc.codec.network.stats import LayerMeter
 from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.ledger import Ledger, total
 from gsvc.codec.stream.packet import Packet
 from gsvc.decoders.refiners.base import Refiner
 from gsvc.decoders.refiners.registry import load_refiner
@@ -32,7 +31,9 @@ class Arrival:
 
 
 @dataclass(frozen=True)
-class _Stream:
+class LiveStream:
+    """One stream, with what decodes it."""
+
     number: int
     header: Header
     decoder: Decoder
@@ -43,7 +44,8 @@ class _Stream:
 class LiveDecoder:
     """Decodes arrivals and conceals what is lost. Its methods run in one worker thread.
 
-    `packets` counts those taken, `damaged` those that could not be decoded.
+    `packets` counts those taken, `damaged` those that could not be decoded; `stream` is the one
+    that is being decoded, None before the first.
     """
 
     def __init__(self, settings: DecoderSettings, limits: Limits, patience: float) -> None:
@@ -52,22 +54,7 @@ class LiveDecoder:
         self._settings, self._limits = replace(settings, conceal=True), limits
         self._patience = patience
         self._refiner: Refiner | None = None
-        self._stream: _Stream | None = None
-
-    @property
-    def stream(self) -> int:
-        """Number of the stream that is being decoded; 0 before the first."""
-        return self._stream.number if self._stream else 0
-
-    @property
-    def header(self) -> Header | None:
-        """Header of the stream that is being decoded."""
-        return self._stream.header if self._stream else None
-
-    @property
-    def bits(self) -> Ledger:
-        """Bits of the stream's packets by layer."""
-        return self._stream.meter.bits if self._stream else total([])
+        self.stream: LiveStream | None = None
 
     def load(self) -> None:
         """Load the refiner ahead of the first packet: it takes longer than a frame may wait."""
@@ -81,11 +68,10 @@ class LiveDecoder:
         Of a new stream's first packet: before them those that the stream before held back. Raises
         InputError if the new stream's format is another.
         """
-        if arrival.stream != self.stream:
+        stream, packet = self.stream, arrival.packet
+        if stream is None or arrival.stream != stream.number:
             yield from self.flush()
-            self._begin(arrival)
-        stream, packet = self._stream, arrival.packet
-        assert stream is not None
+            stream = self.stream = self._begun(arrival)
         stream.meter.add(packet)
         if packet.is_picture and packet.pts is not None:
             stream.clock.arrived(packet.pts, packet.duration, arrival.at)
@@ -97,23 +83,22 @@ class LiveDecoder:
 
     def due(self) -> Iterator[Frame]:
         """Concealed frames whose playout time has come without their packet."""
-        pts = self._stream.clock.due(time.monotonic()) if self._stream else None
-        if self._stream and pts is not None:
-            yield from self._stream.decoder.conceal_until(pts)
+        if self.stream and (pts := self.stream.clock.due(time.monotonic())) is not None:
+            yield from self.stream.decoder.conceal_until(pts)
 
     def flush(self) -> Iterator[Frame]:
         """Frames of the stream that are held back, at its end."""
-        if self._stream:
-            yield from self._stream.decoder.flush()
+        if self.stream:
+            yield from self.stream.decoder.flush()
 
     def close(self) -> None:
         """Release the decoder."""
-        if self._stream:
-            self._stream.decoder.close()
+        if self.stream:
+            self.stream.decoder.close()
 
-    def _begin(self, arrival: Arrival) -> None:
-        """Get ready for the stream of this packet."""
-        old, header = self._stream, arrival.header
+    def _begun(self, arrival: Arrival) -> LiveStream:
+        """The stream of this packet."""
+        old, header = self.stream, arrival.header
         if old and old.header.format != header.format:
             raise InputError("the sender began again with video of another format: receive it anew")
         if old and old.header == header:
@@ -123,4 +108,4 @@ class LiveDecoder:
             self.close()
             decoder = Decoder(header, self._settings, self._limits, self._refiner)
         clock = PlayoutClock(header.format.time_base, self._patience)
-        self._stream = _Stream(arrival.stream, header, decoder, LayerMeter(header), clock)
+        return LiveStream(arrival.stream, header, decoder, LayerMeter(header), clock)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from gsvc.codec.errors import BitstreamError
-from gsvc.codec.network.parity import repaired
+from gsvc.codec.network.parity import parity
 from gsvc.codec.network.rtp_payload import Piece
 from gsvc.codec.stream.packet import Packet
 
@@ -57,9 +57,12 @@ class PendingPacket:
             self.size += len(data) + PIECE_COST
 
     def _repair(self, stripe: int) -> None:
-        check = self._parities.get(stripe)
-        if check is None:
-            return
-        found = repaired(self._fragments, self._count, stripe, self._stripes, check)
-        if found:
-            self._keep(self._fragments, *found)
+        """Restore the one fragment that a stripe lacks, if its parity came.
+
+        The packet's last fragment may come back padded with zeros.
+        """
+        members = range(stripe, self._count, self._stripes)
+        lost = [index for index in members if index not in self._fragments]
+        if stripe in self._parities and len(lost) == 1:
+            known = [self._fragments[index] for index in members if index != lost[0]]
+            self._keep(self._fragments, lost[0], parity([*known, self._parities[stripe]]))

@@ -20,7 +20,6 @@ from gsvc.codec.network.rtcp import (
     write_rtcp,
 )
 from gsvc.codec.network.rtp import CLOCK_RATE, RtpPacket, rtp_timestamp
-from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 
 _REPORT_SECONDS = 1.0
@@ -32,8 +31,8 @@ _SILENCE = 0.5
 """Seconds of silence after which another source replaces one that has not begun."""
 
 
-class _Source:
-    """The state of one source."""
+class Source:
+    """The state of one source: `is_over` once it said BYE."""
 
     def __init__(self, ssrc: int, depacketizer: Depacketizer, now: float) -> None:
         self.ssrc, self.depacketizer = ssrc, depacketizer
@@ -50,7 +49,8 @@ class RtpReceiver:
     """Follows one source; another one takes over when its first INTRA packet is complete.
 
     So a sender may restart. Memory is that of two depacketizers. Invalid bytes raise nothing:
-    `invalid` counts datagrams that are neither RTP nor RTCP.
+    `invalid` counts datagrams that are neither RTP nor RTCP. `current` is the source that packets
+    come from, None before the first one.
     """
 
     def __init__(
@@ -59,28 +59,8 @@ class RtpReceiver:
         self.datagrams = self.bytes = self.invalid = 0
         self._limits, self._reorder = limits, reorder
         self._own = secrets.randbits(32)
-        self._current: _Source | None = None
-        self._next: _Source | None = None
-
-    @property
-    def ssrc(self) -> int | None:
-        """The source that packets come from; None before the first packet."""
-        return self._current.ssrc if self._current else None
-
-    @property
-    def header(self) -> Header | None:
-        """Header of the stream that packets come from."""
-        return self._current.depacketizer.header if self._current else None
-
-    @property
-    def depacketizer(self) -> Depacketizer | None:
-        """Depacketizer of the source that packets come from."""
-        return self._current.depacketizer if self._current else None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the source said BYE."""
-        return self._current is not None and self._current.is_over
+        self.current: Source | None = None
+        self._next: Source | None = None
 
     def receive(self, datagram: bytes, now: float, peer: Any = None) -> list[Packet]:
         """Take a datagram from the address `peer`; `now` is in monotonic seconds.
@@ -101,20 +81,20 @@ class RtpReceiver:
             return []
         source.peer = peer
         packets = source.depacketizer.push(datagram, now)
-        if packets and source is not self._current:
-            self._current, self._next = source, None
+        if packets and source is not self.current:
+            self.current, self._next = source, None
         return packets
 
     def poll(self, now: float) -> list[Packet]:
         """Packets that are ready because what they waited for is given up."""
         if self._next:
             self._next.depacketizer.poll(now)
-        return self._current.depacketizer.poll(now) if self._current else []
+        return self.current.depacketizer.poll(now) if self.current else []
 
     def feedback(self, now: float) -> list[tuple[bytes, Any]]:
         """Datagrams to send now, with their peers: NACK, PLI, and every second a report."""
         addressed: list[tuple[bytes, Any]] = []
-        for source in filter(None, (self._current, self._next)):
+        for source in filter(None, (self.current, self._next)):
             found: list[Rtcp] = []
             depacketizer = source.depacketizer
             missing = depacketizer.to_nack(now)
@@ -132,32 +112,33 @@ class RtpReceiver:
 
     def capture_time(self, pts: int) -> float | None:
         """The sender's time of day when it captured the frame at `pts`, if a report has told it."""
-        if not (self._current and self._current.capture and self.header):
+        source = self.current
+        if not (source and source.capture and source.depacketizer.header):
             return None
-        report = self._current.capture
-        ticks = rtp_timestamp(pts, self.header.format.time_base) - report.timestamp
+        report, video = source.capture, source.depacketizer.header.format
+        ticks = rtp_timestamp(pts, video.time_base) - report.timestamp
         ticks = (ticks + (1 << 31)) % (1 << 32) - (1 << 31)
         return time_of_day(report.ntp) + ticks / CLOCK_RATE
 
-    def _source_of(self, ssrc: int, now: float) -> _Source | None:
-        for source in (self._current, self._next):
+    def _source_of(self, ssrc: int, now: float) -> Source | None:
+        for source in (self.current, self._next):
             if source and source.ssrc == ssrc:
                 source.heard = now
                 return source
         if self._next and now - self._next.heard < _SILENCE:
             return None
-        self._next = _Source(ssrc, Depacketizer(self._limits, self._reorder), now)
+        self._next = Source(ssrc, Depacketizer(self._limits, self._reorder), now)
         return self._next
 
     def _take_reports(self, datagram: bytes, now: float) -> None:
         for packet in read_rtcp(datagram):
-            for source in filter(None, (self._current, self._next)):
+            for source in filter(None, (self.current, self._next)):
                 if isinstance(packet, SenderReport) and packet.ssrc == source.ssrc:
                     source.capture, source.captured_at = packet, now
                 elif isinstance(packet, Bye) and packet.ssrc == source.ssrc:
                     source.is_over = True
 
-    def _report(self, source: _Source, now: float) -> ReceiverReport:
+    def _report(self, source: Source, now: float) -> ReceiverReport:
         last = middle(source.capture.ntp) if source.capture else 0
         delay = now - source.captured_at if source.capture else 0.0
         block = source.depacketizer.tracker.report(source.ssrc, last, delay)

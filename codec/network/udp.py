@@ -87,7 +87,7 @@ class UdpReceiver(asyncio.DatagramProtocol):
     def __init__(
         self, rtp: RtpReceiver, take: Callable[[list[Packet]], None], *, feedback: bool
     ) -> None:
-        """`take` is called with packets of one source, `rtp.ssrc`."""
+        """`take` is called with packets of one source, `rtp.current`."""
         self._rtp, self._take, self._gives_feedback = rtp, take, feedback
         self._transport: asyncio.DatagramTransport
         self._timer: asyncio.Task[None]

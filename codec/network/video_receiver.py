@@ -21,6 +21,7 @@ from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, Receive
 from gsvc.codec.network.tcp_websocket import Channel, end_all, run_channels
 from gsvc.codec.network.udp import UdpReceiver, open_udp_receiver
 from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.ledger import total
 from gsvc.codec.stream.packet import Packet, PacketType
 
 _WAITING_PACKETS = 32
@@ -77,7 +78,7 @@ class VideoReceiver:
     @property
     def header(self) -> Header | None:
         """The stream's header; None before the first frame."""
-        return self._live.header
+        return self._live.stream.header if self._live.stream else None
 
     async def frames(self) -> AsyncIterator[Frame]:
         """Frames in order, as soon as they are decoded, up to the END of the stream or `stop`.
@@ -109,7 +110,8 @@ class VideoReceiver:
 
     def stats(self) -> ReceiverStats:
         """A snapshot; its `bitrate` is since the last one."""
-        rtp, source = self._rtp, self._rtp.depacketizer
+        rtp, live = self._rtp, self._live
+        source = rtp.current.depacketizer if rtp.current else None
         size = rtp.bytes + self._bytes
         tracker = source.tracker if source else SequenceTracker()
         counts = source.counts if source else Counts()
@@ -117,7 +119,7 @@ class VideoReceiver:
             seconds=self._rate.seconds,
             frames=self._frames,
             concealed=self._concealed,
-            packets=self._live.packets,
+            packets=live.packets,
             streams=self._streams,
             dropped=self._queue.dropped,
             queue=len(self._queue),
@@ -128,12 +130,12 @@ class VideoReceiver:
             duplicates=tracker.duplicates,
             reordered=tracker.reordered,
             retransmitted=tracker.retransmitted,
-            damaged=rtp.invalid + counts.damaged + self._damaged + self._live.damaged,
+            damaged=rtp.invalid + counts.damaged + self._damaged + live.damaged,
             packets_lost=counts.lost - counts.late,
             repaired=counts.repaired,
             repeated=counts.repeated,
             bitrate=self._rate.bitrate(size + IP_UDP_BYTES * rtp.datagrams),
-            bits=self._live.bits,
+            bits=live.stream.meter.bits if live.stream else total([]),
             latency=self._latency.summary(),
             decoding=self._decoding.summary(),
         )
@@ -151,11 +153,12 @@ class VideoReceiver:
 
     def _take(self, packets: list[Packet]) -> None:
         """Take packets of one source that came over UDP."""
-        if self._rtp.ssrc != self._source:
-            self._source = self._rtp.ssrc
+        source = self._rtp.current
+        assert source and source.depacketizer.header  # they come with the first packet
+        if source.ssrc != self._source:
+            self._source = source.ssrc
             self._streams += 1
-        header, now = self._rtp.header, time.monotonic()
-        assert header is not None  # it comes with the first packet
+        header, now = source.depacketizer.header, time.monotonic()
         for packet in packets:
             self._queue.put(Arrival(self._streams, header, packet, now))
 
@@ -211,8 +214,8 @@ class VideoReceiver:
 
     def _is_over(self, silence: float) -> bool:
         """Whether the sender said BYE, or nothing came for as long as the settings allow."""
-        source = self._rtp.depacketizer
-        if self._rtp.is_over and source and not source.depth:
+        source = self._rtp.current
+        if source and source.is_over and not source.depacketizer.depth:
             return True
         return self._settings.silence is not None and silence > self._settings.silence
 
@@ -226,10 +229,11 @@ class VideoReceiver:
 
     def _show(self, frame: Frame) -> Frame:
         """Count a frame that is handed out, and put it on the timeline."""
-        assert self.header is not None
+        stream = self._live.stream
+        assert stream is not None
         captured = self._rtp.capture_time(frame.pts)
         if captured is not None and not frame.concealed:
             self._latency.add(time.time() - captured)
         self._frames += 1
         self._concealed += frame.concealed
-        return self._timeline.placed(frame, self._live.stream, self.header, time.monotonic())
+        return self._timeline.placed(frame, stream.number, stream.header, time.monotonic())

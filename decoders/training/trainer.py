@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from gsvc.codec.errors import InputError
 from gsvc.decoders.refiners.compact.backend import fit_weights
 from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
-from gsvc.decoders.refiners.compact.samplers import noise_levels, start_state, walk
+from gsvc.decoders.refiners.compact.samplers import noise_levels, walk
 from gsvc.decoders.training.losses import PerceptualDistance, charbonnier, texture_distance
 from gsvc.decoders.training.moving import moved
 from gsvc.decoders.training.pool import Batch, Pool
@@ -199,7 +199,7 @@ def training_state(
     """
     truth, picture = batch.truth, batch.given[:, :3]
     noise = torch.randn(truth.shape, generator=generator) * model.config.noise
-    state = start_state(picture, noise.to(picture.device))
+    state = picture + noise.to(picture.device)
     if rng.random() < _FIRST_STEPS:
         return state, torch.ones(len(truth), device=truth.device)
     if rng.random() < 0.25:

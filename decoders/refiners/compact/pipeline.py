@@ -12,7 +12,7 @@ from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.refiners.compact.network import MULTIPLE, CompactRefiner
-from gsvc.decoders.refiners.compact.samplers import euler, noise_field, noise_levels, start_state
+from gsvc.decoders.refiners.compact.samplers import euler, noise_field, noise_levels
 from gsvc.decoders.refiners.priors.drawing import PriorNetwork, drawings
 from gsvc.decoders.refiners.tensors import pictures_of, tensor_of
 from gsvc.decoders.refiners.tiles import in_tiles
@@ -58,7 +58,7 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         noise = noise_field(
             *given.shape[-2:], seed=seed, deviation=self.refiner.config.noise, device=device
         )
-        state = start_state(given[:, :3], noise)
+        state = given[:, :3] + noise
         denoise = partial(_denoise, self.refiner, given, scalars)
         estimate = euler(denoise, state, noise_levels(num_inference_steps), self.scheduler)
         return pictures_of(estimate[..., :height, :width])

@@ -29,11 +29,6 @@ def noise_field(
     return (deviation * torch.randn(3, height, width, generator=generator)).to(device)
 
 
-def start_state(picture: Tensor, noise: Tensor) -> Tensor:
-    """The state at sigma 1. `picture` (..., 3, H, W) in [-1, 1]; `noise` broadcasts to it."""
-    return picture + noise
-
-
 def euler(
     denoise: Denoiser,
     state: Tensor,
