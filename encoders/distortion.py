@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.decoders.motion.estimation import gray
-from gsvc.encoders.tuning import FLAT, PLACE, TEXTURE_OF_ST_LPIPS
+from gsvc.encoders.tuning import FLAT, PLACE
 
 STRIDE = 4
 """Energies are smooth: every fourth pixel of every fourth line is enough to compare them. Structure
@@ -26,41 +26,29 @@ _SSIM_FLOORS = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 FloatMap = NDArray[np.float32]
 
 
-def texture_distortion_of(st_lpips: float) -> float:
-    """The mean distortion in texture, in a trial, of a rendering of this ST-LPIPS AlexNet."""
-    slope, offset = TEXTURE_OF_ST_LPIPS
-    return (st_lpips + offset) / slope
-
-
 class Reference:
     """A source picture to compare renderings with."""
 
     def __init__(self, picture: Picture) -> None:
         """`picture`: RGB (H, W, 3) or luma (H, W), uint8."""
         luma = gray(picture)
-        self.energies = _energies(luma)
+        self._energies = _energies(luma)
         self._small = quarter(luma)
         self._mean = _mean(self._small)
         self._variance = _mean(self._small**2) - self._mean**2
 
-    def texture(self, other: Picture) -> FloatMap:
+    def texture(self, energies: FloatMap) -> FloatMap:
         """Mean over both directions of |log of the ratio of gradient energies|.
 
-        At every fourth pixel of every fourth line: float32 (ceil(H / 4), ceil(W / 4)).
+        `energies`: logarithms of the other's, across and down, float32 (2, ...). At every fourth
+        pixel of every fourth line: float32 (ceil(H / 4), ceil(W / 4)).
         """
-        x, y = self._lost(other)
-        return np.asarray((np.abs(x) + np.abs(y)) / np.float32(2), np.float32)
+        return np.asarray(np.abs(self._energies - energies).mean(axis=0))
 
     def weaker(self, other: Picture) -> FloatMap:
         """How much weaker the other's texture is: mean over both directions of the log of the ratio
         of gradient energies, below 0 where it is stronger; same shape as of `texture`."""
-        x, y = self._lost(other)
-        return np.asarray((x + y) / np.float32(2), np.float32)
-
-    def _lost(self, other: Picture) -> tuple[FloatMap, FloatMap]:
-        """Log of the ratio of gradient energies to the other's, across and down."""
-        (x, y), (ox, oy) = self.energies, _energies(gray(other))
-        return x - ox, y - oy
+        return np.asarray((self._energies - _energies(gray(other))).mean(axis=0))
 
     def misplaced(self, other: Picture) -> FloatMap:
         """1 - SSIM of luma at a quarter of the size, same shape as of `texture`, 0 to 2."""
@@ -75,7 +63,8 @@ class Reference:
 
     def distortion(self, other: Picture) -> FloatMap:
         """Both parts, weighted: float32 (ceil(H / 4), ceil(W / 4))."""
-        return self.texture(other) + np.float32(PLACE) * self.misplaced(other)
+        texture = self.texture(_energies(gray(other)))
+        return texture + np.float32(PLACE) * self.misplaced(other)
 
     def total(self, other: Picture) -> float:
         """The distortion summed over all pixels."""
@@ -83,7 +72,7 @@ class Reference:
 
     def totals(self, other: Picture) -> tuple[float, float]:
         """Its two parts, summed over all pixels: texture, and misplaced structure, weighted."""
-        texture = float(self.texture(other).sum()) * STRIDE**2
+        texture = float(self.texture(_energies(gray(other))).sum()) * STRIDE**2
         return texture, PLACE * float(self.misplaced(other).sum()) * STRIDE**2
 
 
@@ -112,9 +101,9 @@ def log_energy(mean_squares: FloatMap) -> FloatMap:
     return np.asarray(np.log(np.sqrt(np.maximum(mean_squares, 0)) + np.float32(FLAT)), np.float32)
 
 
-def _energies(luma: Picture) -> tuple[FloatMap, FloatMap]:
+def _energies(luma: Picture) -> FloatMap:
     x, y = cv2.Sobel(luma, cv2.CV_32F, 1, 0), cv2.Sobel(luma, cv2.CV_32F, 0, 1)
-    return log_energy(local_mean(x * x)), log_energy(local_mean(y * y))
+    return np.stack([log_energy(local_mean(x * x)), log_energy(local_mean(y * y))])
 
 
 def quarter(luma: Picture) -> FloatMap:

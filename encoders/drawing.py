@@ -7,6 +7,7 @@ import numpy as np
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layer import Site
 from gsvc.codec.scaffold.layers.camera import CAMERA, Camera
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval
@@ -14,7 +15,7 @@ from gsvc.decoders.motion.camera import camera_field
 from gsvc.decoders.motion.estimation import Flow, pixel_grid, warp
 from gsvc.decoders.rendering import dissolved, held_picture
 from gsvc.encoders.distortion import FloatMap, Reference
-from gsvc.encoders.layers.camera import CameraPath, camera_bits
+from gsvc.encoders.layers.camera import CameraPath
 from gsvc.encoders.motion import source_motion
 from gsvc.encoders.plan import PLAIN, Drawing, PlannedInterval
 from gsvc.encoders.tuning import FADED, MIXED
@@ -75,34 +76,32 @@ class Drawer:
         self._thumbnails, self._samples = thumbnails, samples
         self._reference, self._path = reference, path
 
-    def choose(self, renderer: TrialRenderer, lmbda: float) -> tuple[Drawing, Parts, float]:
+    def choose(
+        self, planned: PlannedInterval, decoded: Mapping[int, Picture], lmbda: float
+    ) -> tuple[Drawing, Parts, float]:
         """How an interval is drawn best, the distortion of the samples in it, and the bits of the
-        camera's path."""
-        seen = [index for index in self._samples if index in renderer.planned.frames]
-        plain = [self._samples[i].totals(renderer.frame(i, None)) for i in seen]
-        if self._fades(renderer.planned):
-            faded = [self._samples[i].totals(renderer.dissolved(i)) for i in seen]
+        camera's path, which is sent if it pays. `decoded`: luma of the key pictures by index."""
+        renderer = TrialRenderer(planned, decoded)
+        judged = {i: one for i, one in self._samples.items() if i in planned.frames}
+        plain = [one.totals(renderer.frame(i, None)) for i, one in judged.items()]
+        if self._fades(planned):
+            faded = [one.totals(renderer.dissolved(i)) for i, one in judged.items()]
             if _sum(faded) <= _sum(plain):
                 return Drawing(dissolves=True), faded, 0.0
-        camera = self._camera(renderer.planned)
+        camera = None if self._path is None else self._path.over(planned)
         if camera is None:
             return PLAIN, plain, 0.0
-        return self._moved(renderer, camera, plain, lmbda)
-
-    def _moved(
-        self, renderer: TrialRenderer, camera: Camera, plain: Parts, lmbda: float
-    ) -> tuple[Drawing, Parts, float]:
-        """The same for an interval with a camera's path, which is sent if it pays."""
-        planned = renderer.planned
-        judged = {i: self._samples[i] for i in self._samples if i in planned.frames}
-        if not plain:
+        still = plain
+        if not judged:
             # Where no sample falls into an interval, a frame in its middle decides.
             middle = planned.frames[len(planned.frames) // 2]
             judged = {middle: self._reference(middle)}
-        still = plain or [r.totals(renderer.frame(i, None)) for i, r in judged.items()]
-        moved = [r.totals(renderer.frame(i, camera)) for i, r in judged.items()]
+            still = [judged[middle].totals(renderer.frame(middle, None))]
+        moved = [one.totals(renderer.frame(i, camera)) for i, one in judged.items()]
         saved = _sum(still) - _sum(moved)
-        bits = camera_bits(camera, planned.place, planned.length)
+        # The bits of a path do not depend on the grids.
+        site = Site(Geometry(1, 1), planned.place, planned.length)
+        bits = CAMERA.bits(site, None, camera)
         if saved * len(planned.frames) / len(judged) <= lmbda * bits:
             return PLAIN, plain, 0.0
         return Drawing(camera), moved if plain else [], bits
@@ -118,15 +117,6 @@ class Drawer:
         error = np.abs(now - (left + share * (right - left))).mean()
         apart = min(np.abs(now - left).mean(), np.abs(now - right).mean())
         return bool(apart > FADED and error < MIXED * apart)
-
-    def _camera(self, planned: PlannedInterval) -> Camera | None:
-        if self._path is None or not planned.frames:
-            return None
-        if planned.place is Place.BETWEEN:
-            return self._path.between(planned.start, planned.end)
-        if planned.place is Place.BEFORE:
-            return self._path.held(planned.end, planned.start)
-        return self._path.held(planned.start, planned.end)
 
 
 def _sum(parts: Parts) -> float:

@@ -83,9 +83,9 @@ class Trial:
     bits: float
     """Of its packets, of the scaffold only the camera's path."""
     texture: float
-    """Distortion in texture, summed over all pixels and frames of the group."""
+    """Distortion in texture, mean over all pixels and frames of the group."""
     distortion: float
-    """All distortion, summed likewise."""
+    """All distortion, summed over them."""
     drawings: Mapping[PlannedInterval, Drawing]
     """How each of its intervals is drawn, in order."""
     interpolation_share: float

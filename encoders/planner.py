@@ -1,13 +1,11 @@
 """The plan of each group, at the lambda that brings it to the rate or the quality asked for."""
 
-from gsvc.encoders.distortion import texture_distortion_of
 from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.plan import Plan, Trial
 from gsvc.encoders.search import GroupSearch
-from gsvc.encoders.tuning import EASIER
+from gsvc.encoders.tuning import EASIER, TEXTURE_OF_ST_LPIPS
 
-_RATE_ROUNDS = 4
-_QUALITY_ROUNDS = 6
+_RATE_ROUNDS, _QUALITY_ROUNDS = 4, 6
 _LEAST_TRIALS = 4
 """At another lambda: the usual plan, the one before, and two leaps from the better of them."""
 
@@ -22,39 +20,36 @@ class Planner:
         self._plan: Plan | None = None
 
     def best(self, search: GroupSearch, goal: float, *, exact: bool) -> Trial:
-        """The best plan that takes about `goal` bits or, unless `exact`, at most so many."""
+        """The best plan that takes about `goal` bits or, unless `exact`, at most so many.
+
+        Where the recipe has a quality, the best plan that comes to it, whatever it takes.
+        """
         if search.begins:
             self._plan = None  # Another scene moves otherwise.
         if self._quality is not None:
-            trial = self._of_quality(search, texture_distortion_of(self._quality))
+            trials, again, rounds = self._effort.trials, self._effort.trials, _QUALITY_ROUNDS
         else:
-            trial = self._of_rate(search, goal, exact=exact)
+            if not exact:
+                self.lmbda = max(self._level.lmbda, EASIER * self.lmbda)
+            trials = self._effort.trials_of(self._plan is None, self.lmbda)
+            again, rounds = self._effort.trials if exact else 0, _RATE_ROUNDS
+        trial = search.best(self.lmbda, self._plan, trials)
+        for _ in range(rounds):
+            lmbda = self._corrected(trial, goal, exact=exact)
+            if lmbda == self.lmbda:
+                break
+            self.lmbda = lmbda
+            trial = search.best(lmbda, trial.plan, max(_LEAST_TRIALS, again))
         self._plan = trial.plan
         return trial
 
-    def _of_rate(self, search: GroupSearch, goal: float, *, exact: bool) -> Trial:
-        lmbda = self.lmbda if exact else max(self._level.lmbda, EASIER * self.lmbda)
-        trials = self._effort.trials_of(self._plan is None, lmbda)
-        plan = search.best(lmbda, self._plan, trials)
-        again = max(_LEAST_TRIALS, self._effort.trials) if exact else _LEAST_TRIALS
-        for _ in range(_RATE_ROUNDS):
-            excess = search.trials.one(lmbda, plan).bits / goal
-            if excess < 1.15 and (excess > 0.85 or not exact):
-                break
-            lmbda *= min(4.0, max(0.25, excess))
-            plan = search.best(lmbda, plan, again)
-        self.lmbda = lmbda
-        return search.trials.one(lmbda, plan)
-
-    def _of_quality(self, search: GroupSearch, goal: float) -> Trial:
-        lmbda = self.lmbda
-        plan = search.best(lmbda, self._plan, self._effort.trials)
-        for _ in range(_QUALITY_ROUNDS):
-            trial = search.trials.one(lmbda, plan)
-            excess = search.trials.mean_texture(trial) / goal
-            if 0.97 < excess < 1.03:
-                break
-            lmbda /= min(8.0, max(0.125, excess**4))
-            plan = search.best(lmbda, plan, max(_LEAST_TRIALS, self._effort.trials))
-        self.lmbda = lmbda
-        return search.trials.one(lmbda, plan)
+    def _corrected(self, trial: Trial, goal: float, *, exact: bool) -> float:
+        """The lambda to try after `trial`; the same where that came near enough."""
+        if self._quality is not None:
+            slope, offset = TEXTURE_OF_ST_LPIPS
+            excess = trial.texture / ((self._quality + offset) / slope)
+            is_near = 0.97 < excess < 1.03
+            return self.lmbda if is_near else self.lmbda / min(8.0, max(0.125, excess**4))
+        excess = trial.bits / goal
+        is_near = excess < 1.15 and (excess > 0.85 or not exact)
+        return self.lmbda if is_near else self.lmbda * min(4.0, max(0.25, excess))

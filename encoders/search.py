@@ -53,7 +53,7 @@ class GroupSearch:
         size = recipe.header.geometry.coded_size
         self._scales = [scale for scale in _SCALES if scale == 8 or can_code(size(scale))]
 
-    def best(self, lmbda: float, start: Plan | None, trials: int) -> Plan:
+    def best(self, lmbda: float, start: Plan | None, trials: int) -> Trial:
         """The plan with the least D + lambda R that `trials` trials, or one more, find.
 
         From the better of the usual plan and `start`, or one with fewer and better pictures, it
@@ -77,7 +77,7 @@ class GroupSearch:
                 continue
             tried.update(dict.fromkeys(ahead))
             best = best_of([best, *self.trials.of(lmbda, ahead)])
-        return best.plan
+        return best
 
     def _usual(self, lmbda: float) -> Plan:
         """As many key pictures as are usual; repeated frames need none."""

@@ -6,18 +6,18 @@ few frames, spread so that no spacing of key pictures can hide behind them.
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from functools import partial
+from functools import cache, partial
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.layers.camera import CAMERA
 from gsvc.decoders.motion.estimation import gray
 from gsvc.decoders.pictures import decode_pictures
 from gsvc.encoders.distortion import Reference, quarter
-from gsvc.encoders.drawing import Drawer, Parts, TrialRenderer
+from gsvc.encoders.drawing import Drawer
 from gsvc.encoders.emphasis import emphasised
 from gsvc.encoders.group_coder import FRAMING_BITS, Recipe
 from gsvc.encoders.layers.camera import CameraPath
-from gsvc.encoders.pictures import Planes, encode_planes, planes_of
+from gsvc.encoders.pictures import encode_planes, planes_of
 from gsvc.encoders.plan import Drawing, Plan, PlannedInterval, Trial, planned_intervals
 from gsvc.encoders.tuning import EMPHASIS_CRFS, TRIAL_PRESET
 
@@ -36,8 +36,10 @@ class Trials:
         `open_ended`: the last picture is the next group's first and not paid for here."""
         self._pictures, self._pool, self._open_ended = pictures, pool, open_ended
         self._geometry, self._color = recipe.header.geometry, recipe.header.format.color
-        self._planes: dict[tuple[int, int], Planes] = {}
-        self._references: dict[int, Reference] = {}
+        size, color = self._geometry.coded_size, self._color
+        self._planes = cache(lambda key, scale: planes_of(pictures[key], size(scale), color))
+        self.reference = cache(lambda index: Reference(pictures[index]))
+        """Gives a frame to compare with."""
         self._made: dict[Plan, Trial] = {}
         count = recipe.effort.samples_of(len(pictures))
         spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(count)}
@@ -57,16 +59,6 @@ class Trials:
         self._made.update(zip(new, made, strict=True))
         return [self._made[plan] for plan in plans]
 
-    def one(self, lmbda: float, plan: Plan) -> Trial:
-        """The trial of a plan."""
-        return self.of(lmbda, [plan])[0]
-
-    def reference(self, index: int) -> Reference:
-        """A frame to compare with, made once."""
-        if index not in self._references:
-            self._references[index] = Reference(self._pictures[index])
-        return self._references[index]
-
     def own_keys(self, plan: Plan) -> tuple[int, ...]:
         """Its key pictures but for the next group's."""
         return plan.keys[:-1] if self._open_ended else plan.keys
@@ -84,52 +76,32 @@ class Trials:
         raised = partial(emphasised, crf=trial.plan.crf)
         return list(self._pool.map(raised, sources, references, decoded))
 
-    def mean_texture(self, trial: Trial) -> float:
-        """Its distortion in texture per pixel and frame."""
-        height, width = self._pictures[0].shape[:2]
-        return trial.texture / float(height * width * len(self._pictures))
-
     def _try(self, plan: Plan, lmbda: float) -> Trial:
-        units = self._coded(plan)
-        decoded = dict(zip(plan.keys, self._decoded(plan, units), strict=True))
-        own, last = len(self.own_keys(plan)), len(self._pictures) - 1
-        bits: float = sum(8 * len(unit) + FRAMING_BITS for unit in units[:own])
-        parts = [self._samples[k].totals(decoded[k]) for k in plan.keys if k in self._samples]
-        drawings: dict[PlannedInterval, Drawing] = {}
-        for planned in planned_intervals(plan.keys, last):
-            renderer = TrialRenderer(planned, decoded)
-            drawings[planned], found, path_bits = self._drawer.choose(renderer, lmbda)
-            parts += found
-            bits += path_bits
-        bits += FRAMING_BITS * (plan.keys[-1] < last)
-        texture, misplaced = self._totals(parts)
-        total = texture + misplaced
-        own_part = self._own_distortion(decoded) * len(self._pictures)
-        share = 1 - own_part / total if total else 0.0
-        return Trial(plan, units, bits, texture, total, drawings, share)
-
-    def _totals(self, parts: Parts) -> tuple[float, float]:
-        """Both parts of the group's distortion, from those of the samples."""
-        frames = len(self._pictures) / len(self._samples)
-        texture, misplaced = (frames * sum(one) for one in zip(*parts, strict=True))
-        return texture, misplaced
-
-    def _coded(self, plan: Plan) -> list[bytes]:
-        return encode_planes(
-            [self._planes_of(k, plan.scale) for k in plan.keys],
+        units = encode_planes(
+            [self._planes(key, plan.scale) for key in plan.keys],
             size=self._geometry.coded_size(plan.scale),
             crf=plan.crf,
             color=self._color,
             preset=TRIAL_PRESET,
             threads=1,
         )
-
-    def _planes_of(self, index: int, scale: int) -> Planes:
-        """A frame as it is coded, made once."""
-        if (index, scale) not in self._planes:
-            size = self._geometry.coded_size(scale)
-            self._planes[index, scale] = planes_of(self._pictures[index], size, self._color)
-        return self._planes[index, scale]
+        decoded = dict(zip(plan.keys, self._decoded(plan, units), strict=True))
+        own, frames = len(self.own_keys(plan)), len(self._pictures)
+        bits: float = sum(8 * len(unit) + FRAMING_BITS for unit in units[:own])
+        parts = [self._samples[k].totals(decoded[k]) for k in plan.keys if k in self._samples]
+        drawings: dict[PlannedInterval, Drawing] = {}
+        for planned in planned_intervals(plan.keys, frames - 1):
+            drawings[planned], found, path_bits = self._drawer.choose(planned, decoded, lmbda)
+            parts += found
+            bits += path_bits
+        bits += FRAMING_BITS * (plan.keys[-1] < frames - 1)
+        texture, misplaced = (
+            frames / len(self._samples) * sum(p) for p in zip(*parts, strict=True)
+        )
+        total = texture + misplaced
+        share = 1 - self._own_distortion(decoded) * frames / total if total else 0.0
+        mean_texture = texture / float(self._geometry.width * self._geometry.height * frames)
+        return Trial(plan, units, bits, mean_texture, total, drawings, share)
 
     def _decoded(self, plan: Plan, units: Sequence[bytes]) -> list[Picture]:
         """Luma of the plan's first key pictures, as they come out."""

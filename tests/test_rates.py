@@ -18,7 +18,7 @@ from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.stream.container import StreamReader, StreamWriter
 from gsvc.datasets.packaged import load_clip
 from gsvc.encoders.distortion import Reference
-from gsvc.encoders.layers.texture import choose_gains
+from gsvc.encoders.layers.texture import choose_texture
 from gsvc.encoders.rate import WindowCap
 from gsvc.encoders.tuning import LEVELS
 from needs import need_clip
@@ -149,8 +149,8 @@ def test_texture_is_raised_where_it_is_missing(pictures: list[Picture]) -> None:
     soft = cv2.GaussianBlur(sharp, (0, 0), 1.5)
     half = sharp.copy()
     half[:, : sharp.shape[1] // 2] = soft[:, : sharp.shape[1] // 2]
-    gains = choose_gains(Reference(sharp), half, 1, 10.0, 1.0)
-    assert gains is not None
-    left, right = np.array_split(gains, 2, axis=1)
+    texture = choose_texture(Reference(sharp), half, 1, 10.0, 0.2)
+    assert texture is not None
+    left, right = np.array_split(texture.gains, 2, axis=1)
     assert left.mean() > 1 and right[:, 1:].mean() < 0.3
-    assert choose_gains(Reference(sharp), sharp, 1, 10.0, 1.0) is None
+    assert choose_texture(Reference(sharp), sharp, 1, 10.0, 0.2) is None

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.codec.scaffold.layer import Site
-from gsvc.codec.scaffold.layers.camera import CAMERA, MAX_CAMERA, Camera, camera_nodes, camera_unit
+from gsvc.codec.scaffold.layers.camera import MAX_CAMERA, Camera, camera_nodes, camera_unit
 from gsvc.codec.scaffold.place import Place
 from gsvc.decoders.motion.camera import corners_at
 from gsvc.decoders.motion.estimation import gray
+from gsvc.encoders.plan import PlannedInterval
 from gsvc.encoders.tuning import CAMERA_TOLERANCE
 
 _LINES = 144
@@ -47,38 +47,18 @@ class CameraPath:
         for step in pool.map(_step, *zip(*pairwise(small), strict=True)) if len(small) > 1 else ():
             self._poses.append(self._poses[-1] @ scale @ step @ np.linalg.inv(scale))
 
-    def between(self, left: int, right: int) -> Camera | None:
-        """How the path bends over the interval from key picture `left` to key picture `right`."""
-        length = right - left
-        there, back = self._shift(right, left), self._shift(left, right)
-        bends = []
-        for time in range(1, length):
-            share = time / length
-            if 2 * time <= length:
-                bends.append(self._shift(left + time, left) - share * there)
-            else:
-                bends.append(self._shift(left + time, right) - (1 - share) * back)
-        return self._sampled(Place.BETWEEN, length, bends)
+    def over(self, planned: PlannedInterval) -> Camera | None:
+        """The camera's path over an interval, through the fewest nodes that come near to it.
 
-    def held(self, key: int, last: int) -> Camera | None:
-        """The path from key picture `key` to `last`, its farthest frame, before or after it."""
-        frames = range(key + 1, last + 1) if last > key else range(key - 1, last - 1, -1)
-        place = Place.AFTER if last > key else Place.BEFORE
-        length = len(frames) + (place is Place.BEFORE)
-        return self._sampled(place, length, [self._shift(frame, key) for frame in frames])
-
-    def _shift(self, frame: int, key: int) -> Matrix:
-        """Where the corners of `frame` lie in `key`, less where they are: (3, 2) in pixels."""
-        moved = np.linalg.inv(self._poses[key]) @ self._poses[frame] @ self._corners
-        return np.asarray((moved - self._corners)[:2].T)
-
-    def _sampled(self, place: Place, length: int, path: Sequence[Matrix]) -> Camera | None:
-        """The path through the fewest nodes that come near to it; None where nothing moves."""
-        if not path:
+        None where nothing moves.
+        """
+        place, length, unit = planned.place, planned.length, camera_unit(self._geometry)
+        frames = sorted(planned.frames, key=planned.time)
+        if not frames:
             return None
-        true = np.stack(path) / camera_unit(self._geometry)
-        times = range(1, len(path) + 1)
-        tolerance = CAMERA_TOLERANCE * self._geometry.motion_unit / camera_unit(self._geometry)
+        true = np.stack([self._bend(planned, frame) for frame in frames]) / unit
+        times = range(1, len(frames) + 1)
+        tolerance = CAMERA_TOLERANCE * self._geometry.motion_unit / unit
         if np.abs(true).mean() < tolerance:
             return None
         camera = None
@@ -90,15 +70,25 @@ class CameraPath:
             values = np.stack([np.interp(nodes, times, one) for one in flat.T], axis=1)
             corners = np.clip(np.round(values), -MAX_CAMERA, MAX_CAMERA)
             camera = Camera(step_log2, corners.reshape(-1, 3, 2).astype(np.int16))
-            drawn = corners_at(camera, place, length, times)
-            if np.abs(drawn - true).mean() < tolerance:
-                return camera
+            if np.abs(corners_at(camera, place, length, times) - true).mean() < tolerance:
+                break
         return camera
 
+    def _bend(self, planned: PlannedInterval, frame: int) -> Matrix:
+        """How far the corners of `frame` lie, in the key picture it is drawn from, from where they
+        are; between two, from where motion linear in time would place them: (3, 2) in pixels."""
+        left, right = planned.start, planned.end
+        if planned.place is not Place.BETWEEN:
+            return self._shift(frame, left if planned.place is Place.AFTER else right)
+        share = (frame - left) / planned.length
+        if share <= 0.5:
+            return self._shift(frame, left) - share * self._shift(right, left)
+        return self._shift(frame, right) - (1 - share) * self._shift(left, right)
 
-def camera_bits(camera: Camera, place: Place, length: int) -> float:
-    """What sending the path takes; its coding does not depend on the grids."""
-    return CAMERA.bits(Site(Geometry(1, 1), place, length), None, camera)
+    def _shift(self, frame: int, key: int) -> Matrix:
+        """Where the corners of `frame` lie in `key`, less where they are: (3, 2) in pixels."""
+        moved = np.linalg.inv(self._poses[key]) @ self._poses[frame] @ self._corners
+        return np.asarray((moved - self._corners)[:2].T)
 
 
 def _small(picture: Picture) -> Picture:

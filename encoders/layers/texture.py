@@ -20,23 +20,13 @@ _BITS = [[0.7 if gain == guess else 2.0 + abs(gain - guess) for gain in _GAINS] 
 def choose_texture(
     source: Reference, decoded: Picture, block_log2: int, frames: float, lmbda: float
 ) -> Texture | None:
-    """The gains that pay on blocks of 2^block_log2 cells, or None.
+    """The gains with the least D + lambda R on blocks of 2^block_log2 cells; None if none pays.
 
-    Arguments as of `choose_gains`, but `lmbda` is what a bit must save anywhere.
+    `source`: of a key picture; `decoded`: the picture as it comes out, RGB uint8 (H, W, 3);
+    `frames`: how many frames are drawn from it; `lmbda`: the distortion, summed over pixels and
+    frames, that a bit must save.
     """
-    gains = choose_gains(source, decoded, block_log2, frames, TEXTURE_LMBDA * lmbda)
-    return None if gains is None else Texture(block_log2, gains)
-
-
-def choose_gains(
-    source: Reference, decoded: Picture, block_log2: int, frames: float, lmbda: float
-) -> NDArray[np.uint8] | None:
-    """Gains with the least D + lambda R, uint8 `Geometry.block_shape(block_log2)`; None if none
-    pays.
-
-    `frames`: how many frames are drawn from this picture; `lmbda`: the distortion, summed over
-    pixels and frames, that a bit must save.
-    """
+    lmbda *= TEXTURE_LMBDA
     height, width = decoded.shape[:2]
     geometry = Geometry(width, height)
     maps = _distortions(source, gray(decoded).astype(np.float32), geometry.cell)
@@ -52,7 +42,7 @@ def choose_gains(
         gains[row, column] = chosen
         paid += bits[chosen]
         saved += block[0] - block[chosen]
-    return gains if saved > lmbda * paid else None
+    return Texture(block_log2, gains) if saved > lmbda * paid else None
 
 
 def _guess(gains: NDArray[np.uint8], row: int, column: int) -> int:
@@ -76,6 +66,5 @@ def _distortions(
     maps = []
     for gain in np.float32(STRENGTH) * np.array(_GAINS, np.float32):
         raised = [log_energy(aa + 2 * gain * ab + gain * gain * bb) for aa, ab, bb in terms]
-        x, y = (now - energy for now, energy in zip(raised, source.energies, strict=True))
-        maps.append(np.asarray((np.abs(x) + np.abs(y)) / np.float32(2), np.float32))
+        maps.append(source.texture(np.stack(raised)))
     return maps
