@@ -54,7 +54,6 @@ class Encoder:
         self.header = _header(settings, storable_format(video), audio=audio)
         recipe = _recipe(settings, self.header)
         self._settings = settings
-        self._target = settings.target_bitrate(self.header.format)
         self._coder: GroupCoder = LowDelay(recipe) if settings.low_delay else LookAhead(recipe)
         self._input = FrameInput(self.header.format)
         self._is_cut = CutDetector()
@@ -95,14 +94,14 @@ class Encoder:
         spacing stay. Setting raises ConfigError for a rate that is not positive, and for an encoder
         with a `quality`.
         """
-        return self._target
+        return self._settings.target_bitrate(self.header.format)
 
     @target_bitrate.setter
     def target_bitrate(self, bitrate: float | None) -> None:
         settings = replace(self._settings, bitrate=bitrate, bpp=None)  # checks it
         recipe = _recipe(settings, self.header)
         self._coder.retarget(recipe.bpp, exact=recipe.exact)
-        self._settings, self._target = settings, bitrate
+        self._settings = settings
 
     def force_keyframe(self) -> None:
         """Start a group with the next frame: an intra picture, where a receiver can join.

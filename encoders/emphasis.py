@@ -7,7 +7,6 @@ than a finer quantiser takes (docs/logs/search.md, "Pre-emphasis").
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.decoders.motion.estimation import gray
@@ -30,10 +29,7 @@ def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: flo
     share = float(np.interp(crf, EMPHASIS_CRFS, (EMPHASIS_SHARE, 0.0)))
     raised = np.clip(share * np.expm1(reference.weaker(decoded)), 0, EMPHASIS_MOST)
     gain = cv2.resize(raised, (width, height), interpolation=cv2.INTER_LINEAR)
-    added = gain * _detail(gray(source).astype(np.float32))
-    return np.asarray(np.clip(np.rint(source + added[..., None]), 0, 255), np.uint8)
-
-
-def _detail(luma: NDArray[np.float32]) -> NDArray[np.float32]:
+    luma = gray(source).astype(np.float32)
     finer, coarser = (cv2.GaussianBlur(luma, (0, 0), spread) for spread in EMPHASIS_BAND)
-    return np.asarray(finer - coarser, np.float32)
+    added = gain * (finer - coarser)
+    return np.asarray(np.clip(np.rint(source + added[..., None]), 0, 255), np.uint8)

@@ -7,12 +7,33 @@ from typing import Protocol
 from gsvc.codec.frames import Picture
 from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.stream.header import Header
+from gsvc.encoders.pictures import can_code
 from gsvc.encoders.tuning import Effort, Level
 
 FRAMING_BYTES = 8
 """What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
 FRAMING_BITS = 8 * (FRAMING_BYTES + 1)
 """The same with the length of the scaffold."""
+_SMALLEST_SCALE = 4
+
+
+@dataclass(frozen=True)
+class CodedInterval:
+    """What goes into a picture packet."""
+
+    frames: int
+    """Frames that it completes."""
+    ticks: int
+    """Duration of those frames in units of the time base."""
+    payload: bytes
+    """Scaffold and AV1 temporal unit."""
+    is_intra: bool
+    """Whether it opens a group."""
+
+    @property
+    def bits(self) -> int:
+        """Size of the packet, framing included."""
+        return 8 * (len(self.payload) + FRAMING_BYTES)
 
 
 @dataclass(frozen=True)
@@ -43,24 +64,23 @@ class Recipe:
         """Frames that a packet may complete."""
         return DEFAULT_LIMITS.longest_interval(self.header.format.width, self.header.format.height)
 
+    def can_scale(self, scale: int) -> bool:
+        """Whether key pictures may be coded at `scale` eighths of the side."""
+        return scale >= _SMALLEST_SCALE and can_code(self.header.geometry.coded_size(scale))
 
-@dataclass(frozen=True)
-class CodedInterval:
-    """What goes into a picture packet."""
-
-    frames: int
-    """Frames that it completes."""
-    ticks: int
-    """Duration of those frames in units of the time base."""
-    payload: bytes
-    """Scaffold and AV1 temporal unit."""
-    is_intra: bool
-    """Whether it opens a group."""
+    def packet_excess(self, coded: Sequence[CodedInterval]) -> float:
+        """Size of the largest packet in proportion to `packet_bytes`; 0 without a limit."""
+        # Framing takes a byte more where a large packet completes 128 frames.
+        largest = max(len(interval.payload) for interval in coded) + FRAMING_BYTES + 1
+        return largest / self.packet_bytes if self.packet_bytes else 0.0
 
     @property
-    def bits(self) -> int:
-        """Size of the packet, framing included."""
-        return 8 * (len(self.payload) + FRAMING_BYTES)
+    def packet_advice(self) -> str:
+        """What to tell a user whose limit on packets cannot be kept."""
+        return (
+            f"no key picture of this video fits into packets of {self.packet_bytes} bytes: raise "
+            "max_packet_bytes or shrink the video"
+        )
 
 
 class GroupCoder(Protocol):
@@ -94,17 +114,3 @@ class GroupCoder(Protocol):
 
     def close(self) -> None:
         """Forget what waits and let the threads go. May be called again."""
-
-
-def packet_excess(coded: Sequence[CodedInterval], most: int) -> float:
-    """Size of the largest packet in proportion to `most` bytes."""
-    # Framing takes a byte more where a large packet completes 128 frames.
-    return (max(len(interval.payload) for interval in coded) + FRAMING_BYTES + 1) / most
-
-
-def packet_advice(most: int) -> str:
-    """What to tell a user whose limit on packets cannot be kept."""
-    return (
-        f"no key picture of this video fits into packets of {most} bytes: raise max_packet_bytes "
-        "or shrink the video"
-    )

@@ -43,23 +43,23 @@ class KeyPictures:
     ) -> None:
         """`plan`: without the next group's key picture; `prepared`: the pictures to code, RGB uint8
         (H, W, 3); `textures`: what is raised in each when it is shown."""
-        self.plan, self.textures = plan, textures
-        self._prepared, self._recipe = prepared, recipe
+        self.plan, self.recipe, self.textures = plan, recipe, textures
+        self._prepared = prepared
 
     def recoded(self, *, crf: float, scale: int | None = None) -> "KeyPictures":
         """The same at another quantiser and size."""
         plan = replace(self.plan, crf=crf, scale=scale or self.plan.scale)
-        return KeyPictures(plan, self._prepared, self._recipe, self.textures)
+        return KeyPictures(plan, self._prepared, self.recipe, self.textures)
 
     @cached_property
     def units(self) -> list[bytes]:
         """Their temporal units."""
         return encode_pictures(
             self._prepared,
-            size=self.coded_size(self.plan.scale),
+            size=self.recipe.header.geometry.coded_size(self.plan.scale),
             crf=self.plan.crf,
-            color=self._recipe.header.format.color,
-            preset=self._recipe.effort.preset_of(self.plan.keys),
+            color=self.recipe.header.format.color,
+            preset=self.recipe.effort.preset_of(self.plan.keys),
         )
 
     @property
@@ -70,24 +70,20 @@ class KeyPictures:
     @cached_property
     def decoded(self) -> list[Picture]:
         """As the decoder has them before texture is raised."""
-        color = self._recipe.header.format.color
-        return decode_pictures(self.units, self._recipe.header.geometry, self.plan.scale, color)
+        color = self.recipe.header.format.color
+        return decode_pictures(self.units, self.recipe.header.geometry, self.plan.scale, color)
 
     def choose_textures(
         self, references: Sequence[Reference], frames: int, lmbda: float, pool: Executor
     ) -> None:
         """Choose what is raised in each, for a group of `frames` frames; later codings keep it."""
-        if TEXTURE.name not in self._recipe.header.tools:
+        if TEXTURE.name not in self.recipe.header.tools:
             self.textures = [None] * len(self.decoded)
             return
-        each, block = max(1.0, frames / len(self.decoded)), self._recipe.level.texture_log2
+        each, block = max(1.0, frames / len(self.decoded)), self.recipe.level.texture_log2
         choose = partial(choose_texture, block_log2=block, frames=each, lmbda=lmbda)
         self.textures = list(pool.map(choose, references, self.decoded))
 
     def shown(self, number: int) -> Picture:
         """One of them with its texture raised."""
         return raise_texture(self.decoded[number], self.textures[number])[0]
-
-    def coded_size(self, scale: int) -> tuple[int, int]:
-        """(width, height) in eighths of the side."""
-        return self._recipe.header.geometry.coded_size(scale)

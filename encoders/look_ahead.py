@@ -17,7 +17,7 @@ from gsvc.encoders.fitting import fit_pictures
 from gsvc.encoders.group_coder import FRAMING_BITS, CodedInterval, GroupCoder, Recipe
 from gsvc.encoders.key_pictures import KeyPictures
 from gsvc.encoders.packer import Packer
-from gsvc.encoders.plan import PlannedInterval, Trial
+from gsvc.encoders.plan import PLAIN, PlannedInterval, Trial
 from gsvc.encoders.planner import Planner
 from gsvc.encoders.rate import Budget, RateControl
 from gsvc.encoders.search import GroupSearch
@@ -117,11 +117,10 @@ class LookAhead(GroupCoder):
         if self._before is not None:
             lead = [*self._before.after, *lead]
             sources = [SourceInterval(lead, shown[0], drawing=self._before.drawing)]
-        elif first:
-            held = PlannedInterval(0, first, Place.BEFORE)
-            sources = [SourceInterval(lead, shown[0], held.place, trial.drawings[held])]
         else:
-            sources = [SourceInterval(lead, shown[0])]
+            held = PlannedInterval(0, first, Place.BEFORE if first else Place.BETWEEN)
+            drawing = trial.drawings.get(held, PLAIN)
+            sources = [SourceInterval(lead, shown[0], held.place, drawing)]
         later = [one for one in trial.drawings if one.place is not Place.BEFORE]
         # The last of an open-ended group is carried by the next one's first packet.
         for planned, picture in zip(

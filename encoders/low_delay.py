@@ -18,16 +18,9 @@ from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.texture import raise_texture
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.extraction import Before, ScaffoldExtractor, SourceInterval
-from gsvc.encoders.fitting import SMALLEST_SCALE
-from gsvc.encoders.group_coder import (
-    CodedInterval,
-    GroupCoder,
-    Recipe,
-    packet_advice,
-    packet_excess,
-)
+from gsvc.encoders.group_coder import CodedInterval, GroupCoder, Recipe
 from gsvc.encoders.layers.texture import choose_texture
-from gsvc.encoders.pictures import MAX_CRF, PictureStream, can_code
+from gsvc.encoders.pictures import MAX_CRF, PictureStream
 from gsvc.encoders.rate import RateControl
 from gsvc.encoders.tuning import CRF_SLOPE, FREE_JUMP, GROUP_SECONDS, USUAL_JUMP, usual_crf
 
@@ -127,9 +120,8 @@ class LowDelay(GroupCoder):
         if self._group is None:
             self._follow()
         coded, now = self._tried()
-        most = self._recipe.packet_bytes
-        while most and (excess := packet_excess([coded], most)) > 1:
-            self._make_coarser(excess, most)
+        while (excess := self._recipe.packet_excess([coded])) > 1:
+            self._make_coarser(excess)
             coded, now = self._tried()
         assert self._group is not None
         self._group.frames += coded.frames
@@ -155,7 +147,7 @@ class LowDelay(GroupCoder):
         coded = CodedInterval(len(ticks), sum(ticks), payload, is_intra)
         return coded, Before(pictures[-1], shown, closing=interval.closing_sample)
 
-    def _make_coarser(self, excess: float, most: int) -> None:
+    def _make_coarser(self, excess: float) -> None:
         """Coders remember what they coded: another quantiser means another group."""
         assert self._group is not None
         crf, scale = self._group.crf, self._group.scale
@@ -163,10 +155,10 @@ class LowDelay(GroupCoder):
         if crf < MAX_CRF:
             more = max(1.0, math.log(excess) / CRF_SLOPE)
             self._coarser = min(MAX_CRF, crf + more) - self._crf
-        elif scale > SMALLEST_SCALE and can_code(self._geometry.coded_size(scale - 2)):
+        elif self._recipe.can_scale(scale - 2):
             self._scale = scale - 2
         else:
-            raise ConfigError(packet_advice(most))
+            raise ConfigError(self._recipe.packet_advice)
 
     def _follow(self) -> None:
         """Before a new group: what earlier ones over- or underspent moves its quantiser."""

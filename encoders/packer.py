@@ -8,7 +8,7 @@ from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.group import GroupWriter
 from gsvc.encoders.fitting import fit_pictures
-from gsvc.encoders.group_coder import CodedInterval, Recipe, packet_advice, packet_excess
+from gsvc.encoders.group_coder import CodedInterval, Recipe
 from gsvc.encoders.key_pictures import KeyPictures
 from gsvc.encoders.plan import Plan
 from gsvc.encoders.rate import FIXED_BITS, Budget, WindowCap
@@ -39,8 +39,13 @@ class Packer:
         self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget.bits))
         keys = fit_pictures(keys, budget.bits - rest, exact=budget.exact)
         coded = self._written(keys.plan, intervals, keys.units)
-        keys, coded = self._within_packets(keys, coded, intervals)
-        keys, coded = self._under_cap(keys, coded, intervals)
+        while (excess := self._recipe.packet_excess(coded)) > 1:
+            goal = 0.95 * keys.bits / excess
+            keys, coded = self._smaller(keys, intervals, goal, self._recipe.packet_advice)
+        if self._cap is not None:
+            while not self._cap.fits(self._timed(coded)):
+                keys, coded = self._smaller(keys, intervals, 0.85 * keys.bits, self._cap.advice)
+            self._cap.add(self._timed(coded))
         self._clock += sum(interval.ticks for interval in coded)
         return keys, coded
 
@@ -48,31 +53,20 @@ class Packer:
         """What the packets take beside key pictures."""
         return sum(coded.bits for coded in self._written(plan, intervals, repeat(b"")))
 
-    def _within_packets(
-        self, keys: KeyPictures, coded: list[CodedInterval], intervals: Sequence[Interval]
+    def _smaller(
+        self, keys: KeyPictures, intervals: Sequence[Interval], goal: float, advice: str
     ) -> Packed:
-        most = self._recipe.packet_bytes
-        while most and (excess := packet_excess(coded, most)) > 1:
-            keys = _smaller(keys, 0.95 * keys.bits / excess, packet_advice(most))
-            coded = self._written(keys.plan, intervals, keys.units)
-        return keys, coded
-
-    def _under_cap(
-        self, keys: KeyPictures, coded: list[CodedInterval], intervals: Sequence[Interval]
-    ) -> Packed:
-        if self._cap is None:
-            return keys, coded
-        while not self._cap.fits(self._timed(coded)):
-            keys = _smaller(keys, 0.85 * keys.bits, self._cap.advice)
-            coded = self._written(keys.plan, intervals, keys.units)
-        self._cap.add(self._timed(coded))
-        return keys, coded
+        """The packets with key pictures nearer to `goal` bits; ConfigError with `advice` if none
+        are smaller."""
+        fewer = fit_pictures(keys, goal, exact=False)
+        if fewer.bits >= keys.bits:
+            raise ConfigError(advice)
+        return fewer, self._written(fewer.plan, intervals, fewer.units)
 
     def _timed(self, coded: Sequence[CodedInterval]) -> list[tuple[float, int]]:
         """The time of each packet, when its last frame is shown, in seconds, and its bits."""
         tick = float(self._recipe.header.format.time_base)
-        ends = accumulate((interval.ticks for interval in coded), initial=self._clock)
-        next(ends)
+        _, *ends = accumulate((interval.ticks for interval in coded), initial=self._clock)
         return [(end * tick, interval.bits) for end, interval in zip(ends, coded, strict=True)]
 
     def _written(
@@ -87,11 +81,3 @@ class Packer:
             ticks = sum(interval.ticks)
             coded.append(CodedInterval(interval.length, ticks, payload, is_intra=not coded))
         return coded
-
-
-def _smaller(keys: KeyPictures, goal: float, advice: str) -> KeyPictures:
-    """Key pictures nearer to `goal` bits. Raises ConfigError with `advice` if none are smaller."""
-    fewer = fit_pictures(keys, goal, exact=False)
-    if fewer.bits >= keys.bits:
-        raise ConfigError(advice)
-    return fewer

@@ -8,7 +8,7 @@ from itertools import chain, islice
 
 from gsvc.codec.frames import Picture
 from gsvc.encoders.group_coder import Recipe
-from gsvc.encoders.pictures import MAX_CRF, can_code
+from gsvc.encoders.pictures import MAX_CRF
 from gsvc.encoders.placement import Placement
 from gsvc.encoders.plan import Plan, Trial
 from gsvc.encoders.rate_model import best_change, changed_crf
@@ -50,8 +50,7 @@ class GroupSearch:
             open_ended=open_ended,
             longest=recipe.longest_interval,
         )
-        size = recipe.header.geometry.coded_size
-        self._scales = [scale for scale in _SCALES if scale == 8 or can_code(size(scale))]
+        self._scales = [scale for scale in _SCALES if recipe.can_scale(scale)]
 
     def best(self, lmbda: float, start: Plan | None, trials: int) -> Trial:
         """The plan with the least D + lambda R that `trials` trials, or one more, find.

@@ -24,7 +24,7 @@ def pose(shift: float = 0, hidden: int = 0) -> DetectedPose:
     points = 50 + 50 * np.stack([np.cos(angles), np.sin(angles)], axis=1) + [shift, 0]
     visibility = np.ones(33, np.float32)
     visibility[:hidden] = 0
-    return DetectedPose(points.astype(np.float32), visibility, (0, 0, 100, 100), 1.0)
+    return DetectedPose(points.astype(np.float32), visibility, (0, 0, 100, 100))
 
 
 def test_intersection_over_union_of_known_masks() -> None:

@@ -1,4 +1,4 @@
-"""Body poses of the people in a picture: BlazePose on one region a person.
+"""Body poses of the people in a picture: BlazePose on a square around each.
 
 Method: V. Bazarevsky et al., "BlazePose: On-device Real-time Body Pose Tracking", 2020
 (arXiv:2006.10204), "full" network of the "BlazePose GHUM 3D" model card (Google, 2021).
@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
-from gsvc.encoders.people.person_detector import PersonDetector, Region
+from gsvc.encoders.people.person_detector import PersonDetector
 from gsvc.encoders.people.tflite import Array, Network, sigmoid
 
 COCO17: tuple[int, ...] = (0, 2, 5, 7, 8, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 28)
 """COCO's 17 points among the 33, in COCO's order: nose, then left and right of eye, ear, shoulder,
 elbow, wrist, hip, knee, ankle."""
 
+_SQUARE_SCALE = 1.25
+"""How much larger the square that is looked at is than the person's circle."""
 _POINTS = 33
 _PRESENCE_THRESHOLD = 0.5
 _HEAT_MAP_WINDOW = 7
@@ -37,12 +39,10 @@ class DetectedPose:
     """float32 (33,): probability that a point is in the picture and not hidden."""
     box: tuple[float, float, float, float]
     """Left, top, right and bottom of the points in pixels."""
-    score: float
-    """Probability that there is a person."""
 
 
 class PoseEstimator:
-    """Called with a picture, gives the poses of at most `max_people` (1-16), highest score first.
+    """Called with a picture, gives the poses of at most `max_people` (1-16), most probable first.
 
     The result depends on the picture alone. The constructor raises ConfigError for other numbers,
     MissingModelError when a model is missing.
@@ -59,16 +59,16 @@ class PoseEstimator:
     def __call__(self, picture: Picture) -> list[DetectedPose]:
         """Detect poses in RGB uint8 (H, W, 3) of any size."""
         poses: list[DetectedPose] = []
-        for region in self._detect(picture):
-            pose = self._pose(picture, region)
+        for circle in self._detect(picture):
+            pose = self._pose(picture, circle)
             if pose is not None and not any(_same_person(pose, other) for other in poses):
                 poses.append(pose)
             if len(poses) == self._max_people:
                 break
         return poses
 
-    def _pose(self, picture: Picture, region: Region) -> DetectedPose | None:
-        to_picture = _to_picture(region, self._side)
+    def _pose(self, picture: Picture, circle: NDArray[np.float64]) -> DetectedPose | None:
+        to_picture = _to_picture(circle, self._side)
         # Black borders would move the points of people who are partly outside the picture.
         crop = cv2.warpAffine(
             picture,
@@ -78,9 +78,9 @@ class PoseEstimator:
             borderMode=cv2.BORDER_REPLICATE,
         )
         outputs = self._network(crop[np.newaxis].astype(np.float32) / np.float32(255))
-        values, presence, heat = outputs[0].reshape(-1, 5), float(outputs[1][0, 0]), outputs[3][0]
-        if presence < _PRESENCE_THRESHOLD:
+        if outputs[1][0, 0] < _PRESENCE_THRESHOLD:
             return None
+        values, heat = outputs[0].reshape(-1, 5), outputs[3][0]
         inside = _refined(values[:_POINTS, :2], heat[:, :, :_POINTS], self._side)
         points = (inside @ to_picture[:, :2].T + to_picture[:, 2]).astype(np.float32)
         left, top = points.min(axis=0)
@@ -89,17 +89,20 @@ class PoseEstimator:
             points=points,
             visibility=sigmoid(values[:_POINTS, 3:].min(axis=1)),
             box=(float(left), float(top), float(right), float(bottom)),
-            score=presence,
         )
 
 
-def _to_picture(region: Region, side: int) -> NDArray[np.float64]:
-    """Affine map, (2, 3), from pixels of the network's input to pixels of the picture."""
-    scale = region.side / side
-    cosine, sine = scale * np.cos(region.angle), scale * np.sin(region.angle)
+def _to_picture(circle: NDArray[np.float64], side: int) -> NDArray[np.float64]:
+    """Affine map, (2, 3), from pixels of the network's input to pixels of the picture.
+
+    The input shows the square around a person's `circle` (centre and top), who stands upright.
+    """
+    dx, dy = circle[1] - circle[0]
+    scale = max(2 * float(np.hypot(dx, dy)) * _SQUARE_SCALE, 1.0) / side
+    angle = float(np.arctan2(dx, -dy))
+    cosine, sine = scale * np.cos(angle), scale * np.sin(angle)
     turn = np.array([[cosine, -sine], [sine, cosine]])
-    centre = np.array([region.x, region.y]) - turn @ np.full(2, side / 2)
-    return np.column_stack([turn, centre])
+    return np.column_stack([turn, circle[0] - turn @ np.full(2, side / 2)])
 
 
 def _refined(points: Array, heat: Array, side: int) -> Array:

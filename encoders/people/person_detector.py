@@ -5,8 +5,6 @@ Method: V. Bazarevsky et al., "BlazePose: On-device Real-time Body Pose Tracking
 points of the person's circle: its centre between the hips, and the top of its rim.
 """
 
-from dataclasses import dataclass
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -17,44 +15,33 @@ from gsvc.encoders.people.tflite import Array, Network, sigmoid
 _STRIDES = (8, 16, 32, 32, 32)
 _ANCHORS_A_CELL_AND_LAYER = 2
 _SUPPRESSION_OVERLAP = 0.3
-_REGION_SCALE = 1.25
-
-
-@dataclass(frozen=True)
-class Region:
-    """A rotated square around one person, who stands upright in it."""
-
-    x: float
-    """Centre, in pixels of the picture."""
-    y: float
-    """Centre, in pixels of the picture."""
-    side: float
-    """Pixels."""
-    angle: float
-    """Radians from the picture's x axis to the square's."""
+_LEAST_SCORE = 0.5
 
 
 class PersonDetector:
-    """Called with a picture, gives the people whose score reaches `threshold`, highest score first.
+    """Called with a picture, gives the people in it, the most probable first.
 
     The constructor raises MissingModelError when the model is missing.
     """
 
-    def __init__(self, threshold: float = 0.5) -> None:
+    def __init__(self) -> None:
         self._network = Network("pose_detection")
         self._side = self._network.input_shape[1]
         self._anchors = _anchors(self._side)
-        self._threshold = threshold
 
-    def __call__(self, picture: Picture) -> list[Region]:
-        """Detect people in RGB uint8 (H, W, 3) of any size; regions may exceed the picture."""
+    def __call__(self, picture: Picture) -> list[NDArray[np.float64]]:
+        """Detect people in RGB uint8 (H, W, 3) of any size.
+
+        Returns the two points of each person's circle, centre and top, as x, y in pixels, float64
+        (2, 2); they may lie outside the picture.
+        """
         square, placed = _letterbox(picture, self._side)
         raw, logits = self._network(square)
         scores = sigmoid(logits[0, :, 0])
-        likely = np.flatnonzero(scores >= self._threshold)
+        likely = np.flatnonzero(scores >= _LEAST_SCORE)
         boxes = _decoded(raw[0, likely], self._anchors[likely])
         people = _merged(boxes, scores[likely])
-        return [_region((points - placed[:, 2]) / placed[0, 0]) for points in people]
+        return [(points[:2] - placed[:, 2]) / placed[0, 0] for points in people]
 
 
 def _anchors(side: int) -> Array:
@@ -111,14 +98,3 @@ def _overlap(box: Array, others: Array) -> Array:
     area, areas = np.prod(box[2:] - box[:2]), np.prod(others[:, 2:] - others[:, :2], axis=1)
     overlap: Array = shared / np.maximum(area + areas - shared, 1e-6)
     return overlap
-
-
-def _region(points: Array) -> Region:
-    hips, rim = points[0].astype(float), points[1].astype(float)
-    dx, dy = rim - hips
-    return Region(
-        x=float(hips[0]),
-        y=float(hips[1]),
-        side=max(2 * float(np.hypot(dx, dy)) * _REGION_SCALE, 1.0),
-        angle=float(np.arctan2(dx, -dy)),
-    )

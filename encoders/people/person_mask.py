@@ -27,7 +27,8 @@ class PersonSegmenter:
     def __call__(self, picture: Picture) -> NDArray[np.float32]:
         """Segment RGB uint8 (H, W, 3) of any size; gives float32 (H, W) in [0, 1]."""
         height, width = picture.shape[:2]
-        network = self._fitting(width, height)
+        # The network whose input shape distorts the picture less.
+        network = self._landscape if 9 * width**2 > 16 * height**2 else self._square
         rows, columns = network.input_shape[1:3]
         shrinks = height * width > rows * columns
         small = cv2.resize(
@@ -38,8 +39,3 @@ class PersonSegmenter:
             network(values)[0][0, :, :, 0], (width, height), interpolation=cv2.INTER_LINEAR
         )
         return np.asarray(np.clip(mask, 0.0, 1.0), np.float32)
-
-    def _fitting(self, width: int, height: int) -> Network:
-        """The network whose input shape distorts the picture less."""
-        nearer_to_wide = 9 * width**2 > 16 * height**2
-        return self._landscape if nearer_to_wide else self._square

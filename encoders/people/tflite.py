@@ -51,9 +51,9 @@ def _interpreter(name: str) -> Any:
             interpreter = Interpreter(model_path=str(path), num_threads=1)
             interpreter.allocate_tensors()
     except (ValueError, RuntimeError) as cause:
+        reason = str(cause).strip().partition("\n")[0] or "no reason given"
         raise MissingModelError(
-            f"model {name} cannot be loaded ({_one_line(cause)}); "
-            f"delete {path} and run: {PULL_COMMAND}"
+            f"model {name} cannot be loaded ({reason}); delete {path} and run: {PULL_COMMAND}"
         ) from cause
     return interpreter
 
@@ -82,7 +82,3 @@ def _without_notices() -> Iterator[None]:
 def sigmoid(logits: Array) -> Array:
     """The logistic function, computed in double precision; float32 of the same shape."""
     return (1 / (1 + np.exp(-np.clip(logits, -100, 100).astype(np.float64)))).astype(np.float32)
-
-
-def _one_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or ["no reason given"])[0]
