@@ -31,7 +31,8 @@ class CutDetector:
             return False
         change = float(np.abs(now - last).mean())
         spread = float(np.abs(np.sort(now, axis=None) - np.sort(last, axis=None)).mean())
-        is_cut = change > max(LEAST_CUT, CUT_RATIO * self._usual)
-        is_cut = is_cut and (change > SURE_CUT or spread > LEAST_SPREAD)
+        is_cut = change > max(LEAST_CUT, CUT_RATIO * self._usual) and (
+            change > SURE_CUT or spread > LEAST_SPREAD
+        )
         self._usual = 0.0 if is_cut else 0.8 * self._usual + 0.2 * change
         return is_cut

@@ -19,7 +19,7 @@ from gsvc.encoders.key_pictures import KeyPictures
 from gsvc.encoders.packer import Packer
 from gsvc.encoders.plan import PLAIN, PlannedInterval, Trial
 from gsvc.encoders.planner import Planner
-from gsvc.encoders.rate import Budget, RateControl
+from gsvc.encoders.rate import RateControl
 from gsvc.encoders.search import GroupSearch
 from gsvc.encoders.tuning import GROUP_SECONDS
 
@@ -83,11 +83,11 @@ class LookAhead(GroupCoder):
             open_ended=open_ended,
         )
         goal = self._packer.picture_bits(budget)
-        trial = self._planner.best(search, goal, exact=budget.exact)
-        keys = self._key_pictures(search, trial, budget)
+        trial = self._planner.best(search, goal, exact=self._rate.exact)
+        keys = self._key_pictures(search, trial, goal)
         sources = self._sources(trial, keys, open_ended=open_ended)
         intervals = self._intervals(keys, sources)
-        keys, coded = self._packer.packed(keys, intervals, budget)
+        keys, coded = self._packer.packed(keys, intervals, budget, exact=self._rate.exact)
         self._rate.spent(sum(interval.bits for interval in coded), own)
         self._before = None
         if open_ended:
@@ -96,13 +96,12 @@ class LookAhead(GroupCoder):
         self._ticks = self._ticks[sum(interval.frames for interval in coded) :]
         return coded
 
-    def _key_pictures(self, search: GroupSearch, trial: Trial, budget: Budget) -> KeyPictures:
-        """The key pictures, near to what the scaffold is likely to leave of the budget."""
+    def _key_pictures(self, search: GroupSearch, trial: Trial, goal: float) -> KeyPictures:
+        """The key pictures, near to `goal` bits with their framing."""
         trials = search.trials
         plan = replace(trial.plan, keys=trials.own_keys(trial.plan))
         keys = KeyPictures(plan, trials.emphasised(trial), self._recipe)
-        goal = self._packer.picture_bits(budget) - FRAMING_BITS * len(plan.keys)
-        keys = fit_pictures(keys, goal, exact=budget.exact)
+        keys = fit_pictures(keys, goal - FRAMING_BITS * len(plan.keys), exact=self._rate.exact)
         references = [trials.reference(k) for k in plan.keys]
         keys.choose_textures(references, len(self._group), self._planner.lmbda, self._pool)
         return keys

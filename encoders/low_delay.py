@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
-from gsvc.codec.scaffold.layers.texture import TEXTURE, Texture
+from gsvc.codec.scaffold.layers.texture import TEXTURE
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.group import GroupWriter
 from gsvc.decoders.pictures import PictureDecoder
@@ -39,8 +39,6 @@ class _Group:
     """Writes its payloads."""
     crf: float
     """Quantiser of its key pictures."""
-    scale: int
-    """Their size, in eighths of the side."""
     frames: int = 0
     """Frames coded so far."""
 
@@ -134,13 +132,16 @@ class LowDelay(GroupCoder):
         is_intra = self._group is None
         group = self._group = self._group or self._opened()
         unit = group.stream.encode(pictures[-1])
-        decoded = group.decoder.decode(unit, self._geometry.coded_size(group.scale))
-        texture = self._texture(pictures[-1], decoded)
+        decoded = group.decoder.decode(unit, self._geometry.coded_size(self._scale))
+        texture, level = None, self._level
+        if TEXTURE.name in self._recipe.header.tools:
+            block_log2, reference = level.texture_log2, Reference(pictures[-1])
+            texture = choose_texture(reference, decoded, block_log2, self._spacing, level.lmbda)
         shown, _ = raise_texture(decoded, texture)
         source = SourceInterval(pictures, shown)
         # Whether people and regions pay shows only when both are tried: there is no time for that.
         (samples,) = self._extractor.extract_group(
-            [source], self._before, self._level.lmbda, watching=self._recipe.semantics
+            [source], self._before, level.lmbda, watching=self._recipe.semantics
         )
         interval = Interval(ticks, samples, {TEXTURE: texture})
         payload = group.writer.write(interval, unit)
@@ -150,13 +151,13 @@ class LowDelay(GroupCoder):
     def _make_coarser(self, excess: float) -> None:
         """Coders remember what they coded: another quantiser means another group."""
         assert self._group is not None
-        crf, scale = self._group.crf, self._group.scale
+        crf, scale = self._group.crf, self._scale - 2
         self._end_group()
         if crf < MAX_CRF:
             more = max(1.0, math.log(excess) / CRF_SLOPE)
             self._coarser = min(MAX_CRF, crf + more) - self._crf
-        elif self._recipe.can_scale(scale - 2):
-            self._scale = scale - 2
+        elif self._recipe.can_scale(scale):
+            self._scale = scale
         else:
             raise ConfigError(self._recipe.packet_advice)
 
@@ -172,19 +173,11 @@ class LowDelay(GroupCoder):
 
     def _opened(self) -> _Group:
         crf = min(float(MAX_CRF), round(4 * (self._crf + self._coarser)) / 4)
-        scale, header = self._scale, self._recipe.header
-        color, size = header.format.color, self._geometry.coded_size(scale)
+        header, size = self._recipe.header, self._geometry.coded_size(self._scale)
+        color = header.format.color
         return _Group(
             PictureStream(size=size, crf=crf, color=color, preset=self._recipe.effort.svt),
             PictureDecoder((self._geometry.width, self._geometry.height), color),
-            GroupWriter(header, round(crf), scale),
+            GroupWriter(header, round(crf), self._scale),
             crf,
-            scale,
         )
-
-    def _texture(self, source: Picture, decoded: Picture) -> Texture | None:
-        if TEXTURE.name not in self._recipe.header.tools:
-            return None
-        level = self._level
-        reference = Reference(source)
-        return choose_texture(reference, decoded, level.texture_log2, self._spacing, level.lmbda)

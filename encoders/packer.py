@@ -11,7 +11,7 @@ from gsvc.encoders.fitting import fit_pictures
 from gsvc.encoders.group_coder import CodedInterval, Recipe
 from gsvc.encoders.key_pictures import KeyPictures
 from gsvc.encoders.plan import Plan
-from gsvc.encoders.rate import FIXED_BITS, Budget, WindowCap
+from gsvc.encoders.rate import FIXED_BITS, WindowCap
 
 Packed = tuple[KeyPictures, list[CodedInterval]]
 
@@ -26,25 +26,32 @@ class Packer:
         self._scaffold_share = 0.1
         self._clock = 0
 
-    def picture_bits(self, budget: Budget) -> float:
-        """What the scaffold is likely to leave of a budget."""
-        return budget.bits * (1 - self._scaffold_share)
+    def picture_bits(self, budget: float) -> float:
+        """What the scaffold is likely to leave of a budget in bits."""
+        return budget * (1 - self._scaffold_share)
 
-    def packed(self, keys: KeyPictures, intervals: Sequence[Interval], budget: Budget) -> Packed:
+    def packed(
+        self, keys: KeyPictures, intervals: Sequence[Interval], budget: float, *, exact: bool
+    ) -> Packed:
         """The group's packets, and the key pictures that are in them.
 
+        `budget`: the bits to take or, unless `exact`, to stay under.
         Raises ConfigError where the limit on a second or on a packet cannot be kept.
         """
         rest = self.scaffold_bits(keys.plan, intervals)
-        self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget.bits))
-        keys = fit_pictures(keys, budget.bits - rest, exact=budget.exact)
+        self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget))
+        keys = fit_pictures(keys, budget - rest, exact=exact)
         coded = self._written(keys.plan, intervals, keys.units)
         while (excess := self._recipe.packet_excess(coded)) > 1:
             goal = 0.95 * keys.bits / excess
             keys, coded = self._smaller(keys, intervals, goal, self._recipe.packet_advice)
         if self._cap is not None:
+            advice = (
+                f"no second of this video can be kept under {self._recipe.max_bitrate:.0f} bits: "
+                "raise the cap, shrink the video or lower its frame rate"
+            )
             while not self._cap.fits(self._timed(coded)):
-                keys, coded = self._smaller(keys, intervals, 0.85 * keys.bits, self._cap.advice)
+                keys, coded = self._smaller(keys, intervals, 0.85 * keys.bits, advice)
             self._cap.add(self._timed(coded))
         self._clock += sum(interval.ticks for interval in coded)
         return keys, coded

@@ -2,23 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gsvc.codec.stream.header import HEADER_BYTES
 from gsvc.encoders.group_coder import Recipe
 
 FIXED_BITS = 8 * (HEADER_BYTES + 7)
 """Header and END packet."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What a group may take."""
-
-    bits: float
-    """Framing included."""
-    exact: bool
-    """Whether it should take them all, or at most so many."""
 
 
 class RateControl:
@@ -28,7 +17,8 @@ class RateControl:
         video = recipe.header.format
         self.bpp, self._pixels = recipe.bpp, video.width * video.height
         self._rate = self.bpp * self._pixels
-        self._exact = recipe.exact
+        self.exact = recipe.exact
+        """Whether budgets are to be taken whole, or are limits."""
         self._least = float(video.frame_rate)
         self._debt = float(FIXED_BITS)
         self._frames = 0
@@ -39,16 +29,16 @@ class RateControl:
         """Another rate from here on; what the old one over- or underspent is forgotten."""
         if self._frames >= self._least or self._usual is None:
             self._usual = self._bits / self._frames if self._frames else None
-        self.bpp, self._rate, self._exact = bpp, bpp * self._pixels, exact
+        self.bpp, self._rate, self.exact = bpp, bpp * self._pixels, exact
         self._debt, self._frames, self._bits = 0.0, 0, 0
 
-    def budget(self, frames: int) -> Budget:
-        """What `frames` frames may take."""
+    def budget(self, frames: int) -> float:
+        """Bits that `frames` frames may take, framing included."""
         # A short group may take as much as a second: its intra picture costs what it costs.
-        share = self._rate * (frames if self._exact else max(frames, self._least))
+        share = self._rate * (frames if self.exact else max(frames, self._least))
         # A level's limit is no target: what an easy group leaves is not for later ones to waste.
-        debt = self._debt if self._exact else max(self._debt, -0.5 * share)
-        return Budget(max(0.3 * share, share - debt), self._exact)
+        debt = self._debt if self.exact else max(self._debt, -0.5 * share)
+        return max(0.3 * share, share - debt)
 
     def spent(self, bits: int, frames: int) -> None:
         """Tell what a group took in all."""
@@ -64,7 +54,7 @@ class RateControl:
             usual, self._usual = self._usual, self._rate
             return usual / self._rate
         share = self._rate * self._frames
-        if not self._frames or math.isinf(share) or (self._debt <= 0 and not self._exact):
+        if not self._frames or math.isinf(share) or (self._debt <= 0 and not self.exact):
             return None
         return max(0.1, 1 + self._debt / share)
 
@@ -76,14 +66,6 @@ class WindowCap:
         """`bitrate`: bits that any second may take; `header_bits` are sent at time 0."""
         self._most = bitrate
         self._sent: list[tuple[float, int]] = [(0.0, header_bits)]
-
-    @property
-    def advice(self) -> str:
-        """What to tell a user whose cap cannot be kept."""
-        return (
-            f"no second of this video can be kept under {self._most:.0f} bits: raise the cap, "
-            "shrink the video or lower its frame rate"
-        )
 
     def fits(self, packets: Sequence[tuple[float, int]]) -> bool:
         """Whether these packets, (seconds, bits) in order, may follow those added before."""

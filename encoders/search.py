@@ -60,13 +60,10 @@ class GroupSearch:
         neighbours. Two are tried at a time.
         """
 
-        def best_of(trials: Sequence[Trial]) -> Trial:
-            return min(trials, key=lambda trial: trial.cost(lmbda))
-
         usual = self._usual(lmbda)
         first = [usual, self._transferred(start) if start else self._rarer(usual)][:trials]
         tried = dict.fromkeys(first)
-        best = best_of(self.trials.of(lmbda, first))
+        best = self.trials.best(lmbda, first)
         step = CRF_STEP
         while len(tried) < trials and step >= 1:
             near = chain(self._leaps(best, lmbda), self._neighbours(best.plan, step))
@@ -75,7 +72,7 @@ class GroupSearch:
                 step /= 2
                 continue
             tried.update(dict.fromkeys(ahead))
-            best = best_of([best, *self.trials.of(lmbda, ahead)])
+            best = self.trials.best(lmbda, [best.plan, *ahead])
         return best
 
     def _usual(self, lmbda: float) -> Plan:

@@ -49,15 +49,16 @@ class Trials:
         path = CameraPath(pictures, pool) if CAMERA.name in recipe.header.tools else None
         self._drawer = Drawer(self.thumbnails, self._samples, self.reference, path)
 
-    def of(self, lmbda: float, plans: Sequence[Plan]) -> list[Trial]:
-        """Trials of `plans`, new ones side by side; each is the same however many run at once.
+    def best(self, lmbda: float, plans: Sequence[Plan]) -> Trial:
+        """The first of the trials with the least D + lambda R; new ones are made side by side.
 
-        A trial that was made at another lambda keeps the camera's paths that paid then.
+        A trial is the same however many run at once. One that was made at another lambda keeps the
+        camera's paths that paid then.
         """
-        new = [plan for plan in dict.fromkeys(plans) if plan not in self._made]
+        new = [plan for plan in plans if plan not in self._made]
         made = self._pool.map(lambda plan: self._try(plan, lmbda), new)
         self._made.update(zip(new, made, strict=True))
-        return [self._made[plan] for plan in plans]
+        return min((self._made[plan] for plan in plans), key=lambda trial: trial.cost(lmbda))
 
     def own_keys(self, plan: Plan) -> tuple[int, ...]:
         """Its key pictures but for the next group's."""

@@ -6,8 +6,6 @@ move what is drawn from the nearer key picture, or draw from the farther one. Ea
 the form with the least D + lambda R wins; `distortion.py` defines D.
 """
 
-from collections.abc import Callable
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +19,6 @@ from gsvc.encoders.anchor_trial import AnchorTrial
 from gsvc.encoders.distortion import block_sums
 from gsvc.encoders.layers.extractor import Extractor
 from gsvc.encoders.motion import to_motion_units
-
-Errors = Callable[[Correction], NDArray[np.float32]]
-"""Distortion of the anchor's frame under a correction, block by block."""
 
 
 class FlowExtractor(Extractor):
@@ -53,24 +48,20 @@ class FlowExtractor(Extractor):
             cost = errors(candidate) + lmbda * _block_bits(candidate, past)
             wins = cost < best
             best[wins], sides[wins], vectors[wins] = cost[wins], side, field[wins]
-        found = _pruned(Correction(block_log2, sides, vectors), past, unchanged, errors, lmbda)
-        if found is None:
+        found = Correction(block_log2, sides, vectors)
+        pruned = _pruned(found, past, unchanged - errors(found), lmbda)
+        if pruned is None:
             return anchor
-        saved = float((unchanged - errors(found)).sum())
-        pays = saved > lmbda * float(_block_bits(found, past).sum())
-        return anchor.having(FLOW, found) if pays else anchor
+        saved = float((unchanged - errors(pruned)).sum())
+        pays = saved > lmbda * float(_block_bits(pruned, past).sum())
+        return anchor.having(FLOW, pruned) if pays else anchor
 
 
 def _pruned(
-    correction: Correction,
-    past: Correction | None,
-    unchanged: NDArray[np.float32],
-    errors: Errors,
-    lmbda: float,
+    correction: Correction, past: Correction | None, gain: NDArray[np.float32], lmbda: float
 ) -> Correction | None:
     """The blocks that pay beside their real neighbours; None where there is none."""
     coded = (correction.sides > 0) | correction.vectors.any(-1)
-    gain = unchanged - errors(correction)
     # A block's motion reaches half-way into its neighbours: it is judged with them.
     reach = cv2.blur(gain, (3, 3), borderType=cv2.BORDER_REPLICATE) * 9 * 0.25 + gain * 0.75
     keep = (reach > lmbda * _block_bits(correction, past)) & coded

@@ -96,5 +96,4 @@ def _overlap(box: Array, others: Array) -> Array:
     low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
     shared = np.prod(np.maximum(high - low, 0), axis=1)
     area, areas = np.prod(box[2:] - box[:2]), np.prod(others[:, 2:] - others[:, :2], axis=1)
-    overlap: Array = shared / np.maximum(area + areas - shared, 1e-6)
-    return overlap
+    return np.asarray(shared / np.maximum(area + areas - shared, 1e-6))
