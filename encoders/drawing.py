@@ -29,18 +29,18 @@ class TrialRenderer:
 
     def __init__(self, planned: PlannedInterval, decoded: Mapping[int, Picture]) -> None:
         """`decoded`: luma of the key pictures by index, uint8 (H, W)."""
-        self.planned, self._decoded = planned, decoded
+        self._planned, self._decoded = planned, decoded
         self._flows: dict[int, Flow] = {}
 
     def dissolved(self, index: int) -> Picture:
         """One frame, the key pictures fading into each other."""
-        start, end = self.planned.start, self.planned.end
-        share = (index - start) / self.planned.length
+        start, end = self._planned.start, self._planned.end
+        share = (index - start) / (end - start)
         return dissolved(self._decoded[start], self._decoded[end], share)
 
     def frame(self, index: int, camera: Camera | None) -> Picture:
         """One frame, moved along the camera's path if there is one."""
-        planned, time = self.planned, self.planned.time(index)
+        planned, time = self._planned, self._planned.time(index)
         if planned.place is not Place.BETWEEN:
             key = planned.end if planned.place is Place.BEFORE else planned.start
             held = Interval((1,) * planned.length, values={CAMERA: camera}, place=planned.place)

@@ -55,7 +55,7 @@ class Trials:
         A trial is the same however many run at once. One that was made at another lambda keeps the
         camera's paths that paid then.
         """
-        new = [plan for plan in plans if plan not in self._made]
+        new = [plan for plan in dict.fromkeys(plans) if plan not in self._made]
         made = self._pool.map(lambda plan: self._try(plan, lmbda), new)
         self._made.update(zip(new, made, strict=True))
         return min((self._made[plan] for plan in plans), key=lambda trial: trial.cost(lmbda))

@@ -60,11 +60,9 @@ def _distortions(
     Detail is added linearly, so the energy of gradients under a gain is a quadratic in the gain.
     """
     detail = blur_detail(luma, cell)
-    axes = ((1, 0), (0, 1))
-    ends = [tuple(cv2.Sobel(x, cv2.CV_32F, *axis) for x in (luma, detail)) for axis in axes]
-    terms = [tuple(map(local_mean, (a * a, a * b, b * b))) for a, b in ends]
-    maps = []
-    for gain in np.float32(STRENGTH) * np.array(_GAINS, np.float32):
-        raised = [log_energy(aa + 2 * gain * ab + gain * gain * bb) for aa, ab, bb in terms]
-        maps.append(source.texture(np.stack(raised)))
-    return maps
+    axes = (1, 0), (0, 1)
+    ends = [[cv2.Sobel(x, cv2.CV_32F, *axis) for x in (luma, detail)] for axis in axes]
+    terms = [[local_mean(product) for product in (a * a, a * b, b * b)] for a, b in ends]
+    aa, ab, bb = np.stack(terms, axis=1)
+    gains = np.float32(STRENGTH) * np.array(_GAINS, np.float32)
+    return [source.texture(log_energy(aa + 2 * g * ab + g * g * bb)) for g in gains]
