@@ -20,27 +20,33 @@ Report = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
-class EncodeReport:
-    """The result of `gsvc.encode`."""
+class FileReport:
+    """The result of encoding or decoding a file."""
 
     target: str
-    """Path of the stream, as given."""
+    """Path of what was written, as given."""
     width: int
     """Pixels, as displayed."""
     height: int
     """Pixels, as displayed."""
     frames: int
-    """Frames encoded."""
+    """Frames written."""
     duration: float
     """Seconds of video."""
+    elapsed: float
+    """Seconds that it took."""
+
+
+@dataclass(frozen=True)
+class EncodeReport(FileReport):
+    """The result of `gsvc.encode`."""
+
     level: int
     """Level of the stream, 0-3."""
     size: int
     """Bytes of the stream."""
     audio_size: int
     """Bytes of the sound in it, with its framing."""
-    elapsed: float
-    """Seconds that encoding took."""
 
     @property
     def bpp(self) -> float:
@@ -54,20 +60,8 @@ class EncodeReport:
 
 
 @dataclass(frozen=True)
-class DecodeReport:
+class DecodeReport(FileReport):
     """The result of `gsvc.decode`."""
 
-    target: str
-    """Path of the video, as given."""
-    width: int
-    """Pixels, as displayed."""
-    height: int
-    """Pixels, as displayed."""
-    frames: int
-    """Frames decoded."""
-    duration: float
-    """Seconds of video."""
     steps: int
     """Steps of the refiner."""
-    elapsed: float
-    """Seconds that decoding took."""

@@ -20,7 +20,7 @@ from gsvc.codec.scaffold.timing import nominal_time
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.decoders.motion.extrapolation import Extrapolator
-from gsvc.decoders.reconstruction import DecodedInterval, DrawnKey, Reconstruction
+from gsvc.decoders.reconstruction import DecodedInterval, Reconstruction, ShownKey
 from gsvc.decoders.timeline import Arrival, DrawnFrame, Timeline
 
 _REMEMBERED = 64
@@ -126,8 +126,8 @@ class Concealer:
                 return self._chain.read_picture(packet, ticks, self._last_drawn()), False
         return None, False
 
-    def _last_drawn(self) -> DrawnKey | None:
-        return None if self._shown is None else DrawnKey(self._shown.pixels)
+    def _last_drawn(self) -> ShownKey | None:
+        return None if self._shown is None else ShownKey(self._shown.pixels)
 
     def _take_late(self, packet: Packet, number: int) -> None:
         """When no packet of the group is missing any more, decode the group again, to go on."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,26 +27,15 @@ Refine = Callable[[KeyPicture], Picture]
 class ShownKey:
     """A key picture: `decoded`, on which motion is estimated, and `shown`."""
 
-    def __init__(self, key: KeyPicture, refine: Refine) -> None:
-        self.decoded = key.picture
-        self._key, self._refine = key, refine
+    def __init__(self, decoded: Picture, refined: Callable[[], Picture] | None = None) -> None:
+        """`refined` gives what is shown; None: a frame already drawn, for a missing key picture."""
+        self.decoded, self.stands_in = decoded, refined is None
+        self._refined = refined
 
     @cached_property
     def shown(self) -> Picture:
         """What is moved to the frames around it, RGB uint8 (H, W, 3); refined when first needed."""
-        return self._refine(self._key)
-
-
-@dataclass(frozen=True)
-class DrawnKey:
-    """A frame already drawn, in the place of a key picture that is missing."""
-
-    decoded: Picture
-
-    @property
-    def shown(self) -> Picture:
-        """The frame as it is."""
-        return self.decoded
+        return self._refined() if self._refined else self.decoded
 
 
 @dataclass(frozen=True)
@@ -56,7 +45,7 @@ class DecodedInterval:
     interval: Interval
     key: ShownKey
     """The key picture at its end; of frames AFTER a scene's last one, the one that they hold."""
-    before: ShownKey | DrawnKey | None
+    before: ShownKey | None
     """The key picture before it, if that is known; None where a scene begins."""
     closing: Sample | None
     """The sample on the key picture before."""
@@ -70,7 +59,7 @@ class DecodedInterval:
         return self.interval.length if is_cut else 1
 
     @property
-    def start(self) -> ShownKey | DrawnKey | None:
+    def start(self) -> ShownKey | None:
         """The key picture that its frames go on from."""
         return self.key if self.interval.place is Place.AFTER else self.before
 
@@ -156,7 +145,7 @@ class Reconstruction:
         return decoded
 
     def read_picture(
-        self, packet: Packet, ticks: tuple[int, ...], before: DrawnKey | None
+        self, packet: Packet, ticks: tuple[int, ...], before: ShownKey | None
     ) -> DecodedInterval:
         """Decode the key picture of a packet whose scaffold builds on a missing one.
 
@@ -169,7 +158,7 @@ class Reconstruction:
         return self._interval(Interval(ticks), self._decoded(unit, None), before)
 
     def _interval(
-        self, interval: Interval, key: ShownKey, before: ShownKey | DrawnKey | None
+        self, interval: Interval, key: ShownKey, before: ShownKey | None
     ) -> DecodedInterval:
         estimator = self._header.motion_estimator
         return DecodedInterval(interval, key, before, self._closing, estimator)
@@ -189,4 +178,5 @@ class Reconstruction:
         assert self._pictures is not None and self._coding is not None
         crf, scale = self._coding
         picture = self._pictures.decode(unit, Geometry(*self._size).coded_size(scale))
-        return ShownKey(KeyPicture.of(picture, texture, crf, scale), self._refine)
+        key = KeyPicture.of(picture, texture, crf, scale)
+        return ShownKey(key.picture, partial(self._refine, key))

@@ -100,7 +100,8 @@ class IntervalRenderer:
         else:
             # A blend of two pictures is blurred: the nearer one alone looks better.
             weight = np.full(left.shape[:2], is_left, np.float32)
-        return _blend(left, right, weight if side is None else np.clip(weight + side, 0, 1))
+        weight = weight if side is None else np.clip(weight + side, 0, 1)
+        return np.asarray(cv2.blendLinear(left, right, weight, 1 - weight), np.uint8)
 
     def _moved(self, offset: int, bend: Bend | None, *, left: bool) -> Picture:
         towards = self._towards(offset, left=left)
@@ -159,7 +160,3 @@ def held_picture(picture: Picture, interval: Interval, time: int) -> Picture:
     if path is None:
         return picture
     return warp(picture, pixel_grid(height, width) + path, cv2.INTER_CUBIC)
-
-
-def _blend(left: NDArray[np.generic], right: NDArray[np.generic], weight: FloatImage) -> Picture:
-    return np.asarray(cv2.blendLinear(left, right, weight, 1 - weight), np.uint8)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Frame, Picture
-from gsvc.decoders.reconstruction import DecodedInterval, ShownKey
+from gsvc.decoders.reconstruction import DecodedInterval
 from gsvc.decoders.refiners.base import WindowRefiner
 from gsvc.decoders.timeline import DrawnFrame
 
@@ -95,7 +95,7 @@ class Windows:
 
 def _context(interval: DecodedInterval) -> list[_Rendering]:
     """The key picture that an interval goes on from, which was shown before."""
-    if not isinstance(interval.start, ShownKey):
+    if interval.start is None or interval.start.stands_in:
         return []
     picture = interval.start.shown
     return [_Rendering(picture, np.ones(picture.shape[:2], np.float32), True, None)]

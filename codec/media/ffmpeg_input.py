@@ -17,6 +17,8 @@ from gsvc.codec.input import STANDARD_INPUT, display_name
 # These demuxers draw any text file as an animation.
 _TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
 
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
 
 class Rational(Protocol):
     """PyAV's rationals: Fraction or its own AVRational."""
@@ -72,7 +74,7 @@ def fraction(value: Rational | None) -> Fraction | None:
 def open_media(source: str | Path) -> InputContainer:
     """Open a file or URL. Raises InputError when FFmpeg cannot read it."""
     name = str(source)
-    if not _is_url(name):
+    if not _URL.match(name):
         _check_file(Path(source))
         # FFmpeg takes the text before a colon for a protocol.
         name = f"file:{name}" if ":" in name else name
@@ -121,7 +123,3 @@ def _check_file(path: Path) -> None:
         raise InputError(f"{path}: cannot be read ({error.strerror}): check the path") from error
     if not os.access(path, os.R_OK):
         raise InputError(f"{path}: no permission to read it: check its mode and owner")
-
-
-def _is_url(name: str) -> bool:
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", name) is not None

@@ -123,7 +123,8 @@ class Depacketizer:
     def _take(self, unit: Unit, timestamp: int, now: float) -> None:
         number = self._number(unit)
         time = unwrap((timestamp - unit.age) % (1 << 32), self._clock, 32)
-        if self._is_far(number, time):
+        is_known = self._head >= 0  # which numbers and times are near
+        if is_known and (number > self._head + _AHEAD or abs(time - self._clock) > _FAR_TICKS):
             self._take_far(number, time, unit, now)
         elif unit.kind == Kind.OTHER:
             self._take_other(number, unit.data, timestamp)
@@ -140,11 +141,6 @@ class Depacketizer:
         if self._head < 0:
             return unwrap(unit.number, max(self._slots, default=0), 16)
         return self._head + (unit.number - self._head + _BEHIND) % (1 << 16) - _BEHIND
-
-    def _is_far(self, number: int, time: int) -> bool:
-        if self._head < 0:
-            return False
-        return number > self._head + _AHEAD or abs(time - self._clock) > _FAR_TICKS
 
     def _take_far(self, number: int, time: int, unit: Unit, now: float) -> None:
         """Take a forgery or the end of an outage: only a whole INTRA packet proves the latter."""

@@ -186,6 +186,5 @@ class LayerMeter:
         try:
             parsed = self._parser.read(packet)
         except BitstreamError:
-            self._parser.end_group()
             return unparsed_ledger(size, len(packet.payload))
         return picture_ledger(size, parsed)

@@ -35,12 +35,6 @@ class SendSettings:
     frames, as fast as they can be encoded and taken."""
 
 
-@dataclass(frozen=True)
-class _Captured:
-    frame: Frame
-    at: float
-
-
 class VideoSender:
     """Sends one stream to `address`: udp:// to one receiver, tcp:// and ws:// to one or many.
 
@@ -56,8 +50,8 @@ class VideoSender:
         if self.address.scheme == "udp" and self.address.listens:
             raise ConfigError(f"{address}: to send over UDP, name the receiver: udp://host:port")
         self._encoder, self._settings = encoder, settings or SendSettings()
-        rate = encoder.header.format.frame_rate
-        self._queue: LatestQueue[_Captured] = LatestQueue(max(4, round(_WAITING_SECONDS * rate)))
+        size = max(4, round(_WAITING_SECONDS * encoder.header.format.frame_rate))
+        self._queue: LatestQueue[tuple[Frame, float]] = LatestQueue(size)
         self._rtp = RtpSender(encoder.header, self._settings.wire)
         self._broadcaster = Broadcaster(encoder.header, encoder.force_keyframe)
         self._sink: UdpSender | Broadcaster = self._broadcaster
@@ -135,11 +129,11 @@ class VideoSender:
             async for frame in made_in(reader, frames):
                 if self._settings.realtime:
                     at = await self._until(frame)
-                    self._queue.put(_Captured(frame, at))
+                    self._queue.put((frame, at))
                 else:
                     await self._sink.room()
                     at = time.time()
-                    await self._queue.put_all(_Captured(frame, at))
+                    await self._queue.put_all((frame, at))
                 self._frames += 1
                 self._sink.captured(frame.pts, at)
                 if self._is_stopped.is_set():
@@ -160,11 +154,11 @@ class VideoSender:
     async def _encode(self, coder: ThreadPoolExecutor) -> None:
         """Encode and send what was captured, then END."""
         loop = asyncio.get_running_loop()
-        async for captured in self._queue:
+        async for frame, captured_at in self._queue:
             began = time.time()
-            self._waiting.add(began - captured.at)
+            self._waiting.add(began - captured_at)
             packets = await loop.run_in_executor(
-                coder, self._counted, partial(self._encoder.encode, captured.frame)
+                coder, self._counted, partial(self._encoder.encode, frame)
             )
             if packets:
                 self._encoding.add(time.time() - began)

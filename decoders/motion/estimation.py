@@ -17,11 +17,9 @@ Flow = NDArray[np.float32]
 """Optical flow, float32 (height, width, 2): x and y displacement in pixels."""
 
 DIS_BLENDED, DIS_NEARER, DIS_DISSOLVING = 1, 2, 3
-ESTIMATORS = {
-    DIS_BLENDED: cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
-    DIS_NEARER: cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
-    DIS_DISSOLVING: cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
-}
+ESTIMATORS = dict.fromkeys(
+    (DIS_BLENDED, DIS_NEARER, DIS_DISSOLVING), cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
+)
 """The preset of DIS for each motion estimator; frames are also rendered differently for each."""
 
 _CONSISTENT = 2.0
