@@ -43,7 +43,6 @@ class GroupSearch:
         """Arguments as of `Trials`; `begins`: a scene begins with the group."""
         self.begins = begins
         self.trials = Trials(pictures, recipe, pool, open_ended=open_ended)
-        self._frames = len(pictures)
         self._placement = Placement(
             self.trials.thumbnails,
             begins=begins,
@@ -53,7 +52,7 @@ class GroupSearch:
         self._scales = [scale for scale in _SCALES if recipe.can_scale(scale)]
 
     def best(self, lmbda: float, start: Plan | None, trials: int) -> Trial:
-        """The plan with the least D + lambda R that `trials` trials, or one more, find.
+        """The trial with the least D + lambda R of `trials` trials, or one more.
 
         From the better of the usual plan and `start`, or one with fewer and better pictures, it
         leaps to where a model says the least is; where that gives nothing new, it walks to better
@@ -88,7 +87,7 @@ class GroupSearch:
     def _transferred(self, plan: Plan) -> Plan:
         """A plan of another group, its key pictures as far apart in this one."""
         gaps = len(plan.keys) - 1
-        count = gaps * self._frames / (plan.keys[-1] - plan.keys[0]) if gaps else 1
+        count = gaps * len(self.trials.thumbnails) / (plan.keys[-1] - plan.keys[0]) if gaps else 1
         return replace(plan, keys=self._placement.even(round(count)))
 
     def _leaps(self, trial: Trial, lmbda: float) -> Iterator[Plan]:

@@ -80,8 +80,7 @@ class Effort:
 
     def preset_of(self, keys: Sequence[int]) -> int:
         """SVT-AV1's preset for key pictures at these indices."""
-        is_close = keys[-1] - keys[0] < _CLOSE * (len(keys) - 1)
-        return self.svt + is_close
+        return self.svt + (keys[-1] - keys[0] < _CLOSE * (len(keys) - 1))
 
     def samples_of(self, frames: int) -> int:
         """How many frames of a group of `frames` distortion is measured on."""
