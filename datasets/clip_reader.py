@@ -45,20 +45,16 @@ def load_clip(
         return _at_size(pictures, short_side), video.format.frame_rate
 
 
-def has_images(folder: Path) -> bool:
-    """Whether the folder holds images, its subfolders aside."""
-    return _image_suffix(folder) is not None
-
-
 def image_pattern(folder: Path) -> str:
     """A pattern of the folder's images of the commonest suffix. Raises InputError without any."""
-    suffix = _image_suffix(folder)
+    suffix = image_suffix(folder)
     if suffix is None:
         raise InputError(f"{folder}: a folder without images: give a video, or images in a folder")
     return f"{glob.escape(str(folder))}/*{suffix}"
 
 
-def _image_suffix(folder: Path) -> str | None:
+def image_suffix(folder: Path) -> str | None:
+    """The commonest suffix of the folder's images, its subfolders aside; None without any."""
     try:
         suffixes = Counter(path.suffix for path in folder.iterdir() if not path.is_dir())
     except OSError as error:

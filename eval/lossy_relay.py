@@ -17,19 +17,14 @@ class Loss:
     """Of the datagrams, from 0 to below 1."""
     burst: float = 1.0
     """Mean number of datagrams lost in a row."""
-    delay: float = 0.0
-    """Seconds."""
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.share < 1 or self.burst < 1 or self.delay < 0:
-            raise ConfigError(
-                "a loss has a share below 1, bursts of at least 1, and no negative delay"
-            )
+        if not 0 <= self.share < 1 or self.burst < 1:
+            raise ConfigError("a loss has a share below 1 and bursts of at least 1")
 
     def pattern(self, stream: int) -> Callable[[], bool]:
         """A function that says whether the next datagram is lost; patterns differ by `stream`."""
-        chance = random.Random(f"{self.seed} {stream}")
+        chance = random.Random(f"0 {stream}")
         begins = self.share / (self.burst * (1 - self.share))
         is_bad = False
 
@@ -76,15 +71,11 @@ class LossyRelay:
             self.lost += 1
             return
         self.passed += 1
-        self._later(self._outside, data, None)
+        self._outside.sendto(data)
 
     def _back(self, data: bytes, _: Any) -> None:
         if self._sender and not self._lost_back():
-            self._later(self._inside, data, self._sender)
-
-    def _later(self, transport: asyncio.DatagramTransport, data: bytes, address: Any) -> None:
-        loop = asyncio.get_running_loop()
-        loop.call_later(self._loss.delay, transport.sendto, data, address)
+            self._inside.sendto(data, self._sender)
 
 
 class _Port(asyncio.DatagramProtocol):

@@ -208,14 +208,12 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     from gsvc.eval.summary.tables import tables
 
     summary = write_summary(folder)
-    if options.json:
-        JsonLines(sys.stdout).put("done", run=str(folder), cells=cells, failed=errors)
-        return
-    print(f"{protocol(summary)}\n")
+    parts = [protocol(summary)]
     for table in tables(summary):
         if table.title.startswith(_MAIN_TABLES):
-            print(f"{table.title}\n\n{markdown(table.header, table.rows)}\n")
-    print(f"All tables: {folder / 'summary.md'}")
+            parts += [table.title, markdown(table.header, table.rows)]
+    parts.append(f"All tables: {folder / 'summary.md'}")
+    _tell(options, "\n\n".join(parts), run=str(folder), cells=cells, failed=errors)
 
 
 def _show(options: Namespace) -> int:
@@ -232,19 +230,20 @@ def _show(options: Namespace) -> int:
     if options.action != "sheets":
         write_summary(folder)
     write(folder)
-    if options.json:
-        JsonLines(sys.stdout).put("done", path=str(folder / made))
-    else:
-        print(folder / made)
-    return 0
+    return _tell(options, str(folder / made), path=str(folder / made))
 
 
 def _compare(options: Namespace) -> int:
     from gsvc.eval.report import compare_runs
 
     text = compare_runs(Path(options.run_a), Path(options.run_b))
+    return _tell(options, text, text=text)
+
+
+def _tell(options: Namespace, line: str, **values: object) -> int:
+    """The result as a line, or as JSON `values`."""
     if options.json:
-        JsonLines(sys.stdout).put("done", text=text)
+        JsonLines(sys.stdout).put("done", **values)
     else:
-        print(text)
+        print(line)
     return 0

@@ -149,11 +149,10 @@ def _prepared(
 
 
 def _score(options: Namespace, trainer: "Trainer", footage: "Footage", clips: list[Path]) -> None:
-    from gsvc.decoders.training.assess import assess, means
+    from gsvc.decoders.training.assess import assess
     from gsvc.decoders.training.card import model_card
 
-    scores = assess(clips, trainer.weights, _SCORED_STEPS)
-    quality = dict(zip(_SCORED_STEPS, means(scores), strict=True)) if scores else {}
+    quality = assess(clips, trainer.weights, _SCORED_STEPS)
     card = Path(options.run) / "MODEL_CARD.md"
     card.write_text(model_card(trainer, footage, clips, quality))
     _tell(options, "done", weights=str(trainer.weights), card=str(card))

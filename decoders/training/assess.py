@@ -1,6 +1,8 @@
 """How much a refiner improves key pictures of clips that it was not trained on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import astuple
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -22,36 +24,24 @@ CODINGS = (
 _LINES = 256
 
 
-def assess(clips: Sequence[Path], weights: Path, steps: Sequence[int]) -> dict[str, list[Quality]]:
-    """Mean quality of key pictures at each number of steps, by clip and coding: "name crf/scale".
+def assess(clips: Sequence[Path], weights: Path, steps: Sequence[int]) -> dict[int, Quality]:
+    """Mean quality of key pictures over clips and codings, by number of steps.
 
-    Clips without a run of frames that is long enough are left out.
+    Clips without a run of frames that is long enough are left out; empty where all are.
     """
     backend = CompactBackend(str(weights))
 
     def shown(key: KeyPicture, count: int) -> Picture:
         return backend.refine(key, steps=count, seed=1) if count else key.picture
 
-    scores = {}
-    for name, pairs in coded_pictures(clips):
-        tests = [[shown(key, count) for _, key in pairs] for count in steps]
-        scores[name] = measure([source for source, _ in pairs], tests)
-    return scores
-
-
-def coded_pictures(
-    clips: Sequence[Path],
-) -> Iterator[tuple[str, list[tuple[Picture, KeyPicture]]]]:
-    """What `assess` scores: its name, and pairs of source and key picture."""
-    for clip in clips:
-        for coding in CODINGS:
-            run = read_run(clip, 0.3, coding.frames, _LINES)
-            if run is not None:
-                pairs = list(coded_keys(run.__getitem__, coding, with_texture=True))
-                yield f"{clip.name} {coding.crf}/{coding.scale}", pairs
-
-
-def means(scores: dict[str, list[Quality]]) -> list[Quality]:
-    """Over clips and codings, for each number of steps."""
-    values = [[(q.st_lpips_alex, q.st_lpips_vgg, q.psnr_y) for q in row] for row in scores.values()]
-    return [Quality(*(float(v) for v in row)) for row in np.mean(values, axis=0)]
+    scores = []
+    for clip, coding in product(clips, CODINGS):
+        run = read_run(clip, 0.3, coding.frames, _LINES)
+        if run is not None:
+            sources, keys = zip(
+                *coded_keys(run.__getitem__, coding, with_texture=True), strict=True
+            )
+            tests = [[shown(key, count) for key in keys] for count in steps]
+            scores.append([astuple(quality) for quality in measure(sources, tests)])
+    means = np.mean(scores, axis=0) if scores else ()
+    return {count: Quality(*map(float, mean)) for count, mean in zip(steps, means, strict=False)}

@@ -5,7 +5,6 @@ move over the photographs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -149,11 +148,13 @@ class PhotoFootage:
         size = (long, short // 4 * 4)
         if photo.shape[0] > photo.shape[1]:
             size = size[::-1]
-        layers = [_MovingPicture.background(photo, size, frames, rng)]
+        scale = rng.uniform(1.1, 2.0) * max(size[0] / photo.shape[1], size[1] / photo.shape[0])
+        layers = [_MovingPicture(photo, scale, size, frames, rng)]
         for _ in range(int(rng.choice([0, 1, 2], p=[0.4, 0.35, 0.25]))):
             cutout = self._draw(rng, cutout=True)
             if cutout is not None:
-                layers.append(_MovingPicture.sprite(cutout, size, frames, rng))
+                scale = rng.uniform(0.2, 0.6) * min(size) / max(cutout.shape[:2])
+                layers.append(_MovingPicture(cutout, scale, size, frames, rng))
 
         def picture(index: int) -> Picture:
             canvas = layers[0].draw(index)[..., :3].astype(np.float32)
@@ -165,58 +166,30 @@ class PhotoFootage:
         return picture
 
 
-@dataclass(frozen=True)
 class _MovingPicture:
     """A picture (RGB or RGBA) that moves smoothly: pan, zoom, turn and a sway around its centre."""
 
-    image: NDArray[np.uint8]
-    size: tuple[int, int]
-    middle: int
-    pan: NDArray[np.float64]
-    zoom: float
-    turn: float
-    sway: NDArray[np.float64]
-    period: float
-    place: NDArray[np.float64]
-
-    @classmethod
-    def background(
-        cls, photo: Picture, size: tuple[int, int], frames: int, rng: Generator
-    ) -> "_MovingPicture":
-        scale = rng.uniform(1.1, 2.0) * max(size[0] / photo.shape[1], size[1] / photo.shape[0])
-        return cls._moving(_resized(photo, min(scale, 1.0)), size, frames, rng, rng.uniform(0, 3))
-
-    @classmethod
-    def sprite(
-        cls, cutout: NDArray[np.uint8], size: tuple[int, int], frames: int, rng: Generator
-    ) -> "_MovingPicture":
-        scale = rng.uniform(0.2, 0.6) * min(size) / max(cutout.shape[:2])
-        return cls._moving(_resized(cutout, min(scale, 1.0)), size, frames, rng, rng.uniform(0, 5))
-
-    @classmethod
-    def _moving(
-        cls,
+    def __init__(
+        self,
         image: NDArray[np.uint8],
+        scale: float,
         size: tuple[int, int],
         frames: int,
         rng: Generator,
-        speed: float,
-    ) -> "_MovingPicture":
-        angle = rng.uniform(0, 2 * np.pi)
+    ) -> None:
+        """`scale`: of the picture, at most 1; `size`: of the frames."""
+        scale = min(scale, 1.0)
+        self.image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+        self.size, self.middle, self.is_sprite = size, frames // 2, image.shape[2] == 4
+        speed, angle = rng.uniform(0, 5 if self.is_sprite else 3), rng.uniform(0, 2 * np.pi)
         moves = rng.random(4) < (0.8, 0.5, 0.3, 0.4)
-        sprite = image.shape[2] == 4
-        spread = np.array(size) * (0.35 if sprite else 0.08)
-        return cls(
-            image=image,
-            size=size,
-            middle=frames // 2,
-            pan=np.array([np.cos(angle), np.sin(angle)]) * speed * moves[0],
-            zoom=rng.normal(0, 0.004) * moves[1],
-            turn=rng.normal(0, 0.5) * moves[2],
-            sway=rng.normal(0, 3, 2) * moves[3],
-            period=rng.uniform(12, 40),
-            place=rng.uniform(-1, 1, 2) * spread,
-        )
+        self.pan = np.array([np.cos(angle), np.sin(angle)]) * speed * moves[0]
+        self.zoom = rng.normal(0, 0.004) * moves[1]
+        self.turn = rng.normal(0, 0.5) * moves[2]
+        self.sway = rng.normal(0, 3, 2) * moves[3]
+        self.period = rng.uniform(12, 40)
+        spread = np.array(size) * (0.35 if self.is_sprite else 0.08)
+        self.place = rng.uniform(-1, 1, 2) * spread
 
     def draw(self, index: int) -> NDArray[np.uint8]:
         time = index - self.middle
@@ -227,15 +200,8 @@ class _MovingPicture:
         centre = np.array(self.size) / 2 + self.place + self.pan * time
         matrix[:, 2] += centre + self.sway * np.sin(time * 2 * np.pi / self.period)
         matrix[:, 2] -= np.array([width, height]) / 2
-        sprite = self.image.shape[2] == 4
-        border = cv2.BORDER_CONSTANT if sprite else cv2.BORDER_REFLECT_101
-        how = cv2.INTER_LINEAR if sprite else cv2.INTER_CUBIC
+        border = cv2.BORDER_CONSTANT if self.is_sprite else cv2.BORDER_REFLECT_101
+        how = cv2.INTER_LINEAR if self.is_sprite else cv2.INTER_CUBIC
         return np.asarray(
             cv2.warpAffine(self.image, matrix, self.size, flags=how, borderMode=border), np.uint8
         )
-
-
-def _resized(image: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
-    return np.asarray(
-        cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA), np.uint8
-    )

@@ -130,11 +130,10 @@ def crops(
         for _ in range(_CROPS_PER_PICTURE):
             y, x = _crop_position(packed, rng)
             crop = packed[y : y + CROP, x : x + CROP]
-            yield crop if prior is None else np.dstack([crop, _drawn(prior, crop[..., 3:6])])
-
-
-def _drawn(prior: PriorNetwork, picture: Picture) -> NDArray[np.uint8]:
-    return pictures_of(drawings(prior, tensor_of(picture).to(prior.device)))
+            if prior is not None:
+                decoded = tensor_of(crop[..., 3:6]).to(prior.device)
+                crop = np.dstack([crop, pictures_of(drawings(prior, decoded))])
+            yield crop
 
 
 def _crop_position(packed: NDArray[np.uint8], rng: Generator) -> tuple[int, int]:

@@ -96,7 +96,8 @@ class Cell:
         """Ways that are still to be decoded, and the metrics to compute on each."""
         for way in self.ways:
             decoded = find_way(record, way)
-            names = tuple(n for n in self.metrics if decoded is None or self._unscored(decoded, n))
+            scored = {name: one.version for name, one in decoded.scores.items()} if decoded else {}
+            names = tuple(name for name, now in self.metrics.items() if scored.get(name) != now)
             if decoded is None or names:
                 yield way, names
 
@@ -105,10 +106,6 @@ class Cell:
         absent = {name: Scores(None, gap=reason) for name, reason in self.gaps.items()}
         decodes = [replace(one, scores={**absent, **one.scores}) for one in record.decodes]
         return replace(record, decodes=decodes)
-
-    def _unscored(self, decoded: DecodeRecord, metric: str) -> bool:
-        scores = decoded.scores.get(metric)
-        return scores is None or scores.version != self.metrics[metric]
 
 
 @dataclass(frozen=True)

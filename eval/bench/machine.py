@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -15,10 +16,8 @@ def versions() -> dict[str, str]:
     """Of gsvc, Python and the packages that the numbers depend on; a missing one is left out."""
     found = {"gsvc": gsvc.__version__, "python": platform.python_version()}
     for package in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 

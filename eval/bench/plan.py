@@ -13,7 +13,7 @@ from gsvc.eval.bench.pool import Crash, Workers
 from gsvc.eval.bench.settings import RunSettings
 from gsvc.eval.bench.show import Reporter
 from gsvc.eval.bench.store import Damaged, RunFolder
-from gsvc.eval.bench.work import Inspection, Reading
+from gsvc.eval.bench.work import Reading
 from gsvc.eval.codecs.base import Codec
 
 
@@ -141,7 +141,7 @@ def _readings(settings: RunSettings) -> list[Reading]:
 
 def _clips(readings: Sequence[Reading], workers: Workers, gaps: list[Gap]) -> list[ClipFacts]:
     found: dict[int, ClipFacts] = {}
-    for index, result in workers.run([Inspection(reading) for reading in readings]):
+    for index, result in workers.run(readings):
         if isinstance(result, ClipFacts):
             found[index] = result
             continue

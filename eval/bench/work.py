@@ -27,7 +27,7 @@ from gsvc.eval.compute import PeakMemory
 
 @dataclass(frozen=True)
 class Reading:
-    """Where a clip comes from and how much of it is used."""
+    """Task: read a clip. Where it comes from and how much of it is used."""
 
     source: ClipSource
     size: str
@@ -35,24 +35,12 @@ class Reading:
     frames: int | None
     """From its start; None for all."""
 
-
-@dataclass(frozen=True)
-class Inspection:
-    """Task: read a clip."""
-
-    reading: Reading
-
     def run(self) -> ClipFacts | str:
         """What the clip is, or one line on why it cannot be read."""
         try:
-            clip = _clip(self.reading)
-            return ClipFacts(
-                self.reading.source.name,
-                self.reading.size,
-                clip.format,
-                clip.sha256,
-                thumbnails(clip.frames),
-            )
+            clip = _clip(self)
+            small = thumbnails(clip.frames)
+            return ClipFacts(self.source.name, self.size, clip.format, clip.sha256, small)
         except Exception as error:  # noqa: BLE001 - one clip's trouble is not the run's
             return reason(error)
 
@@ -107,9 +95,6 @@ class Batch:
                 one.add(name, scores)
         for one in ready:
             one.close()
-
-
-Task = Inspection | Batch
 
 
 def failed(job: Job, why: str) -> Outcome:

@@ -61,11 +61,10 @@ class ConventionalCodec(Codec, ABC):
     """Parameter sets come once, apart from the packets, instead of at every random access point."""
 
     def __init__(self, **options: Option) -> None:
-        names = {"preset", self.quality, "scale"}
-        if unknown := set(options) - names:
-            raise ConfigError(
-                f"{self.name} has no option {min(unknown)}: there are {', '.join(sorted(names))}"
-            )
+        self._names = {"preset", self.quality, "scale"}
+        if unknown := set(options) - self._names:
+            known = ", ".join(sorted(self._names))
+            raise ConfigError(f"{self.name} has no option {min(unknown)}: there are {known}")
         chosen = {name: several(value) for name, value in options.items()}
         self._presets = chosen.get("preset", (self.preset, *self.tuned))
         self._scales = [str(scale) for scale in chosen.get("scale", self.points)]
@@ -126,10 +125,9 @@ class ConventionalCodec(Codec, ABC):
         return Decoded(frames, seconds)
 
     def _read(self, settings: Settings) -> tuple[Value, int, Fraction]:
-        names = {"preset", self.quality, "scale"}
-        if set(settings) != names:
+        if set(settings) != self._names:
             raise ConfigError(
-                f"{self.name} takes the settings {', '.join(sorted(names))}, "
+                f"{self.name} takes the settings {', '.join(sorted(self._names))}, "
                 f"not {', '.join(sorted(settings)) or 'none'}"
             )
         quality = settings[self.quality]
@@ -168,7 +166,7 @@ class ConventionalCodec(Codec, ABC):
         context.pix_fmt = self.pixel_format
         context.time_base, context.framerate = 1 / frame_rate, frame_rate
         context.gop_size = key_interval(frame_rate)
-        context.options = self.options(preset, quality, key_interval(frame_rate))
+        context.options = self.options(preset, quality, context.gop_size)
         if self.headers_once:
             context.flags |= Flags.global_header
         try:

@@ -192,17 +192,13 @@ def key_frames(info: StreamInfo) -> list[int]:
 
 def _ways(models: Sequence[str], steps: Sequence[int], seeds: Sequence[int]) -> list[Settings]:
     """Model by model; seed 0 is the stream's own, and 0 steps use neither model nor seed."""
-    ways = [_way(*one) for one in product(models, steps, seeds)]
-    return list({tuple(way.items()): way for way in ways}.values())
-
-
-def _way(model: str, steps: int, seed: int) -> Settings:
-    way: dict[str, Value] = {"steps": steps}
-    if steps and model != _NANO:
-        way["model"] = model
-    if steps and seed:
-        way["seed"] = seed
-    return way
+    ways: list[dict[str, Value]] = []
+    for model, count, seed in product(models, steps, seeds):
+        chosen: dict[str, Value] = {"model": model} if model != _NANO else {}
+        chosen |= {"seed": seed} if seed else {}
+        way = {"steps": count, **(chosen if count else {})}
+        ways += [way] if way not in ways else []
+    return [*ways]
 
 
 def _encoder_settings(settings: Settings) -> EncoderSettings:

@@ -8,6 +8,7 @@ CPU library has direct convolution only, and its maximum over a sliding window i
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -66,11 +67,7 @@ class BlurredConvolution(nn.Module):
     def __init__(self, first: nn.Conv2d, blur: nn.Module) -> None:
         super().__init__()
         self.first, self.blur = first, blur
-        kernel = blur.filt[:1]  # type: ignore[index]
-        spread = first.weight.detach().flatten(0, 1)[:, None]
-        weight = functional.conv2d(spread, kernel.flip(2, 3), padding=2)
-        weight = weight.reshape(*first.weight.shape[:2], *weight.shape[2:])
-        self.weight = weight.contiguous(memory_format=torch.channels_last)
+        self.weight = blurred_weight(first, blur).contiguous(memory_format=torch.channels_last)
         # Three lines of the first result, less what its own padding gives.
         self.reach = int(first.kernel_size[0]) + 2 - int(first.padding[0])
 
@@ -90,6 +87,13 @@ class BlurredConvolution(nn.Module):
             out.narrow(dim, 0, 1).copy_(near.narrow(dim, 0, 1))
             out.narrow(dim, -1, 1).copy_(far.narrow(dim, -1, 1))
         return out
+
+
+def blurred_weight(first: nn.Conv2d, blur: Any) -> Tensor:
+    """The weight of the one convolution that is `first` and the 3x3 blur after it."""
+    spread = first.weight.detach().flatten(0, 1)[:, None]
+    weight = functional.conv2d(spread, blur.filt[:1].flip(2, 3), padding=2)
+    return weight.reshape(*first.weight.shape[:2], *weight.shape[2:])
 
 
 def _faster(layer: nn.Module) -> nn.Module | None:

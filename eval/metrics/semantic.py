@@ -90,18 +90,6 @@ class PoseScore(_SemanticMetric):
         return mean_of_best if people else None
 
 
-def pose_oks() -> PoseScore:
-    """Object key-point similarity, 0 to 1."""
-    return PoseScore("pose_oks", key_point_similarity, "OKS, COCO's 17 points, box area")
-
-
-def pose_pck() -> PoseScore:
-    """Share of the source's visible points that are found."""
-    return PoseScore(
-        "pose_pck", correct_key_points, f"PCK at {_PCK_REACH} of the box's longer side"
-    )
-
-
 def intersection_over_union(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
     """Of two masks of one shape; NaN when both are empty."""
     union = np.count_nonzero(one | other)
@@ -137,4 +125,9 @@ def _models_version(*names: str) -> str:
     return ", ".join(f"{name} {EXTRACTORS[name].sha256[:8]}" for name in names)
 
 
-METRICS = (MaskIou(), pose_oks(), pose_pck())
+_PCK = f"PCK at {_PCK_REACH} of the box's longer side"
+METRICS = (
+    MaskIou(),
+    PoseScore("pose_oks", key_point_similarity, "OKS, COCO's 17 points, box area"),
+    PoseScore("pose_pck", correct_key_points, _PCK),
+)

@@ -101,13 +101,10 @@ class DifferenceDistance(ProvedMetric):
 
 
 def _changes(frames: Sequence[Picture], steps: Sequence[int]) -> list[Picture]:
-    return [_change(frames[index - 1], frames[index]) for index in steps]
-
-
-def _change(before: Picture, after: Picture) -> Picture:
-    change = ((after.astype(np.int16) - before + 256) // 2).astype(np.uint8)
-    half = (change.shape[1] // 2, change.shape[0] // 2)
-    return np.asarray(cv2.resize(change, half, interpolation=cv2.INTER_AREA))
+    size = frames[0].shape[1] // 2, frames[0].shape[0] // 2
+    pairs = ((frames[index].astype(np.int16), frames[index - 1]) for index in steps)
+    changes = (((after - before + 256) // 2).astype(np.uint8) for after, before in pairs)
+    return [np.asarray(cv2.resize(c, size, interpolation=cv2.INTER_AREA)) for c in changes]
 
 
 METRICS = (WarpError(), DifferenceDistance())

@@ -54,7 +54,8 @@ class Vmaf(ProvedMetric):
 
     def version(self) -> str:
         """See `Metric.version`."""
-        return f"libvmaf {self.model} in ffmpeg {_ffmpeg_version()}, 8-bit 4:2:0 BT.709"
+        release = _output([_ffmpeg(), "-version"]).split()[2]
+        return f"libvmaf {self.model} in ffmpeg {release}, 8-bit 4:2:0 BT.709"
 
     def _values(
         self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
@@ -106,11 +107,6 @@ def _ffmpeg() -> str:
     if " libvmaf " not in filters:
         raise MissingDependencyError(f"{binary} was built without libvmaf. {_INSTALL}")
     return binary
-
-
-@cache
-def _ffmpeg_version() -> str:
-    return _output([_ffmpeg(), "-version"]).split()[2]
 
 
 def _output(command: list[str]) -> str:

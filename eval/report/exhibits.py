@@ -3,7 +3,6 @@
 The pictures are decoded again from the run's streams, whose hashes must be those of the record.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,6 +14,7 @@ from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip, frames_sha256
 from gsvc.datasets.sets import SETS, find_clips
 from gsvc.eval.bench.record import CellRecord
+from gsvc.eval.bench.store import Damaged, RunFolder
 from gsvc.eval.report.choice import Choice
 from gsvc.eval.report.style import CurveStyle
 from gsvc.eval.summary.recorded import MetricInfo
@@ -137,12 +137,10 @@ def _pane(
 
 def _stream(folder: Path, cell: CellRecord) -> bytes:
     try:
-        data = next((folder / "streams").glob(f"{cell.key}.*")).read_bytes()
-    except (StopIteration, OSError) as error:
-        raise InputError(f"the stream {cell.key} is missing: run the benchmark again") from error
-    if hashlib.sha256(data).hexdigest() != cell.stream_sha256:
-        raise InputError(f"the stream {cell.key} was changed: run the benchmark again")
-    return data
+        return RunFolder(folder).stream(cell)
+    except Damaged as error:
+        text = str(error).replace("its stream", f"the stream {cell.key}")
+        raise InputError(f"{text}: run the benchmark again") from error
 
 
 def _worst(

@@ -89,8 +89,8 @@ def rate_distortion(
 ) -> "Figure":
     """Points and lower hulls, rate on a log scale, a panel for each clip."""
     clips = list(dict.fromkeys(curve.clip for curve in curves))
-    names = style.in_order(curve.name for curve in curves)
-    colour = style.colours(names)
+    colour = style.colours(curve.name for curve in curves)
+    names = list(colour)
     figure, places = panels(clips, f"Rate and quality: {metric.title}", columns)
     for clip, axis in places:
         for curve in sorted(
@@ -109,7 +109,7 @@ def quality_compute(summary: Summary, metric: MetricInfo) -> "Figure":
     clips = list(dict.fromkeys(row.clip for row in rows))
     figure, places = panels(clips, f"Quality and decoding time: {metric.title}")
     style = CurveStyle(summary.codecs)
-    colour = style.colours(style.in_order(row.curve for row in rows))
+    colour = style.colours(row.curve for row in rows)
     for clip, axis in places:
         mine = [row for row in rows if row.clip == clip and row.codec != ABLATION]
         _join_streams(axis, [row for row in mine if row.codec == OURS], metric)
@@ -195,8 +195,8 @@ def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: MetricInfo) 
     chosen = near_rate(summary, cells)
     figure, places = panels(list(chosen), f"Frame by frame, near one rate: {metric.title}")
     style = CurveStyle(summary.codecs)
-    names = style.in_order(one.curve for ones in chosen.values() for one in ones)
-    colour = style.colours(names)
+    colour = style.colours(one.curve for ones in chosen.values() for one in ones)
+    names = list(colour)
     for clip, axis in places:
         for one in sorted(chosen[clip], key=lambda one: names.index(one.curve)):
             if pairs := one.measured(metric.name, summary.stride):

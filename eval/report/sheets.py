@@ -73,16 +73,13 @@ def _chosen(summary: Summary, cells: Sequence[CellRecord], level: int) -> dict[s
     ]
     found = {}
     for clip, choices in near_rate(summary, used, level).items():
-        ours = sorted((one for one in choices if one.cell.codec == OURS), key=_compute)
+        ours = [one for one in choices if one.cell.codec == OURS]
+        ours.sort(key=lambda one: one.decode.flops_per_pixel or 0.0)
         others = [one for one in choices if one.cell.codec != OURS]
         others.sort(key=lambda one: one.cell.codec != _BEST_KNOWN)
         if ours:
             found[clip] = [*others[:1], *ours[:1], *ours[1:][-1:]]
     return found
-
-
-def _compute(choice: Choice) -> float:
-    return choice.decode.flops_per_pixel or 0.0
 
 
 def _row(exhibit: Exhibit) -> Picture:

@@ -30,8 +30,9 @@ class CurveStyle:
     def __init__(self, codecs: Mapping[str, CodecFacts]) -> None:
         self._codecs = codecs
 
-    def colours(self, names: Sequence[str]) -> dict[str, str]:
-        """A colour for each curve: the codec's own; ours by their number of steps."""
+    def colours(self, curves: Iterable[str]) -> dict[str, str]:
+        """A colour for each curve, in order: the codec's own; ours by their number of steps."""
+        names = self.in_order(curves)
         ours = sorted((name for name in names if _codec(name) == OURS), key=_by_number)
         spread = dict(zip(ours, cycle(_OURS), strict=False))
         others = cycle(_OTHERS)
