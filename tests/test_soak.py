@@ -13,7 +13,8 @@ def test_a_long_stream_takes_no_more_than_a_short_one(low_delay: bool) -> None:
     assert stream_for(3000, low_delay=low_delay) == 3000
     after = usage()
     assert after.memory - before.memory < 60
-    assert (after.threads, after.files) == (before.threads, before.files)
+    # Fewer is well too: what ran before this test may end during it.
+    assert after.threads <= before.threads and after.files <= before.files
 
 
 @pytest.mark.slow
@@ -23,4 +24,5 @@ def test_coders_that_were_closed_are_gone() -> None:
     open_and_close(120)
     after = usage()
     assert after.memory - before.memory < 60
-    assert (after.threads, after.files) == (before.threads, before.files)
+    # Fewer is well too: what ran before this test may end during it.
+    assert after.threads <= before.threads and after.files <= before.files
