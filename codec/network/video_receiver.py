@@ -110,9 +110,8 @@ class VideoReceiver:
 
     def stats(self) -> ReceiverStats:
         """A snapshot; its `bitrate` is since the last one."""
-        rtp, live = self._rtp, self._live
+        rtp, live, size = self._rtp, self._live, self._rtp.bytes + self._bytes
         source = rtp.current.depacketizer if rtp.current else None
-        size = rtp.bytes + self._bytes
         tracker = source.tracker if source else SequenceTracker()
         counts = source.counts if source else Counts()
         return ReceiverStats(

@@ -125,9 +125,8 @@ async def relay(source: str, target: str) -> int:
         receiving = receive(there)
         sending = asyncio.create_task(send(here, encoder, video))
         coming = asyncio.ensure_future(anext(receiving))
-        await asyncio.sleep(
-            0
-        )  # both have begun: the channels exist, and the other peer listens for them
+        # Both begin: the channels exist then, and the other peer listens for them.
+        await asyncio.sleep(0)
         await connect(here, there)
         header, frame = await coming
         with open_writer(target, header.format, overwrite=True) as writer:
