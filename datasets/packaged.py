@@ -119,16 +119,13 @@ def _main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     try:
         clips = [_named(name) for name in chosen.names or CLIPS]
-        for path in bring(clips, error=InputError, source=chosen.source, progress=_report):
+        say = partial(print, file=sys.stderr)
+        for path in bring(clips, error=InputError, source=chosen.source, progress=say):
             print(path)
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
     return 0
-
-
-def _report(line: str) -> None:
-    print(line, file=sys.stderr)
 
 
 if __name__ == "__main__":

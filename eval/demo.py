@@ -23,7 +23,7 @@ from gsvc.datasets.clips import TestClip
 from gsvc.datasets.models import pull
 from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.decoders.refiners.registry import load_refiner
-from gsvc.eval.codecs.base import Encoded, Value
+from gsvc.eval.codecs.base import Decoded, Encoded, Value
 from gsvc.eval.codecs.conventional import ConventionalCodec
 from gsvc.eval.codecs.ours import Gsvc, key_frames
 from gsvc.eval.codecs.search import nearest_rate
@@ -102,9 +102,13 @@ def _decoded(
         say(f"gsvc: decoding with {how}")
         decoded = ours.decode(encoded.data, clip.format, settings, way)
         name = f"gsvc level {LEVEL}, {how}"
-        bits = 8 * len(encoded.data)
-        results.append(Result(name, bits, decoded.frames, encoded.seconds, decoded.seconds))
+        results.append(_result(name, encoded, decoded))
     return results
+
+
+def _result(name: str, encoded: Encoded, decoded: Decoded) -> Result:
+    bits = 8 * len(encoded.data)
+    return Result(name, bits, decoded.frames, encoded.seconds, decoded.seconds)
 
 
 def _baselines(clip: TestClip, bpp: float, say: Callable[[str], None]) -> list[Result]:
@@ -125,8 +129,7 @@ def _baselines(clip: TestClip, bpp: float, say: Callable[[str], None]) -> list[R
         decoded = codec.decode(found.encoded.data, clip.format, found.settings, {})
         name = f"{_NAMES[codec.name]} {preset}, crf {found.settings['crf']}"
         name += "" if scale == "1" else f", size {scale}"
-        bits = 8 * len(found.encoded.data)
-        results.append(Result(name, bits, decoded.frames, found.encoded.seconds, decoded.seconds))
+        results.append(_result(name, found.encoded, decoded))
     return results
 
 

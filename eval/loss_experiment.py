@@ -83,10 +83,8 @@ async def run_case(case: Case, clip: Path, options: argparse.Namespace) -> Outco
     """Send `clip` over and over for the seconds asked for."""
     port = _free_port()
     decoding = DecoderSettings(steps=options.steps)
-    receiver = VideoReceiver(
-        f"udp://@127.0.0.1:{port}",
-        ReceiveSettings(decoding, feedback=case.protected, silence=_SILENCE),
-    )
+    settings = ReceiveSettings(decoding, feedback=case.protected, silence=_SILENCE)
+    receiver = VideoReceiver(f"udp://@127.0.0.1:{port}", settings)
     frames: list[tuple[int, bool]] = []
     pictures: dict[int, Picture] = {}
 
@@ -177,8 +175,7 @@ def latency_table(outcome: Outcome) -> str:
         (name, str(values["count"]), *(_milliseconds(values[p]) for p in ("p50", "p95", "p99")))
         for name, values in stages
     ]
-    trip = sent["round_trip"]
-    rows.append(("there and back, by the reports", "1", _milliseconds(trip), "", ""))
+    rows.append(("there and back, by the reports", "1", _milliseconds(sent["round_trip"]), "", ""))
     return markdown(("stage", "count", "p50, ms", "p95", "p99"), rows)
 
 

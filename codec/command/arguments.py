@@ -58,11 +58,10 @@ def add_level(parser: ArgumentParser, defaults: "EncoderSettings") -> None:
     from gsvc.encoders.tuning import PRESETS
 
     add = parser.add_argument
-    level, preset = defaults.level, defaults.preset
     usual = "rate class (default: 1, or by the rate)"
-    add("--level", type=int, default=level, metavar="0..3", help=usual)
+    add("--level", type=int, default=defaults.level, metavar="0..3", help=usual)
     names = "|".join(PRESETS)
-    add("--preset", default=preset, metavar=names, help="time for bits (%(default)s)")
+    add("--preset", default=defaults.preset, metavar=names, help="time for bits (%(default)s)")
 
 
 def add_part(parser: ArgumentParser, verb: str) -> None:

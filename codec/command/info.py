@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from gsvc.codec.command.arguments import add_json, add_untrusted, limits_of
 from gsvc.codec.command.progress import json_lines
-from gsvc.codec.stream.info import PacketInfo, StreamInfo, info_lines, stream_info
+from gsvc.codec.stream.info import info_lines, stream_info
 
 DESCRIPTION = "Show a stream's header and how many bits each layer takes. - reads standard input."
 
@@ -28,33 +28,27 @@ def run(options: Namespace) -> int:
             print(line)
         return 0
     lines = json_lines(options)
-    lines.put("stream", **_stream_object(found))
+    lines.put(
+        "stream",
+        header=found.header.fields(),
+        size=found.size,
+        packets=len(found.packets),
+        frames=found.frames,
+        duration=found.duration,
+        bpp=found.bpp,
+        bitrate=found.bitrate,
+        ledger=found.bits,
+        scaffold_hash=found.scaffold_hash,
+    )
     for packet in found.packets if packets else ():
-        lines.put("packet", **_packet_object(packet, elements=options.verbose))
+        lines.put(
+            "packet",
+            name=packet.name,
+            frame=packet.time,
+            size=packet.size,
+            bits=packet.bits,
+            crf=packet.crf,
+            eighths=packet.scale,
+            **({"elements": packet.elements} if options.verbose else {}),
+        )
     return 0
-
-
-def _stream_object(found: StreamInfo) -> dict[str, object]:
-    return {
-        "header": found.header.fields(),
-        "size": found.size,
-        "packets": len(found.packets),
-        "frames": found.frames,
-        "duration": found.duration,
-        "bpp": found.bpp,
-        "bitrate": found.bitrate,
-        "ledger": found.bits,
-        "scaffold_hash": found.scaffold_hash,
-    }
-
-
-def _packet_object(packet: PacketInfo, *, elements: bool) -> dict[str, object]:
-    values: dict[str, object] = {
-        "name": packet.name,
-        "frame": packet.time,
-        "size": packet.size,
-        "bits": packet.bits,
-        "crf": packet.crf,
-        "eighths": packet.scale,
-    }
-    return {**values, "elements": packet.elements} if elements else values

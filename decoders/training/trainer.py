@@ -98,7 +98,8 @@ class Trainer:
             if is_new:
                 log.writerow(_COLUMNS)
             while self.step < self.settings.steps:
-                batch = self._moved(pool.batch(self.settings.batch))
+                drawn = vars(pool.batch(self.settings.batch)).values()
+                batch = Batch(*(part.to(self._device) for part in drawn))
                 with self._fast():
                     state, sigma = training_state(self.model, batch, rng, generator)
                 values = self._learn(batch, state, sigma, rng)
@@ -110,9 +111,6 @@ class Trainer:
                     file.flush()
                     self.save()
                     yield self.step
-
-    def _moved(self, batch: Batch) -> Batch:
-        return Batch(*(part.to(self._device) for part in vars(batch).values()))
 
     def _fast(self) -> torch.autocast:
         return torch.autocast(

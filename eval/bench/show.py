@@ -34,7 +34,7 @@ class TextReporter:
             self.note("failed", f"{label}: {record.error}")
         if self._line:
             self._file.write(f"\r\x1b[K{self._pace.text()}  {label}"[:200])
-        elif monotonic() - self._shown < _QUIET_SECONDS and not self._pace.ended:
+        elif monotonic() - self._shown < _QUIET_SECONDS and self._pace.done < self._pace.cells:
             return
         else:
             print(self._pace.text(), file=self._file)
@@ -65,7 +65,23 @@ class JsonReporter:
         self._pace.step(decodes)
         self._lines.put(
             "cell",
-            **_cell_object(record),
+            key=record.key,
+            clip=record.clip,
+            size=record.size,
+            codec=record.codec,
+            settings=record.settings,
+            error=record.error or None,
+            bits=record.bits,
+            bpp=record.bpp,
+            encode_seconds=record.encode_seconds,
+            decodes=[
+                {
+                    "way": one.way,
+                    "seconds": one.seconds,
+                    "scores": {name: scores.mean for name, scores in one.scores.items()},
+                }
+                for one in record.decodes
+            ],
             done=self._pace.done,
             cells=self._pace.cells,
             left=self._pace.left(),
@@ -93,10 +109,6 @@ class _Pace:
         self._decodes, self._decoded = decodes, 0
         self._began = monotonic()
 
-    @property
-    def ended(self) -> bool:
-        return self.done >= self.cells
-
     def step(self, decodes: int) -> None:
         self.done += 1
         self._decoded += decodes
@@ -111,26 +123,3 @@ class _Pace:
             return text
         minutes, seconds = divmod(round(left), 60)
         return f"{text}, {minutes // 60}:{minutes % 60:02d}:{seconds:02d} left"
-
-
-def _cell_object(record: CellRecord) -> dict[str, object]:
-    decodes = [
-        {
-            "way": one.way,
-            "seconds": one.seconds,
-            "scores": {name: scores.mean for name, scores in one.scores.items()},
-        }
-        for one in record.decodes
-    ]
-    return {
-        "key": record.key,
-        "clip": record.clip,
-        "size": record.size,
-        "codec": record.codec,
-        "settings": record.settings,
-        "error": record.error or None,
-        "bits": record.bits,
-        "bpp": record.bpp,
-        "encode_seconds": record.encode_seconds,
-        "decodes": decodes,
-    }

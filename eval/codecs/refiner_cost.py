@@ -11,7 +11,6 @@ from gsvc.eval.codecs.base import Compute
 from gsvc.eval.compute import Flops, count_flops
 
 _OUTSIDE = ("AV1 decoding", "motion and rendering")
-_UNKNOWN = Flops(0, ("the refiner",))
 
 
 def refiner_cost(info: StreamInfo, steps: int, backend: str = "compact") -> Compute:
@@ -40,7 +39,7 @@ def _flops(backend: str, height: int, width: int) -> tuple[Flops, int]:
     """One evaluation of the network, and what is computed once, counted without storage."""
     cost = find_backend(backend).cost(height, width)
     if cost is None:
-        return _UNKNOWN, 0
+        return Flops(0, ("the refiner",)), 0
     step = count_flops(cost.step)
     once = count_flops(cost.once).count if cost.once else 0
     return Flops(step.count, (*cost.not_counted, *step.not_counted)), once

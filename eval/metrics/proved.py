@@ -35,11 +35,10 @@ class Golden:
 
     def fits(self, same: float, different: float) -> bool:
         """Whether a metric that gives these values is the right one."""
-        if same != self.same and not abs(same - self.same) <= self.slack:
-            return False
+        is_same = same == self.same or abs(same - self.same) <= self.slack
         if self.different is None:
-            return True
-        return abs(different - self.different) <= self.tolerance * abs(self.different)
+            return is_same
+        return is_same and abs(different - self.different) <= self.tolerance * abs(self.different)
 
 
 class ProvedMetric(Metric, ABC):

@@ -46,7 +46,8 @@ def duels(curves: Sequence[Curve]) -> list[Duel]:
         _duel(anchor, test)
         for anchor in curves
         for test in curves
-        if anchor.clip == test.clip and _is_pair(anchor, test)
+        if anchor.is_anchor and (anchor.codec == _SCALE_OF_FIELD or not test.is_anchor)
+        if anchor.clip == test.clip and anchor.name != test.name
     ]
 
 
@@ -66,12 +67,6 @@ def pooled_duels(found: Sequence[Duel]) -> list[PooledDuel]:
         )
         for (metric, test, anchor), group in groups.items()
     ]
-
-
-def _is_pair(anchor: Curve, test: Curve) -> bool:
-    if not anchor.is_anchor or anchor.name == test.name:
-        return False
-    return not test.is_anchor or anchor.codec == _SCALE_OF_FIELD
 
 
 def _duel(anchor: Curve, test: Curve) -> Duel:

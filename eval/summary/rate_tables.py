@@ -54,7 +54,6 @@ def pooled_others_table(summary: Summary) -> Table:
 
 def per_clip_table(summary: Summary, metric: MetricInfo) -> Table:
     """BD-rates clip by clip."""
-    mine = [d for d in summary.duels if d.metric == metric.name and d.result.pchip is not None]
     rows = [
         [
             f"{d.clip}: {d.test} against {d.anchor}",
@@ -64,7 +63,8 @@ def per_clip_table(summary: Summary, metric: MetricInfo) -> Table:
             f"{100 * d.result.share:.0f} %",
             d.note,
         ]
-        for d in mine
+        for d in summary.duels
+        if d.metric == metric.name and d.result.pchip is not None
     ]
     note = (
         "The shared range is the quality that both hulls reach, its share that of what either "

@@ -30,12 +30,11 @@ def seed_spreads(cells: Sequence[CellRecord], metrics: Sequence[str]) -> list[Se
                 scores = [d.scores[metric].mean for d in decodes if metric in d.scores]
                 means = [mean for mean in scores if mean is not None]
                 if len(means) > 1:
-                    label = settings_label(cell.settings)
                     spreads.append(
                         SeedSpread(
                             clip_label(cell),
                             name,
-                            label,
+                            settings_label(cell.settings),
                             metric,
                             len(means),
                             fmean(means),

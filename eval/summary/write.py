@@ -87,9 +87,6 @@ def _csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([[_plain(value) for value in row] for row in rows])
+    for row in rows:
+        writer.writerow([f"{v:.6g}" if isinstance(v, float) else v for v in row])
     return text.getvalue()
-
-
-def _plain(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value
