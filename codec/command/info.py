@@ -3,8 +3,8 @@
 from argparse import ArgumentParser, Namespace
 
 from gsvc.codec.command.arguments import add_json, add_untrusted, limits_of
-from gsvc.codec.command.progress import json_lines
-from gsvc.codec.stream.info import info_lines, stream_info
+from gsvc.codec.command.progress import JsonLines, json_lines
+from gsvc.codec.stream.info import StreamInfo, info_lines, stream_info
 
 DESCRIPTION = "Show a stream's header and how many bits each layer takes. - reads standard input."
 
@@ -27,7 +27,11 @@ def run(options: Namespace) -> int:
         for line in info_lines(found, packets=packets):
             print(line)
         return 0
-    lines = json_lines(options)
+    _put(found, json_lines(options), packets=packets, elements=options.verbose)
+    return 0
+
+
+def _put(found: StreamInfo, lines: JsonLines, *, packets: bool, elements: bool) -> None:
     lines.put(
         "stream",
         header=found.header.fields(),
@@ -49,6 +53,5 @@ def run(options: Namespace) -> int:
             bits=packet.bits,
             crf=packet.crf,
             eighths=packet.scale,
-            **({"elements": packet.elements} if options.verbose else {}),
+            **({"elements": packet.elements} if elements else {}),
         )
-    return 0

@@ -110,16 +110,12 @@ def golden_clip(side: int, frames: int) -> tuple[TestClip, list[Picture]]:
     It is computed in integers. The damaged frames are shifted by a pixel and quantised, the later
     ones more coarsely.
     """
-    first = _pattern(side)
+    y, x = np.mgrid[0:side, 0:side]
+    planes = [x * 3 + y, (x * y) // 7, (x // 8 + y // 8) % 2 * 160 + x]
+    first = np.stack(planes, axis=2).astype(np.uint8)
     source = [np.roll(first, 2 * index, axis=1) for index in range(frames)]
     steps = [min(32 + 8 * index, 96) for index in range(frames)]
     damaged = [
         np.roll(frame, 1, axis=1) // step * step for frame, step in zip(source, steps, strict=True)
     ]
     return TestClip("golden", source, Fraction(25)), damaged
-
-
-def _pattern(side: int) -> Picture:
-    y, x = np.mgrid[0:side, 0:side]
-    planes = [x * 3 + y, (x * y) // 7, (x // 8 + y // 8) % 2 * 160 + x]
-    return np.stack(planes, axis=2).astype(np.uint8)

@@ -1,7 +1,7 @@
 """The layer ablation: what the stream loses in bits and quality without each of its layers."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gsvc.eval.bench.record import CellRecord
@@ -39,32 +39,33 @@ def ablation_rows(cells: Sequence[CellRecord], metrics: Sequence[str]) -> list[A
         hidden = constant | {LAYERS_SETTING}
         name = settings_label({k: v for k, v in cell.settings.items() if k not in hidden})
         series[clip_label(cell), name].append(cell)
-    rows: list[AblationRow] = []
-    for (clip, name), group in series.items():
-        first = [(cell, way) for cell in group for way in [*by_curve(cell)][:1]]
-        others = [*by_curve(group[-1])][1:]
-        whole = _scores(*first[-1], metrics)
-        for cell, way in [*first, *((group[-1], way) for way in others)]:
-            scores = _scores(cell, way, metrics)
-            is_whole = (cell, way) == first[-1]
-            rows.append(
-                AblationRow(
-                    clip=clip,
-                    series=name,
-                    layers=str(cell.settings.get(LAYERS_SETTING, "")),
-                    way=way.removeprefix(cell.codec).removeprefix(", "),
-                    bits=cell.bits,
-                    bpp=cell.bpp,
-                    ledger=cell.ledger,
-                    scores=scores,
-                    added_bits=None if is_whole else cell.bits - group[-1].bits,
-                    gained={
-                        metric: None if is_whole else _less(scores[metric], whole[metric])
-                        for metric in metrics
-                    },
-                )
-            )
-    return rows
+    return [
+        row for (clip, name), group in series.items() for row in _rows(clip, name, group, metrics)
+    ]
+
+
+def _rows(
+    clip: str, series: str, group: Sequence[CellRecord], metrics: Sequence[str]
+) -> Iterator[AblationRow]:
+    """Every cell decoded the first way, then the last cell, the whole stream, the other ways."""
+    first = [(cell, way) for cell in group for way in [*by_curve(cell)][:1]]
+    others = [*by_curve(group[-1])][1:]
+    whole = _scores(*first[-1], metrics)
+    for cell, way in [*first, *((group[-1], way) for way in others)]:
+        scores = _scores(cell, way, metrics)
+        is_whole = (cell, way) == first[-1]
+        yield AblationRow(
+            clip=clip,
+            series=series,
+            layers=str(cell.settings.get(LAYERS_SETTING, "")),
+            way=way.removeprefix(cell.codec).removeprefix(", "),
+            bits=cell.bits,
+            bpp=cell.bpp,
+            ledger=cell.ledger,
+            scores=scores,
+            added_bits=None if is_whole else cell.bits - group[-1].bits,
+            gained={m: None if is_whole else _less(scores[m], whole[m]) for m in metrics},
+        )
 
 
 def _scores(cell: CellRecord, way: str, metrics: Sequence[str]) -> dict[str, float | None]:
