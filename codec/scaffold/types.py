@@ -11,17 +11,23 @@ Values = Mapping[Layer[Any], Any]
 """Values by layer; a layer that is off or sends nothing here is absent or None."""
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """The scaffold at one frame. `sample[LAYER]` is the layer's value, None where it has none."""
+class Valued:
+    """What holds values by layer: `it[LAYER]` is the layer's value, None where it has none."""
 
-    offset: int
-    """Frames since the coded picture before the interval."""
-    values: Values = field(default_factory=dict)
+    values: Values
 
     def __getitem__(self, layer: Layer[Value]) -> Value | None:
         found: Value | None = self.values.get(layer)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class Sample(Valued):
+    """The scaffold at one frame."""
+
+    offset: int
+    """Frames since the coded picture before the interval."""
+    values: Values = field(default_factory=dict)
 
     def having(self, layer: Layer[Value], value: Value | None) -> Self:
         """A copy with `value` for one layer."""
@@ -29,11 +35,8 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class Interval:
-    """The frames after one coded picture up to and including the next, and their scaffold.
-
-    `interval[LAYER]` is the value of a layer of scope INTERVAL or PICTURE, None where it has none.
-    """
+class Interval(Valued):
+    """The frames after one coded picture up to and including the next, and their scaffold."""
 
     ticks: tuple[int, ...]
     """Time from the frame before, in units of the time base, of each frame in order."""
@@ -45,10 +48,6 @@ class Interval:
     """Where AFTER, no coded picture ends the interval and it has no samples."""
     dissolves: bool = False
     """Whether frames BETWEEN cross-fade from one coded picture to the other, without motion."""
-
-    def __getitem__(self, layer: Layer[Value]) -> Value | None:
-        found: Value | None = self.values.get(layer)
-        return found
 
     @property
     def length(self) -> int:

@@ -18,6 +18,10 @@ class Bend:
     side: NDArray[np.float32] | None = None
     """The picture to draw from: float32 (H, W), -1 (right) to 1 (left); 0: the nearer one."""
 
+    def __add__(self, other: "Bend") -> "Bend":
+        sides = [side for side in (self.side, other.side) if side is not None]
+        return Bend(self.vectors + other.vectors, np.add.reduce(sides) if sides else None)
+
 
 class MotionSource(Protocol):
     """The motion that some layers add in one interval; see `gsvc.decoders.motion.sources`."""

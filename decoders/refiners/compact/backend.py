@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from gsvc.codec.errors import MissingModelError
 from gsvc.codec.frames import Picture
+from gsvc.codec.hashes import sha256_of
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.refiners.base import Cost, KeyRefiner
 from gsvc.decoders.refiners.priors.files import prior_path
-from gsvc.decoders.refiners.shipped import check_shipped
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,7 +44,7 @@ class CompactBackend(KeyRefiner):
     def files(self) -> Sequence[Path]:
         """Its weights, and those of its prior if it has one. Errors as of `Backend.files`."""
         if self.name in WEIGHTS:
-            check_shipped(self._weights)
+            _check_shipped(self._weights)
         elif not (self._weights.exists() and self._weights.with_suffix(".json").exists()):
             raise MissingModelError(
                 f"{self._weights} or its .json is missing: gsvc train writes both"
@@ -68,6 +68,22 @@ class CompactBackend(KeyRefiner):
         from gsvc.decoders.refiners.compact.cost import picture_cost
 
         return picture_cost(_settings_of(self._weights), height, width)
+
+
+def _check_shipped(weights: Path) -> None:
+    """Raises MissingModelError unless weights and settings are as SHA256SUMS beside them states."""
+    try:
+        stated = (weights.parent / "SHA256SUMS").read_text().split("\n")
+        files = weights, weights.with_suffix(".json")
+        found = {f"{sha256_of(file)}  {file.name}" for file in files}
+    except OSError as error:
+        raise MissingModelError(
+            f"{error.filename} is missing or cannot be read: reinstall gsvc"
+        ) from error
+    if not found <= set(stated):
+        raise MissingModelError(
+            f"{weights} is damaged or not what this gsvc came with: reinstall gsvc"
+        )
 
 
 def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
