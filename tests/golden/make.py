@@ -30,7 +30,6 @@ from gsvc.codec.scaffold.layers.flow import BOTH, LEFT, RIGHT, Correction
 from gsvc.codec.scaffold.layers.pose import Person
 from gsvc.codec.scaffold.layers.texture import Texture
 from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.tools import Tools
 from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.codec.stream.audio import pack_audio
 from gsvc.codec.stream.container import StreamReader, StreamWriter
@@ -126,7 +125,7 @@ def stream(
     return file.getvalue()
 
 
-FIRST = Tools(texture=False, camera=False)
+FIRST = only("segmentation", "pose", "flow")
 """All layers that the first streams could have."""
 
 
@@ -134,7 +133,7 @@ def held_and_moved() -> bytes:
     """Frames held before and after key pictures; camera paths of every node step, and none."""
     size = 64, 48
     geometry = Geometry(*size)
-    tools = Tools(segmentation=False, pose=False)
+    tools = only("flow", "texture", "camera")
     video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
     header = Header(video, 2, tools, motion_estimator=2)
 
@@ -200,7 +199,7 @@ def raised_texture() -> bytes:
     """Texture gains of two block sizes: kept, changed, absent; frames of the nearer side."""
     size = 80, 56
     geometry = Geometry(*size)
-    tools = Tools(segmentation=False, pose=False, camera=False)
+    tools = only("flow", "texture")
     video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
     header = Header(video, 1, tools, holds=False, motion_estimator=2)
 
@@ -269,7 +268,7 @@ def cut_and_odd_times() -> bytes:
             color=Color(1, 13, 1, full_range=True),
         ),
         1,
-        Tools(segmentation=False, pose=False, flow=True, texture=False, camera=False),
+        only("flow"),
         holds=False,
         motion_estimator=1,
     )
@@ -322,7 +321,7 @@ def dissolving() -> bytes:
     """
     size = 64, 48
     geometry = Geometry(*size)
-    tools = Tools(segmentation=False, pose=False)
+    tools = only("flow", "texture", "camera")
     header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 1, tools, motion_estimator=3)
 
     def interval(length: int, *, dissolves: bool) -> Interval:
