@@ -1,8 +1,8 @@
-"""The set `synthetic`: clips drawn by code, whose true motion is known at every pixel.
+"""The set `synthetic`: clips drawn by code, which move by known transforms.
 
-They test motion estimators and metrics of motion. The textures are smooth, so the true flow is
-exact to the 1/32 pixel of OpenCV's interpolation. Pictures are equal on all machines up to rounding
-of the last bit.
+They test motion estimators and metrics of motion. The textures are smooth, so motion is exact to
+the 1/32 pixel of OpenCV's interpolation. Pictures are equal on all machines up to rounding of the
+last bit.
 """
 
 from collections.abc import Callable
@@ -83,9 +83,9 @@ class Scene:
 
     def frame(self, index: int) -> Picture:
         """Frame `index`, RGB uint8 (HEIGHT, WIDTH, 3). Raises ConfigError outside the clip."""
-        picture = _drawn(self._behind(index), index).astype(np.float64)
+        picture = _drawn(self.background_at(index), index).astype(np.float64)
         if self.sprite is not None:
-            alpha = _coverage(self.sprite, index)[..., None]
+            alpha = coverage(self.sprite, index, grid())[..., None]
             picture = picture * (1 - alpha) + _drawn(self.sprite, index) * alpha
         if index in self.flashes:
             picture = picture * 1.4 + 12
@@ -94,37 +94,8 @@ class Scene:
             picture = picture + random.normal(0, self.noise, picture.shape)
         return np.clip(np.rint(picture), 0, 255).astype(np.uint8)
 
-    def true_flow(self, index: int, to: int | None = None) -> NDArray[np.float32]:
-        """Displacement of each pixel from frame `index` to frame `to` (None: the next).
-
-        float32 (HEIGHT, WIDTH, 2), x and y in pixels, also for pixels that become hidden or leave
-        the frame; all NaN across a cut. Raises ConfigError outside the clip.
-        """
-        to = index + 1 if to is None else to
-        if self._behind(index) is not self._behind(to):
-            return np.full((HEIGHT, WIDTH, 2), np.nan, np.float32)
-        flow = _displacement(self._behind(index), index, to)
-        if self.sprite is not None:
-            moves = _displacement(self.sprite, index, to)
-            flow = np.where(_coverage(self.sprite, index)[..., None] > 0.5, moves, flow)
-        return flow.astype(np.float32)
-
-    def visible(self, index: int, to: int | None = None) -> NDArray[np.bool_]:
-        """Which pixels of frame `index` are visible in frame `to` (None: the next), bool (H, W).
-
-        Raises ConfigError outside the clip.
-        """
-        to = index + 1 if to is None else to
-        flow = self.true_flow(index, to)
-        target = _grid() + np.nan_to_num(flow, nan=1e6)
-        inside = ((target >= 0) & (target <= (WIDTH - 1, HEIGHT - 1))).all(-1)
-        if self.sprite is None:
-            return np.asarray(inside)
-        in_front = _coverage(self.sprite, index) > 0.5
-        covered = _coverage(self.sprite, to, target) > 0.5
-        return np.asarray(inside & (in_front | ~covered))
-
-    def _behind(self, index: int) -> Layer:
+    def background_at(self, index: int) -> Layer:
+        """What lies behind the sprite. Raises ConfigError outside the clip."""
         if not 0 <= index < FRAMES:
             raise ConfigError(f"frame {index}: a synthetic clip has frames 0 to {FRAMES - 1}")
         after = self.after_cut is not None and self.cut is not None and index > self.cut
@@ -188,31 +159,26 @@ def _texture(seed: int) -> NDArray[np.float32]:
 
 
 def _drawn(layer: Layer, index: int) -> NDArray[np.float32]:
-    positions = _applied(layer.position(index), _grid()).astype(np.float32)
+    positions = moved(layer.position(index), grid()).astype(np.float32)
     drawn = cv2.remap(
         _texture(layer.seed), positions, None, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT
     )
     return np.asarray(drawn, np.float32)
 
 
-def _coverage(
-    sprite: Layer, index: int, positions: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    """Share (0-1) of each pixel, or position, that the disc covers; its edge is one pixel wide."""
-    at = _applied(sprite.position(index), _grid() if positions is None else positions)
+def coverage(sprite: Layer, index: int, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share (0-1) of each position that the disc covers; its edge is one pixel wide."""
+    at = moved(sprite.position(index), positions)
     distance = np.hypot(*np.moveaxis(at - _CANVAS / 2, -1, 0))
     return np.asarray(np.clip(_SPRITE_RADIUS + 0.5 - distance, 0, 1))
 
 
-def _displacement(layer: Layer, index: int, to: int) -> NDArray[np.float64]:
-    there = np.linalg.inv(layer.position(to)) @ layer.position(index)
-    return np.asarray(_applied(there, _grid()) - _grid())
-
-
-def _applied(transform: Transform, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+def moved(transform: Transform, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Positions, (..., 2), under an affine transform."""
     return np.asarray(positions @ transform[:2, :2].T + transform[:2, 2])
 
 
-def _grid() -> NDArray[np.float64]:
+def grid() -> NDArray[np.float64]:
+    """The position of every pixel, x and y: (HEIGHT, WIDTH, 2)."""
     y, x = np.mgrid[:HEIGHT, :WIDTH]
     return np.dstack([x, y]).astype(np.float64)
