@@ -16,6 +16,7 @@ from gsvc.codec.encoder import Encoder
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame
 from gsvc.codec.scaffold.timing import nominal_time
+from gsvc.codec.stream.decoding import next_frames
 from gsvc.codec.stream.packet import Packet
 
 if TYPE_CHECKING:
@@ -122,9 +123,9 @@ async def decode_stream(decoder: Decoder, packets: AsyncIterable[Packet]) -> Asy
     worker = ThreadPoolExecutor(1)
     try:
         async for packet in packets:
-            async for frame in made_in(worker, decoder.frames(packet)):
+            async for frame in made_in(worker, next_frames(decoder, packet)):
                 yield frame
-        for frame in await _run(worker, decoder.flush):
+        async for frame in made_in(worker, next_frames(decoder, None)):
             yield frame
     finally:
         _finish(worker, decoder.close)

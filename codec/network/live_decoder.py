@@ -11,6 +11,7 @@ from gsvc.codec.frames import Frame
 from gsvc.codec.limits import Limits
 from gsvc.codec.network.playout import PlayoutClock
 from gsvc.codec.network.stats import LayerMeter
+from gsvc.codec.stream.decoding import next_frames
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 from gsvc.decoders.refiners.base import Refiner
@@ -77,7 +78,7 @@ class LiveDecoder:
             stream.clock.arrived(packet.pts, packet.duration, arrival.at)
         self.packets += 1
         try:
-            yield from stream.decoder.frames(packet)
+            yield from next_frames(stream.decoder, packet)
         except BitstreamError:
             self.damaged += 1
 
@@ -89,7 +90,7 @@ class LiveDecoder:
     def flush(self) -> Iterator[Frame]:
         """Frames of the stream that are held back, at its end."""
         if self.stream:
-            yield from self.stream.decoder.flush()
+            yield from next_frames(self.stream.decoder, None)
 
     def close(self) -> None:
         """Release the decoder."""

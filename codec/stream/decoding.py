@@ -1,4 +1,4 @@
-"""The loop of everybody who decodes packets one after another."""
+"""Decoding of packets one after another, to the end: for everybody who holds a decoder."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
@@ -19,13 +19,18 @@ class PacketDecoder(Protocol):
     def flush(self) -> Sequence[Frame]: ...
 
 
+def next_frames(decoder: PacketDecoder, packet: Packet | None) -> Iterator[Frame]:
+    """The frames of the next packet; of None, the end of the packets, those held back."""
+    yield from decoder.flush() if packet is None else decoder.frames(packet)
+
+
 def decoded_frames(
     decoder: PacketDecoder, packets: Iterable[tuple[Packet, bool]]
 ) -> Iterator[Frame]:
     """The frames of packets, each given with whether it is wanted; in the end those held back."""
     for packet, is_wanted in packets:
         if is_wanted:
-            yield from decoder.frames(packet)
+            yield from next_frames(decoder, packet)
         else:
             decoder.skip(packet)
-    yield from decoder.flush()
+    yield from next_frames(decoder, None)
