@@ -65,19 +65,24 @@ class AnchorTrial:
     def better(self, sample: Sample, other: Sample) -> Sample:
         """`other` if it saves more distortion than its bits are worth, else `sample`."""
         gain = self.error(sample) - self.error(other)
-        return other if gain > self.lmbda * (self._bits(other) - self._bits(sample)) else sample
+        return other if gain > self.lmbda * self._extra_bits(sample, other) else sample
 
     def error(self, sample: Sample) -> float:
         """Distortion of the anchor's frame under `sample`, summed over pixels."""
         return self.source.total(self.picture(sample))
 
-    def _bits(self, sample: Sample) -> float:
-        """What coding `sample` takes, under models that begin anew: what they will have learned by
-        then is not known in a trial."""
+    def _extra_bits(self, sample: Sample, other: Sample) -> float:
+        """Bits that `other` takes beyond those of `sample`, in the layers where they differ.
+
+        Models begin anew: what they will have learned by then is not known in a trial.
+        """
         site = Site(self._header.geometry, Place.BETWEEN, len(self._sources) - 1)
         before = self.predictor or Sample(0)
         return sum(
-            layer.bits(site, before[layer], sample[layer])
+            layer.bits(site, before[layer], other[layer])
+            - layer.bits(site, before[layer], sample[layer])
             for layer in LAYERS
-            if layer.scope is Scope.SAMPLE and layer.name in self._header.tools
+            if layer.scope is Scope.SAMPLE
+            and layer.name in self._header.tools
+            and other[layer] is not sample[layer]
         )
