@@ -2,21 +2,15 @@
 
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 
 from gsvc.codec.errors import BitstreamError
-from gsvc.codec.stream.group import GroupReader
+from gsvc.codec.stream.group import GroupReader, ParsedInterval
 from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.ledger import (
-    Ledger,
-    audio_ledger,
-    other_ledger,
-    picture_ledger,
-    total,
-    unparsed_ledger,
-)
-from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.ledger import Ledger, packet_ledger, total
+from gsvc.codec.stream.packet import Packet
 
 IP_UDP_BYTES = 28
 """Headers of IPv4 and UDP in a datagram."""
@@ -175,16 +169,10 @@ class LayerMeter:
             if packet.number != self._next:
                 self._parser.end_group()
             self._next = None if packet.number is None else packet.number + 1
-        self.bits = total([self.bits, self._ledger(packet)])
+        ledger = packet_ledger(packet, len(packet.to_bytes()), self._parsed(packet))
+        self.bits = total([self.bits, ledger])
 
-    def _ledger(self, packet: Packet) -> Ledger:
-        size = len(packet.to_bytes())
-        if packet.type == PacketType.AUDIO:
-            return audio_ledger(size, len(packet.payload))
-        if not packet.is_picture:
-            return other_ledger(size)
-        try:
-            parsed = self._parser.read(packet)
-        except BitstreamError:
-            return unparsed_ledger(size, len(packet.payload))
-        return picture_ledger(size, parsed)
+    def _parsed(self, packet: Packet) -> ParsedInterval | None:
+        with suppress(BitstreamError):
+            return self._parser.read(packet) if packet.is_picture else None
+        return None

@@ -14,14 +14,7 @@ from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.file import open_stream
 from gsvc.codec.stream.group import GroupReader, ParsedInterval
 from gsvc.codec.stream.header import HEADER_BYTES, Header
-from gsvc.codec.stream.ledger import (
-    HEADER_LEDGER,
-    Ledger,
-    audio_ledger,
-    other_ledger,
-    picture_ledger,
-    total,
-)
+from gsvc.codec.stream.ledger import HEADER_LEDGER, Ledger, packet_ledger, total
 from gsvc.codec.stream.packet import PICTURES, Packet, PacketType
 
 _PACKET_BYTES, _ELEMENT_BYTES = 1500, 100  # memory that a packet and an element take in the report
@@ -164,12 +157,9 @@ class _Inspector:
         """Take the next packet, of `size` bytes with framing."""
         self._time += packet.frames
         if packet.type == PacketType.AUDIO:
-            unpack_audio(packet.payload)
-            return PacketInfo(
-                packet.type, self._time, size, audio_ledger(size, len(packet.payload))
-            )
+            unpack_audio(packet.payload)  # raises where it is not valid
         if not packet.is_picture:
-            return PacketInfo(packet.type, self._time, size, other_ledger(size))
+            return PacketInfo(packet.type, self._time, size, packet_ledger(packet, size))
         self._elements.clear()
         parsed = self._parser.read(packet)
         self._take(parsed)
@@ -177,7 +167,7 @@ class _Inspector:
             type=packet.type,
             time=self._time,
             size=size,
-            bits=picture_ledger(size, parsed),
+            bits=packet_ledger(packet, size, parsed),
             crf=parsed.crf,
             scale=parsed.scale,
             place=parsed.interval.place,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from gsvc.codec.scaffold.tools import TOOLS
 from gsvc.codec.stream.group import ParsedInterval
 from gsvc.codec.stream.header import HEADER_BYTES
+from gsvc.codec.stream.packet import Packet, PacketType
 
 LEDGER = ("header", "key pictures", *TOOLS, "timing", "audio", "overhead")
 """Layers of the ledger; "overhead" is packet framing and the rounding of the coder to bytes."""
@@ -15,30 +16,22 @@ Ledger = dict[str, int]
 HEADER_LEDGER: Mapping[str, int] = {"header": 8 * HEADER_BYTES}
 
 
-def picture_ledger(size: int, parsed: ParsedInterval) -> Ledger:
-    """Split a picture packet of `size` bytes.
+def packet_ledger(packet: Packet, size: int, parsed: ParsedInterval | None = None) -> Ledger:
+    """Split a packet of `size` bytes, framing included.
 
-    The fractional bits of the entropy coder are rounded to integers that fit the scaffold's size;
-    framing and the rest are overhead.
+    `parsed`: the packet, if it has a picture and could be parsed; without it the payload is all
+    picture. The fractional bits of the entropy coder are rounded to integers that fit the
+    scaffold's size; framing and the rest are overhead, and so are packets of unknown types.
     """
-    whole = whole_bits(parsed.bits, 8 * parsed.scaffold_size)
-    whole["key pictures"] = whole.get("key pictures", 0) + 8 * len(parsed.unit)
-    return _with_overhead(size, whole)
-
-
-def unparsed_ledger(size: int, payload: int) -> Ledger:
-    """Split a picture packet of `size` bytes that cannot be parsed: its payload is all picture."""
-    return _with_overhead(size, {"key pictures": 8 * payload})
-
-
-def audio_ledger(size: int, payload: int) -> Ledger:
-    """Split an audio packet of `size` bytes with a payload of `payload` bytes."""
-    return _with_overhead(size, {"audio": 8 * payload})
-
-
-def other_ledger(size: int) -> Ledger:
-    """Split a packet of another type: its `size` bytes are all overhead."""
-    return _with_overhead(size, {})
+    bits: Ledger = {}
+    if parsed is not None:
+        bits = whole_bits(parsed.bits, 8 * parsed.scaffold_size)
+        bits["key pictures"] = bits.get("key pictures", 0) + 8 * len(parsed.unit)
+    elif packet.is_picture:
+        bits = {"key pictures": 8 * len(packet.payload)}
+    elif packet.type == PacketType.AUDIO:
+        bits = {"audio": 8 * len(packet.payload)}
+    return {**bits, "overhead": 8 * size - sum(bits.values())}
 
 
 def total(ledgers: Iterable[Mapping[str, int]]) -> Ledger:
@@ -65,7 +58,3 @@ def whole_bits(spent: Mapping[str, float], available: int) -> Ledger:
     for layer in by_remainder[: budget - sum(whole.values())]:
         whole[layer] += 1
     return whole
-
-
-def _with_overhead(size: int, bits: Ledger) -> Ledger:
-    return {**bits, "overhead": 8 * size - sum(bits.values())}
