@@ -1,0 +1,81 @@
+"""Tensors in files: the safetensors format, for machines that lack its package.
+
+https://huggingface.co/docs/safetensors: the length of a JSON header (8 bytes, little endian), the
+header (type, shape and place of each tensor), then the values.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+_TYPES = {
+    "U8": torch.uint8,
+    "I32": torch.int32,
+    "I64": torch.int64,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F32": torch.float32,
+}
+_NAMES = {kind: name for name, kind in _TYPES.items()}
+_ALIGNED = 8
+_LONGEST_HEADER = 100_000_000
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], most_bytes: int
+) -> None:
+    """Write a file whole or not at all.
+
+    Types are uint8, int32, int64, float16, bfloat16 and float32. Raises ValueError where the file
+    would be larger than `most_bytes`.
+    """
+    header: dict[str, object] = {"__metadata__": dict(metadata)}
+    parts, place = [], 0
+    # Larger types first, so that each tensor lies where its type may lie.
+    for name, tensor in sorted(tensors.items(), key=lambda item: -item[1].element_size()):
+        data = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+        end = place + len(data)
+        shape, kind = list(tensor.shape), _NAMES[tensor.dtype]
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [place, end]}
+        parts.append(data)
+        place = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % _ALIGNED)
+    size = _ALIGNED + len(text) + place
+    if size > most_bytes:
+        raise ValueError(f"{path.name} would have {size} bytes: {most_bytes} are permitted")
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        file.write(len(text).to_bytes(_ALIGNED, "little"))
+        file.write(text)
+        for data in parts:
+            file.write(data)
+    part.replace(path)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a file by name, and its metadata. Raises ValueError for a damaged file."""
+    data = bytearray(path.read_bytes())
+    length = int.from_bytes(data[:_ALIGNED], "little")
+    start = _ALIGNED + length
+    if length > _LONGEST_HEADER or start > len(data):
+        raise ValueError(f"{path} is cut off or not a file of tensors")
+    try:
+        header = json.loads(data[_ALIGNED:start])
+        metadata = header.pop("__metadata__", {})
+        return {name: _tensor(data, start, entry) for name, entry in header.items()}, metadata
+    except (AttributeError, KeyError, TypeError, RuntimeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged ({error})") from error
+
+
+def _tensor(data: bytearray, start: int, entry: Mapping[str, list[int]]) -> Tensor:
+    kind, (first, end) = _TYPES[str(entry["dtype"])], entry["data_offsets"]
+    if first == end:
+        return torch.zeros(entry["shape"], dtype=kind)
+    count = (end - first) // torch.empty((), dtype=kind).element_size()
+    found = torch.frombuffer(data, dtype=torch.uint8, count=end - first, offset=start + first)
+    # A copy: the bytes in the file need not lie where the type may lie.
+    return found.clone().view(kind)[:count].view(entry["shape"])
