@@ -43,7 +43,7 @@ def train(
     from gsvc.codec.command.main import main
 
     options = ("--batch", "2", "--minutes", "0.2", "--cache", "1", "--perceptual", "0", "--json")
-    assert main(["train", str(data), str(run), *options, *more]) == 0
+    assert main(["train", "run", str(data), str(run), *options, *more]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
@@ -93,7 +93,7 @@ def test_loss_falls_it_resumes_and_the_weights_decode(
 def test_several_processes_train_one_network(data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command += ["-m", "gsvc", "train", str(data), str(run), "--steps", "3", "--batch", "2"]
+    command += ["-m", "gsvc", "train", "run", str(data), str(run), "--steps", "3", "--batch", "2"]
     limits = ["--minutes", "0.1", "--cache", "1", "--perceptual", "0", "--json"]
     done = subprocess.run([*command, *limits], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -143,7 +143,7 @@ def test_mistakes_are_told(data: Path, tmp_path: Path, capsys: pytest.CaptureFix
     from gsvc.codec.command.main import main
 
     run = str(tmp_path / "run")
-    assert main(["train", str(tmp_path / "nothing"), run]) == 1
+    assert main(["train", "run", str(tmp_path / "nothing"), run]) == 1
     assert "nothing to train on" in capsys.readouterr().err
-    assert main(["train", str(data), run, "--held-out", "other.mp4"]) == 2
+    assert main(["train", "run", str(data), run, "--held-out", "other.mp4"]) == 2
     assert "other.mp4" in capsys.readouterr().err

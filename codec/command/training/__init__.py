@@ -1,0 +1,1 @@
+"""The actions of `gsvc train`, one module each."""
