@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 
 help:
 	@echo "make demo   code a real clip, compare it with x265 and SVT-AV1, write demo/"
-	@echo "make test   run the tests (brings the extractors' models first)"
+	@echo "make test   run the tests (brings models of others first)"
 	@echo "make lint   ruff and mypy"
 	@echo "make docs   build the site into site/; a broken link is an error"
 	@echo "make wheel  build the wheel and try it without extras in an empty environment"
@@ -42,6 +42,7 @@ wheel: $(READY)
 
 models: $(READY)
 	$(BIN)/gsvc models pull
+	$(BIN)/gsvc models pull rife
 
 clips: $(READY)
 	$(BIN)/python -m gsvc.datasets.packaged

