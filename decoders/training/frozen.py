@@ -1,0 +1,76 @@
+"""The weights of the networks that a pack carries, from the packages that this machine has."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gsvc.decoders.refiners.priors.drawing import load_prior
+from gsvc.decoders.training.standalone.efficient import BLOCKS
+from gsvc.eval.metrics.frechet import efficientnet
+from gsvc.eval.metrics.shift_tolerant import load_network
+
+State = dict[str, Tensor]
+_COLOURS = 3
+
+
+def frozen_networks(names: Iterable[str]) -> dict[str, State]:
+    """Weights by the names of a pack and of the classes of `standalone`.
+
+    They are float16, except those of the first layers and what is no matrix (biases), which are few
+    and matter most. `names`: of `alex` (AlexDistance), `features` (EfficientFeatures),
+    `animevideov3` (SRVGGNetCompact). Raises MissingDependencyError and MissingModelError where what
+    holds the weights is not installed.
+    """
+    return {name: {k: _stored(v) for k, v in _LOADERS[name]().items()} for name in names}
+
+
+def _stored(value: Tensor) -> Tensor:
+    is_many = value.dim() > 1 and value.shape[1] != _COLOURS
+    return value.detach().to(torch.float16 if is_many else torch.float32)
+
+
+def alex_state() -> State:
+    """ST-LPIPS AlexNet by the names of `AlexDistance`, in single precision."""
+    network: Any = load_network("alex")
+    layers: list[Any] = [x for x in network.net.modules() if isinstance(x, torch.nn.Conv2d)]
+    state = {}
+    for number, (layer, head) in enumerate(zip(layers, network.lins, strict=True)):
+        state[f"convolutions.{number}.weight"] = layer.weight
+        state[f"convolutions.{number}.bias"] = layer.bias
+        state[f"heads.{number}"] = head.model[-1].weight.flatten()
+    return state
+
+
+def features_state() -> State:
+    """EfficientNet-Lite0 by the names of `EfficientFeatures`, in single precision."""
+    network: Any = efficientnet()
+    state = _folded("stem", network._conv_stem, network._bn0)
+    for number, block in enumerate(network._blocks[:BLOCKS]):
+        name = f"blocks.{number}"
+        if hasattr(block, "_expand_conv"):
+            state |= _folded(f"{name}.expand", block._expand_conv, block._bn0)
+        state |= _folded(f"{name}.filter", block._depthwise_conv, block._bn1)
+        state |= _folded(f"{name}.project", block._project_conv, block._bn2)
+    return state
+
+
+def _folded(name: str, convolution: Any, normal: Any) -> State:
+    """A convolution and the normalisation after it as one convolution."""
+    scale = normal.weight / (normal.running_var + normal.eps).sqrt()
+    return {
+        f"{name}.weight": convolution.weight * scale.view(-1, 1, 1, 1),
+        f"{name}.bias": normal.bias - normal.running_mean * scale,
+    }
+
+
+def _prior_state() -> State:
+    return dict(load_prior("animevideov3").state_dict())
+
+
+_LOADERS: Mapping[str, Any] = {
+    "alex": alex_state,
+    "features": features_state,
+    "animevideov3": _prior_state,
+}
