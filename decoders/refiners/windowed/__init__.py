@@ -1,0 +1,1 @@
+"""The window restorer: frames that motion drew, restored one after the other."""
