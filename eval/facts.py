@@ -7,6 +7,8 @@ from dataclasses import dataclass
 class CodecFacts:
     """What tables and plots have to know of a codec."""
 
+    family: str = ""
+    """Codecs of one family also have a joint hull, which tables call by this name; empty: none."""
     is_anchor: bool = False
     """Its hull is what the others are measured against: true of the conventional codecs."""
     colour: str = ""

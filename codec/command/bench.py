@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ _RUN = """Code, decode and score clips with several codecs at several rates. Wha
 kept: the same command resumes, another clip, codec, metric or way to decode adds to it."""
 _CLIPS = "packaged"
 _INTERRUPTED = 130
-_MAIN_TABLES = "What is missing", "BD-rate pooled over clips"
+_MAIN_TABLES = "Headline", "Slideshow test", "What is missing", "BD-rate pooled over clips"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -204,6 +204,7 @@ def _list_cells(
 def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> None:
     from gsvc.eval.layout import markdown
     from gsvc.eval.summary import write_summary
+    from gsvc.eval.summary.headline_tables import headline_gaps, warnings
     from gsvc.eval.summary.table import protocol
     from gsvc.eval.summary.tables import tables
 
@@ -212,8 +213,10 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     for table in tables(summary):
         if table.title.startswith(_MAIN_TABLES):
             parts += [table.title, markdown(table.header, table.rows)]
+    parts += [*headline_gaps(summary), *warnings(summary)]
     parts.append(f"All tables: {folder / 'summary.md'}")
-    _tell(options, "\n\n".join(parts), run=str(folder), cells=cells, failed=errors)
+    lead = asdict(summary.headline)
+    _tell(options, "\n\n".join(parts), run=str(folder), cells=cells, failed=errors, headline=lead)
 
 
 def _show(options: Namespace) -> int:

@@ -28,6 +28,8 @@ class ClipFacts:
     format: ClipFormat
     sha256: str
     """Of its pixels."""
+    moving: float
+    """The share of its pixels that move, see `movement.moving_share`."""
     thumbnails: Thumbnails = field(repr=False, compare=False)
 
 

@@ -13,6 +13,7 @@ from gsvc.eval.bench.record import SCHEMA
 from gsvc.eval.bench.show import Reporter
 from gsvc.eval.bench.store import RunFolder
 from gsvc.eval.bench.work import Batch, Outcome, failed
+from gsvc.eval.summary.curves import clip_label
 
 
 def carry_out(plan: RunPlan, folder: RunFolder, workers: Workers, reporter: Reporter) -> int:
@@ -83,6 +84,7 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
         "metrics": {**before.get("metrics", {}), **plan.metrics},
         "frames": settings.frames,
         "stride": settings.stride,
+        "moving": {**before.get("moving", {}), **_moving(plan.cells)},
         "gaps": gaps,
         "versions": machine.versions(),
         "machine": machine.machine(),
@@ -90,6 +92,10 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
         "seconds": before.get("seconds", 0.0),
         "cells": list(cells.values()),
     }
+
+
+def _moving(cells: Iterable[Cell]) -> dict[str, float]:
+    return {clip_label(cell.empty_record()): cell.clip.moving for cell in cells}
 
 
 def _cell_entry(cell: Cell) -> dict[str, Any]:

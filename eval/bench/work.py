@@ -17,6 +17,7 @@ from gsvc.datasets.clips import TestClip, frames_sha256
 from gsvc.datasets.sets import ClipSource
 from gsvc.eval.bench.batches import batch_limit
 from gsvc.eval.bench.cells import ClipFacts, Job, Values, find_way
+from gsvc.eval.bench.movement import moving_share
 from gsvc.eval.bench.named import make_codec
 from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
 from gsvc.eval.bench.scoring import reason, score
@@ -39,8 +40,8 @@ class Reading:
         """What the clip is, or one line on why it cannot be read."""
         try:
             clip = _clip(self)
-            small = thumbnails(clip.frames)
-            return ClipFacts(self.source.name, self.size, clip.format, clip.sha256, small)
+            moving, small = moving_share(clip.frames), thumbnails(clip.frames)
+            return ClipFacts(self.source.name, self.size, clip.format, clip.sha256, moving, small)
         except Exception as error:  # noqa: BLE001 - one clip's trouble is not the run's
             return reason(error)
 

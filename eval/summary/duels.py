@@ -8,8 +8,8 @@ from gsvc.eval.summary.bd_rate import BdRate, bd_rate
 from gsvc.eval.summary.bootstrap import Pooled, pooled_rate
 from gsvc.eval.summary.curves import Curve, distance
 
-_SCALE_OF_FIELD = "x265"
-"""The anchor that other anchors are measured against: it shows the field's own ranking."""
+_SCALES_OF_FIELD = ("x265", "svtav1")
+"""Anchors that other anchors are measured against: it shows the field's own ranking."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def duels(curves: Sequence[Curve]) -> list[Duel]:
         _duel(anchor, test)
         for anchor in curves
         for test in curves
-        if anchor.is_anchor and (anchor.codec == _SCALE_OF_FIELD or not test.is_anchor)
+        if anchor.is_anchor and (anchor.codec in _SCALES_OF_FIELD or not test.is_anchor)
         if anchor.clip == test.clip and anchor.name != test.name
     ]
 

@@ -7,7 +7,8 @@ from typing import Any
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.facts import CodecFacts
 
-PRIMARY = ("st_lpips_alex", "st_lpips_vgg")
+PRIMARY = ("cvvdp", "st_lpips_vgg")
+"""The judges of the headline: what an eye sees of a video on a display, and texture."""
 
 
 @dataclass(frozen=True)

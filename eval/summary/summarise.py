@@ -11,9 +11,12 @@ from gsvc.eval.summary.beside import BesideRow, beside_rows
 from gsvc.eval.summary.compute_rate import ExchangeRow, FrontierRow, exchange_rows, frontier_rows
 from gsvc.eval.summary.curves import Curve, clip_label, curves
 from gsvc.eval.summary.duels import Duel, PooledDuel, duels, pooled_duels
+from gsvc.eval.summary.families import family_curves
+from gsvc.eval.summary.headline import Headline, headline
 from gsvc.eval.summary.points import PointRow, point_rows
 from gsvc.eval.summary.recorded import MetricInfo, codecs_of, metrics_of
 from gsvc.eval.summary.seeds import SeedSpread, seed_spreads
+from gsvc.eval.summary.slideshow import SlideshowTest, slideshow_tests
 from gsvc.eval.summary.troubles import Failure, Unmeasured, failures, gaps, without_bits
 
 SCHEMA = 1
@@ -33,6 +36,8 @@ class Summary:
     """Of the codecs, by name."""
     codecs: dict[str, CodecFacts]
     metrics: list[MetricInfo]
+    headline: Headline
+    slideshow: list[SlideshowTest]
     points: list[PointRow]
     beside: list[BesideRow]
     duels: list[Duel]
@@ -68,7 +73,13 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
     names = [metric.name for metric in metrics]
     rows = point_rows(cells)
     found = curves_by_metric(cells, metrics, codecs)
-    all_duels = [duel for name in names for duel in duels(found[name])]
+    all_duels = [
+        duel
+        for name in names
+        for duel in duels([*found[name], *family_curves(found[name], codecs)])
+    ]
+    pooled, unmeasured = pooled_duels(all_duels), gaps(cells)
+    not_run = {str(name): str(reason) for name, reason in settings.get("gaps", {}).items()}
     frontiers = [row for name in names for row in frontier_rows(found[name], rows)]
     return Summary(
         schema=SCHEMA,
@@ -77,17 +88,19 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         versions={cell.codec: cell.codec_version for cell in cells},
         codecs=codecs,
         metrics=metrics,
+        headline=headline(pooled, metrics, unmeasured, not_run),
+        slideshow=slideshow_tests(all_duels, settings.get("moving", {})),
         points=rows,
         beside=[row for name in names for row in beside_rows(found[name])],
         duels=all_duels,
-        pooled=pooled_duels(all_duels),
+        pooled=pooled,
         frontier=frontiers,
         exchange=exchange_rows(frontiers),
         ablation=ablation_rows(cells, names),
         seeds=seed_spreads(cells, names),
         failed=failures(cells),
-        gaps=gaps(cells),
+        gaps=unmeasured,
         without_bits=without_bits(cells),
         missing=max(0, len(settings.get("cells", ())) - len(cells)),
-        not_run={str(name): str(reason) for name, reason in settings.get("gaps", {}).items()},
+        not_run=not_run,
     )

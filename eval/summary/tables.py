@@ -1,6 +1,7 @@
 """The summary as tables for people."""
 
 from gsvc.eval.summary.compute_tables import costs_table, exchange_table, frontier_table
+from gsvc.eval.summary.headline_tables import headline_table, slideshow_table
 from gsvc.eval.summary.rate_tables import (
     beside_table,
     per_clip_table,
@@ -23,6 +24,8 @@ from gsvc.eval.summary.table import Table, primary
 def tables(summary: Summary) -> list[Table]:
     """Every table that has rows, the most telling first."""
     made = [
+        headline_table(summary),
+        slideshow_table(summary),
         troubles_table(summary),
         *(pooled_table(summary, metric) for metric in primary(summary)),
         pooled_others_table(summary),

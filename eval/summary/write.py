@@ -1,4 +1,4 @@
-"""A run's summary as files: frames.csv, summary.csv, summary.json, summary.md."""
+"""A run's summary as files: headline.csv, frames.csv, summary.csv, summary.json, summary.md."""
 
 import csv
 import io
@@ -14,6 +14,7 @@ from gsvc.eval.files import write_text
 from gsvc.eval.layout import markdown
 from gsvc.eval.summary.curves import clip_label, curve_name, settings_label
 from gsvc.eval.summary.points import PointRow
+from gsvc.eval.summary.recorded import PRIMARY
 from gsvc.eval.summary.summarise import Summary, summarise
 from gsvc.eval.summary.table import protocol
 from gsvc.eval.summary.tables import tables
@@ -23,13 +24,14 @@ _FIELDS = [field.name for field in fields(PointRow) if field.name not in _IN_PAR
 
 
 def write_summary(folder: str | Path) -> Summary:
-    """Compute the summary of the run in `folder`, write its four files there, and return it.
+    """Compute the summary of the run in `folder`, write its five files there, and return it.
 
     Raises InputError when the folder holds no run, OutputError when a file cannot be written.
     """
     run = load_run(folder)
     summary = summarise(run.settings, run.cells)
     root = Path(folder)
+    write_text(root / "headline.csv", headline_csv(summary))
     write_text(root / "frames.csv", frames_csv(run.cells, summary))
     write_text(root / "summary.csv", summary_csv(summary))
     write_text(root / "summary.json", json.dumps(asdict(summary), indent=1) + "\n")
@@ -43,6 +45,18 @@ def summary_markdown(summary: Summary) -> str:
     for table in tables(summary):
         parts += [f"## {table.title}", table.note, markdown(table.header, table.rows)]
     return "\n\n".join(parts) + "\n"
+
+
+def headline_csv(summary: Summary) -> str:
+    """A row for each curve: the headline, whose it is, and each judge's mean, interval, clips."""
+    header = ["curve", "headline", "judge"]
+    header += [f"{judge}{part}" for judge in PRIMARY for part in ("", "_low", "_high", "_clips")]
+    rows = []
+    for row in summary.headline.rows:
+        found = [row.rates.get(judge) for judge in PRIMARY]
+        numbers = [[one.mean, one.low, one.high, one.clips] if one else [None] * 4 for one in found]
+        rows.append([row.curve, row.worse, row.judge, *(n for part in numbers for n in part)])
+    return _csv(header, rows)
 
 
 def summary_csv(summary: Summary) -> str:

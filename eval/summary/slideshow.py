@@ -1,0 +1,63 @@
+"""The slideshow test: which metrics prefer held key pictures to a video that moves.
+
+A metric is fit for a headline only if `hold` loses to AV1 by it, at equal quality, on the clips
+that move. One that fails steers an encoder towards slideshows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gsvc.eval.summary.bootstrap import Pooled, pooled_rate
+from gsvc.eval.summary.duels import Duel
+from gsvc.eval.summary.headline import HEADLINE_ANCHOR
+
+SLIDESHOW = "hold"
+_MOVES = 0.01
+"""The share of moving pixels from which a clip moves."""
+
+
+@dataclass(frozen=True)
+class SlideshowClip:
+    """The slideshow against AV1 on one clip in one metric."""
+
+    clip: str
+    moves: bool
+    rate: float | None
+    """BD-rate in per cent; negative: the slideshow wins. None: see `note`."""
+    note: str
+
+
+@dataclass(frozen=True)
+class SlideshowTest:
+    """The verdict on one metric."""
+
+    metric: str
+    passes: bool | None
+    """Whether the slideshow loses on the clips that move; None where no such clip has a number."""
+    pooled: Pooled | None
+    """BD-rates of the clips that move."""
+    clips: list[SlideshowClip]
+
+    @property
+    def won(self) -> list[str]:
+        """The clips on which the slideshow wins."""
+        return [one.clip for one in self.clips if one.rate is not None and one.rate < 0]
+
+
+def slideshow_tests(duels: Sequence[Duel], moving: Mapping[str, float]) -> list[SlideshowTest]:
+    """One for each metric in which the run has the slideshow and AV1.
+
+    `moving`: the share of moving pixels by clip; a clip that is not in it counts as moving.
+    """
+    found: dict[str, list[SlideshowClip]] = {}
+    for duel in duels:
+        if (duel.test, duel.anchor) == (SLIDESHOW, HEADLINE_ANCHOR):
+            moves = moving.get(duel.clip, 1.0) >= _MOVES
+            one = SlideshowClip(duel.clip, moves, duel.result.pchip, duel.result.note)
+            found.setdefault(duel.metric, []).append(one)
+    return [_test(metric, clips) for metric, clips in found.items()]
+
+
+def _test(metric: str, clips: list[SlideshowClip]) -> SlideshowTest:
+    pooled = pooled_rate([one.rate for one in clips if one.moves and one.rate is not None])
+    return SlideshowTest(metric, None if pooled is None else pooled.mean > 0, pooled, clips)

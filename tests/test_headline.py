@@ -1,0 +1,141 @@
+"""The headline and the slideshow test, on curves whose BD-rates are known by construction."""
+
+from typing import Any
+
+import pytest
+
+from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
+from gsvc.eval.summary.headline_tables import (
+    headline_gaps,
+    headline_table,
+    slideshow_table,
+    warnings,
+)
+from gsvc.eval.summary.summarise import Summary, summarise
+from gsvc.eval.summary.tables import tables
+from gsvc.eval.summary.write import headline_csv
+
+JUDGES = {"cvvdp": True, "st_lpips_vgg": False}
+"""And whether higher is better."""
+AV1 = {"family": "AV1, all that one can do"}
+RUN: dict[str, Any] = {
+    "metrics": {
+        name: {"version": "1", "unit": "", "higher_is_better": higher, "per_frame": False}
+        for name, higher in JUDGES.items()
+    },
+    "codec_facts": {"svtav1": {"is_anchor": True, **AV1}, "other": AV1},
+    "moving": {"runner": 0.4, "card": 0.001},
+}
+QUALITIES = {"cvvdp": (5.0, 7.0, 9.0), "st_lpips_vgg": (0.4, 0.2, 0.1)}
+
+
+def curve(codec: str, clip: str, **factors: float) -> list[CellRecord]:
+    """Three points that need `factors[judge]` times the bits of AV1 for what each judge sees.
+
+    Its bits are AV1's; the quality is that which AV1's hull has at the bits over the factor.
+    """
+    cells = []
+    for index, bits in enumerate((1000, 2000, 4000)):
+        for judge, factor in factors.items():
+            cells.append(_cell(codec, clip, round(bits * factor), judge, QUALITIES[judge][index]))
+    return cells
+
+
+def _cell(codec: str, clip: str, bits: int, judge: str, value: float) -> CellRecord:
+    return CellRecord(
+        key=f"{codec} {clip} {bits} {judge}",
+        clip=clip,
+        size="288",
+        width=10,
+        height=10,
+        frame_rate="25",
+        frames=100,
+        source_sha256="",
+        codec=codec,
+        codec_version="1",
+        settings={"judge": judge},
+        bits=bits,
+        ledger={"all": bits},
+        encode_seconds=1.0,
+        decodes=[DecodeRecord({}, 1.0, "", {judge: Scores(value, [value], "1")})],
+    )
+
+
+def summary(*curves: list[CellRecord], **changes: Any) -> Summary:
+    return summarise({**RUN, **changes}, [cell for cells in curves for cell in cells])
+
+
+def both(clip: str) -> tuple[list[CellRecord], ...]:
+    """Ours: half the bits by texture, a fifth more by motion; a slideshow wins by texture alone."""
+    return (
+        curve("svtav1", clip, cvvdp=1, st_lpips_vgg=1),
+        curve("gsvc", clip, cvvdp=1.2, st_lpips_vgg=0.5),
+        curve("hold", clip, cvvdp=3, st_lpips_vgg=0.6),
+    )
+
+
+def test_the_headline_is_that_of_the_judge_who_likes_it_least() -> None:
+    made = summary(*both("runner"), *both("other"))
+    ours, floor = made.headline.rows
+    assert (ours.curve, floor.curve) == ("gsvc", "hold")
+    assert (ours.worse, ours.judge) == (pytest.approx(20), "cvvdp")
+    assert (floor.worse, floor.judge) == (pytest.approx(200), "cvvdp")
+    assert ours.rates["st_lpips_vgg"] is not None
+    assert ours.rates["st_lpips_vgg"].mean == pytest.approx(-50)
+    assert made.headline.missing == {}
+    first = tables(made)[0]
+    assert first.title.startswith("Headline")
+    assert first.rows[0] == ["gsvc", "+20.0 (cvvdp)", "+20.0 (2)", "-50.0 (2)"]
+    assert headline_csv(made).splitlines()[1] == "gsvc,20,cvvdp,20,,,2,-50,,,2"
+
+
+def test_a_missing_judge_leaves_no_headline_and_is_named_with_its_reason() -> None:
+    cells = curve("svtav1", "runner", st_lpips_vgg=1), curve("gsvc", "runner", st_lpips_vgg=0.5)
+    made = summary(*cells, gaps={"metric cvvdp": "no such package"})
+    (ours,) = made.headline.rows
+    assert (ours.worse, ours.judge) == (None, "")
+    assert made.headline.missing == {"cvvdp": "no such package"}
+    assert "No headline without cvvdp: no such package." in list(headline_gaps(made))
+    assert headline_table(made).rows == [["gsvc", "-", "-", "-50.0 (1)"]]
+    asked_for_less = summary(*cells)
+    assert "--metric cvvdp" in asked_for_less.headline.missing["cvvdp"]
+
+
+def test_a_run_without_av1_says_so() -> None:
+    made = summary(curve("gsvc", "runner", cvvdp=1))
+    assert made.headline.rows == []
+    assert "svtav1" in " ".join(headline_gaps(made))
+
+
+def test_the_slideshow_test_names_metric_clips_and_what_moves() -> None:
+    made = summary(*both("runner"), *both("card"))
+    passed = {test.metric: test.passes for test in made.slideshow}
+    assert passed == {"cvvdp": True, "st_lpips_vgg": False}
+    failing = next(test for test in made.slideshow if test.metric == "st_lpips_vgg")
+    assert failing.won == ["runner", "card"]
+    assert [one.moves for one in failing.clips] == [True, False]
+    assert failing.pooled is not None and failing.pooled.clips == 1
+    (warning,) = warnings(made)
+    assert "st_lpips_vgg" in warning and "-40.0" in warning
+    assert ["st_lpips_vgg", "fails", "-40.0 (1)", "runner, card", "-40.0", "-40.0 (still)"] in (
+        list(slideshow_table(made).rows)
+    )
+
+
+def test_a_still_clip_alone_proves_nothing() -> None:
+    made = summary(*both("card"))
+    assert {test.passes for test in made.slideshow} == {None}
+    assert list(warnings(made)) == []
+
+
+def test_codecs_of_one_family_have_a_joint_hull_that_no_member_beats() -> None:
+    made = summary(
+        curve("svtav1", "runner", cvvdp=1, st_lpips_vgg=1),
+        curve("other", "runner", cvvdp=0.8, st_lpips_vgg=1.5),
+        curve("gsvc", "runner", cvvdp=1.2, st_lpips_vgg=0.5),
+    )
+    rates = {row.curve: row.rates for row in made.headline.rows}
+    joint = rates["AV1, all that one can do"]
+    assert joint["cvvdp"] is not None and joint["cvvdp"].mean == pytest.approx(-20, abs=1)
+    assert joint["st_lpips_vgg"] is not None and joint["st_lpips_vgg"].mean == pytest.approx(0)
+    assert "AV1, all that one can do" not in {row.curve for row in made.points}
