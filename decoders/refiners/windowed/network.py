@@ -23,7 +23,9 @@ _WINDOW_STRENGTHS = BANDS + 2 * (BANDS + 2)
 
 
 class WindowRestorer(ModelMixin, ConfigMixin):  # type: ignore[misc]
-    """Residual U-Net at 1/2, 1/4 and 1/8 of the picture, 2.9 M parameters, 216 kFLOP a pixel and frame.
+    """Residual U-Net at 1/2, 1/4 and 1/8 of the picture.
+
+    2.9 M parameters, 216 kFLOP a pixel and frame.
 
     `channels`, `blocks`: of each scale, finest first; the residual blocks are those on each way.
     """
