@@ -1,28 +1,45 @@
 """Refiners by name. Importing this module and loading a refiner for the CPU do not import torch."""
 
 from functools import cache
+from pathlib import Path
 from typing import cast
 
 from gsvc.codec.errors import ConfigError, DeviceError
 from gsvc.codec.extras import need
 from gsvc.codec.plugins import find_class
 from gsvc.decoders.refiners.base import Refiner
+from gsvc.decoders.refiners.compact.backend import WEIGHTS as COMPACT
+from gsvc.decoders.refiners.weights import class_of
+from gsvc.decoders.refiners.windowed.backend import WEIGHTS as WINDOWED
 
-_COMPACT = "gsvc.decoders.refiners.compact.backend:CompactBackend"
-_SIZES = ("compact", "compact:nano", "compact:small", "compact:base")
-BACKENDS = dict.fromkeys(_SIZES, _COMPACT)
+_NETWORKS = {
+    "CompactRefiner": "gsvc.decoders.refiners.compact.backend:CompactBackend",
+    "WindowRestorer": "gsvc.decoders.refiners.windowed.backend:WindowedBackend",
+}
+"""Class of a network -> the back end that runs it."""
+BACKENDS = {
+    **dict.fromkeys(COMPACT, _NETWORKS["CompactRefiner"]),
+    **dict.fromkeys(WINDOWED, _NETWORKS["WindowRestorer"]),
+}
 """Name -> module:Class, a `KeyRefiner` or a `WindowRefiner`."""
+_FAMILIES = "compact", "windowed"
 
 
 def find_backend(name: str = "compact", device: str = "cpu") -> Refiner:
     """The back end: a name in `BACKENDS`, a `.safetensors` file of `gsvc train` or module:Class.
 
-    Nothing but the name is checked. Raises ConfigError for an unknown one.
+    Nothing but the name is checked, and which network a file says it has. Raises ConfigError for an
+    unknown one.
     """
-    place = _COMPACT if name.endswith(".safetensors") else BACKENDS.get(name)
+    place = BACKENDS.get(name)
+    if name.endswith(".safetensors"):
+        network = class_of(Path(name))
+        if network not in _NETWORKS:
+            raise ConfigError(f"{name} is for {network}, which is no refiner")
+        place = _NETWORKS[network]
     if place is None:
         family, colon, _ = name.partition(":")
-        if not colon or family in BACKENDS:
+        if not colon or family in _FAMILIES:
             names = ", ".join(BACKENDS)
             raise ConfigError(
                 f"unknown refiner {name!r}; take {names}, a .safetensors file or module:Class"

@@ -1,0 +1,84 @@
+"""The window restorer as a back end, of weights that `gsvc train` made."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.frames import Picture
+from gsvc.decoders.refiners.base import Cost, WindowRefiner
+from gsvc.decoders.refiners.weights import (
+    check_shipped,
+    check_there,
+    load_network,
+    settings_of,
+    shipped,
+)
+
+if TYPE_CHECKING:
+    from gsvc.decoders.refiners.windowed.network import WindowRestorer
+
+WEIGHTS = shipped(Path(__file__).parent / "weights", "windowed")
+"""Name -> weights, see `gsvc.decoders.refiners.weights`."""
+
+
+class WindowedBackend(WindowRefiner):
+    """The window restorer, of a name in `WEIGHTS` or of a `.safetensors` file of `gsvc train`.
+
+    It draws in one step; more are refused.
+    """
+
+    extra = "refine"
+    delay = 16
+    """Windows as long as this see both key pictures around nearly all frames."""
+
+    def __init__(self, name: str, device: str = "cpu") -> None:
+        super().__init__(name, device)
+        self._weights = WEIGHTS.get(name, Path(name))
+        self._network: WindowRestorer | None = None
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """Its weights. Errors as of `Backend.files`."""
+        if self.name in WEIGHTS:
+            check_shipped(self._weights)
+        else:
+            check_there(self._weights)
+        return [self._weights]
+
+    def load(self) -> None:
+        """See `Backend.load`."""
+        import torch
+
+        from gsvc.decoders.refiners.windowed.network import WindowRestorer
+
+        if self._network is None:
+            network = load_network(WindowRestorer, self._weights)
+            self._network = network.to(self.device, memory_format=torch.channels_last)
+
+    def restore(
+        self,
+        rendering: NDArray[np.uint8],
+        keys: Mapping[int, Picture],
+        confidence: NDArray[np.float32],
+        *,
+        steps: int,
+        seed: int,
+    ) -> Sequence[Picture]:
+        """See `WindowRefiner.restore`. Raises ConfigError for more than one step."""
+        from gsvc.decoders.refiners.windowed.frames import restored_frames
+
+        if steps != 1:
+            raise ConfigError(f"{self.name} draws in one step: take --steps 1")
+        self.load()
+        assert self._network is not None
+        return restored_frames(self._network, rendering, sorted(keys), confidence)
+
+    def cost(self, height: int, width: int) -> Cost:
+        """Of a whole window. See `Backend.cost`."""
+        from gsvc.decoders.refiners.windowed.frames import window_cost
+
+        return window_cost(settings_of(self._weights), self.delay + 1, height, width)
