@@ -22,9 +22,10 @@ from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.refiners.compact import pipeline as pipelines
 from gsvc.decoders.refiners.compact.backend import WEIGHTS, CompactBackend, load_pipeline
+from gsvc.decoders.refiners.compact.levels import noise_levels, walk
 from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
 from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline, conditions
-from gsvc.decoders.refiners.compact.samplers import euler, noise_field, noise_levels, walk
+from gsvc.decoders.refiners.compact.samplers import euler, noise_field
 from gsvc.decoders.refiners.priors.drawing import make_prior
 from gsvc.decoders.refiners.registry import load_refiner, model_id
 from gsvc.encoders.pictures import encode_pictures

@@ -18,8 +18,8 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from gsvc.codec.errors import InputError
+from gsvc.decoders.refiners.compact.levels import noise_levels, walk
 from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
-from gsvc.decoders.refiners.compact.samplers import noise_levels, walk
 from gsvc.decoders.refiners.weights import fit_weights
 from gsvc.decoders.training.losses import PerceptualDistance, charbonnier, texture_distance
 from gsvc.decoders.training.moving import moved

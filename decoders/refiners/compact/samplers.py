@@ -1,24 +1,12 @@
-"""How the refiner walks from a decoded key picture to its source: functions without state.
+"""How the refiner walks from a decoded key picture to its source (see `levels`)."""
 
-A state at level sigma is (1 - sigma) * source + sigma * (picture + noise): flow matching (Liu et
-al., ICLR 2023; Lipman et al., ICLR 2023) that starts at the picture, not at noise, as in inversion
-by direct iteration (Delbracio & Milanfar, TMLR 2023). One step goes from sigma 1 straight to the
-model's estimate of the source.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 from torch import Tensor
 
-Denoiser = Callable[[Tensor, Tensor], Tensor]
-"""(state (B, 3, H, W), sigma (B,)) -> estimate of the source, same shape as the state."""
-
-
-def noise_levels(steps: int) -> list[float]:
-    """Sigma at the start of each of `steps` steps: evenly spaced from 1 down to 1 / steps."""
-    return [1 - step / steps for step in range(steps)]
+from gsvc.decoders.refiners.compact.levels import Denoiser
 
 
 def noise_field(
@@ -45,12 +33,4 @@ def euler(
         estimate = denoise(state, sigma.to(state).expand(state.shape[0]))
         velocity = (state - estimate) / sigma.to(state)
         state = scheduler.step(velocity, timestep, state, return_dict=False)[0]
-    return state
-
-
-def walk(denoise: Denoiser, state: Tensor, sigmas: Sequence[float], end: float) -> Tensor:
-    """Like `euler`, up to level `end`: training visits the states that sampling visits."""
-    for sigma, following in zip(sigmas, [*sigmas[1:], end], strict=True):
-        estimate = denoise(state, state.new_full((state.shape[0],), sigma))
-        state = state + (following - sigma) / sigma * (state - estimate)
     return state

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from gsvc.decoders.refiners.priors.files import prior_path
-from gsvc.decoders.refiners.priors.networks import SCALE, RRDBNet, SRVGGNetCompact
+from gsvc.decoders.refiners.priors.networks import SCALE, RRDBNet, SRVGGNetCompact, drawn_at
 from gsvc.decoders.refiners.tiles import in_tiles
 
 PriorNetwork = RRDBNet | SRVGGNetCompact
@@ -75,9 +74,8 @@ def drawings(network: PriorNetwork, picture: Tensor) -> Tensor:
     sees further than their margin, which changes its drawing by 0.1 gray levels on average, by 10
     in few places.
     """
-    drawn = []
-    for shrunk in network.shrunk:
-        small = functional.avg_pool2d(picture.add(1).div(2), shrunk)
-        large = in_tiles(network, [small], tile=network.tile, margin=_MARGIN, scale=SCALE)
-        drawn.append(functional.avg_pool2d(large.clamp(0, 1), SCALE // shrunk).mul(2).sub(1))
-    return torch.cat(drawn, dim=1)
+
+    def whole(small: Tensor) -> Tensor:
+        return in_tiles(network, [small], tile=network.tile, margin=_MARGIN, scale=SCALE)
+
+    return drawn_at(network.shrunk, whole, picture)

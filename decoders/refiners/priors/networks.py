@@ -4,6 +4,7 @@ Both are of ESRGAN's line (Wang et al., ECCV workshops 2018; Real-ESRGAN, Wang e
 workshops 2021): a large one, for photographs, and a compact one.
 """
 
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 import torch
@@ -64,6 +65,20 @@ class SRVGGNetCompact(ModelMixin, ConfigMixin):  # type: ignore[misc]
         """As of `RRDBNet`."""
         drawn: Tensor = functional.pixel_shuffle(self.body(picture), SCALE)
         return drawn + functional.interpolate(picture, scale_factor=SCALE, mode="nearest")
+
+
+def drawn_at(sizes: Iterable[int], network: Callable[[Tensor], Tensor], picture: Tensor) -> Tensor:
+    """What a network draws of a picture that was shrunk, at the picture's own size.
+
+    `sizes`: how many times it is shrunk, one drawing for each; divisors of SCALE.
+    `picture`: (B, 3, H, W) in [-1, 1], sides multiples of `sizes`.
+    Returns (B, 3 n, H, W) in [-1, 1].
+    """
+    drawn = []
+    for shrunk in sizes:
+        large = network(functional.avg_pool2d(picture.add(1).div(2), shrunk))
+        drawn.append(functional.avg_pool2d(large.clamp(0, 1), SCALE // shrunk).mul(2).sub(1))
+    return torch.cat(drawn, dim=1)
 
 
 class _Residual(nn.Module):
