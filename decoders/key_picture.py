@@ -26,7 +26,7 @@ class KeyPicture:
     """The share of the side at which it was coded, above 0, at most 1."""
 
     @classmethod
-    def of(cls, decoded: Picture, texture: Texture | None, crf: int, scale: int) -> "KeyPicture":
+    def of(cls, decoded: Picture, texture: Texture | None, crf: float, scale: int) -> "KeyPicture":
         """Raise the texture of a decoded picture, RGB uint8 (H, W, 3).
 
         `crf`: its quantiser, 1 to 70; `scale`: its coded size in eighths of the display size.

@@ -39,11 +39,13 @@ def encode_pictures(
     color: Color,
     preset: int = 4,
     threads: int = 2,
+    more: str = "",
 ) -> list[bytes]:
     """Code `pictures` (RGB uint8, equal shapes) as one AV1 sequence, the first one intra.
 
     `size`: the (width, height) to code at; `crf`: 1-70 in quarters, higher is smaller; `preset`:
-    SVT-AV1's, 0-13; `threads`: that it runs on, with the same bytes for any number.
+    SVT-AV1's, 0-13; `threads`: that it runs on, with the same bytes for any number; `more`: further
+    parameters of SVT-AV1, each after a colon.
     Returns one temporal unit a picture, in display order, without temporal delimiters. Raises
     ConfigError where `crf` or `size` is out of range.
     """
@@ -54,7 +56,8 @@ def encode_pictures(
             f"pictures of {size[0]}x{size[1]} are too small or thin: enlarge the video"
         )
     planes = [planes_of(picture, size, color) for picture in pictures]
-    return encode_planes(planes, size=size, crf=crf, color=color, preset=preset, threads=threads)
+    coder = _open(size, crf, preset, color, f":lp={threads}{more}")
+    return _units(planes, coder, color)
 
 
 def encode_planes(
@@ -68,6 +71,10 @@ def encode_planes(
 ) -> list[bytes]:
     """`encode_pictures` for pictures that `planes_of` has prepared for `size` and `color`."""
     coder = _open(size, crf, preset, color, f":lp={threads}")
+    return _units(pictures, coder, color)
+
+
+def _units(pictures: Sequence[Planes], coder: av.VideoCodecContext, color: Color) -> list[bytes]:
     packets = []
     for index, picture in enumerate(pictures):
         packets += coder.encode(_frame(picture, index, color, coder))

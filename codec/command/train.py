@@ -9,6 +9,7 @@ from gsvc.codec.extras import need
 DESCRIPTION = """Train refiners on a folder of videos and photographs. Needs gsvc[eval]."""
 
 ACTIONS = {
+    "pack": "make a pack to train on",
     "run": "train on a folder",
 }
 """Action → its line in `gsvc train --help`. The module of that name in `training` has the rest."""

@@ -5,7 +5,9 @@ move over the photographs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import av
@@ -14,16 +16,15 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import InputError
+from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Picture
+from gsvc.encoders.cuts import CutDetector
 
 CLIP_SUFFIXES = frozenset((".avi", ".m4v", ".mkv", ".mov", ".mp4", ".webm", ".y4m"))
 PHOTO_SUFFIXES = frozenset((".jpeg", ".jpg", ".png", ".webp"))
 
 _REPEATED = 0.35
 """Mean difference of levels, 0-255, below which a frame repeats the one before."""
-_CUT = 32.0
-"""Mean difference above which the scene was cut."""
 _SHORT_SIDE = 192, 432
 _LONGEST_CLIP = 60.0
 _TRIES = 20
@@ -32,26 +33,47 @@ FrameSource = Callable[[int], Picture]
 """From a frame's index to the frame."""
 
 
-class Footage:
-    """All clips and photographs of a folder except those held out by name."""
+@dataclass(frozen=True)
+class Scene:
+    """Consecutive frames to train on."""
 
-    def __init__(self, folder: Path, held_out: Sequence[str] = ()) -> None:
-        """Raises InputError for a folder without any."""
-        files = sorted(path for path in folder.rglob("*") if path.name not in held_out)
+    frame: FrameSource
+    files: tuple[Path, ...]
+    """What they show: a clip, or a photograph and the cut-outs over it."""
+
+
+def find_footage(folder: Path, held_out: Sequence[str] = ()) -> tuple[list[Path], list[Path]]:
+    """Videos and pictures below a folder: those to train on, and those held out by name.
+
+    Raises InputError where nothing is left to train on, ConfigError for a name that is not there.
+    """
+    suffixes = CLIP_SUFFIXES | PHOTO_SUFFIXES
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes)
+    held = [path for path in files if path.name in held_out]
+    if missing := set(held_out) - {path.name for path in held}:
+        raise ConfigError(f"held out, but not below {folder}: {' '.join(sorted(missing))}")
+    if len(held) == len(files):
+        raise InputError(f"no videos and no photographs in {folder}: nothing to train on")
+    return [path for path in files if path not in held], held
+
+
+class Footage:
+    """Scenes of clips and photographs."""
+
+    def __init__(self, files: Sequence[Path], clips: float = 0.5) -> None:
+        """`clips`: the share of scenes that are of clips, where there are both."""
         self.clips = [path for path in files if path.suffix.lower() in CLIP_SUFFIXES]
         self.photos = [path for path in files if path.suffix.lower() in PHOTO_SUFFIXES]
-        if not self.clips and not self.photos:
-            raise InputError(f"no videos and no photographs in {folder}: nothing to train on")
         self._clips = ClipFootage(self.clips) if self.clips else None
         self._photos = PhotoFootage(self.photos) if self.photos else None
+        self._share = clips
 
-    def sequence(self, frames: int, rng: Generator) -> FrameSource | None:
+    def scene(self, frames: int, rng: Generator) -> Scene | None:
         """`frames` pictures of a clip or of photographs; None where the place drawn has no run."""
-        if self._photos is None or (self._clips is not None and rng.random() < 0.5):
+        if self._photos is None or (self._clips is not None and rng.random() < self._share):
             assert self._clips is not None
-            pictures = self._clips.sequence(frames, rng)
-            return None if pictures is None else pictures.__getitem__
-        return self._photos.sequence(frames, rng)
+            return self._clips.scene(frames, rng)
+        return self._photos.scene(frames, rng)
 
 
 class ClipFootage:
@@ -63,7 +85,7 @@ class ClipFootage:
         weight = np.sqrt([min(seconds, _LONGEST_CLIP) for _, _, _, seconds in self._clips])
         self._probability = weight / weight.sum()
 
-    def sequence(self, frames: int, rng: Generator) -> list[Picture] | None:
+    def scene(self, frames: int, rng: Generator) -> Scene | None:
         """`frames` pictures; None where the place drawn has no run."""
         number = int(rng.choice(len(self._clips), p=self._probability))
         path, short, rate, seconds = self._clips[number]
@@ -71,9 +93,7 @@ class ClipFootage:
         least, most = _SHORT_SIDE
         side = rng.integers(least, max(least, min(most, int(short * 0.95))) + 1)
         pictures = read_run(path, start, frames, int(side))
-        if pictures is not None and rng.random() < 0.5:
-            return [np.ascontiguousarray(p[:, ::-1]) for p in pictures]
-        return pictures
+        return None if pictures is None else Scene(pictures.__getitem__, (path,))
 
 
 def _shape(path: Path) -> tuple[int, float, float]:
@@ -92,18 +112,18 @@ def read_run(path: Path, start: float, frames: int, side: int) -> list[Picture] 
     """
     pictures: list[Picture] = []
     last: NDArray[np.float32] | None = None
+    is_cut = CutDetector()
     for picture in _decoded(path, start):
-        tiny = cv2.resize(picture, (64, 36), interpolation=cv2.INTER_AREA).astype(np.float32)
-        change = 255.0 if last is None else float(np.abs(tiny - last).mean())
-        if last is not None and change > _CUT:
-            return None
-        if change < _REPEATED:
-            continue
-        last = tiny
         scale = side / min(picture.shape[:2])
         height, width = (round(length * scale / 4) * 4 for length in picture.shape[:2])
         shrunk = cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA)
+        tiny = cv2.resize(shrunk, (64, 36), interpolation=cv2.INTER_AREA).astype(np.float32)
+        if last is not None and float(np.abs(tiny - last).mean()) < _REPEATED:
+            continue
+        last = tiny
         pictures.append(np.asarray(shrunk, np.uint8))
+        if is_cut(pictures[-1]):
+            return None
         if len(pictures) == frames:
             return pictures
     return None
@@ -126,44 +146,48 @@ class PhotoFootage:
     def __init__(self, pictures: Sequence[Path]) -> None:
         self._pictures = pictures
 
-    def _draw(self, rng: Generator, *, cutout: bool) -> NDArray[np.uint8] | None:
-        """A photograph as RGB or a cut-out as RGBA; None if the draws find none."""
+    def _draw(self, rng: Generator, *, cutout: bool) -> tuple[NDArray[np.uint8], Path] | None:
+        """A photograph as RGB or a cut-out as RGBA, and its file; None if the draws find none."""
         for _ in range(_TRIES):
             path = self._pictures[int(rng.integers(len(self._pictures)))]
             image = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
             if image is not None and image.dtype == np.uint8 and image.ndim == 3:
                 if cutout and image.shape[2] == 4:
-                    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGRA2RGBA), np.uint8)
+                    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGRA2RGBA), np.uint8), path
                 if not cutout and image.shape[2] == 3:
-                    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)
+                    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8), path
         return None
 
-    def sequence(self, frames: int, rng: Generator) -> FrameSource | None:
+    def scene(self, frames: int, rng: Generator) -> Scene | None:
         """`frames` pictures; None if the draws find no photograph."""
-        photo = self._draw(rng, cutout=False)
-        if photo is None:
+        drawn = self._draw(rng, cutout=False)
+        if drawn is None:
             return None
+        photo, path = drawn
         short = int(rng.integers(192, 360))
         long = round(short * float(rng.choice([4 / 3, 16 / 9])) / 4) * 4
         size = (long, short // 4 * 4)
         if photo.shape[0] > photo.shape[1]:
             size = size[::-1]
         scale = rng.uniform(1.1, 2.0) * max(size[0] / photo.shape[1], size[1] / photo.shape[0])
-        layers = [_MovingPicture(photo, scale, size, frames, rng)]
+        layers, files = [_MovingPicture(photo, scale, size, frames, rng)], [path]
         for _ in range(int(rng.choice([0, 1, 2], p=[0.4, 0.35, 0.25]))):
-            cutout = self._draw(rng, cutout=True)
-            if cutout is not None:
+            over = self._draw(rng, cutout=True)
+            if over is not None:
+                cutout, path = over
                 scale = rng.uniform(0.2, 0.6) * min(size) / max(cutout.shape[:2])
                 layers.append(_MovingPicture(cutout, scale, size, frames, rng))
+                files.append(path)
+        return Scene(partial(_drawn, layers), tuple(files))
 
-        def picture(index: int) -> Picture:
-            canvas = layers[0].draw(index)[..., :3].astype(np.float32)
-            for layer in layers[1:]:
-                drawn = layer.draw(index).astype(np.float32)
-                canvas += (drawn[..., :3] - canvas) * (drawn[..., 3:] / 255)
-            return np.clip(np.round(canvas), 0, 255).astype(np.uint8)
 
-        return picture
+def _drawn(layers: Sequence["_MovingPicture"], index: int) -> Picture:
+    """The photograph with its cut-outs."""
+    canvas = layers[0].draw(index)[..., :3].astype(np.float32)
+    for layer in layers[1:]:
+        drawn = layer.draw(index).astype(np.float32)
+        canvas += (drawn[..., :3] - canvas) * (drawn[..., 3:] / 255)
+    return np.clip(np.round(canvas), 0, 255).astype(np.uint8)
 
 
 class _MovingPicture:

@@ -173,9 +173,9 @@ def prepare(
     end, count, number = time.monotonic() + minutes * 60, 0, 0
     while time.monotonic() < end and held < mebibytes * 2**20:
         coding = random_coding(rng)
-        frame = footage.sequence(coding.frames, rng)
-        if frame is not None:
-            made = list(crops(frame, coding, rng, prior))
+        scene = footage.scene(coding.frames, rng)
+        if scene is not None:
+            made = list(crops(scene.frame, coding, rng, prior))
             path = out / f"{seed:04d}_{number:05d}.npz"
             _write(path, made, coding)
             held += path.stat().st_size

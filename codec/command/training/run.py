@@ -80,7 +80,7 @@ def run(options: Namespace) -> int:
 
 def _train(options: Namespace) -> int:
     from gsvc.decoders.training import workers
-    from gsvc.decoders.training.footage import Footage
+    from gsvc.decoders.training.footage import Footage, find_footage
     from gsvc.decoders.training.sheet import sample_sheet
     from gsvc.decoders.training.trainer import Trainer
 
@@ -88,10 +88,8 @@ def _train(options: Namespace) -> int:
     settings = _settings(options, folder)
     settings = replace(settings, device=workers.join(settings.device))
     held_out = sorted(options.held_out)
-    footage = Footage(data, held_out)
-    clips = [path for path in sorted(data.rglob("*")) if path.name in held_out]
-    if len(clips) != len(held_out):
-        raise ConfigError(f"held out, but not below {data}: {' '.join(held_out)}")
+    files, clips = find_footage(data, held_out)
+    footage = Footage(files)
     pairs = _prepared(options, settings, footage, folder / "pairs")
     trainer = Trainer(pairs, folder, settings)
     if options.resume:

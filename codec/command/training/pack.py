@@ -1,0 +1,94 @@
+"""`gsvc train pack`: what a training run needs, in one file."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from gsvc.codec.command.arguments import add_json
+from gsvc.codec.command.progress import JsonLines
+from gsvc.codec.errors import ConfigError, InputError, OutputError
+
+if TYPE_CHECKING:
+    from gsvc.decoders.training.packing.parts import Part
+    from gsvc.decoders.training.packing.store import PartFolder
+
+DESCRIPTION = """Code a folder of videos and photographs as streams of any rate, and pack crops of
+what decodes beside crops of the source. PACK.parts keeps what is made: the same command goes on."""
+
+_LINE_SECONDS = 10.0
+_MEGABYTE = 1_000_000
+_SURPLUS = 1.05
+"""Parts that are made for the room of 1: they leave no large rest."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc train pack`."""
+    from gsvc.decoders.training.packing.kinds import KINDS
+
+    add = parser.add_argument
+    add("data", metavar="DATA", help="the folder of videos, photographs and cut-outs")
+    add("pack", metavar="PACK", help="the file to write")
+    add("--kind", choices=tuple(KINDS), default="pictures", help="of samples (%(default)s)")
+    size = "of the file at most, of 1000000 bytes each (%(default)g)"
+    add("--megabytes", type=float, default=55.0, metavar="MB", help=size)
+    time = "to make parts at most (%(default)g)"
+    add("--minutes", type=float, default=60.0, metavar="M", help=time)
+    unseen = "files to score on, not to train on"
+    add("--held-out", nargs="+", default=[], metavar="NAME", help=unseen)
+    add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
+    add("--jobs", "-j", type=int, default=1, metavar="N", help="processes (%(default)s)")
+    add_json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Make the parts that are missing, then the pack of as many as fit."""
+    from gsvc.decoders.training.footage import find_footage
+    from gsvc.decoders.training.packing.assembly import Room, assemble
+    from gsvc.decoders.training.packing.parts import PartMaker
+    from gsvc.decoders.training.packing.store import PartFolder
+
+    data, path = Path(options.data), Path(options.pack)
+    if options.jobs < 1:
+        raise ConfigError(f"jobs {options.jobs}: take 1 or more")
+    if path.is_dir():
+        raise OutputError(f"{path} is a folder: give the name of a file in it")
+    files, held = find_footage(data, options.held_out)
+    maker = PartMaker(options.kind, options.seed, data, files, held)
+    room = Room(int(options.megabytes * _MEGABYTE), {})
+    folder = PartFolder(path.with_name(path.name + ".parts"), maker)
+    parts = _filled(options, folder, room.left)
+    if not any(part.facts.samples for part in parts):
+        raise InputError(f"nothing was made in {options.minutes:g} minutes: give more --minutes")
+    manifest = assemble(path, maker, parts, room)
+    told = {name: manifest[name] for name in ("kind", "samples", "held", "codings", "loss")}
+    _tell(options, "done", pack=str(path), bytes=path.stat().st_size, **told)
+    return 0
+
+
+def _filled(options: Namespace, folder: "PartFolder", room: int) -> "list[Part]":
+    """The parts, once they are more than fit or time is up."""
+    from gsvc.decoders.training.packing.assembly import part_bytes
+
+    begun = told = monotonic()
+    parts = folder.read()
+    size, samples = sum(map(part_bytes, parts)), sum(part.facts.samples for part in parts)
+    if size > _SURPLUS * room or options.minutes <= 0:
+        return parts
+    for part in folder.make(options.jobs):
+        size, samples, now = size + part_bytes(part), samples + part.facts.samples, monotonic()
+        is_over = size > _SURPLUS * room or now - begun > 60 * options.minutes
+        if is_over or now - told > _LINE_SECONDS:
+            told, seconds = now, round(now - begun, 1)
+            _tell(options, "made", samples=samples, bytes=size, room=room, seconds=seconds)
+        if is_over:
+            break
+    return folder.read()
+
+
+def _tell(options: Namespace, event: str, **values: object) -> None:
+    if options.json:
+        JsonLines(sys.stdout).put(event, **values)
+    else:
+        print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)

@@ -1,0 +1,112 @@
+"""The folder in which the parts of a pack are kept until it is complete."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import count
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from threading import Thread
+
+from gsvc import __version__
+from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.output import explain_failure
+from gsvc.decoders.training.packing.parts import Part, PartMaker, read_part, write_part
+
+_SETTINGS = "parts.json"
+
+
+class PartFolder:
+    """Parts of one maker, by number; each is written whole or not at all."""
+
+    def __init__(self, path: Path, maker: PartMaker) -> None:
+        """Open the folder, or make it.
+
+        Raises ConfigError where it holds parts that another maker made, OutputError where it cannot
+        be made.
+        """
+        self.path, self._maker = path, maker
+        settings, file = _settings(maker), path / _SETTINGS
+        if file.exists():
+            found = json.loads(file.read_text())
+            if other := [name for name in settings if found.get(name) != settings[name]]:
+                raise ConfigError(
+                    f"{path} holds parts of another {', '.join(other)}: remove it, or name another "
+                    "pack"
+                )
+        else:
+            with explain_failure(path):
+                path.mkdir(exist_ok=True)
+                part = file.with_suffix(".part")
+                part.write_text(json.dumps(settings))
+                part.replace(file)
+
+    def read(self) -> list[Part]:
+        """The parts that are there, by their numbers. Raises InputError for a damaged one."""
+        try:
+            return [read_part(self._file(number)) for number in self._numbers()]
+        except ValueError as error:
+            raise InputError(f"{error}: remove it, and it is made again") from error
+
+    def make(self, jobs: int) -> Iterator[Part]:
+        """Make parts that are missing, the first ones first, without end, in `jobs` processes."""
+        there = set(self._numbers())
+        missing = (number for number in count() if number not in there)
+        if jobs == 1:
+            for number in missing:
+                yield self._make(number)
+            return
+        context = get_context("spawn")
+        with ProcessPoolExecutor(jobs, context, _end_with_parent) as pool:
+            try:
+                running = {pool.submit(self._make, next(missing)) for _ in range(jobs)}
+                while True:
+                    done: set[Future[Part]]
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    running |= {pool.submit(self._make, next(missing)) for _ in done}
+                    for future in done:
+                        yield future.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _make(self, number: int) -> Part:
+        part = self._maker.make(number)
+        with explain_failure(self.path):
+            write_part(self._file(number), part)
+        return part
+
+    def _file(self, number: int) -> Path:
+        return self.path / f"{number:06d}.safetensors"
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(path.stem) for path in self.path.glob("*.safetensors"))
+
+
+def _settings(maker: PartMaker) -> dict[str, object]:
+    return {
+        "kind": maker.kind,
+        "seed": maker.seed,
+        "version": __version__,
+        "footage": _fingerprint(maker.folder, maker.files),
+        "held-out footage": _fingerprint(maker.folder, maker.held),
+    }
+
+
+def _fingerprint(folder: Path, files: Sequence[Path]) -> str:
+    """Of the names and sizes of files."""
+    rows = [f"{path.relative_to(folder)} {path.stat().st_size}" for path in files]
+    return hashlib.sha256("\n".join(rows).encode()).hexdigest()
+
+
+def _end_with_parent() -> None:
+    """Of a worker: end when the process that started it ends, however it does."""
+
+    def watch() -> None:
+        parent = parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()

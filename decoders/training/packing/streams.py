@@ -1,0 +1,113 @@
+"""Runs coded as gsvc's own streams: key pictures where the encoder puts them, with their scaffold.
+
+The encoder's look-ahead and the decoder's reconstruction work here as in `gsvc.Encoder` and
+`gsvc.Decoder`, which know only the four lambdas of the levels.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+from numpy.random import Generator
+
+from gsvc.codec.frames import Color, Picture, VideoFormat
+from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.tools import Tools
+from gsvc.codec.stream.group import GroupReader
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.decoders.key_picture import KeyPicture
+from gsvc.decoders.reconstruction import Reconstruction
+from gsvc.decoders.training.packing.runs import CodedPicture, CodedRun, Gap
+from gsvc.encoders.group_coder import CodedInterval, Recipe
+from gsvc.encoders.look_ahead import LookAhead
+from gsvc.encoders.tuning import LEVELS, PRESETS
+
+_LEAST_LMBDA, _MOST_LMBDA = 6.0, 450.0
+"""A little beyond those of the levels."""
+_COLOR = Color(matrix=1)
+_LEAST_FRAMES, _MOST_FRAMES = 33, 65
+
+
+@dataclass(frozen=True)
+class StreamCoding:
+    """How a stream is coded."""
+
+    frames: int
+    lmbda: float
+    """Distortion that a bit must save, as of levels."""
+    preset: str
+    """Of the encoder."""
+    frame_rate: int
+    flow: bool
+    """Whether corrections of motion are sent; texture and camera always may be."""
+
+
+def random_stream(rng: Generator) -> StreamCoding:
+    """A stream of any rate."""
+    return StreamCoding(
+        frames=int(rng.integers(_LEAST_FRAMES, _MOST_FRAMES + 1)),
+        lmbda=float(np.exp(rng.uniform(math.log(_LEAST_LMBDA), math.log(_MOST_LMBDA)))),
+        preset=str(rng.choice(("fast", "medium"), p=(0.6, 0.4))),
+        frame_rate=int(rng.choice((25, 30))),
+        flow=bool(rng.random() < 0.4),
+    )
+
+
+def coded_stream(frames: Sequence[Picture], coding: StreamCoding) -> CodedRun:
+    """The frames, encoded and decoded."""
+    recipe = _recipe(frames[0], coding)
+    coder = LookAhead(recipe)
+    try:
+        coded = []
+        for frame in frames:
+            coded += coder.push(frame, 1, is_cut=False, opens_group=False)
+        coded += coder.flush()
+    finally:
+        coder.close()
+    return _decoded(frames, recipe.header, coded)
+
+
+def _recipe(picture: Picture, coding: StreamCoding) -> Recipe:
+    height, width = picture.shape[:2]
+    rate = Fraction(coding.frame_rate)
+    number = min(range(len(LEVELS)), key=lambda n: abs(math.log(LEVELS[n].lmbda / coding.lmbda)))
+    level = replace(LEVELS[number], lmbda=coding.lmbda)
+    return Recipe(
+        header=Header(
+            VideoFormat(width, height, 1 / rate, rate, color=_COLOR),
+            number,
+            Tools(segmentation=False, pose=False, flow=coding.flow),
+        ),
+        level=level.suited_to(width * height, float(rate)),
+        effort=PRESETS[coding.preset],
+        bpp=inf,
+        exact=False,
+    )
+
+
+def _decoded(frames: Sequence[Picture], header: Header, coded: Sequence[CodedInterval]) -> CodedRun:
+    keys: list[KeyPicture] = []
+
+    def noted(key: KeyPicture) -> Picture:
+        keys.append(key)
+        return key.picture
+
+    chain = Reconstruction(header, GroupReader(header), noted)
+    pictures: list[CodedPicture] = []
+    gaps = []
+    end = -1
+    for one in coded:
+        kind = PacketType.INTRA if one.is_intra else PacketType.INTER
+        decoded = chain.read(Packet(kind, one.frames, one.payload))
+        end += one.frames
+        if decoded.interval.place is Place.AFTER:
+            continue
+        assert decoded.key.shown is keys[-1].picture  # `shown` has asked for it
+        pictures.append(CodedPicture(end, keys[-1]))
+        if decoded.before is not None:
+            gaps.append(Gap(pictures[-2], pictures[-1], decoded))
+    return CodedRun(frames.__getitem__, pictures, gaps)
