@@ -5,6 +5,7 @@ move over the photographs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -13,6 +14,7 @@ from pathlib import Path
 import av
 import cv2
 import numpy as np
+from av.container import InputContainer
 from numpy.random import Generator
 from numpy.typing import NDArray
 
@@ -96,9 +98,19 @@ class ClipFootage:
         return None if pictures is None else Scene(pictures.__getitem__, (path,))
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[InputContainer]:
+    """A video. Raises InputError where it cannot be read."""
+    try:
+        with av.open(str(path)) as container:
+            yield container
+    except (av.FFmpegError, IndexError) as error:
+        raise InputError(f"{path} cannot be read as video: remove it from the folder") from error
+
+
 def _shape(path: Path) -> tuple[int, float, float]:
     """Short side in pixels, frames per second, seconds."""
-    with av.open(str(path)) as container:
+    with _opened(path) as container:
         stream = container.streams.video[0]
         rate = float(stream.average_rate or 25)
         length = container.duration or 0
@@ -131,7 +143,7 @@ def read_run(path: Path, start: float, frames: int, side: int) -> list[Picture] 
 
 def _decoded(path: Path, start: float) -> Iterator[Picture]:
     """Frames from second `start` on as RGB."""
-    with av.open(str(path)) as container:
+    with _opened(path) as container:
         stream = container.streams.video[0]
         if start > 1:
             container.seek(int(start / (stream.time_base or Fraction(1, 1000))), stream=stream)

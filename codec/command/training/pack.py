@@ -45,7 +45,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Make the parts that are missing, then the pack of as many as fit."""
     from gsvc.decoders.training.footage import find_footage
+    from gsvc.decoders.training.frozen import frozen_networks
     from gsvc.decoders.training.packing.assembly import Room, assemble
+    from gsvc.decoders.training.packing.kinds import KINDS
     from gsvc.decoders.training.packing.parts import PartMaker
     from gsvc.decoders.training.packing.store import PartFolder
 
@@ -56,13 +58,14 @@ def run(options: Namespace) -> int:
         raise OutputError(f"{path} is a folder: give the name of a file in it")
     files, held = find_footage(data, options.held_out)
     maker = PartMaker(options.kind, options.seed, data, files, held)
-    room = Room(int(options.megabytes * _MEGABYTE), {})
+    networks = frozen_networks(KINDS[options.kind].networks)
+    room = Room(int(options.megabytes * _MEGABYTE), networks)
     folder = PartFolder(path.with_name(path.name + ".parts"), maker)
     parts = _filled(options, folder, room.left)
     if not any(part.facts.samples for part in parts):
         raise InputError(f"nothing was made in {options.minutes:g} minutes: give more --minutes")
     manifest = assemble(path, maker, parts, room)
-    told = {name: manifest[name] for name in ("kind", "samples", "held", "codings", "loss")}
+    told = {name: manifest[name] for name in ("samples", "held", "codings", "loss")}
     _tell(options, "done", pack=str(path), bytes=path.stat().st_size, **told)
     return 0
 

@@ -140,6 +140,6 @@ KINDS = {
         samples=_windows,
         clips=0.75,
         shares=(0.5, 0.25, 0.25),
-        networks=("alex", "rife"),
+        networks=("alex",),
     ),
 }

@@ -113,7 +113,7 @@ class PartMaker:
 
     @cached_property
     def _held(self) -> Footage:
-        return Footage(self.held, KINDS[self.kind].clips)
+        return Footage(self.held, clips=1.0)
 
 
 def _coded(coding: str, footage: Footage, rng: Generator) -> tuple[Scene, CodedRun] | None:
