@@ -1,0 +1,94 @@
+"""ColorVideoVDP computed faster: the package's own scores, on real pairs and on odd sizes."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from gsvc.codec.errors import InputError
+from gsvc.codec.frames import Picture
+from gsvc.datasets.clips import TestClip
+from gsvc.datasets.packaged import load_clip
+from gsvc.eval.codecs import find_codec
+from gsvc.eval.metrics import find_metric
+from gsvc.eval.metrics.cvvdp import DISPLAY, differences_over_time
+from needs import need_clip, need_package
+
+JOD = 1e-4
+
+
+def package_scores(source: TestClip, tests: Sequence[Sequence[Picture]]) -> list[float]:
+    need_package("pycvvdp")
+    import pycvvdp
+    import torch
+
+    judge: Any = pycvvdp.cvvdp(display_name=DISPLAY, device=torch.device("cpu"), quiet=True)
+    rate = float(source.frame_rate)
+    with torch.inference_mode():
+        return [
+            float(
+                judge.predict(
+                    np.stack(test),
+                    np.stack(source.frames),
+                    dim_order="FHWC",
+                    frames_per_second=rate,
+                )[0]
+            )
+            for test in tests
+        ]
+
+
+def textures(height: int, width: int, frames: int) -> list[Picture]:
+    noise = np.random.default_rng(0).integers(0, 256, (frames, height, width, 3), np.uint8)
+    return [cv2.GaussianBlur(one, (0, 0), 1) for one in noise]
+
+
+@pytest.mark.parametrize(("name", "count"), [("carphone", 11), ("bikes", 4)])
+def test_real_pairs_score_as_the_package_scores_them(name: str, count: int) -> None:
+    frames, rate = load_clip(need_clip(name), frames=count)
+    clip = TestClip(name, frames, rate)
+    codec = find_codec("svtav1")
+    settings = codec.rate_points()[0]
+    data = codec.encode(clip, settings).data
+    coded = codec.decode(data, clip.format, settings, {}).frames
+    tests = [[frames[0]] * count, coded]
+    scores = find_metric("cvvdp").measure(clip, [*tests, frames], [0])[:, 0]
+    assert scores[:2] == pytest.approx(package_scores(clip, tests), abs=JOD)
+    assert scores[2] == 10
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "frames", "rate"),
+    [(17, 33, 2, 25), (64, 63, 3, 60), (131, 90, 4, 10), (49, 96, 20, 60), (40, 56, 1, 25)],
+)
+def test_odd_sizes_and_short_clips_score_as_the_package_scores_them(
+    height: int, width: int, frames: int, rate: int
+) -> None:
+    clip = TestClip("odd", textures(height, width, frames), Fraction(rate))
+    blurred = [cv2.GaussianBlur(frame, (0, 0), 2) for frame in clip.frames]
+    scores = find_metric("cvvdp").measure(clip, [blurred], [0])[:, 0]
+    assert scores == pytest.approx(package_scores(clip, [blurred]), abs=JOD)
+
+
+def test_a_picture_with_nothing_to_look_at_is_refused() -> None:
+    clip = TestClip("tiny", textures(8, 64, 3), Fraction(25))
+    with pytest.raises(InputError, match="16 pixels"):
+        find_metric("cvvdp").measure(clip, [clip.frames], [0])
+
+
+def test_differences_over_time_show_when_and_how_fine_the_damage_is() -> None:
+    need_package("pycvvdp")
+    clip = TestClip("damaged", textures(96, 128, 1) * 12, Fraction(10))
+    test = list(clip.frames)
+    test[6] = cv2.GaussianBlur(test[6], (0, 0), 1)
+    found = differences_over_time(clip, test)
+    assert found.frames.shape == (12,)
+    assert found.bands.shape == (4, 12, len(found.frequencies))
+    assert found.frames[:6] == pytest.approx(0, abs=1e-4)
+    assert found.frames.argmax() == 8  # the model's eye is an eighth of a second late
+    light = found.bands[0].max(axis=0)
+    assert light[:2].max() > 2 * light[-2:].max()
+    assert found.frequencies[0] > found.frequencies[1]
