@@ -1,91 +1,24 @@
 """The report of a small real run: plots, comparison, and the page in a real browser."""
 
-import hashlib
 import re
-import shutil
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import cv2
-import numpy as np
 import pytest
 
+from browsing import chromium, troubles_of
 from gsvc.codec.errors import InputError
-from gsvc.datasets.clips import frames_sha256
-from gsvc.datasets.sets import find_clips
-from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
-from gsvc.eval.bench.store import RunFolder
+from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.codecs import find_codec
-from gsvc.eval.metrics import find_metric
 from gsvc.eval.report import compare_runs, write_plots, write_report, write_sheets
 from gsvc.eval.report.readme_chart import draw_chart, keep_results
 from gsvc.eval.summary import write_summary
-from needs import lack, need_package
+from small_run import FRAMES, record, write_run
 
-CLIP = "synthetic/turn"
-FRAMES, STRIDE = 9, 4
+STRIDE = 4
 CRFS = (24, 34, 44)
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-def record(codec_name: str, settings: dict[str, Any]) -> tuple[CellRecord, bytes, str]:
-    """A cell, coded, decoded and measured as the benchmark does it."""
-    source = find_clips([CLIP])[0].load("288", FRAMES)
-    codec, form = find_codec(codec_name), source.format
-    encoded = codec.encode(source, settings)
-    decodes = []
-    for way in codec.ways_to_decode(settings)[:1]:
-        decoded = codec.decode(encoded.data, form, settings, way)
-        values = find_metric("psnr_y").measure(source, [decoded.frames], range(0, FRAMES, STRIDE))[
-            0
-        ]
-        scores = {"psnr_y": Scores(float(np.mean(values)), [float(v) for v in values], "test")}
-        decodes.append(
-            DecodeRecord(dict(way), decoded.seconds, frames_sha256(decoded.frames), scores)
-        )
-    name = repr((source.name, codec_name, sorted(settings.items())))
-    cell = CellRecord(
-        key=hashlib.sha256(name.encode()).hexdigest()[:32],
-        clip=source.name,
-        size="288",
-        width=form.width,
-        height=form.height,
-        frame_rate=str(form.frame_rate),
-        frames=form.frames,
-        source_sha256=source.sha256,
-        codec=codec_name,
-        codec_version=codec.version(),
-        settings=settings,
-        bits=8 * len(encoded.data),
-        stream_sha256=hashlib.sha256(encoded.data).hexdigest(),
-        ledger=dict(encoded.ledger),
-        encode_seconds=encoded.seconds,
-        decodes=decodes,
-    )
-    return cell, encoded.data, codec.suffix
-
-
-def write_run(folder: Path, cells: list[tuple[CellRecord, bytes, str]], stride: int) -> Path:
-    run = RunFolder(folder)
-    run.make()
-    for cell, data, suffix in cells:
-        run.write(cell, data, suffix)
-    listed = [
-        {k: v for k, v in asdict(cell).items() if k in ("key", "clip", "size", "codec", "settings")}
-        for cell, _, _ in cells
-    ]
-    gaps = {"metric vmaf": "libvmaf is not here"}
-    metric = find_metric("psnr_y")
-    about = {"unit": metric.unit, "higher_is_better": metric.higher_is_better, "per_frame": True}
-    values = {"schema": 1, "frames": FRAMES, "stride": stride, "gaps": gaps, "cells": listed}
-    values["metrics"] = {"psnr_y": {"version": metric.version(), **about}}
-    values["codec_facts"] = {
-        cell.codec: asdict(find_codec(cell.codec).facts) for cell, _, _ in cells
-    }
-    run.write_settings(values)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -187,26 +120,13 @@ def test_a_changed_stream_is_not_shown_but_named(
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    api = need_package("playwright.sync_api")
-    if CHROMIUM is None:
-        lack("chromium", "no Chromium here: apt-get install chromium")
-    with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+    with chromium() as found:
+        yield found
 
 
 def open_page(browser: Any, run: Path, width: int) -> tuple[Any, list[str]]:
     page = browser.new_page(viewport={"width": width, "height": 800})
-    troubles: list[str] = []
-    page.on(
-        "console", lambda m: troubles.append(m.text) if m.type in ("error", "warning") else None
-    )
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on(
-        "request",
-        lambda r: None if r.url.startswith(("file:", "data:")) else troubles.append(r.url),
-    )
+    troubles = troubles_of(page)
     page.goto((run / "report.html").as_uri())
     page.wait_for_selector(".viewer[data-ready=yes]")
     return page, troubles

@@ -9,13 +9,11 @@ from fractions import Fraction
 from math import inf
 from pathlib import Path
 
-from gsvc.codec.errors import GsvcError, InputError
+from gsvc.codec.errors import GsvcError
 from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip, frames_sha256
-from gsvc.datasets.sets import SETS, find_clips
-from gsvc.eval.bench.record import CellRecord
-from gsvc.eval.bench.store import Damaged, RunFolder
+from gsvc.datasets.clips import TestClip
 from gsvc.eval.report.choice import Choice
+from gsvc.eval.report.decoding import decoded, source_of
 from gsvc.eval.report.style import CurveStyle
 from gsvc.eval.summary.recorded import MetricInfo
 from gsvc.eval.summary.summarise import Summary
@@ -95,7 +93,7 @@ def _exhibit(
     panes: list[Pane] = []
     first = choices[0].cell
     try:
-        source = _source(first, asked)
+        source = source_of(first, asked)
         panes.append(Pane(SOURCE, f"{source.format.width}x{source.format.height}", source.frames))
         for choice in choices:
             try:
@@ -107,40 +105,18 @@ def _exhibit(
     return Exhibit(clip, Fraction(first.frame_rate), panes, choices[-1].curve, [], troubles)
 
 
-def _source(cell: CellRecord, asked: Sequence[str]) -> TestClip:
-    named = (one for one in find_clips([*asked, *SETS]) if one.name == cell.clip)
-    if (found := next(named, None)) is None:
-        raise InputError(f"{cell.clip} is in no set that is known here: bring the clip back")
-    clip = found.load(cell.size, cell.frames)
-    if clip.sha256 != cell.source_sha256:
-        raise InputError(f"{cell.clip} is another clip now than the run measured: run it again")
-    return clip
-
-
 def _pane(
     folder: Path, choice: Choice, source: TestClip, metric: MetricInfo | None, troubles: list[str]
 ) -> Pane:
-    from gsvc.eval.codecs import find_codec
-
-    cell, decode = choice.cell, choice.decode
-    data = _stream(folder, cell)
-    codec = find_codec(cell.codec)
-    frames = codec.decode(data, source.format, cell.settings, decode.way).frames
-    if frames_sha256(frames) != decode.frames_sha256:
-        troubles.append(f"{choice.curve} decodes here to other pictures than were measured")
-    scores = decode.scores.get(metric.name) if metric else None
+    cell = choice.cell
+    frames, trouble = decoded(folder, choice, source)
+    if trouble:
+        troubles.append(trouble)
+    scores = choice.decode.scores.get(metric.name) if metric else None
     facts = f"{cell.bpp:.5f} bpp, {cell.bitrate / 1000:.1f} kbit/s"
     if metric and scores and scores.mean is not None:
         facts += f", {metric.name} {scores.mean:.4f}"
     return Pane(choice.curve, facts, frames)
-
-
-def _stream(folder: Path, cell: CellRecord) -> bytes:
-    try:
-        return RunFolder(folder).stream(cell)
-    except Damaged as error:
-        text = str(error).replace("its stream", f"the stream {cell.key}")
-        raise InputError(f"{text}: run the benchmark again") from error
 
 
 def _worst(

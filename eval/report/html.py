@@ -12,7 +12,7 @@ from gsvc.eval.bench.store import Run, load_run
 from gsvc.eval.files import write_text
 from gsvc.eval.report.choice import near_rate
 from gsvc.eval.report.exhibits import SOURCE, Exhibit, exhibits
-from gsvc.eval.report.media import pane_height, picture_uri, stacked_video_uri
+from gsvc.eval.report.media import pane_height, picture_uri, stacked_video, video_uri
 from gsvc.eval.report.plots import figures, image
 from gsvc.eval.report.style import INK, PAPER
 from gsvc.eval.summary.recorded import PRIMARY
@@ -141,7 +141,8 @@ def _clips(shown: Iterator[Exhibit]) -> Iterator[str]:
         for trouble in exhibit.troubles:
             yield f'<p class="trouble">{escape(trouble)}</p>'
         if len(exhibit.panes) > 1:
-            video = stacked_video_uri([pane.frames for pane in exhibit.panes], exhibit.frame_rate)
+            frames = [pane.frames for pane in exhibit.panes]
+            video = video_uri(stacked_video(frames, exhibit.frame_rate))
             left -= len(video)
             if left >= 0:
                 yield _viewer(f"viewer{number}", exhibit, video)

@@ -15,7 +15,9 @@ from gsvc.encoders.svt_av1 import quiet_and_ordinary
 from gsvc.eval.codecs.conventional import BT709
 from gsvc.eval.pictures import image_file
 
-_CRF = 19
+NEAR_TRANSPARENT = 19
+LOSSLESS_TO_THE_EYE = 10
+"""Of H.264, at a preset that keeps detail."""
 _SEEKABLE = 48
 """Frames between key frames: a page jumps to a frame at once."""
 _JPEG_QUALITY = 88
@@ -33,7 +35,14 @@ def pane_height(height: int) -> int:
     return -(-height // _BLOCK) * _BLOCK
 
 
-def stacked_video_uri(clips: Sequence[Sequence[Picture]], frame_rate: Fraction) -> str:
+def video_uri(data: bytes) -> str:
+    """An MP4 file."""
+    return _uri("video/mp4", data)
+
+
+def stacked_video(
+    clips: Sequence[Sequence[Picture]], frame_rate: Fraction, crf: int = NEAR_TRANSPARENT
+) -> bytes:
     """Clips of one size and length, one under the other, as one H.264 MP4.
 
     One video cannot fall out of step with itself: that is what keeps the panes synchronised.
@@ -46,7 +55,7 @@ def stacked_video_uri(clips: Sequence[Sequence[Picture]], frame_rate: Fraction) 
         stream = container.add_stream("libx264", rate=frame_rate)
         stream.width, stream.height = size
         stream.pix_fmt = "yuv420p"
-        stream.options = {"crf": str(_CRF), "preset": "medium", "g": str(_SEEKABLE), "threads": "2"}
+        stream.options = {"crf": str(crf), "preset": "medium", "g": str(_SEEKABLE), "threads": "2"}
         with quiet_and_ordinary():
             stream.codec_context.open()
         for index in range(len(clips[0])):
@@ -55,7 +64,7 @@ def stacked_video_uri(clips: Sequence[Sequence[Picture]], frame_rate: Fraction) 
             frame.pts, frame.time_base = index, 1 / frame_rate
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
-    return _uri("video/mp4", target.getvalue())
+    return target.getvalue()
 
 
 def _padded(picture: Picture, width: int) -> Picture:
