@@ -48,7 +48,8 @@ class ClipSource:
     """Unique among those found together, and usable as a file name."""
     set: str
     description: str
-    read: Reader = field(repr=False)
+    read: Reader = field(repr=False, compare=False)
+    """Equal sources come back from another process with a reader of their own."""
 
     def load(self, size: str = "288", frames: int | None = 97) -> TestClip:
         """The first `frames` frames (None: all) at a size of the evaluation protocol.

@@ -3,8 +3,9 @@
 import errno
 import json
 import os
+import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +13,17 @@ import pytest
 
 import gsvc
 from gsvc.codec.errors import ConfigError, InputError, OutputError
+from gsvc.datasets.sets import find_clips
+from gsvc.eval.bench.cells import Job
 from gsvc.eval.bench.named import codec_spec
+from gsvc.eval.bench.pace import Pace
 from gsvc.eval.bench.plan import RunPlan, make_plan
 from gsvc.eval.bench.pool import Pool, Workers, local_pool
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.run import carry_out
 from gsvc.eval.bench.settings import RunSettings
 from gsvc.eval.bench.show import TextReporter
+from gsvc.eval.bench.steps import Step
 from gsvc.eval.bench.store import RunFolder, load_run
 
 BLOCKS = "bench_doubles:Blocks"
@@ -31,15 +36,22 @@ class Listener(TextReporter):
     def __init__(self) -> None:
         super().__init__()
         self.notes: list[tuple[str, str]] = []
+        self.steps: list[Step] = []
         self.planned = self.resumed = self.ended = 0
 
     def note(self, kind: str, text: str, **values: object) -> None:
         self.notes.append((kind, text))
 
-    def plan(self, cells: int, done: int, decodes: int) -> None:
-        self.planned, self.resumed = cells, done
+    def plan(self, cells: int, jobs: Sequence[Job]) -> None:
+        self.planned, self.resumed = cells, cells - len(jobs)
 
-    def cell(self, label: str, record: CellRecord, decodes: int) -> None:
+    def step(self, worker: int, step: Step) -> None:
+        self.steps.append(step)
+
+    def tick(self) -> None:
+        pass
+
+    def cell(self, label: str, record: CellRecord) -> None:
         self.ended += 1
 
     def close(self) -> None:
@@ -354,3 +366,52 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
         RunFolder(tmp_path).locked(),
     ):
         pass
+
+
+def test_every_step_is_told_and_timed_and_the_clip_is_read_once_a_worker(
+    clips: Path, tmp_path: Path, pool: Pool
+) -> None:
+    asked = settings(clips, f"{BLOCKS}:sides=4+8,ways=2")
+    listener, _ = run(asked, tmp_path, pool)
+    ended = [step for step in listener.steps if step.seconds is not None]
+    assert len(listener.steps) == 2 * len(ended)
+    count = Counter((step.kind, step.name) for step in ended for _ in step.cells)
+    assert count == {("encode", "blocks"): 4, ("decode", "blocks"): 8, ("score", DISTANCE): 8}
+    scores = [one.scores[DISTANCE] for cell in load_run(tmp_path).cells for one in cell.decodes]
+    assert all(one.seconds > 0 for one in scores)
+    (source, *_) = find_clips([str(clips)])
+    assert pickle.loads(pickle.dumps(source)) == source
+
+
+def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
+    clips: Path, tmp_path: Path, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = settings(clips, f"{BLOCKS}:sides=4+8", "bench_doubles:Failing:sides=8")
+    jobs = plan(asked, tmp_path, pool, Listener()).jobs
+    blocks, failing = jobs[:2], next(job for job in jobs if job.cell.codec_name == "failing")
+    now = 0.0
+    monkeypatch.setattr("gsvc.eval.bench.pace.monotonic", lambda: now)
+    pace = Pace(7, [*blocks, failing])
+    assert (pace.resumed, pace.left()) == (4, None)
+
+    def do(job: Job, kind: str, name: str, seconds: float) -> None:
+        nonlocal now
+        step = Step(kind, name, (job.cell.key,))
+        pace.step(0, step)
+        now += seconds
+        assert (
+            f"{kind} {name} {seconds:.0f} s" in pace.slowest() and job.cell.label in pace.slowest()
+        )
+        pace.step(0, replace(step, seconds=seconds))
+
+    do(blocks[0], "encode", "blocks", 6)
+    do(blocks[0], "decode", "blocks", 2)
+    do(blocks[0], "score", DISTANCE, 30)
+    pace.end(blocks[0].cell.key)
+    # The other cell of the same codec takes as long; of the other codec it is the best guess too.
+    assert pace.left() == pytest.approx(2 * 38)
+    do(failing, "encode", "failing", 100)
+    assert pace.left() == pytest.approx(38 + 32)
+    pace.end(failing.cell.key)  # it failed: nothing of it is ahead
+    assert pace.left() == pytest.approx(38)
+    assert "cell 6/7" in pace.text() and "0:00:38 left" in pace.text()

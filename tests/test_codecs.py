@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ from gsvc.codec.errors import (
     ConfigError,
     InputError,
     MissingDependencyError,
+    MissingModelError,
 )
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
@@ -20,13 +22,14 @@ from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.eval.codecs import DEFAULT_CODECS, codecs, find_codec
 from gsvc.eval.codecs.base import Codec, Settings, Value
 from gsvc.eval.codecs.conventional import ConventionalCodec
+from gsvc.eval.codecs.interpolation import rife
 from gsvc.eval.codecs.search import nearest_rate
 from gsvc.eval.codecs.svtav1 import SvtAv1
 from gsvc.eval.codecs.vvenc import VVenC
 from gsvc.eval.codecs.x264 import X264
 from gsvc.eval.codecs.x265 import X265
 from gsvc.eval.metrics.psnr import psnr_y
-from needs import need
+from needs import need, need_clip, need_package
 
 CONVENTIONAL = ("x264", "x265", "svtav1", "vp9", "vvenc")
 
@@ -318,3 +321,117 @@ def test_nearest_rate_outside_the_range_gives_its_end() -> None:
     assert (crf(1e-6), crf(1e6)) == (51, 30)
     with pytest.raises(ConfigError, match="positive target"):
         nearest_rate(X265(), clip(1), 0, lowest=30, highest=51)
+
+
+OPPONENTS = ("svtav1+offsets", "svtav1+sr", "svtav1+dis", "svtav1+rife", "x265+dis", "x265+rife")
+
+
+def cut_clip() -> TestClip:
+    """17 frames of 192 lines: nine of one real clip, then eight of another."""
+    (first, rate), (second, _) = (load_clip(need_clip(name), 9, 192) for name in ("bikes", "city"))
+    width = min(first[0].shape[1], second[0].shape[1])
+    frames = [np.ascontiguousarray(frame[:, :width]) for frame in [*first, *second[1:]]]
+    return TestClip("cut", frames, rate)
+
+
+@pytest.mark.parametrize("name", OPPONENTS)
+def test_opponents_spend_the_bits_of_their_elementary_stream(name: str, tmp_path: Path) -> None:
+    source, codec = real_or_moving(), find_codec(name)
+    with need(name):
+        codec.version()
+    settings = codec.rate_points()[0]
+    encoded = codec.encode(source, settings)
+    path = tmp_path / f"it{codec.suffix}"
+    path.write_bytes(encoded.data)
+    kind = "hevc" if name.startswith("x265") else "obu"
+    with av.open(str(path), format=kind) as container:
+        shown = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    step = Fraction(1) / Fraction(str(settings.get("rate", 1)))
+    assert len(shown) == len(source.frames[:: int(step)])
+    assert sum(encoded.ledger.values()) == 8 * path.stat().st_size
+
+
+@pytest.mark.parametrize("name", ["svtav1+dis", "svtav1+rife", "x265+dis", "x265+rife"])
+@pytest.mark.parametrize("rate", ["1/2", "1/4"])
+def test_frames_between_lie_between_and_cuts_are_held(name: str, rate: str) -> None:
+    source = cut_clip()
+    fine = {"crf": 12 if name.startswith("x265") else 20}
+    codec = find_codec(name, rate=rate, **fine)
+    with need(name):
+        codec.version()
+    (settings,) = codec.rate_points()
+    decoded = round_trip(codec, source, settings)
+    right = psnr_y(source.frames, decoded)
+    step = Fraction(1) / Fraction(rate)
+    coded = range(0, 17, int(step))
+    assert right[coded].min() > 35
+    # Every frame is at its own place: nearer to its source than the coded one before would be.
+    drawn = [i for i in range(1, 17) if i not in coded and not 8 < i < 8 + step]
+    held = [source.frames[i - i % int(step)] for i in drawn]
+    assert (right[drawn] > psnr_y(held, [source.frames[i] for i in drawn])).all()
+    # Between the cut's two sides every frame is one of them, not a mix.
+    for index in range(9, 8 + int(step)):
+        sides = psnr_y([decoded[8], decoded[8 + int(step)]], [decoded[index]] * 2)
+        assert sides.max() > 60
+
+
+def test_a_tail_that_is_not_coded_holds_the_last_frame() -> None:
+    codec = find_codec("svtav1+dis", rate="1/4", crf=20)
+    (settings,) = codec.rate_points()
+    decoded = round_trip(codec, clip(11), settings)
+    assert len(decoded) == 11
+    assert (decoded[8] == decoded[9]).all() and (decoded[8] == decoded[10]).all()
+
+
+@pytest.mark.parametrize("rate", ["2/3", "x", "0"])
+def test_only_one_frame_in_so_many_can_be_coded(rate: str) -> None:
+    with pytest.raises(ConfigError, match="rate"):
+        find_codec("svtav1+dis", rate=rate)
+
+
+def test_an_enlarging_network_is_mixed_and_counted() -> None:
+    source = clip(2)
+    codec = find_codec("svtav1+sr", crf=20, mix=(0, 0.5, 1))
+    with need("svtav1+sr"):
+        codec.version()
+    (settings,) = codec.rate_points()
+    data = codec.encode(source, settings).data
+    ways = codec.ways_to_decode(settings)
+    plain, mixed, drawn = (
+        codec.decode(data, source.format, settings, way).frames[1].astype(int) for way in ways
+    )
+    same = find_codec("svtav1", preset="4-vq", scale="1/2", crf=20)
+    assert (plain == same.decode(data, source.format, same.rate_points()[0], {}).frames[1]).all()
+    assert np.abs(mixed - (plain + drawn) / 2).max() <= 1
+    assert 0.5 < np.abs(drawn - plain).mean() < 20
+    assert psnr_y(source.frames[1:], [drawn.astype(np.uint8)])[0] > 25
+    compute = codec.compute(data, source.format, settings, ways[0])
+    # 16 convolutions of 64 to 64 channels, one from 3 and one to 48, at a quarter of the pixels.
+    assert compute is not None
+    assert compute.flops_per_pixel == 2 * 9 * (3 * 64 + 16 * 64 * 64 + 64 * 48) / 4
+    assert compute.model_bytes > 1e6
+
+
+def test_offsets_reach_below_the_lowest_rate_factor() -> None:
+    source, codec = clip(25), find_codec("svtav1+offsets", preset="4/0/0")
+    lowest = conventional("svtav1")
+    size = len(codec.encode(source, codec.rate_points()[0]).data)
+    assert size < 0.95 * len(lowest.encode(source, at(lowest, 70)).data)
+
+
+@pytest.mark.parametrize("preset", ["4", "4/0", "4/-65/0", "4/0/64", "4/0/a", "4/0/1/2/3/4/5/6/7"])
+def test_offsets_that_av1_does_not_have_are_refused(preset: str) -> None:
+    codec = find_codec("svtav1+offsets", preset=preset)
+    with pytest.raises(ConfigError, match="write 4/-60/-30/-10"):
+        codec.encode(clip(2), codec.rate_points()[0])
+
+
+def test_without_its_network_an_opponent_is_missing_and_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_package("torch")
+    monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
+    rife.cache_clear()
+    with pytest.raises(MissingModelError, match="gsvc models pull rife"):
+        find_codec("svtav1+rife").version()
+    assert find_codec("svtav1+dis").version()

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
+from gsvc.eval.summary.durations import slowest
 from gsvc.eval.summary.headline_tables import (
     headline_gaps,
     headline_table,
@@ -139,3 +140,15 @@ def test_codecs_of_one_family_have_a_joint_hull_that_no_member_beats() -> None:
     assert joint["cvvdp"] is not None and joint["cvvdp"].mean == pytest.approx(-20, abs=1)
     assert joint["st_lpips_vgg"] is not None and joint["st_lpips_vgg"].mean == pytest.approx(0)
     assert "AV1, all that one can do" not in {row.curve for row in made.points}
+
+
+def test_the_slowest_metric_codec_and_cell_are_named() -> None:
+    cells = curve("svtav1", "runner", cvvdp=1) + curve("gsvc", "runner", cvvdp=1)
+    cells[4].decodes[0].scores["cvvdp"] = Scores(7.0, [7.0], "1", seconds=20.0)
+    made = summarise(RUN, cells)
+    metric, *codecs, cell = made.durations
+    assert (metric.kind, metric.name, metric.seconds) == ("metric", "cvvdp", 20.0)
+    assert {one.name: one.each for one in codecs} == {"svtav1": 2.0, "gsvc": 2.0}
+    assert metric.share == pytest.approx(20 / 32)
+    assert cell.seconds == 22.0 and cell.name.startswith("runner, gsvc")
+    assert [text.split()[1] for text in slowest(made.durations)] == ["cvvdp", "svtav1", "runner,"]

@@ -12,7 +12,7 @@ from gsvc.eval.codecs.options import Option
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.base import Metric
 
-_SPEC = re.compile(r"(?P<name>[\w.]+:[A-Za-z_]\w*|[\w.-]+)(?::(?P<options>[\w-]+=.+))?")
+_SPEC = re.compile(r"(?P<name>[\w.]+:[A-Za-z_]\w*|[\w.+-]+)(?::(?P<options>[\w-]+=.+))?")
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def make_plan(
     codecs = _codecs(settings.codecs, gaps)
     metrics = _metrics(settings.metrics, gaps)
     readings = _readings(settings)
-    clips = _clips(readings, workers, gaps)
+    clips = _clips(readings, workers, reporter, gaps)
     for gap in gaps:
         reporter.note(
             "gap", f"{gap.label}: {gap.reason}", what=gap.kind, name=gap.name, size=gap.size
@@ -139,9 +139,11 @@ def _readings(settings: RunSettings) -> list[Reading]:
     ]
 
 
-def _clips(readings: Sequence[Reading], workers: Workers, gaps: list[Gap]) -> list[ClipFacts]:
+def _clips(
+    readings: Sequence[Reading], workers: Workers, reporter: Reporter, gaps: list[Gap]
+) -> list[ClipFacts]:
     found: dict[int, ClipFacts] = {}
-    for index, result in workers.run(readings):
+    for index, result in workers.run(readings, reporter):
         if isinstance(result, ClipFacts):
             found[index] = result
             continue

@@ -14,6 +14,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol, TypeVar, cast
 
 from gsvc.eval.allocator import keep_freed_memory
+from gsvc.eval.bench.steps import Step, Tell
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -22,6 +23,8 @@ THREAD_VARIABLES = (
     "NUMEXPR_NUM_THREADS",
 )
 
+_TICK_SECONDS = 1.0
+
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
@@ -29,8 +32,18 @@ R_co = TypeVar("R_co", covariant=True)
 class Task(Protocol[R_co]):
     """Work that can be sent to another process, and so can its result."""
 
-    def run(self) -> R_co:
-        """Do it."""
+    def run(self, tell: Tell) -> R_co:
+        """Do it, and tell of its steps."""
+
+
+class Listener(Protocol):
+    """Hears of tasks while they are carried out."""
+
+    def step(self, worker: int, step: Step) -> None:
+        """The worker with this task, by the task's index, begins a step or has done it."""
+
+    def tick(self) -> None:
+        """Time goes on."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,7 @@ class Crash:
 class Workers(Protocol):
     """What carries tasks out: the pool of this machine, or a cluster."""
 
-    def run(self, tasks: Sequence[Task[R]]) -> Iterator[tuple[int, R | Crash]]:
+    def run(self, tasks: Sequence[Task[R]], listener: Listener) -> Iterator[tuple[int, R | Crash]]:
         """Each task's index and its result, in the order in which they end."""
 
 
@@ -55,7 +68,7 @@ class Pool:
         self._busy: dict[Connection, tuple[_Worker, int]] = {}
         self._free = _shares(workers)
 
-    def run(self, tasks: Sequence[Task[R]]) -> Iterator[tuple[int, R | Crash]]:
+    def run(self, tasks: Sequence[Task[R]], listener: Listener) -> Iterator[tuple[int, R | Crash]]:
         """Each task's index and its result, in the order in which they end."""
         self._drop_busy()
         waiting = deque(enumerate(tasks))
@@ -65,14 +78,19 @@ class Pool:
                 worker = self._idle.pop() if self._idle else _Worker(self._free.pop())
                 self._busy[worker.connection] = worker, index
                 worker.send(task)
-            for connection in wait(list(self._busy)):
-                worker, index = self._busy.pop(cast(Connection, connection))
+            for connection in wait(list(self._busy), timeout=_TICK_SECONDS):
+                worker, index = self._busy[cast(Connection, connection)]
                 result = worker.receive()
+                if isinstance(result, Step):
+                    listener.step(index, result)
+                    continue
+                del self._busy[cast(Connection, connection)]
                 if worker.alive:
                     self._idle.append(worker)
                 else:
                     self._free.append(worker.cores)
                 yield index, result
+            listener.tick()
 
     def close(self) -> None:
         """End the processes, whatever they are doing."""
@@ -153,13 +171,13 @@ def _serve(connection: Connection, cores: list[int]) -> None:
         except Exception as error:  # noqa: BLE001 - a task that cannot be read here
             connection.send(Crash(f"{type(error).__name__}: {error}"))
             continue
-        connection.send(carry_out(task))
+        connection.send(carry_out(task, connection.send))
 
 
-def carry_out(task: Task[R]) -> R | Crash:
+def carry_out(task: Task[R], tell: Tell) -> R | Crash:
     """The task's result, or why it has none."""
     try:
-        return task.run()
+        return task.run(tell)
     except Exception as error:  # noqa: BLE001 - told to the parent
         return Crash(f"{type(error).__name__}: {' '.join(str(error).split())}")
 

@@ -7,23 +7,34 @@ from contextlib import contextmanager
 from typing import Any
 
 from gsvc.codec.errors import ConfigError
-from gsvc.eval.bench.pool import THREAD_VARIABLES, Crash, R, Task, carry_out, settle
+from gsvc.eval.bench.pool import (
+    THREAD_VARIABLES,
+    Crash,
+    Listener,
+    R,
+    Task,
+    carry_out,
+    settle,
+)
 from gsvc.eval.optional import optional
+
+_TICK_SECONDS = 1.0
 
 
 class RayWorkers:
-    """One task a core of the cluster that is connected."""
+    """One task a core of the cluster that is connected; their steps are not told."""
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
         self._remote = ray.remote(num_cpus=1, max_retries=0)(_on_a_node)
 
-    def run(self, tasks: Sequence[Task[R]]) -> Iterator[tuple[int, R | Crash]]:
+    def run(self, tasks: Sequence[Task[R]], listener: Listener) -> Iterator[tuple[int, R | Crash]]:
         """Each task's index and its result, in the order in which they end."""
         pending = {self._remote.remote(task): index for index, task in enumerate(tasks)}
         try:
             while pending:
-                ended, _ = self._ray.wait(list(pending))
+                ended, _ = self._ray.wait(list(pending), timeout=_TICK_SECONDS)
+                listener.tick()
                 for reference in ended:
                     yield pending.pop(reference), self._result(reference)
         finally:
@@ -65,4 +76,4 @@ def ray_workers(address: str, jobs: int = 0) -> Iterator[RayWorkers]:
 
 def _on_a_node(task: Task[R]) -> R | Crash:
     settle(1)
-    return carry_out(task)
+    return carry_out(task, lambda _: None)

@@ -21,6 +21,8 @@ class Scores:
     version: str = ""
     gap: str = ""
     """Why there is no number."""
+    seconds: float = field(default=0.0, compare=False)
+    """Wall-clock time of measuring; its share, where several were measured at once."""
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ def carry_out(plan: RunPlan, folder: RunFolder, workers: Workers, reporter: Repo
     """
     began = monotonic()
     folder.write_settings(_run_json(plan, folder.settings()))
-    reporter.plan(len(plan.cells), len(plan.cells) - len(plan.jobs), plan.decodes)
+    reporter.plan(len(plan.cells), plan.jobs)
     errors = 0
-    for job, outcome in _outcomes(plan, workers):
+    for job, outcome in _outcomes(plan, workers, reporter):
         folder.write(outcome.record, outcome.stream, job.cell.suffix)
         errors += bool(outcome.record.error)
-        reporter.cell(job.cell.label, outcome.record, job.decodes)
+        reporter.cell(job.cell.label, outcome.record)
     values = _run_json(plan, folder.settings())
     if plan.jobs:
         values["seconds"] += monotonic() - began
@@ -36,13 +36,13 @@ def carry_out(plan: RunPlan, folder: RunFolder, workers: Workers, reporter: Repo
     return errors
 
 
-def _outcomes(plan: RunPlan, workers: Workers) -> Iterator[tuple[Job, Outcome]]:
+def _outcomes(plan: RunPlan, workers: Workers, reporter: Reporter) -> Iterator[tuple[Job, Outcome]]:
     """Every job with its outcome. After a crash the cells of the batch are tried one by one."""
     groups = list(batches(plan.jobs))
     while groups:
         again: list[list[Job]] = []
         tasks = [_batch(plan, jobs) for jobs in groups]
-        for index, result in workers.run(tasks):
+        for index, result in workers.run(tasks, reporter):
             jobs = groups[index]
             if not isinstance(result, Crash):
                 yield from zip(jobs, result, strict=True)

@@ -1,6 +1,8 @@
 """Scores of decoded clips in one metric."""
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from math import isfinite
 
@@ -22,12 +24,14 @@ def score(
     indices: Sequence[int],
 ) -> list[Scores]:
     """The metric `name` on each decoded clip at the frames `indices`; a failure becomes a gap."""
+    start = time.perf_counter()
     try:
         metric = _metric(name)
         values = metric.measure(clip, tests, indices)
         if values.shape != (len(tests), len(indices) if metric.per_frame else 1):
             raise RuntimeError(f"{name} gave values of shape {values.shape}")
-        return [_scores(row, version) for row in values]
+        seconds = (time.perf_counter() - start) / len(tests)
+        return [replace(_scores(row, version), seconds=seconds) for row in values]
     except Exception as error:  # noqa: BLE001
         if len(tests) == 1:
             return [Scores(None, version=version, gap=reason(error))]

@@ -1,12 +1,18 @@
 """What a run says while it works: lines and an estimate on standard error, or JSON objects."""
 
 import sys
+from collections.abc import Sequence
 from time import monotonic
 from typing import TextIO
 
-from gsvc.codec.command.progress import JsonLines, seconds_left
+from gsvc.codec.command.progress import JsonLines
+from gsvc.eval.bench.cells import Job
+from gsvc.eval.bench.pace import Pace
 from gsvc.eval.bench.record import CellRecord
+from gsvc.eval.bench.steps import Step
 
+_WIDEST = 160
+"""Characters of a line on a terminal."""
 _QUIET_SECONDS = 10.0
 """Between lines of progress where there is no terminal."""
 
@@ -17,34 +23,47 @@ class TextReporter:
     def __init__(self, file: TextIO | None = None) -> None:
         self._file = file or sys.stderr
         self._line = self._file.isatty()
-        self._pace = _Pace()
+        self._pace = Pace()
         self._shown = monotonic()
 
     def note(self, kind: str, text: str, **values: object) -> None:
         self.close()
         print(f"gsvc: {kind}: {text}", file=self._file, flush=True)
 
-    def plan(self, cells: int, done: int, decodes: int) -> None:
-        self._pace = _Pace(cells, done, decodes)
+    def plan(self, cells: int, jobs: Sequence[Job]) -> None:
+        self._pace = Pace(cells, jobs)
+        done = self._pace.resumed
         print(f"{cells} cells, resumed {done}/{cells}", file=self._file, flush=True)
 
-    def cell(self, label: str, record: CellRecord, decodes: int) -> None:
-        self._pace.step(decodes)
-        if record.error:
-            self.note("failed", f"{label}: {record.error}")
+    def step(self, worker: int, step: Step) -> None:
+        self._pace.step(worker, step)
+        self.tick()
+
+    def tick(self) -> None:
         if self._line:
-            self._file.write(f"\r\x1b[K{self._pace.text()}  {label}"[:200])
-        elif monotonic() - self._shown < _QUIET_SECONDS and self._pace.done < self._pace.cells:
+            self._file.write(f"\r\x1b[K{self._text()}"[:_WIDEST])
+        elif monotonic() - self._shown < _QUIET_SECONDS:
             return
         else:
-            print(self._pace.text(), file=self._file)
+            print(self._text(), file=self._file)
         self._shown = monotonic()
         self._file.flush()
+
+    def cell(self, label: str, record: CellRecord) -> None:
+        self._pace.end(record.key)
+        if record.error:
+            self.note("failed", f"{label}: {record.error}")
+        if self._pace.done == self._pace.cells and not self._line:
+            print(self._pace.text(), file=self._file, flush=True)
+        self.tick()
 
     def close(self) -> None:
         if self._line:
             self._file.write("\r\x1b[K")
             self._file.flush()
+
+    def _text(self) -> str:
+        return ", ".join(part for part in (self._pace.text(), self._pace.slowest()) if part)
 
 
 class JsonReporter:
@@ -52,17 +71,27 @@ class JsonReporter:
 
     def __init__(self, lines: JsonLines) -> None:
         self._lines = lines
-        self._pace = _Pace()
+        self._pace = Pace()
 
     def note(self, kind: str, text: str, **values: object) -> None:
         self._lines.put(kind, message=text, **values)
 
-    def plan(self, cells: int, done: int, decodes: int) -> None:
-        self._pace = _Pace(cells, done, decodes)
-        self._lines.put("plan", cells=cells, resumed=done, decodes=decodes)
+    def plan(self, cells: int, jobs: Sequence[Job]) -> None:
+        self._pace = Pace(cells, jobs)
+        decodes = sum(job.decodes for job in jobs)
+        self._lines.put("plan", cells=cells, resumed=self._pace.resumed, decodes=decodes)
 
-    def cell(self, label: str, record: CellRecord, decodes: int) -> None:
-        self._pace.step(decodes)
+    def step(self, worker: int, step: Step) -> None:
+        self._pace.step(worker, step)
+        if step.seconds is not None:
+            values = {"step": step.kind, "name": step.name, "cells": len(step.cells)}
+            self._lines.put("step", **values, seconds=step.seconds, left=self._pace.left())
+
+    def tick(self) -> None:
+        pass
+
+    def cell(self, label: str, record: CellRecord) -> None:
+        self._pace.end(record.key)
         self._lines.put(
             "cell",
             key=record.key,
@@ -95,31 +124,9 @@ Reporter = TextReporter | JsonReporter
 """Is told what happens.
 
 `note`: what a person must know: a "gap", a "damaged" cell, a "failed" one.
-`plan`: the run has `cells`, of which `done` are complete; `decodes` are ahead.
-`cell`: a cell was worked on; `decodes` of those ahead are behind now.
+`plan`: the run has `cells`; `jobs` are those that are not complete.
+`step`: a worker, told by a number, begins a step or has done it.
+`tick`: time goes on.
+`cell`: a cell was worked on.
 `close`: nothing more is said.
 """
-
-
-class _Pace:
-    """How far a run is, and how long the rest will take at its pace."""
-
-    def __init__(self, cells: int = 0, resumed: int = 0, decodes: int = 0) -> None:
-        self.cells, self.resumed, self.done = cells, resumed, resumed
-        self._decodes, self._decoded = decodes, 0
-        self._began = monotonic()
-
-    def step(self, decodes: int) -> None:
-        self.done += 1
-        self._decoded += decodes
-
-    def left(self) -> float | None:
-        return seconds_left(self._decoded, self._decodes, monotonic() - self._began)
-
-    def text(self) -> str:
-        text = f"cell {self.done}/{self.cells} (resumed {self.resumed}/{self.cells})"
-        left = self.left()
-        if left is None:
-            return text
-        minutes, seconds = divmod(round(left), 60)
-        return f"{text}, {minutes // 60}:{minutes % 60:02d}:{seconds:02d} left"

@@ -21,6 +21,7 @@ from gsvc.eval.bench.movement import moving_share
 from gsvc.eval.bench.named import make_codec
 from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
 from gsvc.eval.bench.scoring import reason, score
+from gsvc.eval.bench.steps import DECODE, ENCODE, SCORE, Tell, told
 from gsvc.eval.bench.thumbnails import Thumbnails, belongs_to, thumbnails
 from gsvc.eval.codecs.base import Codec, Encoded
 from gsvc.eval.compute import PeakMemory
@@ -36,7 +37,7 @@ class Reading:
     frames: int | None
     """From its start; None for all."""
 
-    def run(self) -> ClipFacts | str:
+    def run(self, tell: Tell) -> ClipFacts | str:
         """What the clip is, or one line on why it cannot be read."""
         try:
             clip = _clip(self)
@@ -66,7 +67,7 @@ class Batch:
     others: Mapping[str, Thumbnails] = field(repr=False)
     """Of the run's other clips, by name."""
 
-    def run(self) -> list[Outcome]:
+    def run(self, tell: Tell) -> list[Outcome]:
         """Complete them; the record of a cell says what went wrong with it."""
         try:
             clip = _clip(self.reading)
@@ -74,16 +75,16 @@ class Batch:
             return [failed(job, reason(error)) for job in self.jobs]
         if clip.sha256 != self.jobs[0].cell.clip.sha256:
             return [failed(job, "the clip changed while the run went on") for job in self.jobs]
-        works = [_CellWork(clip, job) for job in self.jobs]
+        works = [_CellWork(clip, job, tell) for job in self.jobs]
         decodes: list[_Decode] = []
         for work in works:
             decodes += work.open_ways()
         most = batch_limit(clip.format)
         for start in range(0, len(decodes), most):
-            self._decode_and_score(clip, decodes[start : start + most])
+            self._decode_and_score(clip, decodes[start : start + most], tell)
         return [work.outcome() for work in works]
 
-    def _decode_and_score(self, clip: TestClip, decodes: Sequence["_Decode"]) -> None:
+    def _decode_and_score(self, clip: TestClip, decodes: Sequence["_Decode"], tell: Tell) -> None:
         own = self.jobs[0].cell.clip.thumbnails
         ready = [one for one in decodes if one.decode(own, self.others)]
         indices = range(0, len(clip.frames), self.stride)
@@ -91,7 +92,8 @@ class Batch:
             wanting = [one for one in ready if name in one.wanted]
             version = self.jobs[0].cell.metrics[name]
             tests = [one.frames for one in wanting]
-            found = score(name, version, clip, tests, indices)
+            with told(tell, SCORE, name, [one.work.cell.key for one in wanting]):
+                found = score(name, version, clip, tests, indices)
             for one, scores in zip(wanting, found, strict=True):
                 one.add(name, scores)
         for one in ready:
@@ -106,8 +108,8 @@ def failed(job: Job, why: str) -> Outcome:
 class _CellWork:
     """One cell on its way from a job to an outcome."""
 
-    def __init__(self, clip: TestClip, job: Job) -> None:
-        self.clip, self.job, self.cell = clip, job, job.cell
+    def __init__(self, clip: TestClip, job: Job, tell: Tell) -> None:
+        self.clip, self.job, self.cell, self.tell = clip, job, job.cell, tell
         self.record = replace(job.record or job.cell.empty_record(), error="")
         self.data = job.stream or b""
         self.is_new = job.stream is None
@@ -140,7 +142,8 @@ class _CellWork:
         return Outcome(record, self.data if self.is_new and self.data else None)
 
     def _encode(self, codec: Codec) -> None:
-        encoded = codec.encode(self.clip, self.cell.settings)
+        with told(self.tell, ENCODE, codec.name, [self.cell.key]):
+            encoded = codec.encode(self.clip, self.cell.settings)
         _check(encoded)
         self.data = encoded.data
         self.record = replace(
@@ -185,7 +188,8 @@ class _Decode:
     def _decode(self, own: Thumbnails, others: Mapping[str, Thumbnails]) -> None:
         clip, cell = self.work.clip.format, self.work.cell
         codec = _codec(cell.codec)
-        with PeakMemory() as memory:
+        key = cell.key
+        with told(self.work.tell, DECODE, codec.name, [key]), PeakMemory() as memory:
             decoded = codec.decode(self.work.data, clip, cell.settings, self.way)
         _check_frames(decoded.frames, self.work.clip)
         if other := belongs_to(thumbnails(decoded.frames), own, others):

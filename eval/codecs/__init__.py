@@ -13,8 +13,12 @@ from gsvc.eval.codecs.base import Codec
 from gsvc.eval.codecs.options import Option
 from gsvc.eval.registry import declared
 
-DEFAULT_CODECS = ("x264", "x265", "svtav1", "vp9", "hold", "motion", "gsvc")
-"""Those that need nothing beyond gsvc itself."""
+DEFAULT_CODECS = (
+    *("x264", "x265", "x265+dis", "x265+rife", "vp9", "vvenc"),
+    *("svtav1", "svtav1+offsets", "svtav1+sr", "svtav1+dis", "svtav1+rife"),
+    *("hold", "motion", "gsvc"),
+)
+"""What a benchmark runs unless asked otherwise; what a codec lacks on this machine is a gap."""
 
 
 @cache

@@ -82,11 +82,12 @@ class ConventionalCodec(Codec, ABC):
 
     def rate_points(self) -> Sequence[Settings]:
         """See `Codec.rate_points`."""
+        usual = next(iter(self.points.values()))
         return [
             {"preset": preset, self.quality: quality, "scale": scale}
             for preset in self._presets
             for scale in self._scales
-            for quality in self._qualities or self.points.get(scale, self.points["1"])
+            for quality in self._qualities or self.points.get(scale, usual)
         ]
 
     def encode(self, clip: TestClip, settings: Settings) -> Encoded:
@@ -111,7 +112,7 @@ class ConventionalCodec(Codec, ABC):
         shown = clip.width, clip.height
         start = time.perf_counter()
         try:
-            frames = [enlarge(rgb_from_yuv(f, BT709), shown) for f in self._pictures(data)]
+            frames = [enlarge(picture, shown) for picture in self._small(data)]
         except av.FFmpegError as error:
             raise BitstreamError(
                 f"the {self.name} stream does not decode ({error.strerror}): code the clip again"
@@ -184,6 +185,10 @@ class ConventionalCodec(Codec, ABC):
 
     def _ledger(self, data: bytes) -> dict[str, int]:
         return {"video": 8 * len(data)}
+
+    def _small(self, data: bytes) -> Iterator[Picture]:
+        """The pictures at the size at which they are coded."""
+        return (rgb_from_yuv(frame, BT709) for frame in self._pictures(data))
 
     def _pictures(self, data: bytes) -> Iterator[av.VideoFrame]:
         with av.open(io.BytesIO(data), mode="r", format=self.demuxer) as container:

@@ -7,6 +7,9 @@ from gsvc.eval.codecs.base import Value
 from gsvc.eval.codecs.conventional import THREADS, ConventionalCodec, Points
 from gsvc.eval.facts import CodecFacts
 
+AV1_FAMILY = "AV1, all that one can do"
+"""The joint hull of SVT-AV1 and of what can be done before and after it."""
+VISUAL_TUNING = ":tune=0:sharpness=7"
 _VISUAL = "-vq"
 _LIBAV_MOST = 63
 """FFmpeg's own option ends here; SVT-AV1 goes on to 70 since 3.1, with coarser rate decisions."""
@@ -22,12 +25,12 @@ class SvtAv1(ConventionalCodec):
 
     name = "svtav1"
     suffix = ".obu"
-    facts = CodecFacts(is_anchor=True, colour="#2b7bd6", marker="D")
+    facts = CodecFacts(family=AV1_FAMILY, is_anchor=True, colour="#2b7bd6", marker="D")
     library = "libsvtav1"
     demuxer = "obu"
     pixel_format = "yuv420p"
-    preset = 4
-    tuned = (f"4{_VISUAL}",)
+    preset: ClassVar[Value] = 4
+    tuned: ClassVar[tuple[Value, ...]] = (f"4{_VISUAL}",)
     max_crf = 70
     points: ClassVar[Points] = {
         "1": (70, 63, 60, 56, 50),
@@ -40,7 +43,7 @@ class SvtAv1(ConventionalCodec):
         speed, visual, rest = str(preset).partition(_VISUAL)
         if rest or not speed.lstrip("-").isdigit():
             raise ConfigError(f"preset {preset!r} is not known: write 4 or 4{_VISUAL}")
-        tuning = ":tune=0:sharpness=7" if visual else ""
+        tuning = VISUAL_TUNING if visual else ""
         params = f"lp={THREADS}{tuning}"
         if quality > _LIBAV_MOST:
             return {"preset": speed, "svtav1-params": f"crf={quality}:{params}"}

@@ -103,6 +103,25 @@ def seeds_table(summary: Summary) -> Table:
     )
 
 
+def durations_table(summary: Summary) -> Table:
+    """Where the time went."""
+    rows = [
+        [
+            f"{one.kind} {one.name}",
+            f"{one.seconds:.0f}",
+            f"{one.each:.1f}",
+            f"{100 * one.share:.0f} %",
+        ]
+        for one in summary.durations
+    ]
+    note = (
+        "Wall-clock seconds in the workers, summed over them: of a metric for each decoded clip, "
+        "of a codec for each encode with its decodes; then the slowest cell. "
+        f"{protocol(summary)}"
+    )
+    return Table("Where the time went", note, ["what", "seconds", "each", "share"], rows)
+
+
 def metrics_table(summary: Summary) -> Table:
     """Units, directions and versions."""
     rows = [

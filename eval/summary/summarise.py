@@ -11,6 +11,7 @@ from gsvc.eval.summary.beside import BesideRow, beside_rows
 from gsvc.eval.summary.compute_rate import ExchangeRow, FrontierRow, exchange_rows, frontier_rows
 from gsvc.eval.summary.curves import Curve, clip_label, curves
 from gsvc.eval.summary.duels import Duel, PooledDuel, duels, pooled_duels
+from gsvc.eval.summary.durations import Duration, durations
 from gsvc.eval.summary.families import family_curves
 from gsvc.eval.summary.headline import Headline, headline
 from gsvc.eval.summary.points import PointRow, point_rows
@@ -46,6 +47,7 @@ class Summary:
     exchange: list[ExchangeRow]
     ablation: list[AblationRow]
     seeds: list[SeedSpread]
+    durations: list[Duration]
     failed: list[Failure]
     gaps: list[Unmeasured]
     without_bits: list[str]
@@ -98,6 +100,7 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         exchange=exchange_rows(frontiers),
         ablation=ablation_rows(cells, names),
         seeds=seed_spreads(cells, names),
+        durations=durations(cells),
         failed=failures(cells),
         gaps=unmeasured,
         without_bits=without_bits(cells),

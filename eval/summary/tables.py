@@ -11,6 +11,7 @@ from gsvc.eval.summary.rate_tables import (
 )
 from gsvc.eval.summary.stream_tables import (
     ablation_table,
+    durations_table,
     ledgers_table,
     metrics_table,
     ours_table,
@@ -39,6 +40,7 @@ def tables(summary: Summary) -> list[Table]:
         ours_table(summary),
         ledgers_table(summary),
         seeds_table(summary),
+        durations_table(summary),
         metrics_table(summary),
     ]
     return [table for table in made if table.rows]

@@ -1,0 +1,63 @@
+"""SVT-AV1 with a fixed quantiser for each temporal layer: sharp base pictures, cheap ones above.
+
+Its rate factor gives base pictures more bits as the rate falls, down to "crf 70, the lowest rate".
+Fixed offsets go lower, and spend what there is where motion compensation carries it furthest.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from gsvc.codec.errors import ConfigError
+from gsvc.eval.codecs.base import Value
+from gsvc.eval.codecs.conventional import THREADS, Points
+from gsvc.eval.codecs.svtav1 import AV1_FAMILY, VISUAL_TUNING, SvtAv1
+from gsvc.eval.facts import CodecFacts
+
+_LAYERS = 6
+_MOST = 64
+
+
+class SvtAv1Offsets(SvtAv1):
+    """Preset "4/-60/-30/-10": preset 4 with visual tuning; quantiser offsets, -64 to 63 in AV1's
+    index of 0 to 255, of key pictures and of temporal layers from the lowest, the last repeated.
+
+    `qp`: 0 to 63, to which the offsets are added after it is turned into that index.
+    """
+
+    name = "svtav1+offsets"
+    facts = CodecFacts(family=AV1_FAMILY, colour="#13a0d4", marker="D")
+    quality = "qp"
+    max_crf = 63
+    preset: ClassVar[Value] = "4/0/0"
+    tuned: ClassVar[tuple[Value, ...]] = ("4/-60/-30/-10",)
+    points: ClassVar[Points] = {"1": (63, 57)}
+
+    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+        """See `ConventionalCodec.options`."""
+        speed, key, layers = _parsed(str(preset))
+        listed = f"[{','.join(map(str, layers))}]"
+        params = (
+            f"rc=0:aq-mode=0:qp={quality}:use-fixed-qindex-offsets=1"
+            f":key-frame-qindex-offset={key}:key-frame-chroma-qindex-offset={key}"
+            f":qindex-offsets={listed}:chroma-qindex-offsets={listed}:lp={THREADS}{VISUAL_TUNING}"
+        )
+        return {"preset": speed, "svtav1-params": params}
+
+
+def _parsed(preset: str) -> tuple[str, int, Sequence[int]]:
+    """Speed, the offset of key pictures, and those of all layers. Raises ConfigError."""
+    speed, *texts = preset.split("/")
+    try:
+        key, *layers = map(int, texts)
+        layers += layers[-1:] * (_LAYERS - len(layers))
+    except ValueError:
+        layers = []
+    if len(layers) != _LAYERS or not all(-_MOST <= one < _MOST for one in (key, *layers)):
+        raise ConfigError(
+            f"preset {preset!r}: write 4/-60/-30/-10, a preset and quantiser offsets from "
+            f"-{_MOST} to {_MOST - 1} of key pictures and of up to {_LAYERS} layers"
+        )
+    return speed, key, layers
+
+
+CODECS = (SvtAv1Offsets,)
