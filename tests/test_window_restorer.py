@@ -16,11 +16,11 @@ import gsvc
 from gsvc.codec.errors import ConfigError, MissingModelError
 from gsvc.codec.stream.decoding import decoded_frames
 from gsvc.decoders.refiners.registry import load_refiner
-from gsvc.decoders.refiners.weights import CLASS
 from gsvc.decoders.refiners.windowed import frames
 from gsvc.decoders.refiners.windowed.backend import WindowedBackend
 from gsvc.decoders.refiners.windowed.frames import Between, place_of, restored_frames
 from gsvc.decoders.refiners.windowed.network import WindowRestorer
+from gsvc.decoders.weights import CLASS
 from gsvc.eval.compute import count_flops
 
 Pictures = Callable[..., list[gsvc.Picture]]

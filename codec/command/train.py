@@ -11,6 +11,7 @@ DESCRIPTION = """Train refiners on a folder of videos and photographs. Needs gsv
 ACTIONS = {
     "pack": "make a pack to train on",
     "run": "train on a folder",
+    "adopt": "check and score the weights of a run, and ship what is better",
 }
 """Action → its line in `gsvc train --help`. The module of that name in `training` has the rest."""
 

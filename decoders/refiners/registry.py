@@ -9,8 +9,8 @@ from gsvc.codec.extras import need
 from gsvc.codec.plugins import find_class
 from gsvc.decoders.refiners.base import Refiner
 from gsvc.decoders.refiners.compact.backend import WEIGHTS as COMPACT
-from gsvc.decoders.refiners.weights import class_of
 from gsvc.decoders.refiners.windowed.backend import WEIGHTS as WINDOWED
+from gsvc.decoders.weights import class_of
 
 _NETWORKS = {
     "CompactRefiner": "gsvc.decoders.refiners.compact.backend:CompactBackend",

@@ -20,12 +20,12 @@ from torch.nn.parallel import DistributedDataParallel
 from gsvc.codec.errors import InputError
 from gsvc.decoders.refiners.compact.levels import noise_levels, walk
 from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
-from gsvc.decoders.refiners.weights import fit_weights
 from gsvc.decoders.training.losses import PerceptualDistance, charbonnier, texture_distance
 from gsvc.decoders.training.moving import moved
 from gsvc.decoders.training.pool import Batch, Pool
 from gsvc.decoders.training.settings import TrainSettings
 from gsvc.decoders.training.workers import rank
+from gsvc.decoders.weights import fit_weights
 
 _WARM_UP = 100
 _AVERAGE = 0.999

@@ -1,11 +1,12 @@
 """Frames between two pictures, drawn by the motion that RIFE estimates.
 
-The network is `ifnet`; its published weights come by `gsvc models pull rife`. torch is imported
-when a network is loaded.
+The network is `ifnet`; its published weights come by `gsvc models pull rife`, unless tuned ones
+ship with gsvc. torch is imported when a network is loaded.
 """
 
 import pickle
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import cv2
@@ -18,11 +19,15 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.hashes import sha256_of
 from gsvc.datasets.models import RIFE, model_path, pull_command
 from gsvc.decoders.motion.estimation import Flow, pixel_grid, warp
+from gsvc.decoders.weights import check_shipped, load_network
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from gsvc.decoders.motion.learned.ifnet import IFNet
+
+SHIPPED = Path(__file__).parent / "weights" / "rife.safetensors"
+"""Weights tuned to decoded pictures, where some ship."""
 
 _ONE_SIDED = 20.0
 """Steepness of the mask around its middle: a symmetric blend of two pictures shows ghosts."""
@@ -75,17 +80,24 @@ class Rife:
         return LearnedMotion(values[..., :2], values[..., 2:4], values[..., 4].copy())
 
 
-def load_rife(device: str = "cpu") -> Rife:
-    """RIFE with its published weights, on a device of torch.
+def load_rife(device: str = "cpu", weights: Path | None = None) -> Rife:
+    """RIFE on a device of torch.
 
-    Raises MissingDependencyError without torch, MissingModelError when the weights are missing or
-    others than they should be.
+    `weights`: a `.safetensors` file of `gsvc train adopt`; None: `SHIPPED` where it is, else the
+    published ones. Raises MissingDependencyError without torch, MissingModelError when the weights
+    are missing or others than they should be.
     """
     need("refine", "learned motion")
     from gsvc.decoders.motion.learned.ifnet import IFNet
 
-    network = IFNet()
-    network.load_state_dict(_published())
+    if weights is None and SHIPPED.exists():
+        check_shipped(SHIPPED)
+        weights = SHIPPED
+    if weights is None:
+        network = IFNet()
+        network.load_state_dict(_published())
+    else:
+        network = load_network(IFNet, weights)
     return Rife(network.to(device))
 
 

@@ -8,10 +8,12 @@ from gsvc.codec.frames import Picture
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.refiners.base import Cost, KeyRefiner
 from gsvc.decoders.refiners.priors.files import prior_path
-from gsvc.decoders.refiners.weights import (
+from gsvc.decoders.weights import (
     check_shipped,
     check_there,
+    has_own_prior,
     load_network,
+    load_own_prior,
     settings_of,
     shipped,
 )
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 _WEIGHTS = Path(__file__).parent / "weights"
 WEIGHTS = {"compact": _WEIGHTS / "nano.safetensors", **shipped(_WEIGHTS, "compact")}
-"""Name -> weights, see `gsvc.decoders.refiners.weights`."""
+"""Name -> weights, see `gsvc.decoders.weights`."""
 
 
 class CompactBackend(KeyRefiner):
@@ -36,13 +38,18 @@ class CompactBackend(KeyRefiner):
 
     @property
     def files(self) -> Sequence[Path]:
-        """Its weights, and those of its prior if it has one. Errors as of `Backend.files`."""
+        """Its weights, and those of its prior where they are not in them.
+
+        Errors as of `Backend.files`.
+        """
         if self.name in WEIGHTS:
             check_shipped(self._weights)
         else:
             check_there(self._weights)
         prior = settings_of(self._weights).get("prior")
-        return [self._weights, *([prior_path(prior)] if prior else ())]
+        if prior is None or has_own_prior(self._weights):
+            return [self._weights]
+        return [self._weights, prior_path(prior)]
 
     def load(self) -> None:
         """See `Backend.load`."""
@@ -72,10 +79,14 @@ def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
 
     from gsvc.decoders.refiners.compact.network import CompactRefiner
     from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline
-    from gsvc.decoders.refiners.priors.drawing import load_prior
+    from gsvc.decoders.refiners.priors.drawing import load_prior, make_prior
 
     network = load_network(CompactRefiner, weights)
     network = network.to(device, memory_format=torch.channels_last)
-    name = network.config.prior
-    prior = load_prior(name, device) if name else None
+    name, prior = network.config.prior, None
+    if name and has_own_prior(weights):
+        prior = load_own_prior(make_prior(name), weights)
+        prior = prior.to(device, memory_format=torch.channels_last)
+    elif name:
+        prior = load_prior(name, device)
     return RefinerPipeline(network, FlowMatchEulerDiscreteScheduler(), prior)

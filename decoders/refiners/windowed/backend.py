@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
 from gsvc.decoders.refiners.base import Cost, WindowRefiner
-from gsvc.decoders.refiners.weights import (
+from gsvc.decoders.weights import (
     check_shipped,
     check_there,
     load_network,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gsvc.decoders.refiners.windowed.network import WindowRestorer
 
 WEIGHTS = shipped(Path(__file__).parent / "weights", "windowed")
-"""Name -> weights, see `gsvc.decoders.refiners.weights`."""
+"""Name -> weights, see `gsvc.decoders.weights`."""
 
 
 class WindowedBackend(WindowRefiner):

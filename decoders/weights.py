@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     Network = TypeVar("Network", bound=nn.Module)
 
 CLASS = "_class_name"
-"""The setting that names the network's class, as diffusers has it."""
+"""What in the `.json` names the network's class, as diffusers has it."""
+OWN_PRIOR = "_own_prior"
+"""What there says that the file also holds the prior's weights, as `prior.NAME`."""
+PRIOR = "prior."
 SUMS = "SHA256SUMS"
 _REMEDY = "train it anew with gsvc train"
 
@@ -36,8 +39,13 @@ def class_of(weights: Path) -> str:
 
 
 def settings_of(weights: Path) -> dict[str, Any]:
-    """The network's settings, without its class. Raises MissingModelError where there are none."""
-    return {name: value for name, value in _read(weights).items() if name != CLASS}
+    """The network's settings, its arguments. Raises MissingModelError where there are none."""
+    return {name: value for name, value in _read(weights).items() if not name.startswith("_")}
+
+
+def has_own_prior(weights: Path) -> bool:
+    """Whether the file also holds the prior's weights. Errors as of `settings_of`."""
+    return bool(_read(weights).get(OWN_PRIOR, False))
 
 
 def check_there(weights: Path) -> None:
@@ -67,15 +75,33 @@ def load_network(make: "Callable[..., Network]", weights: Path) -> "Network":
 
     Raises MissingModelError where they are damaged or another network's.
     """
+    try:
+        network = make(**settings_of(weights))
+    except (TypeError, ValueError) as error:
+        raise MissingModelError(f"{weights} or its .json is damaged: {_REMEDY}") from error
+    state = _state_of(weights)
+    own = {name: value for name, value in state.items() if not name.startswith(PRIOR)}
+    fit_weights(network, own, weights)
+    return network.eval()
+
+
+def load_own_prior(network: "Network", weights: Path) -> "Network":
+    """Give a prior's `network` the weights that the file holds for it. Errors as `load_network`."""
+    state = _state_of(weights)
+    own = {name[len(PRIOR) :]: value for name, value in state.items() if name.startswith(PRIOR)}
+    fit_weights(network, own, weights)
+    return network.eval()
+
+
+def _state_of(weights: Path) -> "dict[str, Tensor]":
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        network, state = make(**settings_of(weights)), load_file(weights)
-    except (OSError, TypeError, ValueError, SafetensorError) as error:
-        raise MissingModelError(f"{weights} or its .json is damaged: {_REMEDY}") from error
-    fit_weights(network, state, weights)
-    return network.eval()
+        state: dict[str, Tensor] = load_file(weights)
+    except (OSError, SafetensorError) as error:
+        raise MissingModelError(f"{weights} is damaged: {_REMEDY}") from error
+    return state
 
 
 def fit_weights(network: "nn.Module", state: "dict[str, Tensor]", weights: Path) -> None:
@@ -97,4 +123,4 @@ def _read(weights: Path) -> dict[str, Any]:
         settings = json.loads(path.read_text())
         if isinstance(settings, dict):
             return settings
-    raise MissingModelError(f"{path} does not hold the settings of a refiner: {_REMEDY}")
+    raise MissingModelError(f"{path} does not hold the settings of a network: {_REMEDY}")

@@ -1,0 +1,94 @@
+"""`gsvc train adopt`: weights of a run, checked, scored against what ships, and shipped."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gsvc.codec.command.arguments import add_json
+from gsvc.codec.command.progress import json_lines
+from gsvc.codec.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gsvc.decoders.training.adoption.candidate import Candidate
+    from gsvc.decoders.training.adoption.scores import Scores
+
+DESCRIPTION = """Check the averaged weights of a run and write them as gsvc decode --backend takes
+them, with a section for the model card. With --clips, score them on what was held out against what
+ships; exits with 1 unless they are better by both CVVDP and ST-LPIPS VGG."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc train adopt`."""
+    add = parser.add_argument
+    add("run", metavar="RUN", help="the folder of the run, with its average.safetensors")
+    add("--clips", metavar="FOLDER", help="where the clips are that the pack held out")
+    add("--frames", type=int, default=49, metavar="N", help="of each clip at most (%(default)s)")
+    add("--ship", action="store_true", help="put them into the package if they are better")
+    add_json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Check, convert, score, tell, and ship what is better."""
+    from gsvc.codec.hashes import sha256_of
+    from gsvc.codec.output import explain_failure
+    from gsvc.decoders.training.adoption.candidate import read_candidate, write_candidate
+    from gsvc.decoders.training.adoption.card import card_section
+    from gsvc.decoders.training.adoption.shipping import ship, shipping_folder
+
+    if options.ship and not options.clips:
+        raise ConfigError("--ship needs --clips: only what was scored may ship")
+    folder = Path(options.run)
+    candidate = read_candidate(folder)
+    clips = _held_out(candidate, Path(options.clips)) if options.clips else []
+    weights = write_candidate(candidate, folder)
+    scores, better, verdict = None, True, "Not scored: --clips FOLDER scores them."
+    if clips:
+        scores, better, verdict = _scored(options, candidate, weights, clips)
+    card = folder / "MODEL_CARD.md"
+    with explain_failure(card):
+        card.write_text(card_section(candidate, sha256_of(weights), scores, verdict))
+    if options.ship and better:
+        ship(weights, shipping_folder(candidate.network))
+        verdict += f" Shipped in {shipping_folder(candidate.network)}."
+    _tell(options, "done", weights=str(weights), card=str(card), verdict=verdict)
+    return int(not better)
+
+
+def _held_out(candidate: "Candidate", folder: Path) -> list[Path]:
+    """The clips that the run's pack held out, below a folder."""
+    names = set(candidate.manifest.get("held_out", ()))
+    if not names:
+        raise ConfigError("the run held nothing out: it cannot be scored")
+    clips = [path for path in sorted(folder.rglob("*")) if path.name in names]
+    missing = names - {path.name for path in clips}
+    if missing:
+        raise ConfigError(f"held out, but not below {folder}: {' '.join(sorted(missing))}")
+    return clips
+
+
+def _scored(
+    options: Namespace, candidate: "Candidate", weights: Path, clips: list[Path]
+) -> "tuple[Scores, bool, str]":
+    """Scores, whether the candidate is better, and a sentence that says so; shows the table."""
+    from gsvc.decoders.training.adoption.card import score_table
+    from gsvc.decoders.training.adoption.comparison import comparison, verdict
+    from gsvc.decoders.training.adoption.scores import score
+
+    compared = comparison(candidate, weights)
+    scores = score(
+        clips, options.frames, compared.ways, lambda line: _tell(options, "scoring", stream=line)
+    )
+    if options.json:
+        for way, levels in scores.ways.items():
+            for level, one in levels.items():
+                _tell(options, "score", way=way, level=level, **one._asdict())
+    else:
+        print(score_table(scores), flush=True)
+    return scores, *verdict(scores, compared)
+
+
+def _tell(options: Namespace, event: str, **values: object) -> None:
+    if options.json:
+        json_lines(options).put(event, **values)
+    else:
+        print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)
