@@ -1,6 +1,8 @@
 """`gsvc train adopt`: what a run may bring home, and what it may not."""
 
+import io
 import json
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import gsvc
 from gsvc.codec.command.main import main
 from gsvc.codec.errors import MissingModelError
+from gsvc.codec.frames import Picture
+from gsvc.codec.stream.info import read_info
 from gsvc.decoders.motion.learned import rife
 from gsvc.decoders.motion.learned.ifnet import IFNet
 from gsvc.decoders.motion.learned.rife import load_rife
@@ -22,7 +27,7 @@ from gsvc.decoders.refiners.registry import load_refiner
 from gsvc.decoders.training.adoption.candidate import AVERAGE, read_candidate, write_candidate
 from gsvc.decoders.training.adoption.card import card_section
 from gsvc.decoders.training.adoption.comparison import comparison
-from gsvc.decoders.training.adoption.scores import Score, is_better
+from gsvc.decoders.training.adoption.scores import Score, is_better, moved, refined
 from gsvc.decoders.training.adoption.shipping import ship, shipping_folder
 from gsvc.decoders.training.standalone.tensors import write_tensors
 from gsvc.decoders.weights import SUMS, check_shipped
@@ -176,6 +181,24 @@ def test_tuned_motion_takes_the_place_of_the_published(
     assert torch.equal(
         tuned.state_dict()["blocks.3.leave.bias"], state["blocks.3.leave.bias"].half()
     )
+
+
+def test_learned_motion_draws_the_frames_between_key_pictures(
+    moving_pictures: Callable[..., list[Picture]],
+) -> None:
+    with need("rife"):
+        learned = load_rife()
+    file, video = io.BytesIO(), gsvc.VideoFormat(64, 48, Fraction(1, 10), Fraction(10))
+    with gsvc.Encoder(video, gsvc.EncoderSettings(level=1, preset="fast")) as encoder:
+        writer = gsvc.StreamWriter(file, encoder.header)
+        for packet in (p for picture in moving_pictures(30) for p in encoder.encode(picture)):
+            writer.write(packet)
+        for packet in encoder.flush():
+            writer.write(packet)
+    ends = [p.time - 1 for p in read_info(io.BytesIO(file.getvalue())).packets if p.is_picture]
+    plain, drawn = (way(file.getvalue()) for way in (refined(None, 0), moved(learned)))
+    same = [n for n, pair in enumerate(zip(plain, drawn, strict=True)) if np.array_equal(*pair)]
+    assert len(drawn) == 30 and set(ends) <= set(same) and len(same) < 20
 
 
 def test_scoring_needs_what_was_held_out(

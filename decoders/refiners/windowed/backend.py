@@ -32,8 +32,8 @@ class WindowedBackend(WindowRefiner):
     """
 
     extra = "refine"
-    delay = 16
-    """Windows as long as this see both key pictures around nearly all frames."""
+    delay = 32
+    """Key pictures are some 25 frames apart at level 1, and both around a frame are wanted."""
 
     def __init__(self, name: str, device: str = "cpu") -> None:
         super().__init__(name, device)
