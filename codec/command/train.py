@@ -12,6 +12,7 @@ ACTIONS = {
     "pack": "make a pack to train on",
     "run": "train on a folder",
     "adopt": "check and score the weights of a run, and ship what is better",
+    "export": "write the trainer as one file",
 }
 """Action → its line in `gsvc train --help`. The module of that name in `training` has the rest."""
 

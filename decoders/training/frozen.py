@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gsvc.decoders.motion.learned.rife import load_rife
 from gsvc.decoders.refiners.priors.drawing import load_prior
 from gsvc.decoders.training.standalone.efficient import BLOCKS
 from gsvc.eval.metrics.frechet import efficientnet
@@ -20,8 +21,8 @@ def frozen_networks(names: Iterable[str]) -> dict[str, State]:
 
     They are float16, except those of the first layers and what is no matrix (biases), which are few
     and matter most. `names`: of `alex` (AlexDistance), `features` (EfficientFeatures),
-    `animevideov3` (SRVGGNetCompact). Raises MissingDependencyError and MissingModelError where what
-    holds the weights is not installed.
+    `animevideov3` (SRVGGNetCompact), `rife` (IFNet). Raises MissingDependencyError and
+    MissingModelError where what holds the weights is not installed.
     """
     return {name: {k: _stored(v) for k, v in _LOADERS[name]().items()} for name in names}
 
@@ -69,8 +70,13 @@ def _prior_state() -> State:
     return dict(load_prior("animevideov3").state_dict())
 
 
+def _rife_state() -> State:
+    return dict(load_rife().network.state_dict())
+
+
 _LOADERS: Mapping[str, Any] = {
     "alex": alex_state,
     "features": features_state,
     "animevideov3": _prior_state,
+    "rife": _rife_state,
 }

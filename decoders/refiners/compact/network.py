@@ -27,9 +27,16 @@ SIZES = {
     "nano": _NANO,
     "small": {**_NANO, "prior": "animevideov3"},
     "base": {**_NANO, "prior": "x4plus"},
+    "medium": {
+        "channels": (96, 144, 208),
+        "blocks": (2, 2, 2),
+        "embedding": 64,
+        "prior": "animevideov3",
+    },
 }
-"""nano: 1.1 M parameters, 94 kFLOP a pixel and step. The others: 102 kFLOP, and once the drawings
-of a prior, which has 0.6 M parameters and takes 1.6 MFLOP a pixel (small), 16.7 M and 11 (base)."""
+"""nano: 1.1 M parameters, 94 kFLOP a pixel and step; small and base: 102 kFLOP; medium: 6.0 M, 672
+kFLOP. And once the drawings of a prior, which has 0.6 M parameters and takes 1.6 MFLOP a pixel
+(small, medium), 16.7 M and 11 (base)."""
 DRAWINGS = 2
 """Pictures that a prior draws."""
 

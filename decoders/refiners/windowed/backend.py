@@ -51,12 +51,13 @@ class WindowedBackend(WindowRefiner):
 
     def load(self) -> None:
         """See `Backend.load`."""
-        from gsvc.decoders.refiners.devices import enough_memory, placed
+        import torch
+
         from gsvc.decoders.refiners.windowed.network import WindowRestorer
 
         if self._network is None:
-            with enough_memory(self.device):
-                self._network = placed(load_network(WindowRestorer, self._weights), self.device)
+            network = load_network(WindowRestorer, self._weights)
+            self._network = network.to(self.device, memory_format=torch.channels_last)
 
     def restore(
         self,
@@ -68,15 +69,13 @@ class WindowedBackend(WindowRefiner):
         seed: int,
     ) -> Sequence[Picture]:
         """See `WindowRefiner.restore`. Raises ConfigError for more than one step."""
-        from gsvc.decoders.refiners.devices import enough_memory
         from gsvc.decoders.refiners.windowed.frames import restored_frames
 
         if steps != 1:
             raise ConfigError(f"{self.name} draws in one step: take --steps 1")
         self.load()
         assert self._network is not None
-        with enough_memory(self.device):
-            return restored_frames(self._network, rendering, sorted(keys), confidence)
+        return restored_frames(self._network, rendering, sorted(keys), confidence)
 
     def cost(self, height: int, width: int) -> Cost:
         """Of a whole window. See `Backend.cost`."""

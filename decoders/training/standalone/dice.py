@@ -1,0 +1,40 @@
+"""Everything that training draws at random, out of one seed."""
+
+from collections.abc import Mapping
+from random import Random
+
+import torch
+from torch import Tensor
+
+
+class Dice:
+    """Draws for each sample on the device, where they are used; for a whole batch in Python."""
+
+    def __init__(self, device: torch.device, seed: int) -> None:
+        self.device = device
+        self._generator = torch.Generator(device).manual_seed(seed)
+        self._random = Random(seed)
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Float, from 0 up to below 1."""
+        return torch.rand(shape, generator=self._generator, device=self.device)
+
+    def normal(self, *shape: int) -> Tensor:
+        """Float, of deviation 1."""
+        return torch.randn(shape, generator=self._generator, device=self.device)
+
+    def below(self, ends: Tensor | int, count: int) -> Tensor:
+        """`count` integers from 0 up to below `ends`, one end for all or one for each."""
+        return (self.uniform(count) * ends).long()
+
+    def is_true(self, count: int, probability: float = 0.5) -> Tensor:
+        """`count` decisions."""
+        return self.uniform(count) < probability
+
+    def one_of(self, shares: Mapping[str, float]) -> str:
+        """A key, as often as its share says: for a whole batch."""
+        return self._random.choices(list(shares), list(shares.values()))[0]
+
+    def whole(self, first: int, end: int) -> int:
+        """An integer from `first` up to below `end`: for a whole batch."""
+        return self._random.randrange(first, end)

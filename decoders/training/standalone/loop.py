@@ -1,0 +1,204 @@
+"""Training by the clock: steps, tables, saves and scores, until the minutes are over."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gsvc.codec.errors import GsvcError
+from gsvc.decoders.training.standalone.folder import RunFolder
+from gsvc.decoders.training.standalone.learner import Learner
+from gsvc.decoders.training.standalone.recipe import Recipe, Stage
+from gsvc.decoders.training.standalone.scores import Scorer
+from gsvc.decoders.training.standalone.tables import LossTable, ScoreTable
+from gsvc.decoders.training.standalone.usage import Usage, device_told, flops_of
+from gsvc.decoders.training.standalone.workers import of_the_first, processes, rank
+
+_WARM_UP = 100
+_LEAST_RATE = 0.02
+_SAVE_EVERY = 120.0
+_FIRST_SAVE = 20.0, 0.1
+"""Seconds after the start, or the share of the time given, whichever is sooner."""
+_SAVE_SHARE = 8
+"""Times its own duration that a save waits for the next one, at least."""
+_LINE_EVERY = 10.0
+_COUNTED = 2
+"""Samples of the batch whose operations are counted."""
+
+Tell = Callable[..., None]
+"""(event, **values): says what happened."""
+
+
+class Loop:
+    """Runs a learner for some minutes."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        scorer: Scorer,
+        folder: RunFolder,
+        recipe: Recipe,
+        tell: Tell,
+        *,
+        manifest: dict[str, Any],
+        batch: int,
+        compiled: bool,
+    ) -> None:
+        """`manifest`: of the pack. `batch`: samples of a step. `compiled`: run the networks through
+        torch.compile."""
+        self._learner, self._scorer, self._folder = learner, scorer, folder
+        self._recipe, self._tell, self._batch = recipe, tell, batch
+        self._is_compiled, self._manifest = compiled, manifest
+        self.seconds = 0.0
+        """Of training so far, of earlier calls too."""
+        self.stopped = False
+        """Set from outside: finish the step, save and end."""
+        self.scores: dict[str, dict[str, float]] = {}
+        self._usage = Usage(learner.device)
+        self._flops = self._lined = 0.0
+
+    def run(self, start: float, end: float) -> None:
+        """Train from `start` to `end`, by time.monotonic(); the last save is within."""
+        is_new, before = self._learner.step == 0, self.seconds
+        stage: Stage | None = None
+        pace = _Pace(start, end)
+        table = LossTable(self._folder.path / "log.csv", _columns(self._recipe), is_new)
+        self._score_table = ScoreTable(self._folder.path / "scores.csv", is_new)
+        while True:
+            now = self._agreed(time.monotonic())
+            if self._agreed(float(self.stopped)) or now >= self._agreed(pace.last):
+                break
+            self.seconds = before + now - start
+            due = self._recipe.stage(self.seconds)
+            if stage is not due:
+                stage = due
+                self._begin(stage)
+            rate = stage.rate * self._rate((now - start) / (end - start))
+            table.add(self._step(stage, rate))
+            self.seconds = before + time.monotonic() - start
+            if rank() == 0:
+                self._log(table, rate)
+                if pace.is_due:
+                    self._save(pace)
+        if rank() == 0 and pace.step != self._learner.step:
+            self._save(pace)
+
+    def _agreed(self, value: float) -> float:
+        """The first process's: all must end, and change stages, at the same step."""
+        return of_the_first(value, self._learner.device)
+
+    def _rate(self, share: float) -> float:
+        """A cosine over the time of this call, after a short warm-up."""
+        warm = min(1.0, (self._learner.steps_since_start + 1) / _WARM_UP)
+        cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
+        return self._recipe.rate * warm * (_LEAST_RATE + (1 - _LEAST_RATE) * cosine)
+
+    def _begin(self, stage: Stage) -> None:
+        learner = self._learner
+        learner.begin_stage(stage)
+        task = learner.task
+        task.quick = dict(task.networks.items())
+        self._flops = flops_of(lambda: learner.gradients(stage, _COUNTED)) / _COUNTED
+        if self._is_compiled:
+            task.quick = {name: torch.compile(network) for name, network in task.networks.items()}
+        learns = " ".join(stage.learns)
+        self._tell("stage", until=stage.until, learns=learns, gflop=round(self._flops / 1e9, 1))
+
+    def _step(self, stage: Stage, rate: float) -> dict[str, Tensor]:
+        learner = self._learner
+        try:
+            return learner.learn(stage, self._batch, rate)
+        except GsvcError:
+            raise
+        except torch.OutOfMemoryError as error:
+            raise GsvcError(
+                f"no memory for {self._batch} samples: take a smaller --batch"
+            ) from error
+        except Exception as error:  # a compiler's may be anything
+            if not self._is_compiled:
+                raise
+            self._is_compiled = False
+            learner.task.quick = dict(learner.task.networks.items())
+            self._tell("eager", why=f"torch.compile failed: {str(error).strip().splitlines()[:1]}")
+            return learner.learn(stage, self._batch, rate)
+
+    def _log(self, table: LossTable, rate: float) -> None:
+        if not table.is_due:
+            return
+        means = table.write(self._learner.step, self.seconds, self._batch, rate)
+        now = time.monotonic()
+        if now - self._lined < _LINE_EVERY:
+            return
+        self._lined = now
+        speed = means.pop("samples/s") * processes()
+        teraflops = speed * self._flops / 1e12
+        values = {name: f"{mean:.4g}" for name, mean in means.items()}
+        self._tell(
+            "training",
+            step=self._learner.step,
+            seconds=round(self.seconds, 1),
+            samples_a_second=round(speed, 1),
+            tflops=float(f"{teraflops:.3g}"),
+            busy=self._usage.told(),
+            **values,
+        )
+
+    def _save(self, pace: "_Pace") -> None:
+        begun = time.monotonic()
+        learner = self._learner
+        if not self.stopped:  # who stops it may not wait for scores
+            with learner.averaged(), learner.fast():
+                self.scores = self._scorer.score()
+                self._scorer.sheet(self._folder.path / "sheet.png")
+            self._score_table.write(learner.step, self.seconds, self.scores)
+        self._folder.save(learner.weights(), self._about(), learner.memory())
+        pace.saved(begun, learner.step)
+        rounded = {
+            name: {kind: round(value, 4) for kind, value in score.items()}
+            for name, score in self.scores.items()
+        }
+        self._tell("saved", step=learner.step, seconds=round(self.seconds, 1), scores=rounded)
+
+    def _about(self) -> dict[str, Any]:
+        learned = self._learner.learned()
+        settings = self._learner.task.settings
+        return {
+            "recipe": asdict(self._recipe),
+            "networks": {name: settings[name] for name in learned},
+            "pack": self._manifest,
+            "device": device_told(self._learner.device),
+            "step": self._learner.step,
+            "seconds": round(self.seconds, 1),
+            "scores": self.scores,
+        }
+
+
+class _Pace:
+    """When to save, and when to end."""
+
+    def __init__(self, start: float, end: float) -> None:
+        seconds, share = _FIRST_SAVE
+        self._next = start + min(seconds, share * (end - start))
+        self.last, self._end = end, end
+        self.step = -1
+        """Of the last save."""
+
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def saved(self, begun: float, step: int) -> None:
+        now, self.step = time.monotonic(), step
+        took = now - begun
+        self._next = now + max(_SAVE_EVERY, _SAVE_SHARE * took)
+        self.last = self._end - 1.5 * took - 1
+
+
+def _columns(recipe: Recipe) -> list[str]:
+    """Names of all terms that there can be."""
+    names = dict.fromkeys(name for stage in recipe.stages for name in stage.weights)
+    return [*names, *(["critic"] if "adversary" in names else []), "loss", "norm"]

@@ -1,0 +1,120 @@
+"""Recipes: what is trained, on what, for how long and towards what. Files of settings, TOML."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from gsvc.codec.errors import ConfigError
+
+_BASE = "base"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the planned time."""
+
+    until: float
+    """Share of the planned time at which it ends; of the last one 1."""
+    weights: dict[str, float]
+    """Of the terms of the loss: coarse, texture, perceptual, features, adversary, and the task's
+    own."""
+    learns: tuple[str, ...]
+    """Networks that are trained; the others stay as they are."""
+    rate: float = 1.0
+    """Times the recipe's learning rate."""
+    steps: dict[str, float] = field(default_factory=lambda: {"1": 1.0})
+    """How often a batch is for so many steps of the sampler."""
+    bolder: float = 1.0
+    """Times the adversary's weight at the sampler's end, growing from 1 at its start."""
+    taught: float = 0.0
+    """Share of the samples that shall look like the teacher's picture, not like the truth."""
+    frames: int = 1
+    """Of a window that are trained on at a time."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a run does."""
+
+    name: str
+    task: str
+    """What is learned: restore, teach, window or interpolate."""
+    expects: str
+    """What it should bring, and on what ground."""
+    planned: float
+    """Minutes in all, on the machine that it is made for."""
+    network: dict[str, Any]
+    """Settings of the network."""
+    stages: tuple[Stage, ...]
+    batch: int
+    """Samples of a step on a GPU."""
+    side: int
+    """Of the cuts, in pixels."""
+    rate: float
+    """Learning rate, at its highest."""
+    cpu_batch: int = 4
+    """Samples of a step on a CPU."""
+    decay: float = 1e-4
+    """Of the weights, as AdamW has it."""
+    average: float = 0.999
+    """How much of the averaged weights stays at each step."""
+    largest_gradient: float = 0.5
+    """Norm to which gradients are cut."""
+    scored: int = 64
+    """Held-out samples of a score; on a CPU a sixteenth of them."""
+
+    def stage(self, seconds: float) -> Stage:
+        """The one that comes after so many seconds of training."""
+        share = seconds / (60 * self.planned)
+        return next((stage for stage in self.stages if share < stage.until), self.stages[-1])
+
+
+def read_recipe(name: str, texts: Mapping[str, str]) -> Recipe:
+    """A recipe of `texts`, by its name, or a user's own file.
+
+    A file names as `base` the recipe that it changes and has only what is different. Raises
+    ConfigError for what cannot be one.
+    """
+    if name in texts:
+        return _recipe(name, tomllib.loads(texts[name]))
+    path = Path(name)
+    if path.suffix != ".toml":
+        raise ConfigError(f"no recipe is called {name!r}: take {', '.join(texts)} or a .toml file")
+    try:
+        own = tomllib.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read as a recipe ({error})") from error
+    base = own.pop(_BASE, None)
+    if base is not None and base not in texts:
+        raise ConfigError(f"{path}: base is one of {', '.join(texts)}, not {base!r}")
+    return _recipe(str(path), {**(tomllib.loads(texts[base]) if base else {}), **own})
+
+
+def _recipe(name: str, settings: dict[str, Any]) -> Recipe:
+    """Raises ConfigError for unknown, missing or wrong fields."""
+    _check_fields(name, Recipe, settings)
+    stages = settings["stages"]
+    for stage in stages:
+        _check_fields(name, Stage, stage)
+    made = tuple(Stage(**{**stage, "learns": tuple(stage["learns"])}) for stage in stages)
+    if not made or made[-1].until < 1:
+        raise ConfigError(f"recipe {name}: its last stage ends before its planned time")
+    return Recipe(**{**settings, "stages": made})
+
+
+def _check_fields(name: str, kind: type, settings: Mapping[str, Any]) -> None:
+    known = {each.name: each for each in fields(kind)}
+    unknown = settings.keys() - known.keys()
+    if unknown:
+        raise ConfigError(f"recipe {name}: {', '.join(sorted(unknown))} is not a setting of it")
+    for each in known.values():
+        is_needed = each.default is each.default_factory  # both are MISSING
+        if is_needed and each.name not in settings:
+            raise ConfigError(f"recipe {name}: {each.name} is missing")
+        given = settings.get(each.name)
+        if each.type in (int, float, str) and given is not None:
+            kinds = (int, float) if each.type is float else (each.type,)
+            if not isinstance(given, kinds) or isinstance(given, bool):
+                raise ConfigError(f"recipe {name}: {each.name} is {given!r}")

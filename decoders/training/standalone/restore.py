@@ -1,0 +1,167 @@
+"""Restoring decoded pictures: the compact refiner, with its prior if it has one.
+
+First the step from the picture to its source, sigma 1. Then the steps after it, on the states that
+the sampler visits: there the network sees what it drew itself, and is asked to be bolder, so that
+more steps draw more.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gsvc.codec.errors import ConfigError
+from gsvc.decoders.refiners.compact.levels import noise_levels, walk
+from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
+from gsvc.decoders.refiners.priors.networks import SRVGGNetCompact, drawn_at
+from gsvc.decoders.training.standalone.cuts import colours_of, drawn_cuts, whole_cuts
+from gsvc.decoders.training.standalone.dice import Dice
+from gsvc.decoders.training.standalone.losses import Seen
+from gsvc.decoders.training.standalone.moving import moved
+from gsvc.decoders.training.standalone.pack import Pack
+from gsvc.decoders.training.standalone.placing import on_device
+from gsvc.decoders.training.standalone.recipe import Recipe, Stage
+from gsvc.decoders.training.standalone.tasks import Batch
+
+_GAIN_UNIT = 128
+_MOVED_SHARE = 0.5
+_SHOWN_STEPS = (1, 2, 4)
+_HELD_AT_ONCE = 16
+_PRIOR = "animevideov3"
+
+
+class Restore:
+    """Learns from a pack of pictures."""
+
+    kind = "pictures"
+
+    def __init__(
+        self, pack: Pack, recipe: Recipe, device: torch.device, teacher: Path | None
+    ) -> None:
+        """`pack`: on the device. Raises ConfigError where it lacks the prior's weights."""
+        refiner, settings = refiner_of(recipe)
+        self.networks = nn.ModuleDict({"refiner": refiner})
+        self.settings = {"refiner": settings}
+        if refiner.config.prior:
+            self.networks["prior"] = prior_of(pack, refiner.config.prior)
+            self.settings["prior"] = {"class": "SRVGGNetCompact", "settings": {}}
+        on_device(self.networks, device)
+        self._noise = float(refiner.config.noise)
+        self.quick: dict[str, Callable[..., Any]] = dict(self.networks.items())
+        self._pack, self._side, self._device = pack, recipe.side, device
+        held = pack.arrays["held"].bool()
+        self._trained, self._held = (~held).nonzero()[:, 0], held.nonzero()[:, 0]
+
+    def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
+        """See `Task`."""
+        stacks = self._pack.stacks
+        numbers = self._trained[dice.below(len(self._trained), count)]
+        cuts = drawn_cuts(dice, count, stacks["truth"].shape[-1], self._side)
+        return {
+            "truth": cuts.colours(stacks["truth"], numbers),
+            "picture": cuts.colours(stacks["given"], numbers),
+            "gain": cuts.of(stacks["gain"], numbers).float() / _GAIN_UNIT,
+            "scalars": self._pack.arrays["scalars"][numbers].float(),
+        }
+
+    def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
+        """See `Task`."""
+        picture, goal = batch["picture"], self._goal(batch, stage, dice)
+        given = given_to(batch, self.quick, with_gradient="prior" in stage.learns)
+        noise = self._noise * dice.normal(*picture.shape)
+        steps = int(dice.one_of(stage.steps))
+        done = dice.whole(1, steps) if steps > 1 else 0
+        sigmas = noise_levels(steps)
+
+        def denoise(state: Tensor, sigma: Tensor) -> Tensor:
+            made: Tensor = self.quick["refiner"](state, sigma, given, batch["scalars"])
+            return made.float()
+
+        state = picture + noise
+        if done:
+            with torch.no_grad():
+                state = walk(denoise, state, sigmas[:done], sigmas[done])
+        estimate = denoise(state, picture.new_full((len(picture),), sigmas[done]))
+        boldness = 1 + (stage.bolder - 1) * (1 - sigmas[done])
+        return Seen(*moved(estimate, picture, goal, dice, _MOVED_SHARE), boldness)
+
+    def held(self, count: int) -> list[Batch]:
+        """See `Task`."""
+        return held_pictures(self._pack, self._held, count)
+
+    @torch.no_grad()
+    def shown(self, batch: Batch) -> Mapping[str, Tensor]:
+        """See `Task`: the results are named by their steps."""
+        networks: Mapping[str, Any] = dict(self.networks.items())
+        given = given_to(batch, networks, with_gradient=False)
+        shown = {"truth": batch["truth"], "given": batch["picture"]}
+        for steps in _SHOWN_STEPS:
+            shown[str(steps)] = restored(networks["refiner"], given, batch["scalars"], steps)
+        return shown
+
+    def _goal(self, batch: Batch, stage: Stage, dice: Dice) -> Tensor:
+        """What samples shall look like."""
+        return batch["truth"]
+
+
+def given_to(
+    batch: Batch, networks: Mapping[str, Callable[..., Any]], with_gradient: bool
+) -> Tensor:
+    """A refiner's input: picture, gain and what the prior draws, with gradients or not."""
+    given = torch.cat([batch["picture"], batch["gain"]], 1)
+    if "prior" not in networks:
+        return given
+    with torch.set_grad_enabled(with_gradient):
+        drawn = drawn_at(SRVGGNetCompact.shrunk, networks["prior"], batch["picture"])
+    return torch.cat([given, drawn.float()], 1)
+
+
+def refiner_of(recipe: Recipe) -> tuple[Any, dict[str, Any]]:
+    """The network of a recipe, and its class and settings."""
+    try:
+        settings = {**SIZES[recipe.network["size"]], "noise": recipe.network.get("noise", 0.003)}
+        refiner: Any = CompactRefiner(**settings)
+    except (KeyError, TypeError) as error:
+        raise ConfigError(
+            f"recipe {recipe.name}: no refiner has these settings ({error})"
+        ) from error
+    kept = {name: value for name, value in refiner.config.items() if not name.startswith("_")}
+    return refiner, {"class": "CompactRefiner", "settings": kept}
+
+
+def prior_of(pack: Pack, name: str) -> SRVGGNetCompact:
+    """The prior, with its weights out of a pack. Raises ConfigError where they are not there."""
+    if name != _PRIOR or name not in pack.networks:
+        raise ConfigError(f"the pack has no prior {name}: gsvc train pack makes one with it")
+    prior: SRVGGNetCompact = SRVGGNetCompact()
+    prior.load_state_dict(pack.networks[name])
+    return prior
+
+
+def held_pictures(pack: Pack, numbers: Tensor, count: int) -> list[Batch]:
+    """Whole crops of a pack, spread evenly over `numbers`."""
+    chosen = numbers[:: max(1, len(numbers) // count)][:count]
+    batches = []
+    for part in torch.split(chosen, _HELD_AT_ONCE):
+        cuts = whole_cuts(len(part), pack.stacks["truth"].shape[-1], part.device)
+        batches.append(
+            {
+                "truth": colours_of(cuts.of(pack.stacks["truth"], part)),
+                "picture": colours_of(cuts.of(pack.stacks["given"], part)),
+                "gain": cuts.of(pack.stacks["gain"], part).float() / _GAIN_UNIT,
+                "scalars": pack.arrays["scalars"][part].float(),
+            }
+        )
+    return batches
+
+
+def restored(refiner: Any, given: Tensor, scalars: Tensor, steps: int) -> Tensor:
+    """What the sampler shows after `steps`, without noise in the state."""
+
+    def denoise(state: Tensor, sigma: Tensor) -> Tensor:
+        made: Tensor = refiner(state, sigma, given, scalars)
+        return made.float()
+
+    return walk(denoise, given[:, :3], noise_levels(steps), 0.0)
