@@ -40,6 +40,8 @@ class TextReporter:
         self.tick()
 
     def tick(self) -> None:
+        if not self._pace.cells:
+            return
         if self._line:
             self._file.write(f"\r\x1b[K{self._text()}"[:_WIDEST])
         elif monotonic() - self._shown < _QUIET_SECONDS:
