@@ -2,17 +2,22 @@
 
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import cv2
+import numpy as np
 import pytest
 
 from browsing import chromium, troubles_of
 from gsvc.codec.errors import InputError
+from gsvc.datasets.clips import TestClip
+from gsvc.datasets.sets import find_clips
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.codecs import find_codec
 from gsvc.eval.report import compare_runs, write_plots, write_report, write_sheets
+from gsvc.eval.report.differences import differences, worst_second
 from gsvc.eval.report.readme_chart import draw_chart, keep_results
 from gsvc.eval.summary import write_summary
 from small_run import FRAMES, record, write_run
@@ -132,43 +137,109 @@ def open_page(browser: Any, run: Path, width: int) -> tuple[Any, list[str]]:
     return page, troubles
 
 
-def pixel(page: Any, share: float) -> list[int]:
-    """The colour that the viewer shows at half height."""
-    script = """share => {
+def is_drawn(page: Any) -> bool:
+    """Whether the first player shows something on both sides."""
+    script = """() => {
       const c = document.querySelector(".viewer canvas");
-      return [...c.getContext("2d").getImageData(share * c.width, c.height / 2, 1, 1).data];
+      const row = c.getContext("2d").getImageData(0, c.height / 2, c.width, 1).data;
+      return row[c.width + 3] + row[3 * c.width + 3] === 510;
     }"""
-    return list(page.evaluate(script, share))
+    return bool(page.evaluate(script))
 
 
-def test_the_viewer_drags_plays_and_seeks_in_chromium(run: Path, browser: Any) -> None:
+def press(page: Any, key: str, selector: str) -> None:
+    """A key, and what it brings about."""
+    page.keyboard.press(key)
+    page.wait_for_selector(selector)
+
+
+def test_the_player_takes_keys_in_chromium(run: Path, browser: Any) -> None:
     page, troubles = open_page(browser, run, 1100)
-    stage = page.locator(".viewer .stage").first
+    page.locator(".film").first.scroll_into_view_if_needed()
+    width, height = page.evaluate("(c => [c.width, c.height])(document.querySelector('canvas'))")
+    assert width > 2 * height  # two panes side by side
+    assert is_drawn(page)
+    middle = int(page.locator(".viewer").first.get_attribute("data-frame"))
+    press(page, "ArrowRight", f'.viewer[data-frame="{middle + 1}"]')
+    press(page, "ArrowLeft", f'.viewer[data-frame="{middle}"]')
+    press(page, "w", '[data-mode="Wipe"][aria-pressed=true]')
+    assert page.locator(".edge").first.is_visible()
+    press(page, "1", '[data-speed="0.25"][aria-pressed=true]')
+    assert page.evaluate("document.querySelector('video').playbackRate") == 0.25
+    press(page, "l", ".loop[aria-pressed=true]")
+    page.wait_for_selector(".play:text('Pause')")
+    press(page, " ", ".play:text('Play')")
+    press(page, "f", ".tag.right:not([hidden])")
+    press(page, "f", ".tag.left:not([hidden])")
+    left, right = (side.input_value() for side in page.locator("select.side").all())
+    press(page, "x", '[data-mode="Flicker"]')
+    assert [side.input_value() for side in page.locator("select.side").all()] == [right, left]
+    assert not troubles
+
+
+def test_the_wipe_is_dragged_and_the_timeline_touched(run: Path, browser: Any) -> None:
+    page, troubles = open_page(browser, run, 1100)
+    page.locator("[data-mode=Wipe]").first.click()
+    stage = page.locator(".stage").first
     stage.scroll_into_view_if_needed()
     box = stage.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 40, steps=4)
     page.mouse.up()
-    assert abs(int(page.locator(".viewer .split").first.input_value()) - 250) < 15
-    assert pixel(page, 0.5) != [0, 0, 0, 0]
-    page.locator(".viewer .play").first.click()
-    page.wait_for_timeout(400)
-    assert page.locator(".viewer .play").first.inner_text() == "Pause"
-    page.locator(".viewer .play").first.click()
-    for frame in (0, 7):
-        page.locator(".viewer .seek").first.fill(str(frame))
-        page.wait_for_selector(f'.viewer[data-frame="{frame}"]')
-    page.locator(".pair a").first.click()
-    worst = page.locator(".pair a").first.get_attribute("data-frame")
-    page.wait_for_selector(f'.viewer[data-frame="{worst}"]')
+    assert page.locator(".edge").first.get_attribute("style") == "left: 25%;"
+    timeline = page.locator(".timeline").first
+    timeline.scroll_into_view_if_needed()
+    box = timeline.bounding_box()
+    page.mouse.click(box["x"] + box["width"] - 5, box["y"] + 20)
+    page.wait_for_selector(f'.viewer[data-frame="{FRAMES - 1}"]')
+    row = page.locator(".rows button").first
+    row.click()
+    page.wait_for_selector(f'.viewer[data-frame="{row.get_attribute("data-frame")}"]')
     assert not troubles
 
 
 def test_the_page_fits_a_phone_and_prints_stills(run: Path, browser: Any) -> None:
     page, troubles = open_page(browser, run, 390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator(".viewer[data-stacked=yes]").count() == 1
+    assert page.locator("#headline").bounding_box()["y"] < page.locator(".film").bounding_box()["y"]
     page.emulate_media(media="print")
     assert not page.locator(".viewer").first.is_visible()
-    assert page.locator(".pair img").first.is_visible()
+    assert page.locator(".stills img").first.is_visible()
     assert not troubles
+
+
+def test_films_are_made_once_and_kept(run: Path) -> None:
+    (film,) = (run / "exhibits").iterdir()
+    made = film.stat().st_mtime_ns
+    before = (run / "report.html").read_text()
+    write_report(run)
+    assert film.stat().st_mtime_ns == made
+    assert (run / "report.html").read_text() == before
+    film.write_text(film.read_text()[:1000])
+    write_report(run)
+    assert (run / "report.html").read_text() == before
+
+
+def test_differences_show_where_a_version_is_wrong() -> None:
+    source = find_clips(["synthetic/turn"])[0].load("288", 24)
+    frozen = [source.frames[min(index, 12)] for index in range(24)]
+    found = differences(source, [source.frames, frozen])
+    assert "ColorVideoVDP" in found.measure
+    same, stopped = map(np.array, found.lines)
+    assert np.abs(same).max() < 1e-3
+    assert stopped[18:].min() > 10 * max(1e-3, stopped[:12].max())
+    assert found.maps[1][:, 18:].max() > found.maps[1][:, :12].max()
+    assert worst_second(list(stopped), 10.0)[0] >= 12
+    assert worst_second([0.0, 0.0, 5.0, 0.0], 2.0) == (1, 3)
+    assert worst_second([1.0], 25.0) == (0, 1)
+
+
+def test_differences_of_what_is_too_small_are_of_light_and_say_so() -> None:
+    frames = [np.full((8, 64, 3), 100 + index, np.uint8) for index in range(4)]
+    brighter = [frame + np.uint8(20) for frame in frames]
+    found = differences(TestClip("small", frames, Fraction(25)), [brighter])
+    assert "mean difference of luma" in found.measure and "ColorVideoVDP" in found.measure
+    assert found.lines[0] == pytest.approx([20] * 4, abs=1)
+    assert found.maps[0].shape == (8, 4)

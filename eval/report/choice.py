@@ -1,14 +1,17 @@
 """Which decoded clips stand side by side: one of each codec, near one rate."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log
 
 from gsvc.eval.bench.record import CellRecord, DecodeRecord
+from gsvc.eval.facts import CodecFacts
 from gsvc.eval.summary.curves import ABLATION, OURS, by_curve, clip_label, distance
 from gsvc.eval.summary.recorded import MetricInfo
+from gsvc.eval.summary.slideshow import SLIDESHOW
 from gsvc.eval.summary.summarise import Summary
 
+BEST_KNOWN = "svtav1"
 _USUAL_LEVEL = 1
 
 
@@ -42,6 +45,21 @@ def near_rate(
         if cell.bits and cell.decodes and cell.codec != ABLATION:
             clips.setdefault(clip_label(cell), []).append(cell)
     return {clip: _choose(mine, metric, level) for clip, mine in clips.items()}
+
+
+def few(choices: Sequence[Choice], codecs: Mapping[str, CodecFacts]) -> list[Choice]:
+    """Of one clip's choices: AV1 or another anchor, the slideshow, ours of least and most compute.
+
+    Without ours: an anchor and the others.
+    """
+    anchors = [one for one in choices if codecs[one.cell.codec].is_anchor]
+    anchors.sort(key=lambda one: one.cell.codec != BEST_KNOWN)
+    floors = [one for one in choices if one.cell.codec == SLIDESHOW]
+    ours = [one for one in choices if one.cell.codec == OURS]
+    ours.sort(key=lambda one: one.decode.flops_per_pixel or 0.0)
+    if ours:
+        return [*anchors[:1], *floors, *ours[:1], *ours[1:][-1:]]
+    return [*anchors[:1], *(one for one in choices if one not in anchors)]
 
 
 def _choose(cells: Sequence[CellRecord], metric: MetricInfo | None, level: int) -> list[Choice]:

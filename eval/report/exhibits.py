@@ -5,8 +5,6 @@ The pictures are decoded again from the run's streams, whose hashes must be thos
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from math import inf
 from pathlib import Path
 
 from gsvc.codec.errors import GsvcError
@@ -17,9 +15,9 @@ from gsvc.eval.report.decoding import decoded, source_of
 from gsvc.eval.report.style import CurveStyle
 from gsvc.eval.summary.recorded import MetricInfo
 from gsvc.eval.summary.summarise import Summary
+from gsvc.eval.summary.table import number, primary
 
 SOURCE = "source"
-_WORST = 3
 
 
 @dataclass(frozen=True)
@@ -38,13 +36,12 @@ class Exhibit:
     """A clip with its versions."""
 
     clip: str
-    frame_rate: Fraction
+    source: TestClip | None
+    """None when it cannot be loaded."""
     panes: list[Pane]
-    """The source first."""
-    judged: str
-    """The version whose worst frames are shown."""
-    worst: list[tuple[int, float]]
-    """Frames of `judged` and their values, by falling distance."""
+    """The source first, what is judged last."""
+    worst: int
+    """The worst measured frame of the last version."""
     troubles: list[str]
     """What could not be shown, and why."""
 
@@ -54,76 +51,65 @@ def exhibits(
     summary: Summary,
     chosen: Mapping[str, Sequence[Choice]],
     asked: Sequence[str] = (),
-    most_seconds: float = inf,
 ) -> Iterator[Exhibit]:
     """One clip after the other, the one with the worst frame first, each loaded in its turn.
 
     `chosen`: what to show, by clip label.
     `asked`: names or folders of clips that are in no known set.
-    `most_seconds`: versions whose decoding took longer in the run are only named.
     """
-    metric = next(iter(summary.metrics), None)
-    rank = CurveStyle(summary.codecs).rank
-    quick: dict[str, list[Choice]] = {}
-    for clip, ones in chosen.items():
-        if affordable := [one for one in ones if one.decode.seconds <= most_seconds]:
-            quick[clip] = sorted(affordable, key=lambda one: rank(one.curve))
-    worst = {clip: _worst(ones, metric, summary.stride) for clip, ones in quick.items()}
+    metric = next((one for one in summary.metrics if one.per_frame), None)
     sign = 1 if metric and metric.higher_is_better else -1
-    for clip in sorted(worst, key=lambda clip: sign * worst[clip][0][1] if worst[clip] else 0.0):
-        exhibit = _exhibit(folder, clip, quick[clip], metric, asked)
-        exhibit.worst.extend(worst[clip][:_WORST])
-        exhibit.troubles.extend(
-            f"{one.curve} is not shown: decoding it again takes {one.decode.seconds:.0f} s"
-            for one in chosen[clip]
-            if one.decode.seconds > most_seconds
-        )
-        yield exhibit
+    rank = CurveStyle(summary.codecs).rank
+    ordered = {clip: sorted(ones, key=lambda o: rank(o.curve)) for clip, ones in chosen.items()}
+    worst = {clip: _worst(ones[-1], metric, summary.stride) for clip, ones in ordered.items()}
+    for clip in sorted(worst, key=lambda clip: sign * worst[clip][1]):
+        yield load_exhibit(folder, clip, ordered[clip], summary, asked, worst[clip][0])
 
 
-def _exhibit(
+def load_exhibit(
     folder: Path,
     clip: str,
     choices: Sequence[Choice],
-    metric: MetricInfo | None,
-    asked: Sequence[str],
+    summary: Summary,
+    asked: Sequence[str] = (),
+    worst: int = 0,
 ) -> Exhibit:
-    """The source and `choices`; the last of these, ours with the most steps, is judged."""
+    """The source and `choices` decoded; what goes wrong is in its `troubles`."""
     troubles: list[str] = []
     panes: list[Pane] = []
-    first = choices[0].cell
+    source = None
     try:
-        source = source_of(first, asked)
-        panes.append(Pane(SOURCE, f"{source.format.width}x{source.format.height}", source.frames))
-        for choice in choices:
-            try:
-                panes.append(_pane(folder, choice, source, metric, troubles))
-            except GsvcError as error:
-                troubles.append(f"{choice.curve} is not shown: {error}")
+        source = source_of(choices[0].cell, asked)
+        panes.append(Pane(SOURCE, facts_of(choices[0], None), source.frames))
     except GsvcError as error:
         troubles.append(f"not shown: {error}")
-    return Exhibit(clip, Fraction(first.frame_rate), panes, choices[-1].curve, [], troubles)
+    for choice in choices if source else ():
+        assert source is not None
+        try:
+            frames, trouble = decoded(folder, choice, source)
+            panes.append(Pane(choice.curve, facts_of(choice, summary), frames))
+            troubles += [trouble] * bool(trouble)
+        except GsvcError as error:
+            troubles.append(f"{choice.curve} is not shown: {error}")
+    return Exhibit(clip, source, panes, worst, troubles)
 
 
-def _pane(
-    folder: Path, choice: Choice, source: TestClip, metric: MetricInfo | None, troubles: list[str]
-) -> Pane:
+def facts_of(choice: Choice, summary: Summary | None) -> str:
+    """Rate and quality of a version, by the primary metrics; without a summary the size alone."""
     cell = choice.cell
-    frames, trouble = decoded(folder, choice, source)
-    if trouble:
-        troubles.append(trouble)
-    scores = choice.decode.scores.get(metric.name) if metric else None
-    facts = f"{cell.bpp:.5f} bpp, {cell.bitrate / 1000:.1f} kbit/s"
-    if metric and scores and scores.mean is not None:
-        facts += f", {metric.name} {scores.mean:.4f}"
-    return Pane(choice.curve, facts, frames)
+    if summary is None:
+        return f"{cell.width}x{cell.height}, {cell.frames} frames"
+    parts = [f"{cell.bpp:.5f} bpp", f"{cell.bitrate / 1000:.1f} kbit/s"]
+    for metric in primary(summary):
+        scores = choice.decode.scores.get(metric.name)
+        if scores and scores.mean is not None:
+            parts.append(f"{metric.name} {number(scores.mean)}")
+    return ", ".join(parts)
 
 
-def _worst(
-    choices: Sequence[Choice], metric: MetricInfo | None, stride: int
-) -> list[tuple[int, float]]:
-    """Measured frames and values of the judged version, the worst first."""
-    if metric is None or not metric.per_frame:
-        return []
-    pairs = choices[-1].measured(metric.name, stride)
-    return sorted(pairs, key=lambda pair: pair[1], reverse=not metric.higher_is_better)
+def _worst(choice: Choice, metric: MetricInfo | None, stride: int) -> tuple[int, float]:
+    """The worst measured frame and its value."""
+    if metric is None or not (pairs := choice.measured(metric.name, stride)):
+        return 0, 0.0
+    sign = 1 if metric.higher_is_better else -1
+    return min(pairs, key=lambda pair: sign * pair[1])

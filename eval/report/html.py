@@ -1,6 +1,5 @@
-"""A run's report: one HTML file with tables, plots and a before/after viewer; needs no network."""
+"""A run's report: one HTML file with a player a clip, tables and plots; needs no network."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -10,11 +9,13 @@ from typing import TYPE_CHECKING
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import Run, load_run
 from gsvc.eval.files import write_text
-from gsvc.eval.report.choice import near_rate
-from gsvc.eval.report.exhibits import SOURCE, Exhibit, exhibits
-from gsvc.eval.report.media import pane_height, picture_uri, stacked_video, video_uri
+from gsvc.eval.report.choice import few, near_rate
+from gsvc.eval.report.films import films
+from gsvc.eval.report.headline import headline
+from gsvc.eval.report.player import player, stills
 from gsvc.eval.report.plots import figures, image
-from gsvc.eval.report.style import INK, PAPER
+from gsvc.eval.report.style import INK, PAPER, CurveStyle
+from gsvc.eval.summary.headline_tables import HEADLINE_TITLE
 from gsvc.eval.summary.recorded import PRIMARY
 from gsvc.eval.summary.summarise import Summary, summarise
 from gsvc.eval.summary.table import Table, protocol
@@ -23,15 +24,26 @@ from gsvc.eval.summary.tables import tables
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-VIDEO_BYTES = 12_000_000
+VIDEO_BYTES = 40_000_000
 """Of videos in one page; clips after that are shown as stills only."""
-DECODE_SECONDS = 60.0
-"""What took longer to decode in the run is not decoded again for the page."""
 _OPEN_TABLES = (
+    "Slideshow test",
     "What is missing",
     "BD-rate pooled over clips",
     "What compute buys",
     "What it costs",
+)
+_NAVIGATION = (
+    '<nav><a href="#headline">Headline</a><a href="#clips">Clips</a><a href="#tables">Numbers</a>'
+    '<a href="#plots">Plots</a><a href="#details">All tables</a></nav>'
+)
+_PLAYER_NOTE = (
+    "Each version at the rate that is nearest to ours. Videos are coded again for this page "
+    "(H.264, near transparent); every number was measured on the pictures as decoded."
+)
+_KEYS_NOTE = (
+    "Keys: space plays, arrows step, S side by side, W wipe (comma and full stop move the line), "
+    "F flicker, L loops the worst second, X swaps the sides, 1 to 3 set the speed."
 )
 _WORDS_FOR_NUMBERS = ("none (0)", "not reached")
 _HERE = Path(__file__).parent
@@ -51,27 +63,18 @@ def write_report(folder: str | Path) -> Path:
 def page(folder: Path, run: Run) -> str:
     """The whole page. What cannot be decoded again is named on it."""
     summary = summarise(run.settings, run.cells)
-    asked = run.settings.get("asked", ())
-    shown = exhibits(folder, summary, near_rate(summary, run.cells), asked, DECODE_SECONDS)
     body = [
         f"<h1>gsvc benchmark: {escape(', '.join(summary.frames))}</h1>",
-        f"<p>{escape(protocol(summary))}</p>",
-        (
-            '<nav><a href="#tables">Numbers</a><a href="#plots">Plots</a><a href="#clips">Clips</a>'
-            '<a href="#details">All tables</a></nav>'
-        ),
-        *_tables(summary, first=True),
+        f'<p class="note">{escape(protocol(summary))}</p>',
+        _NAVIGATION,
+        *headline(summary),
+        *_clips(folder, run, summary),
+        '<h2 id="tables">Numbers</h2>',
+        *_tables(summary, shown=True),
         '<h2 id="plots">Plots</h2>',
         *_plots(summary, run.cells),
-        '<h2 id="clips">Clips, the one with the worst frame first</h2>',
-        (
-            '<p class="note">Drag the line or use the slider; choose what is on each side. Videos '
-            "are coded again for this page (H.264, near transparent); every number was measured on "
-            "the pictures as decoded.</p>"
-        ),
-        *_clips(shown),
         '<h2 id="details">All tables</h2>',
-        *_tables(summary, first=False),
+        *_tables(summary, shown=False),
     ]
     return _document("gsvc benchmark", "\n".join(body))
 
@@ -87,16 +90,15 @@ def _document(title: str, body: str) -> str:
     )
 
 
-def _tables(summary: Summary, first: bool) -> Iterator[str]:
-    if first:
-        yield '<h2 id="tables">Numbers</h2>'
+def _tables(summary: Summary, shown: bool) -> Iterator[str]:
     for table in tables(summary):
-        if table.title.startswith(_OPEN_TABLES) == first:
-            inside = f'<p class="note">{escape(table.note)}</p>{table_html(table)}'
-            if first:
-                yield f"<section><h3>{escape(table.title)}</h3>{inside}</section>"
-            else:
-                yield f"<details><summary>{escape(table.title)}</summary>{inside}</details>"
+        if table.title == HEADLINE_TITLE or table.title.startswith(_OPEN_TABLES) != shown:
+            continue
+        inside = f'<p class="note">{escape(table.note)}</p>{table_html(table)}'
+        if shown:
+            yield f"<section><h3>{escape(table.title)}</h3>{inside}</section>"
+        else:
+            yield f"<details><summary>{escape(table.title)}</summary>{inside}</details>"
 
 
 def table_html(table: Table) -> str:
@@ -134,71 +136,26 @@ def _inline(figure: "Figure") -> str:
     return text.replace(INK, "currentColor").replace(PAPER, "transparent")
 
 
-def _clips(shown: Iterator[Exhibit]) -> Iterator[str]:
+def _clips(folder: Path, run: Run, summary: Summary) -> Iterator[str]:
+    """A player a clip."""
+    near = near_rate(summary, run.cells)
+    chosen = {clip: few(choices, summary.codecs) for clip, choices in near.items()}
+    found, without = films(folder, summary, chosen, run.settings.get("asked", ()))
+    yield '<h2 id="clips">Clips, the one with the worst second first</h2>'
+    yield f'<p class="note">{_PLAYER_NOTE}</p><p class="note keys">{_KEYS_NOTE}</p>'
+    colours = CurveStyle(summary.codecs).colours(v.name for film in found for v in film.versions)
     left = VIDEO_BYTES
-    for number, exhibit in enumerate(shown):
-        yield f"<section><h3>{escape(exhibit.clip)}</h3>"
-        for trouble in exhibit.troubles:
-            yield f'<p class="trouble">{escape(trouble)}</p>'
-        if len(exhibit.panes) > 1:
-            frames = [pane.frames for pane in exhibit.panes]
-            video = video_uri(stacked_video(frames, exhibit.frame_rate))
-            left -= len(video)
-            if left >= 0:
-                yield _viewer(f"viewer{number}", exhibit, video)
-            else:
-                yield '<p class="note">Stills only: the page is large enough.</p>'
-            yield from _stills(f"viewer{number}", exhibit)
-        yield "</section>"
+    for number, film in enumerate(found):
+        yield f"<section><h3>{escape(film.clip)}</h3>{_troubles(film.troubles)}"
+        left -= len(film.video)
+        if left >= 0:
+            yield player(f"film{number}", film, colours)
+        else:
+            yield '<p class="note">Stills only: the page is large enough.</p>'
+        yield f"{stills(film)}</section>"
+    for clip, troubles in without.items():
+        yield f"<section><h3>{escape(clip)}</h3>{_troubles(troubles)}</section>"
 
 
-def _viewer(name: str, exhibit: Exhibit, video: str) -> str:
-    frames = exhibit.panes[0].frames
-    height, width = frames[0].shape[:2]
-    right = next(i for i, pane in enumerate(exhibit.panes) if pane.name == exhibit.judged)
-    data = {
-        "video": video,
-        "facts": [pane.facts for pane in exhibit.panes],
-        "pitch": pane_height(height),
-        "height": height,
-        "rate": float(exhibit.frame_rate),
-        "frames": len(frames),
-        "start": exhibit.worst[0][0] if exhibit.worst else 0,
-    }
-    return f"""<div class="viewer" id="{name}" style="max-width:calc(75vh * {width / height:.3f})">
-<script type="application/json">{json.dumps(data)}</script> <div class="stage"><canvas
-width="{width}" height="{height}"></canvas> <video muted playsinline loop
-preload="auto"></video><div class="bar" style="left:50%"></div></div> <div class="controls"><button
-class="play" type="button">Play</button> <input class="seek" type="range" min="0" max="{
-        len(frames) - 1
-    }" value="0" aria-label="frame"> <span class="counter"></span></div> <input class="split"
-type="range" min="0" max="1000" value="500" aria-label="where the two sides meet"> <div
-class="sides"><label>{_choice(exhibit, 0)}<span class="facts"></span></label> <label
-class="right">{_choice(exhibit, right)}<span class="facts"></span></label></div> </div>"""
-
-
-def _choice(exhibit: Exhibit, chosen: int) -> str:
-    selected = ["", " selected"]
-    options = "".join(
-        f'<option value="{index}"{selected[index == chosen]}>{escape(pane.name)}</option>'
-        for index, pane in enumerate(exhibit.panes)
-    )
-    side = "right" if chosen else "left"
-    return f'<select class="side" aria-label="{side} side">{options}</select>'
-
-
-def _stills(viewer: str, exhibit: Exhibit) -> Iterator[str]:
-    """The worst frames of the judged version, each beside its source."""
-    judged = next((pane for pane in exhibit.panes if pane.name == exhibit.judged), None)
-    for frame, value in exhibit.worst if judged else ():
-        assert judged is not None
-        pictures = []
-        for pane in (exhibit.panes[0], judged):
-            what = SOURCE if pane is exhibit.panes[0] else f"{pane.name}: {value:.4f}; {pane.facts}"
-            place = f'href="#{viewer}" data-viewer="{viewer}" data-frame="{frame}"'
-            jump = f"<a {place}>frame {frame + 1}</a>"
-            caption = f"<figcaption>{jump}, {escape(what)}</figcaption>"
-            alt = escape(f"{exhibit.clip}, frame {frame + 1}, {pane.name}")
-            uri = picture_uri(pane.frames[frame])
-            pictures.append(f'<figure><img src="{uri}" alt="{alt}">{caption}</figure>')
-        yield f'<div class="pair">{"".join(pictures)}</div>'
+def _troubles(lines: Sequence[str]) -> str:
+    return "".join(f'<p class="trouble">{escape(line)}</p>' for line in lines)

@@ -27,17 +27,14 @@ _BLOCK = 16
 
 def picture_uri(picture: Picture) -> str:
     """An RGB picture (H, W, 3) uint8 as a JPEG."""
-    return _uri("image/jpeg", image_file(picture, ".jpg", cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY))
+    return data_uri(
+        "image/jpeg", image_file(picture, ".jpg", cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY)
+    )
 
 
 def pane_height(height: int) -> int:
     """Lines from one pane of a stack to the next."""
     return -(-height // _BLOCK) * _BLOCK
-
-
-def video_uri(data: bytes) -> str:
-    """An MP4 file."""
-    return _uri("video/mp4", data)
 
 
 def stacked_video(
@@ -73,5 +70,6 @@ def _padded(picture: Picture, width: int) -> Picture:
     return np.pad(picture, edges, mode="edge")
 
 
-def _uri(kind: str, data: bytes) -> str:
+def data_uri(kind: str, data: bytes) -> str:
+    """A file of that media type."""
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"

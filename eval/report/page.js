@@ -1,75 +1,197 @@
 "use strict";
-// One video holds every version of a clip, one under the other: a canvas shows two of them side by side.
-for (const viewer of document.querySelectorAll(".viewer")) {
+// One video holds every version of a clip, one under the other: they cannot fall out of step. A
+// canvas shows two of them.
+const FLICKER_MS = 450;
+const players = [...document.querySelectorAll(".film")].map((film) => {
+  const viewer = film.querySelector(".viewer");
   const data = JSON.parse(viewer.querySelector("script").textContent);
-  const canvas = viewer.querySelector("canvas");
-  const video = viewer.querySelector("video");
-  const bar = viewer.querySelector(".bar");
-  const stage = viewer.querySelector(".stage");
-  const split = viewer.querySelector(".split");
-  const play = viewer.querySelector(".play");
-  const seek = viewer.querySelector(".seek");
-  const counter = viewer.querySelector(".counter");
+  const find = (name) => viewer.querySelector(name);
+  const [canvas, video, stage, edge] = ["canvas", "video", ".stage", ".edge"].map(find);
+  const [play, loop, counter, timeline, cursor] = [".play", ".loop", ".counter", ".timeline", ".cursor"].map(find);
   const sides = [...viewer.querySelectorAll("select.side")];
+  const tags = [...viewer.querySelectorAll(".tag")];
+  const modes = [...viewer.querySelectorAll("[data-mode]")];
+  const speeds = [...viewer.querySelectorAll("[data-speed]")];
+  const rows = [...film.querySelectorAll(".rows button")];
   const context = canvas.getContext("2d");
+  const state = { mode: "Side by side", split: 0.5, looping: false, frame: -1 };
 
+  const chosen = () => sides.map((side) => Number(side.value));
+  const pane = (index, x, y, from = 0, to = data.width) => {
+    if (to > from) context.drawImage(video, from, index * data.pitch, to - from, data.height, x + from, y, to - from, data.height);
+  };
+  const stacked = () => stage.clientWidth < 560;
+  const shape = () => {
+    const beside = state.mode === "Side by side";
+    const width = data.width * (beside && !stacked() ? 2 : 1);
+    const height = data.height * (beside && stacked() ? 2 : 1);
+    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+    viewer.dataset.stacked = beside && stacked() ? "yes" : "no";
+  };
   const draw = () => {
     if (video.readyState < 2) return;
-    const edge = Math.round((canvas.width * split.value) / 1000);
-    const pane = (index, from, to) => {
-      const top = index * data.pitch;
-      if (to > from) context.drawImage(video, from, top, to - from, data.height, from, 0, to - from, data.height);
-    };
-    pane(Number(sides[0].value), 0, edge);
-    pane(Number(sides[1].value), edge, canvas.width);
-    bar.style.left = `${split.value / 10}%`;
+    const [left, right] = chosen();
+    shape();
+    if (state.mode === "Side by side") {
+      pane(left, 0, 0);
+      pane(right, stacked() ? 0 : data.width, stacked() ? data.height : 0);
+    } else if (state.mode === "Wipe") {
+      const at = Math.round(data.width * state.split);
+      pane(left, 0, 0, 0, at);
+      pane(right, 0, 0, at, data.width);
+      edge.style.left = `${100 * state.split}%`;
+    } else {
+      const second = Math.floor(performance.now() / FLICKER_MS) % 2;
+      pane(second ? right : left, 0, 0);
+      tags.forEach((tag, side) => { tag.hidden = side !== second; });
+    }
     const frame = Math.min(data.frames - 1, Math.floor(video.currentTime * data.rate + 0.01));
-    viewer.dataset.frame = frame;
-    counter.textContent = `${frame + 1} / ${data.frames}`;
-    if (document.activeElement !== seek || !video.paused) seek.value = frame;
+    if (frame !== state.frame) mark(frame);
   };
-  const loop = () => {
+  const mark = (frame) => {
+    state.frame = frame;
+    viewer.dataset.frame = frame;
+    counter.textContent = `frame ${frame + 1} of ${data.frames}`;
+    cursor.style.left = `${(100 * (frame + 0.5)) / data.frames}%`;
+    timeline.setAttribute("aria-valuenow", frame + 1);
+    for (const row of rows) row.classList.toggle("now", Number(row.dataset.frame) === frame);
+  };
+  let running = false;
+  const wake = () => {
+    if (!running) tick();
+  };
+  const tick = () => {
+    const [first, end] = data.worst;
+    if (state.looping && !video.paused && (video.currentTime >= (end - 0.25) / data.rate || video.currentTime < (first - 0.5) / data.rate)) {
+      video.currentTime = (first + 0.1) / data.rate;
+    }
     draw();
-    if (!video.paused) requestAnimationFrame(loop);
+    running = !video.paused || state.mode === "Flicker";
+    if (running) requestAnimationFrame(tick);
   };
   const show = (frame) => {
     video.pause();
-    video.currentTime = (Number(frame) + 0.5) / data.rate;
+    video.currentTime = (Math.max(0, Math.min(data.frames - 1, frame)) + 0.5) / data.rate;
+  };
+  const press = (buttons, button) => {
+    for (const one of buttons) one.setAttribute("aria-pressed", one === button);
   };
   const describe = () => {
-    for (const side of sides) {
-      side.parentElement.querySelector(".facts").textContent = data.facts[side.value];
+    chosen().forEach((index, side) => {
+      sides[side].parentElement.querySelector(".facts").textContent = data.facts[index];
+      tags[side].textContent = data.names[index];
+      tags[side].hidden = false;
+    });
+    for (const map of viewer.querySelectorAll(".map")) map.hidden = !chosen().includes(Number(map.dataset.version));
+    for (const line of viewer.querySelectorAll("polyline")) {
+      line.classList.toggle("faint", !chosen().includes(Number(line.dataset.version)));
     }
+    edge.hidden = state.mode !== "Wipe";
+    stage.dataset.mode = state.mode;
     draw();
   };
-  const move = (event) => {
-    const box = stage.getBoundingClientRect();
-    const share = (event.clientX - box.left) / box.width;
-    split.value = Math.round(1000 * Math.min(1, Math.max(0, share)));
-    draw();
+  const actions = {
+    play: () => (video.paused ? video.play() : video.pause()),
+    step: (by) => show(Math.max(0, state.frame) + by),
+    mode: (name) => {
+      state.mode = name;
+      press(modes, modes.find((one) => one.dataset.mode === name));
+      describe();
+      wake();
+    },
+    speed: (name) => {
+      video.playbackRate = Number(name);
+      press(speeds, speeds.find((one) => one.dataset.speed === name));
+    },
+    loop: () => {
+      state.looping = !state.looping;
+      loop.setAttribute("aria-pressed", state.looping);
+      if (state.looping) {
+        video.currentTime = (data.worst[0] + 0.1) / data.rate;
+        video.play();
+      }
+    },
+    wipe: (by) => {
+      state.split = Math.min(1, Math.max(0, state.split + by));
+      draw();
+    },
+    swap: () => {
+      [sides[0].value, sides[1].value] = [sides[1].value, sides[0].value];
+      describe();
+    },
   };
 
-  stage.addEventListener("pointerdown", (event) => {
-    stage.setPointerCapture(event.pointerId);
-    move(event);
+  const follow = (element, at) => {
+    element.addEventListener("pointerdown", (event) => {
+      if (event.button) return;
+      element.setPointerCapture(event.pointerId);
+      at(event, element.getBoundingClientRect());
+    });
+    element.addEventListener("pointermove", (event) => {
+      if (element.hasPointerCapture(event.pointerId)) at(event, element.getBoundingClientRect());
+    });
+  };
+  const share = (event, box) => Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
+  follow(timeline, (event, box) => show(Math.floor(share(event, box) * data.frames)));
+  follow(stage, (event, box) => {
+    if (state.mode !== "Wipe") return;
+    state.split = share(event, box);
+    draw();
   });
-  stage.addEventListener("pointermove", (event) => {
-    if (stage.hasPointerCapture(event.pointerId)) move(event);
-  });
-  split.addEventListener("input", draw);
-  seek.addEventListener("input", () => show(seek.value));
-  play.addEventListener("click", () => (video.paused ? video.play() : video.pause()));
-  video.addEventListener("play", () => { play.textContent = "Pause"; loop(); });
+  stage.addEventListener("click", () => state.mode !== "Wipe" && actions.play());
+  play.addEventListener("click", actions.play);
+  loop.addEventListener("click", actions.loop);
+  find(".back").addEventListener("click", () => actions.step(-1));
+  find(".on").addEventListener("click", () => actions.step(1));
+  find(".swap").addEventListener("click", actions.swap);
+  for (const one of modes) one.addEventListener("click", () => actions.mode(one.dataset.mode));
+  for (const one of speeds) one.addEventListener("click", () => actions.speed(one.dataset.speed));
+  for (const side of sides) side.addEventListener("change", describe);
+  for (const row of rows) row.addEventListener("click", () => show(Number(row.dataset.frame)));
+  video.addEventListener("play", () => { play.textContent = "Pause"; wake(); });
   video.addEventListener("pause", () => { play.textContent = "Play"; draw(); });
   video.addEventListener("seeked", draw);
-  video.addEventListener("loadeddata", () => { viewer.dataset.ready = "yes"; show(data.start); describe(); });
-  video.addEventListener("error", () => {
-    stage.hidden = true;
-    counter.textContent = "this browser does not play H.264: see the stills below";
+  video.addEventListener("loadeddata", () => {
+    viewer.dataset.ready = "yes";
+    describe();
+    show(Math.floor((data.worst[0] + data.worst[1]) / 2));
   });
-  for (const side of sides) side.addEventListener("change", describe);
-  for (const link of document.querySelectorAll(`[data-viewer="${viewer.id}"]`)) {
-    link.addEventListener("click", () => show(link.dataset.frame));
-  }
+  video.addEventListener("error", () => film.classList.add("silent"));
+  new ResizeObserver(draw).observe(stage);
   video.src = data.video;
+  return { film, video, actions };
+});
+
+// Keys go to the player that was used last, at first to the one on the screen.
+let used = null;
+for (const player of players) {
+  for (const event of ["pointerdown", "focusin"]) player.film.addEventListener(event, () => { used = player; });
+  player.video.addEventListener("play", () => {
+    for (const other of players) if (other !== player) other.video.pause();
+  });
 }
+const onScreen = () => players.find(({ film }) => film.getBoundingClientRect().bottom > innerHeight / 2);
+addEventListener("keydown", (event) => {
+  const player = used && document.contains(used.film) ? used : onScreen();
+  if (!player || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, input")) return;
+  if (event.key === " " && event.target.matches("button, summary, a")) return;
+  const { actions } = player;
+  const todo = {
+    " ": actions.play,
+    ArrowLeft: () => actions.step(-1),
+    ArrowRight: () => actions.step(1),
+    s: () => actions.mode("Side by side"),
+    w: () => actions.mode("Wipe"),
+    f: () => actions.mode("Flicker"),
+    l: actions.loop,
+    x: actions.swap,
+    ",": () => actions.wipe(-0.02),
+    ".": () => actions.wipe(0.02),
+    1: () => actions.speed("0.25"),
+    2: () => actions.speed("0.5"),
+    3: () => actions.speed("1"),
+  }[event.key];
+  if (!todo) return;
+  todo();
+  event.preventDefault();
+});

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.eval.bench.record import CellRecord
-from gsvc.eval.report.choice import Choice, near_rate
+from gsvc.eval.report.choice import BEST_KNOWN, Choice, near_rate
 from gsvc.eval.report.style import CurveStyle
 from gsvc.eval.summary.curves import ABLATION, OURS, by_curve
 from gsvc.eval.summary.summarise import Summary
-
-BEST_KNOWN = "svtav1"
 
 
 @dataclass(frozen=True)
