@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,9 @@ MEGABYTES = {"pictures": "8.2", "windows": "5.6"}
 def photograph(seed: int, width: int, height: int) -> NDArray[np.uint8]:
     """Coloured patches with grain."""
     rng = np.random.default_rng(seed)
-    coarse = rng.integers(0, 255, (height // 12, width // 12, 3)).astype(np.uint8)
+    coarse = rng.integers(0, 255, (height // 40, width // 40, 3)).astype(np.uint8)
     smooth = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
-    grain = cv2.GaussianBlur(rng.normal(0, 40, (height, width)), (0, 0), 1)[..., None]
+    grain = cv2.GaussianBlur(rng.normal(0, 20, (height, width)), (0, 0), 1)[..., None]
     return np.asarray(np.clip(smooth + grain, 0, 255), np.uint8)
 
 
@@ -41,7 +42,7 @@ def write_clip(path: Path, seed: int) -> None:
         assert isinstance(stream, av.video.stream.VideoStream)
         stream.width, stream.height, stream.pix_fmt = 320, 240, "yuv420p"
         for index in range(90):
-            picture = np.ascontiguousarray(photo[:, 3 * index : 3 * index + 320])
+            picture = np.ascontiguousarray(photo[:, 2 * index : 2 * index + 320])
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, "rgb24")))
         container.mux(stream.encode(None))
 
@@ -96,7 +97,7 @@ def test_a_pack_holds_what_training_needs(kind: str, pack: Run, data: Path, tmp_
     given = made.stacks["given" if kind == "pictures" else "rendering"].float()
     own = (given - truth).square().mean((1, 2, 3))
     others = (given - truth.roll(len(truth) // 2, 0)).square().mean((1, 2, 3))
-    assert (own < others).float().mean() > 0.9
+    assert own.median() < others.median() / 2
     assert made.networks["alex"]
     if kind == "windows":
         first, frames = arrays["window"].unbind(1)
@@ -125,11 +126,13 @@ def test_a_pack_that_was_killed_goes_on(pack: Run, data: Path, tmp_path: Path) -
             assert without_seconds(part) == without_seconds(other)
 
 
-def without_seconds(path: Path) -> tuple[Any, Any, Any]:
+def without_seconds(path: Path) -> tuple[Any, Any]:
     from gsvc.decoders.training.packing.parts import read_part
 
     part = read_part(path)
-    return part.facts.files, part.chunks, {name: a.tolist() for name, a in part.arrays.items()}
+    arrays = [{**sample.stacks, **sample.arrays} for sample in part.samples]
+    listed = [{name: array.tolist() for name, array in one.items()} for one in arrays]
+    return replace(part.facts, seconds=0), listed
 
 
 def test_mistakes_are_told(

@@ -11,7 +11,6 @@ from gsvc.codec.command.progress import JsonLines
 from gsvc.codec.errors import ConfigError, InputError, OutputError
 
 if TYPE_CHECKING:
-    from gsvc.decoders.training.packing.parts import Part
     from gsvc.decoders.training.packing.store import PartFolder
 
 DESCRIPTION = """Code a folder of videos and photographs as streams of any rate, and pack crops of
@@ -46,7 +45,7 @@ def run(options: Namespace) -> int:
     """Make the parts that are missing, then the pack of as many as fit."""
     from gsvc.decoders.training.footage import find_footage
     from gsvc.decoders.training.frozen import frozen_networks
-    from gsvc.decoders.training.packing.assembly import Room, assemble
+    from gsvc.decoders.training.packing.assembly import assemble, room_for_samples
     from gsvc.decoders.training.packing.kinds import KINDS
     from gsvc.decoders.training.packing.parts import PartMaker
     from gsvc.decoders.training.packing.store import PartFolder
@@ -59,35 +58,32 @@ def run(options: Namespace) -> int:
     files, held = find_footage(data, options.held_out)
     maker = PartMaker(options.kind, options.seed, data, files, held)
     networks = frozen_networks(KINDS[options.kind].networks)
-    room = Room(int(options.megabytes * _MEGABYTE), networks)
+    most = int(options.megabytes * _MEGABYTE)
+    room = room_for_samples(most, networks)
     folder = PartFolder(path.with_name(path.name + ".parts"), maker)
-    parts = _filled(options, folder, room.left)
-    if not any(part.facts.samples for part in parts):
-        raise InputError(f"nothing was made in {options.minutes:g} minutes: give more --minutes")
-    manifest = assemble(path, maker, parts, room)
+    _fill(options, folder, room)
+    manifest = assemble(path, folder, networks, most)
     told = {name: manifest[name] for name in ("samples", "held", "codings", "loss")}
     _tell(options, "done", pack=str(path), bytes=path.stat().st_size, **told)
     return 0
 
 
-def _filled(options: Namespace, folder: "PartFolder", room: int) -> "list[Part]":
-    """The parts, once they are more than fit or time is up."""
-    from gsvc.decoders.training.packing.assembly import part_bytes
-
+def _fill(options: Namespace, folder: "PartFolder", room: int) -> None:
+    """Make parts until they are more than fit, or time is up."""
     begun = told = monotonic()
-    parts = folder.read()
-    size, samples = sum(map(part_bytes, parts)), sum(part.facts.samples for part in parts)
-    if size > _SURPLUS * room or options.minutes <= 0:
-        return parts
-    for part in folder.make(options.jobs):
-        size, samples, now = size + part_bytes(part), samples + part.facts.samples, monotonic()
-        is_over = size > _SURPLUS * room or now - begun > 60 * options.minutes
+    there = folder.facts().values()
+    size, samples = sum(part.bytes for part in there), sum(part.samples for part in there)
+    enough, seconds = _SURPLUS * room, 60 * options.minutes
+    for part in folder.make(options.jobs) if size < enough and seconds > 0 else ():
+        size, samples, now = size + part.bytes, samples + part.samples, monotonic()
+        is_over = size > enough or now - begun > seconds
         if is_over or now - told > _LINE_SECONDS:
-            told, seconds = now, round(now - begun, 1)
-            _tell(options, "made", samples=samples, bytes=size, room=room, seconds=seconds)
+            told, spent = now, round(now - begun, 1)
+            _tell(options, "made", samples=samples, bytes=size, room=room, seconds=spent)
         if is_over:
             break
-    return folder.read()
+    if not samples:
+        raise InputError(f"nothing was made in {options.minutes:g} minutes: give more --minutes")
 
 
 def _tell(options: Namespace, event: str, **values: object) -> None:

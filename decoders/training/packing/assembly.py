@@ -1,129 +1,151 @@
-"""The pack out of its parts: as many as fit, in random order."""
+"""The pack out of its parts: as many samples as fit, in random order."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.random import default_rng
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gsvc import __version__
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.output import explain_failure
-from gsvc.decoders.training.packing.kinds import CONFIDENCE_UNIT, GAIN_UNIT, KINDS
-from gsvc.decoders.training.packing.loss import loss_summary
-from gsvc.decoders.training.packing.parts import Part, PartMaker
+from gsvc.decoders.training.packing.kinds import (
+    CONFIDENCE_UNIT,
+    GAIN_UNIT,
+    KINDS,
+    Arrays,
+    joined,
+    together,
+)
+from gsvc.decoders.training.packing.loss import loss_summary, stored_loss
+from gsvc.decoders.training.packing.parts import PartFacts
 from gsvc.decoders.training.packing.sources import described
+from gsvc.decoders.training.packing.store import PartFolder
 from gsvc.decoders.training.standalone.pack import CodedStack, write_pack
+from gsvc.decoders.training.standalone.planes import pack_planes
 
 Networks = Mapping[str, Mapping[str, Tensor]]
 
+_CHANNELS = {"gain": 1, "confidence": 1}
+"""Of stacks that have not three."""
+_TOGETHER = 64
+"""Samples that are coded together."""
 _TENSOR_BYTES = 160
 """What a tensor takes in the file's header, at most, and a number in the manifest."""
+_ROW_BYTES = 5
+"""What assembly adds to the arrays of a sample."""
 _SOURCE_BYTES = 400
-"""What a file of the footage takes in the manifest, about."""
+"""What a file of the footage takes in the manifest, at most."""
 _OWN_BYTES = 20_000
 """The rest of the manifest."""
 
 
-@dataclass(frozen=True)
-class Room:
-    """What a pack may hold."""
-
-    most_bytes: int
-    """Of the file."""
-    networks: Networks
-
-    @property
-    def left(self) -> int:
-        """Bytes for parts. Raises ConfigError where the networks leave none."""
-        tensors = [tensor for state in self.networks.values() for tensor in state.values()]
-        taken = sum(tensor.numel() * tensor.element_size() + _TENSOR_BYTES for tensor in tensors)
-        left = self.most_bytes - taken - _OWN_BYTES
-        if left <= 0:
-            raise ConfigError(
-                f"{self.most_bytes / 1e6:g} megabytes hold no pictures beside the networks, which "
-                f"take {taken / 1e6:.1f}: give more"
-            )
-        return left
-
-    def chosen(self, parts: Sequence[Part]) -> list[Part]:
-        """Those of the parts that fit, one after the other."""
-        left, chosen = self.left, []
-        seen: set[str] = set()
-        for part in parts:
-            new = set(part.facts.files) - seen
-            size = part_bytes(part) + _SOURCE_BYTES * len(new)
-            if part.facts.samples and size <= left:
-                chosen.append(part)
-                left, seen = left - size, seen | new
-        return chosen
+def room_for_samples(most_bytes: int, networks: Networks) -> int:
+    """Bytes that the networks leave in a pack. Raises ConfigError where they leave none."""
+    tensors = [tensor for state in networks.values() for tensor in state.values()]
+    taken = sum(tensor.numel() * tensor.element_size() + _TENSOR_BYTES for tensor in tensors)
+    left = most_bytes - taken - _OWN_BYTES
+    if left <= 0:
+        raise ConfigError(
+            f"{most_bytes / 1e6:g} megabytes hold no pictures beside the networks, which take "
+            f"{taken / 1e6:.1f}: give more"
+        )
+    return left
 
 
-def part_bytes(part: Part) -> int:
-    """What a part takes of a pack, about and at most, without its sources."""
-    arrays = sum(array.nbytes for name, array in part.arrays.items() if name != "loss")
-    held_and_clip = 5 * part.facts.samples
-    return part.bytes + arrays + held_and_clip + _TENSOR_BYTES * len(part.chunks)
+class _Filling:
+    """What is in the pack so far."""
+
+    def __init__(self, folder: PartFolder, room: int) -> None:
+        """`room`: bytes."""
+        self._folder, self._room = folder, room
+        self._kind = KINDS[folder.maker.kind]
+        self._files: set[str] = set()
+        self.chunks: dict[str, list[tuple[int, bytes]]] = {name: [] for name in self._kind.steps}
+        self.arrays: list[Arrays] = []
+        self.loss: list[NDArray[np.float32]] = []
+        self.facts: list[PartFacts] = []
+        """Of each sample's part."""
+
+    def fill(self) -> None:
+        """Take samples in random order, `_TOGETHER` at a time, at the end fewer."""
+        facts = self._folder.facts()
+        samples = [(number, row) for number, part in facts.items() for row in range(part.samples)]
+        order = default_rng(self._folder.maker.seed).permutation(len(samples)).tolist()
+        together = _TOGETHER
+        while order and together:
+            chosen = [samples[number] for number in order[:together]]
+            if self._took(chosen, [facts[number] for number, _ in chosen]):
+                del order[:together]
+            else:
+                together //= 2
+
+    def _took(self, chosen: Sequence[tuple[int, int]], facts: Sequence[PartFacts]) -> bool:
+        """Whether there was room for these samples, each given by its part and row."""
+        stacks, arrays = joined([self._folder.sample(*one) for one in chosen])
+        steps = self._kind.steps
+        chunks = {name: pack_planes(stack, steps[name]) for name, stack in stacks.items()}
+        files = {name for one in facts for name in one.files} | self._files
+        size = sum(len(data) + _TENSOR_BYTES for data in chunks.values())
+        size += sum(array.nbytes for array in arrays.values()) + _ROW_BYTES * len(chosen)
+        size += _SOURCE_BYTES * (len(files) - len(self._files))
+        if size > self._room:
+            return False
+        self._room, self._files = self._room - size, files
+        for name, data in chunks.items():
+            self.chunks[name].append((len(stacks[name]), data))
+        self.arrays.append(arrays)
+        self.loss.append(stored_loss(stacks, chunks, self._kind))
+        self.facts += facts
+        return True
 
 
-def assemble(path: Path, maker: PartMaker, parts: Sequence[Part], room: Room) -> dict[str, Any]:
-    """Write the pack; returns its manifest. Raises ConfigError where not even a part fits."""
-    order = default_rng(maker.seed).permutation(len(parts))
-    chosen = room.chosen([parts[number] for number in order])
-    if not chosen:
-        raise ConfigError(f"no part fits into {room.most_bytes / 1e6:g} megabytes: give more")
+def assemble(path: Path, folder: PartFolder, networks: Networks, most_bytes: int) -> dict[str, Any]:
+    """Write the pack; returns its manifest. Raises ConfigError where not even a sample fits."""
+    maker = folder.maker
     kind = KINDS[maker.kind]
-    names = list(dict.fromkeys(part.facts.files[0] for part in chosen))
+    filling = _Filling(folder, room_for_samples(most_bytes, networks))
+    filling.fill()
+    facts = filling.facts
+    if not facts:
+        raise ConfigError(f"not a sample fits into {most_bytes / 1e6:g} megabytes: give more")
+    names = list(dict.fromkeys(one.files[0] for one in facts))
     manifest = {
         "kind": maker.kind,
         "side": kind.side,
         "gain_unit": GAIN_UNIT,
         "confidence_unit": CONFIDENCE_UNIT,
-        "samples": sum(part.facts.samples for part in chosen),
-        "held": sum(part.facts.samples for part in chosen if part.facts.held),
-        "codings": _counts(chosen),
-        "loss": loss_summary(np.concatenate([part.arrays["loss"] for part in chosen]), kind),
+        "samples": len(facts),
+        "held": sum(one.held for one in facts),
+        "codings": dict(Counter(one.coding for one in facts)),
+        "loss": loss_summary(np.concatenate(filling.loss)),
         "held_out": [path.name for path in maker.held],
         "clips": names,
-        "sources": described(maker.folder, chosen),
+        "sources": described(maker.folder, facts),
         "seed": maker.seed,
         "version": __version__,
-        "seconds": round(sum(part.facts.seconds for part in parts), 1),
+        "seconds": round(sum(part.seconds for part in folder.facts().values()), 1),
     }
-    stacks = {name: _stack(name, maker.kind, chosen) for name in kind.steps}
+    stacks = {
+        name: CodedStack((kind.side, kind.side, _CHANNELS.get(name, 3)), kind.steps[name], chunks)
+        for name, chunks in filling.chunks.items()
+    }
+    arrays = _arrays(filling, names)
     with explain_failure(path):
-        write_pack(path, manifest, stacks, _arrays(chosen, names), room.networks, room.most_bytes)
+        write_pack(path, manifest, stacks, arrays, networks, most_bytes)
     return manifest
 
 
-def _counts(parts: Sequence[Part]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for part in parts:
-        counts[part.facts.coding] += part.facts.samples
-    return dict(counts)
-
-
-def _stack(name: str, kind: str, parts: Sequence[Part]) -> CodedStack:
-    side = KINDS[kind].side
-    channels = 1 if name in ("gain", "confidence") else 3
-    chunks = [(part.facts.rows[name], part.chunks[name]) for part in parts]
-    return CodedStack((side, side, channels), KINDS[kind].steps[name], chunks)
-
-
-def _arrays(parts: Sequence[Part], clips: Sequence[str]) -> dict[str, Tensor]:
+def _arrays(filling: _Filling, clips: Sequence[str]) -> dict[str, Tensor]:
     """One row a sample, but for `time`, which has one a frame."""
-    names = [name for name in parts[0].arrays if name != "loss"]
-    arrays = {name: np.concatenate([part.arrays[name] for part in parts]) for name in names}
-    facts = [part.facts for part in parts]
-    samples = [one.samples for one in facts]
-    arrays["held"] = np.repeat(np.array([one.held for one in facts], np.uint8), samples)
-    numbers = np.array([clips.index(one.files[0]) for one in facts], np.int32)
-    arrays["clip"] = np.repeat(numbers, samples)
+    arrays = together(filling.arrays)
+    arrays["held"] = np.array([one.held for one in filling.facts], np.uint8)
+    arrays["clip"] = np.array([clips.index(one.files[0]) for one in filling.facts], np.int32)
     if "frames" in arrays:
         frames = arrays.pop("frames").astype(np.int32)
         ends = np.cumsum(frames, dtype=np.int32)

@@ -16,8 +16,11 @@ GAIN_UNIT = 128
 CONFIDENCE_UNIT = 255
 _LEAST, _MOST = 3, 9
 """Frames of a window."""
-_PICTURES_PER_RUN, _WINDOWS_PER_RUN = 6, 4
+_LONGEST_GAP = 40
+"""Further apart, pictures say little about the frames between."""
+_PICTURES_PER_RUN, _WINDOWS_PER_RUN = 8, 6
 """At most: many runs show more than many crops of one."""
+_CROPS_PER_PICTURE = 2
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 Stacks = dict[str, NDArray[np.uint8]]
@@ -50,15 +53,18 @@ class Kind:
     """Share of runs that are of clips, not of photographs."""
     shares: tuple[float, float, float]
     """Of runs coded as streams, as AV1 with temporal layers, as key pictures far apart."""
+    least_spacing: int
+    """Frames from one coded picture to the next, where that is drawn."""
     networks: tuple[str, ...]
     """Frozen ones that training needs."""
 
 
 def _pictures(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
     """Crops of coded pictures."""
-    count = min(_PICTURES_PER_RUN, len(run.pictures))
-    for number in rng.choice(len(run.pictures), count, replace=False):
-        coded = run.pictures[number]
+    offered = [*run.pictures] * _CROPS_PER_PICTURE
+    count = min(_PICTURES_PER_RUN, len(offered))
+    for number in sorted(rng.choice(len(offered), count, replace=False)):
+        coded = offered[number]
         truth, key = run.truth(coded.frame), coded.key
         gain = np.clip(np.rint(key.gain * GAIN_UNIT), 0, 255).astype(np.uint8)
         whole = {"truth": truth, "given": key.picture, "gain": gain[..., None]}
@@ -74,9 +80,11 @@ def _pictures(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
 
 def _windows(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
     """Crops of frames in a row, between coded pictures that are far enough apart."""
-    gaps = [gap for gap in run.gaps if gap.length > _LEAST]
-    rng.shuffle(gaps)
-    for gap in gaps[:_WINDOWS_PER_RUN]:
+    gaps = [gap for gap in run.gaps if _LEAST < gap.length <= _LONGEST_GAP]
+    offered = gaps * _CROPS_PER_PICTURE
+    count = min(_WINDOWS_PER_RUN, len(offered))
+    for number in sorted(rng.choice(len(offered), count, replace=False)) if gaps else ():
+        gap = offered[number]
         frames = int(rng.integers(_LEAST, min(_MOST, gap.length - 1) + 1))
         first = int(rng.integers(1, gap.length - frames + 1))
         window = _window(run, gap, range(first, first + frames), side, rng)
@@ -115,10 +123,11 @@ def _scalars(coded: CodedPicture) -> NDArray[np.float16]:
 def joined(samples: Sequence[Sample]) -> tuple[Stacks, Arrays]:
     """Stacks and arrays of all samples; empty without any."""
     stacks, arrays = [one.stacks for one in samples], [one.arrays for one in samples]
-    return _together(stacks), _together(arrays)
+    return together(stacks), together(arrays)
 
 
-def _together(parts: Sequence[dict[str, NDArray[Scalar]]]) -> dict[str, NDArray[Scalar]]:
+def together(parts: Sequence[dict[str, NDArray[Scalar]]]) -> dict[str, NDArray[Scalar]]:
+    """Rows of all parts by name."""
     names = parts[0] if parts else ()
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
@@ -130,7 +139,8 @@ KINDS = {
         restored="given",
         samples=_pictures,
         clips=0.5,
-        shares=(0.4, 0.3, 0.3),
+        shares=(0.5, 0.25, 0.25),
+        least_spacing=1,
         networks=("alex", "features", "animevideov3"),
     ),
     "windows": Kind(
@@ -140,6 +150,7 @@ KINDS = {
         samples=_windows,
         clips=0.75,
         shares=(0.5, 0.25, 0.25),
+        least_spacing=4,
         networks=("alex",),
     ),
 }

@@ -40,7 +40,7 @@ def _psnr(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> float:
     return min(_BEST, float(-10 * np.log10(error / 255**2))) if error else _BEST
 
 
-def loss_summary(rows: NDArray[np.float32], kind: Kind) -> dict[str, dict[str, float]]:
+def loss_summary(rows: NDArray[np.float32]) -> dict[str, dict[str, float]]:
     """Means and low ends of `stored_loss`, and of how much less storing loses than coding did."""
     columns = dict(
         zip(

@@ -1,4 +1,4 @@
-"""Parts of a pack: the samples of one coded run each, coded as in the pack, a file a part.
+"""Parts of a pack: the samples of one coded run each, exact, a file a part.
 
 The seed and the part's number decide all that is in it.
 """
@@ -16,8 +16,7 @@ import torch
 from numpy.random import Generator, default_rng
 
 from gsvc.decoders.training.footage import Footage, Scene
-from gsvc.decoders.training.packing.kinds import KINDS, Arrays, Sample, joined
-from gsvc.decoders.training.packing.loss import stored_loss
+from gsvc.decoders.training.packing.kinds import KINDS, Sample, joined
 from gsvc.decoders.training.packing.runs import CodedRun
 from gsvc.decoders.training.packing.sequences import (
     coded_sequence,
@@ -49,8 +48,8 @@ class PartFacts:
     samples: int
     seconds: float
     """That it took to make."""
-    rows: dict[str, int]
-    """Pictures of each stack."""
+    bytes: int
+    """That the samples take in a pack, about."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +57,7 @@ class Part:
     """A part in memory."""
 
     facts: PartFacts
-    chunks: dict[str, bytes]
-    """Coded pictures by stack."""
-    arrays: Arrays
-    """Of the pack, one row a sample, or a frame for `time`; and `loss`: see `stored_loss`."""
-
-    @property
-    def bytes(self) -> int:
-        """Size of the coded pictures."""
-        return sum(map(len, self.chunks.values()))
+    samples: list[Sample]
 
 
 @dataclass(frozen=True)
@@ -91,21 +82,24 @@ class PartMaker:
         is_held = bool(self.held) and number % _HELD_EVERY == _HELD_EVERY - 1
         kind = KINDS[self.kind]
         coding = str(rng.choice(CODINGS, p=kind.shares))
-        coded = _coded(coding, self._held if is_held else self._footage, rng)
+        found = _coded(coding, self._held if is_held else self._footage, rng, kind.least_spacing)
         samples: list[Sample] = []
         files: tuple[str, ...] = ()
-        if coded is not None:
-            scene, run = coded
+        if found is not None:
+            scene, run = found
             samples = list(kind.samples(run, kind.side, rng))
             files = tuple(str(path.relative_to(self.folder)) for path in scene.files)
-        stacks, arrays = joined(samples)
-        chunks = {name: pack_planes(stack, kind.steps[name]) for name, stack in stacks.items()}
-        if samples:
-            arrays["loss"] = stored_loss(stacks, chunks, kind)
-        rows = {name: len(stack) for name, stack in stacks.items()}
-        seconds = round(time.monotonic() - begun, 2)
-        facts = PartFacts(coding, files, is_held, len(samples), seconds, rows)
-        return Part(facts, chunks, arrays)
+        stacks, _ = joined(samples)
+        coded = [pack_planes(stack, kind.steps[name]) for name, stack in stacks.items()]
+        facts = PartFacts(
+            coding,
+            files,
+            is_held,
+            len(samples),
+            round(time.monotonic() - begun, 2),
+            sum(map(len, coded)),
+        )
+        return Part(facts, samples)
 
     @cached_property
     def _footage(self) -> Footage:
@@ -116,7 +110,9 @@ class PartMaker:
         return Footage(self.held, clips=1.0)
 
 
-def _coded(coding: str, footage: Footage, rng: Generator) -> tuple[Scene, CodedRun] | None:
+def _coded(
+    coding: str, footage: Footage, rng: Generator, least_spacing: int
+) -> tuple[Scene, CodedRun] | None:
     """A run of random footage under a random coding of that kind."""
     for _ in range(_DRAWS):
         if coding == "streams":
@@ -126,7 +122,9 @@ def _coded(coding: str, footage: Footage, rng: Generator) -> tuple[Scene, CodedR
                 frames = [scene.frame(number) for number in range(stream.frames)]
                 return scene, coded_stream(frames, stream)
         else:
-            sequence = (random_hierarchy if coding == "hierarchies" else random_keys)(rng)
+            sequence = (random_hierarchy if coding == "hierarchies" else random_keys)(
+                rng, least_spacing
+            )
             scene = footage.scene(sequence.frames, rng)
             if scene is not None:
                 return scene, coded_sequence(scene.frame, sequence)
@@ -135,11 +133,12 @@ def _coded(coding: str, footage: Footage, rng: Generator) -> tuple[Scene, CodedR
 
 def write_part(path: Path, part: Part) -> None:
     """Write a part whole or not at all."""
-    named: Arrays = {
-        f"stack/{name}": np.frombuffer(data, np.uint8) for name, data in part.chunks.items()
+    tensors = {
+        f"{row}/{kind}/{name}": torch.from_numpy(np.ascontiguousarray(array))
+        for row, sample in enumerate(part.samples)
+        for kind, named in (("stacks", sample.stacks), ("arrays", sample.arrays))
+        for name, array in named.items()
     }
-    named |= {f"array/{name}": array for name, array in part.arrays.items()}
-    tensors = {name: torch.from_numpy(array.copy()) for name, array in named.items()}
     write_tensors(path, tensors, {_META: json.dumps(asdict(part.facts))}, _MOST_BYTES)
 
 
@@ -147,9 +146,8 @@ def read_part(path: Path) -> Part:
     """Read a part. Raises ValueError where it is damaged."""
     tensors, metadata = read_tensors(path)
     facts = json.loads(metadata[_META])
-    arrays = {name: value.numpy() for name, value in tensors.items()}
-    return Part(
-        PartFacts(**{**facts, "files": tuple(facts["files"])}),
-        {name[6:]: a.tobytes() for name, a in arrays.items() if name.startswith("stack/")},
-        {name[6:]: a for name, a in arrays.items() if name.startswith("array/")},
-    )
+    samples = [Sample({}, {}) for _ in range(facts["samples"])]
+    for key, value in tensors.items():
+        row, kind, name = key.split("/")
+        getattr(samples[int(row)], kind)[name] = value.numpy()
+    return Part(PartFacts(**{**facts, "files": tuple(facts["files"])}), samples)

@@ -102,9 +102,9 @@ class SequenceCoding:
         return self.spacing * (self.pictures - 1) + 1
 
 
-def random_keys(rng: Generator) -> SequenceCoding:
+def random_keys(rng: Generator, least_spacing: int) -> SequenceCoding:
     """Key pictures as in streams of any rate."""
-    spacing = int(rng.choice((4, 6, 8, 12, 16, 24, 32, 40)))
+    spacing = max(least_spacing, int(rng.choice((4, 6, 8, 12, 16, 24, 32, 40))))
     return SequenceCoding(
         spacing=spacing,
         pictures=6 if spacing <= 8 else 4 if spacing <= 16 else 3,
@@ -117,9 +117,10 @@ def random_keys(rng: Generator) -> SequenceCoding:
     )
 
 
-def random_hierarchy(rng: Generator) -> SequenceCoding:
+def random_hierarchy(rng: Generator, least_spacing: int) -> SequenceCoding:
     """Pictures of several temporal layers: every frame to every sixteenth one."""
-    spacing = int(rng.choice((1, 2, 3, 4, 6, 8, 12, 16), p=(0.05,) + (0.15,) * 5 + (0.1,) * 2))
+    drawn = rng.choice((1, 2, 3, 4, 6, 8, 12, 16), p=(0.05,) + (0.15,) * 5 + (0.1,) * 2)
+    spacing = max(least_spacing, int(drawn))
     levels = int(rng.choice((3, 4))) if spacing <= 6 else 3
     if rng.random() < 0.35:
         layers, crf = Layers(levels), int(rng.integers(_LEAST_CRF, MAX_CRF + 1))

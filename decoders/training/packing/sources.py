@@ -6,24 +6,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gsvc.codec.hashes import sha256_of
-from gsvc.decoders.training.packing.parts import Part
+from gsvc.decoders.training.packing.parts import PartFacts
 
 _TABLES = "clips.csv", "photos.csv"
 """In the footage's folder, if it has them: `file` and `licence` of each."""
 
 
-def described(folder: Path, parts: Sequence[Part]) -> list[dict[str, str | int]]:
-    """Each file shown in the parts: its name, SHA-256, licence if a table has it, and samples."""
+def described(folder: Path, samples: Sequence[PartFacts]) -> list[dict[str, str | int]]:
+    """Each file that samples show: name, SHA-256, how many, and its licence if a table has it.
+
+    `samples`: facts of the part of each.
+    """
     counts: Counter[str] = Counter()
-    for part in parts:
-        for name in part.facts.files:
-            counts[name] += part.facts.samples
+    for facts in samples:
+        counts.update(facts.files)
     licences = _licences(folder)
     rows = []
-    for name, samples in sorted(counts.items()):
+    for name, count in sorted(counts.items()):
         row: dict[str, str | int] = {"file": name, "sha256": sha256_of(folder / name)}
         licence = licences.get(Path(name).name)
-        rows.append(row | ({"licence": licence} if licence else {}) | {"samples": samples})
+        rows.append(row | ({"licence": licence} if licence else {}) | {"samples": count})
     return rows
 
 

@@ -13,7 +13,14 @@ from threading import Thread
 from gsvc import __version__
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.output import explain_failure
-from gsvc.decoders.training.packing.parts import Part, PartMaker, read_part, write_part
+from gsvc.decoders.training.packing.kinds import Sample
+from gsvc.decoders.training.packing.parts import (
+    Part,
+    PartFacts,
+    PartMaker,
+    read_part,
+    write_part,
+)
 
 _SETTINGS = "parts.json"
 
@@ -27,7 +34,8 @@ class PartFolder:
         Raises ConfigError where it holds parts that another maker made, OutputError where it cannot
         be made.
         """
-        self.path, self._maker = path, maker
+        self.path, self.maker = path, maker
+        self._facts: dict[int, PartFacts] = {}
         settings, file = _settings(maker), path / _SETTINGS
         if file.exists():
             found = json.loads(file.read_text())
@@ -43,14 +51,26 @@ class PartFolder:
                 part.write_text(json.dumps(settings))
                 part.replace(file)
 
-    def read(self) -> list[Part]:
-        """The parts that are there, by their numbers. Raises InputError for a damaged one."""
-        try:
-            return [read_part(self._file(number)) for number in self._numbers()]
-        except ValueError as error:
-            raise InputError(f"{error}: remove it, and it is made again") from error
+    def facts(self) -> dict[int, PartFacts]:
+        """What is known of the parts that are there, by number."""
+        for number in self._numbers():
+            if number not in self._facts:
+                self._facts[number] = self._read(number).facts
+        return self._facts
 
-    def make(self, jobs: int) -> Iterator[Part]:
+    def sample(self, number: int, row: int) -> Sample:
+        """A sample of a part."""
+        return self._read(number).samples[row]
+
+    def _read(self, number: int) -> Part:
+        """Raises InputError where the part is damaged."""
+        try:
+            return read_part(self._file(number))
+        except (KeyError, ValueError) as error:
+            file = self._file(number)
+            raise InputError(f"{file} is damaged: remove it, and it is made again") from error
+
+    def make(self, jobs: int) -> Iterator[PartFacts]:
         """Make parts that are missing, the first ones first, without end, in `jobs` processes."""
         there = set(self._numbers())
         missing = (number for number in count() if number not in there)
@@ -63,7 +83,7 @@ class PartFolder:
             try:
                 running = {pool.submit(self._make, next(missing)) for _ in range(jobs)}
                 while True:
-                    done: set[Future[Part]]
+                    done: set[Future[PartFacts]]
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     running |= {pool.submit(self._make, next(missing)) for _ in done}
                     for future in done:
@@ -71,11 +91,11 @@ class PartFolder:
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _make(self, number: int) -> Part:
-        part = self._maker.make(number)
+    def _make(self, number: int) -> PartFacts:
+        part = self.maker.make(number)
         with explain_failure(self.path):
             write_part(self._file(number), part)
-        return part
+        return part.facts
 
     def _file(self, number: int) -> Path:
         return self.path / f"{number:06d}.safetensors"
