@@ -151,6 +151,6 @@ KINDS = {
         clips=0.75,
         shares=(0.5, 0.25, 0.25),
         least_spacing=4,
-        networks=("alex",),
+        networks=("alex", "rife"),
     ),
 }
