@@ -1,6 +1,7 @@
 """What a test needs that may be missing here: packages, models, clips.
 
-Such a test is skipped. With GSVC_REQUIRE=all it fails; "all -city -ray" lets these two be missing.
+Such a test is skipped. With GSVC_REQUIRE=all it fails; "all -city -ray" lets these two be missing,
+"gpu" asks for a GPU alone.
 """
 
 import os
@@ -20,7 +21,7 @@ from gsvc.datasets.packaged import packaged_clip
 def lack(name: str, why: object) -> NoReturn:
     """Ends the test that needs `name`."""
     required = os.environ.get("GSVC_REQUIRE", "").split()
-    if "all" in required and f"-{name}" not in required:
+    if name in required or ("all" in required and f"-{name}" not in required):
         pytest.fail(f"{name} is required and missing: {why}")
     pytest.skip(str(why), allow_module_level=True)
 
@@ -46,6 +47,12 @@ def need_models() -> None:
     with need("models"):
         for name in EXTRACTORS:
             model_path(name)
+
+
+def need_gpu() -> None:
+    """A GPU that torch can use."""
+    if not need_package("torch").cuda.is_available():
+        lack("gpu", "torch finds no GPU here")
 
 
 def need_clip(name: str) -> Path:

@@ -27,7 +27,8 @@ DESCRIPTION = "Measure gsvc and other codecs on clips: rate, compute, quality. N
 
 _RUN = """Code, decode and score clips with several codecs at several rates. What RUN has already is
 kept: the same command resumes, another clip, codec, metric or way to decode adds to it."""
-_STUDY = "gsvc.codec.command.study"
+_MODULES = {"speed": "gsvc.codec.command.speed", "study": "gsvc.codec.command.study"}
+"""Actions that are modules of their own."""
 _CLIPS = "packaged"
 _INTERRUPTED = 130
 _MAIN_TABLES = "Headline", "Slideshow test", "What is missing", "BD-rate pooled over clips"
@@ -47,8 +48,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         action = actions.add_parser(name, help=text, description=text)
         action.add_argument("run", metavar="RUN", help="the folder of the run")
         add_json(action)
-    study = "let people choose, and score their votes"
-    actions.add_parser("study", help=study, module=_STUDY)
+    for name, text in (
+        ("speed", "how fast refiners and motion are"),
+        ("study", "let people choose, and score their votes"),
+    ):
+        actions.add_parser(name, help=text, module=_MODULES[name])
     compare = actions.add_parser("compare", help="two runs", description="How two runs differ.")
     compare.add_argument("run_a", metavar="RUN_A")
     compare.add_argument("run_b", metavar="RUN_B")
@@ -83,10 +87,11 @@ def _add_run(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Make a run, or show one."""
-    need("eval", "gsvc bench")
-    if options.action == "study":
-        code: int = import_module(_STUDY).run(options)
+    """Make a run, show one, or carry out an action of `_MODULES`."""
+    if options.action != "speed":
+        need("eval", "gsvc bench")
+    if options.action in _MODULES:
+        code: int = import_module(_MODULES[options.action]).run(options)
         return code
     return {"run": _run, "compare": _compare}.get(options.action, _show)(options)
 

@@ -22,6 +22,7 @@ from gsvc.decoders.motion.estimation import Flow, pixel_grid, warp
 from gsvc.decoders.weights import check_shipped, load_network
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from gsvc.decoders.motion.learned.ifnet import IFNet
@@ -72,7 +73,7 @@ class Rife:
         height, width = left.shape[:2]
         device = next(self.network.parameters()).device
         with torch.inference_mode():
-            pair = (_padded(picture).to(device) for picture in (left, right))
+            pair = (_padded(picture, device) for picture in (left, right))
             motion, mask = self.network(*pair, torch.tensor([time], device=device))
             side = (_ONE_SIDED * (mask.sigmoid() - 0.5)).sigmoid()
             found = torch.cat([motion, side], 1)[0, :, :height, :width].permute(1, 2, 0)
@@ -126,7 +127,7 @@ def _renamed(state: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
     return renamed
 
 
-def _padded(picture: Picture) -> "Tensor":
+def _padded(picture: Picture, device: "torch.device") -> "Tensor":
     """As the network takes it, (1, 3, H, W) in [0, 1], its right and bottom border repeated."""
     import torch
     from torch.nn import functional
@@ -135,5 +136,5 @@ def _padded(picture: Picture) -> "Tensor":
 
     height, width = picture.shape[:2]
     padding = 0, -width % IFNET_MULTIPLE, 0, -height % IFNET_MULTIPLE
-    values = torch.tensor(picture).permute(2, 0, 1)[None].float() / 255
+    values = torch.tensor(picture, device=device).permute(2, 0, 1)[None].float() / 255
     return functional.pad(values, padding, mode="replicate")

@@ -1,6 +1,7 @@
 """The compact refiner as a back end: its sizes, with their weights, settings and priors."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,6 @@ class CompactBackend(KeyRefiner):
     def __init__(self, name: str, device: str = "cpu") -> None:
         super().__init__(name, device)
         self._weights = WEIGHTS.get(name, Path(name))
-        self._pipeline: RefinerPipeline | None = None
 
     @property
     def files(self) -> Sequence[Path]:
@@ -51,15 +51,21 @@ class CompactBackend(KeyRefiner):
             return [self._weights]
         return [self._weights, prior_path(prior)]
 
+    @cached_property
+    def pipeline(self) -> "RefinerPipeline":
+        """Its network at work, loaded when first asked for."""
+        return load_pipeline(self._weights, self.device)
+
     def load(self) -> None:
         """See `Backend.load`."""
-        self._pipeline = self._pipeline or load_pipeline(self._weights, self.device)
+        _ = self.pipeline
 
     def refine(self, key: KeyPicture, *, steps: int, seed: int) -> Picture:
         """See `KeyRefiner.refine`."""
-        self.load()
-        assert self._pipeline is not None
-        refined: Picture = self._pipeline(key, num_inference_steps=steps, seed=seed)
+        from gsvc.decoders.refiners.devices import enough_memory
+
+        with enough_memory(self.device):
+            refined: Picture = self.pipeline(key, num_inference_steps=steps, seed=seed)
         return refined
 
     def cost(self, height: int, width: int) -> Cost:
@@ -74,19 +80,19 @@ def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
 
     Raises MissingModelError where they are damaged or another network's.
     """
-    import torch
     from diffusers import FlowMatchEulerDiscreteScheduler
 
     from gsvc.decoders.refiners.compact.network import CompactRefiner
     from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline
+    from gsvc.decoders.refiners.devices import enough_memory, placed
     from gsvc.decoders.refiners.priors.drawing import load_prior, make_prior
 
     network = load_network(CompactRefiner, weights)
-    network = network.to(device, memory_format=torch.channels_last)
     name, prior = network.config.prior, None
-    if name and has_own_prior(weights):
-        prior = load_own_prior(make_prior(name), weights)
-        prior = prior.to(device, memory_format=torch.channels_last)
-    elif name:
-        prior = load_prior(name, device)
+    with enough_memory(device):
+        if name and has_own_prior(weights):
+            prior = placed(load_own_prior(make_prior(name), weights), device)
+        elif name:
+            prior = load_prior(name, device)
+        network = placed(network, device)
     return RefinerPipeline(network, FlowMatchEulerDiscreteScheduler(), prior)

@@ -1,5 +1,6 @@
 """The compact refiner as a diffusers pipeline: a decoded key picture in, a refined one out."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.refiners.compact.levels import noise_levels
 from gsvc.decoders.refiners.compact.network import MULTIPLE, CompactRefiner
 from gsvc.decoders.refiners.compact.samplers import euler, noise_field
+from gsvc.decoders.refiners.devices import precision_on
 from gsvc.decoders.refiners.priors.drawing import PriorNetwork, drawings
 from gsvc.decoders.refiners.tensors import pictures_of, tensor_of
 from gsvc.decoders.refiners.tiles import in_tiles
@@ -40,9 +42,15 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         super().__init__()
         self.register_modules(refiner=refiner, scheduler=scheduler, prior=prior)
 
-    @torch.no_grad()
     def __call__(self, key: KeyPicture, *, num_inference_steps: int = 1, seed: int = 0) -> Picture:
-        """Refine one key picture.
+        """Refine one key picture; see `together`."""
+        return self.together([key], num_inference_steps=num_inference_steps, seed=seed)[0]
+
+    @torch.no_grad()
+    def together(
+        self, keys: Sequence[KeyPicture], *, num_inference_steps: int = 1, seed: int = 0
+    ) -> list[Picture]:
+        """Refine key pictures of one size at once, each as it would be alone.
 
         The noise is one field drawn from `seed`, the same for all pictures: it is fixed to the
         screen, so equal pictures stay equal and nothing boils. Raises ConfigError for less than one
@@ -50,9 +58,10 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         """
         if num_inference_steps < 1:
             raise ConfigError(f"num_inference_steps is {num_inference_steps}; take 1 or more")
-        height, width = key.picture.shape[:2]
+        height, width = keys[0].picture.shape[:2]
         device = self.refiner.device
-        given, scalars = (x.to(device) for x in conditions(key))
+        parts = zip(*(conditions(key, device) for key in keys), strict=True)
+        given, scalars = map(torch.cat, parts)
         if self.prior is not None:  # once, however many steps follow
             given = torch.cat([given, drawings(self.prior, given[:, :3])], dim=1)
 
@@ -62,16 +71,18 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         state = given[:, :3] + noise
         denoise = partial(_denoise, self.refiner, given, scalars)
         estimate = euler(denoise, state, noise_levels(num_inference_steps), self.scheduler)
-        return pictures_of(estimate[..., :height, :width])
+        shown = estimate[..., :height, :width]
+        return [pictures_of(shown[index : index + 1]) for index in range(len(keys))]
 
 
-def conditions(key: KeyPicture) -> tuple[Tensor, Tensor]:
+def conditions(key: KeyPicture, device: str | torch.device = "cpu") -> tuple[Tensor, Tensor]:
     """The network's inputs `given` and `scalars`, sides padded to a multiple of 8."""
-    given = torch.cat([tensor_of(key.picture), torch.from_numpy(key.gain)[None, None]], dim=1)
+    gain = torch.from_numpy(key.gain).to(device)
+    given = torch.cat([tensor_of(key.picture, device), gain[None, None]], dim=1)
     height, width = given.shape[2:]
     padding = 0, -width % MULTIPLE, 0, -height % MULTIPLE
     padded = functional.pad(given, padding, mode="replicate")
-    return padded, torch.tensor([[key.quantizer, key.size]], dtype=torch.float32)
+    return padded, torch.tensor([[key.quantizer, key.size]], dtype=torch.float32, device=device)
 
 
 def _denoise(
@@ -80,10 +91,9 @@ def _denoise(
     """The model's estimate, of a large picture in tiles.
 
     Each tile sees all that its pixels depend on, so that tiling changes nothing."""
-    device = model.device.type
 
     def run(state: Tensor, given: Tensor) -> Tensor:
-        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+        with precision_on(model.device):
             estimate: Tensor = model(state, sigma, given, scalars)
         return estimate.float()
 

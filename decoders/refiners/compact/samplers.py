@@ -29,6 +29,7 @@ def euler(
     """
     scheduler = scheduler or FlowMatchEulerDiscreteScheduler()
     scheduler.set_timesteps(sigmas=list(sigmas), device=state.device)
+    scheduler.set_begin_index(0)  # else it looks the index up, and the device must be waited for
     for timestep, sigma in zip(scheduler.timesteps, scheduler.sigmas[:-1], strict=True):
         estimate = denoise(state, sigma.to(state).expand(state.shape[0]))
         velocity = (state - estimate) / sigma.to(state)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gsvc.decoders.refiners.devices import placed
 from gsvc.decoders.refiners.priors.files import prior_path
 from gsvc.decoders.refiners.priors.networks import SCALE, RRDBNet, SRVGGNetCompact, drawn_at
 from gsvc.decoders.refiners.tiles import in_tiles
@@ -33,8 +34,7 @@ def load_prior(name: str, device: str = "cpu") -> PriorNetwork:
     network = make_prior(name)
     layers = [part for part in network.modules() if isinstance(part, nn.Conv2d | nn.PReLU)]
     read_weights(prior_path(name).read_bytes(), layers)
-    network.eval().requires_grad_(False)
-    ready: PriorNetwork = network.to(device, memory_format=torch.channels_last)
+    ready: PriorNetwork = placed(network.requires_grad_(False), device)
     return ready
 
 
@@ -75,7 +75,11 @@ def drawings(network: PriorNetwork, picture: Tensor) -> Tensor:
     in few places.
     """
 
+    def run(small: Tensor) -> Tensor:
+        drawn: Tensor = network(small.to(network.dtype))
+        return drawn.float()
+
     def whole(small: Tensor) -> Tensor:
-        return in_tiles(network, [small], tile=network.tile, margin=_MARGIN, scale=SCALE)
+        return in_tiles(run, [small], tile=network.tile, margin=_MARGIN, scale=SCALE)
 
     return drawn_at(network.shrunk, whole, picture)

@@ -51,13 +51,12 @@ class WindowedBackend(WindowRefiner):
 
     def load(self) -> None:
         """See `Backend.load`."""
-        import torch
-
+        from gsvc.decoders.refiners.devices import enough_memory, placed
         from gsvc.decoders.refiners.windowed.network import WindowRestorer
 
         if self._network is None:
-            network = load_network(WindowRestorer, self._weights)
-            self._network = network.to(self.device, memory_format=torch.channels_last)
+            with enough_memory(self.device):
+                self._network = placed(load_network(WindowRestorer, self._weights), self.device)
 
     def restore(
         self,
@@ -69,13 +68,15 @@ class WindowedBackend(WindowRefiner):
         seed: int,
     ) -> Sequence[Picture]:
         """See `WindowRefiner.restore`. Raises ConfigError for more than one step."""
+        from gsvc.decoders.refiners.devices import enough_memory
         from gsvc.decoders.refiners.windowed.frames import restored_frames
 
         if steps != 1:
             raise ConfigError(f"{self.name} draws in one step: take --steps 1")
         self.load()
         assert self._network is not None
-        return restored_frames(self._network, rendering, sorted(keys), confidence)
+        with enough_memory(self.device):
+            return restored_frames(self._network, rendering, sorted(keys), confidence)
 
     def cost(self, height: int, width: int) -> Cost:
         """Of a whole window. See `Backend.cost`."""

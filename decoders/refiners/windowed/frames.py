@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gsvc.codec.frames import Picture
 from gsvc.decoders.refiners.base import Cost
+from gsvc.decoders.refiners.devices import precision_on
 from gsvc.decoders.refiners.tiles import in_tiles
 from gsvc.decoders.refiners.windowed.network import WINDOW_MULTIPLE, WindowRestorer
 
@@ -61,33 +62,32 @@ def restored_frames(
     height, width = rendering.shape[1:3]
     sides = (0, 0), (0, -height % WINDOW_MULTIPLE), (0, -width % WINDOW_MULTIPLE)
     padded = np.pad(rendering, (*sides, (0, 0)), "edge")
-    pictures = torch.from_numpy(padded).permute(0, 3, 1, 2)
-    trusted = torch.from_numpy(np.pad(confidence, sides, "edge"))[:, None]
+    device = network.device
+    pictures = torch.from_numpy(padded).to(device).permute(0, 3, 1, 2)
+    trusted = torch.from_numpy(np.pad(confidence, sides, "edge")).to(device)[:, None]
     places = [place_of(number, keys) for number in range(len(rendering))]
     run = partial(_window, network, places)
     if height * width <= WHOLE_PIXELS:
         drawn = run(pictures, trusted)
     else:
         drawn = in_tiles(run, [pictures, trusted], tile=_TILE, margin=network.reach)
-    return list(np.ascontiguousarray(drawn[..., :height, :width].permute(0, 2, 3, 1).numpy()))
+    return list(drawn[..., :height, :width].permute(0, 2, 3, 1).contiguous().cpu().numpy())
 
 
 def _window(
     network: WindowRestorer, places: Sequence[Between], pictures: Tensor, trusted: Tensor
 ) -> Tensor:
     """`pictures`, uint8 (n, 3, H, W), and confidence, (n, 1, H, W): restored, like `pictures`."""
-    device = network.device
     memory, frames = None, []
     for number, (before, after, time) in enumerate(places):
-        shown = (
-            pictures[one : one + 1].to(device).float() / 127.5 - 1
-            for one in (number, before, after)
+        shown = (pictures[one : one + 1].float() / 127.5 - 1 for one in (number, before, after))
+        trust, moment = (
+            trusted[number : number + 1],
+            pictures.new_full((1,), time, dtype=torch.float32),
         )
-        trust, moment = trusted[number : number + 1].to(device), torch.tensor([time], device=device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        with precision_on(pictures.device):
             frame, memory = network(*shown, trust, moment, memory)
-        levels = frame.float().add(1).mul(127.5).round().clamp(0, 255).byte()
-        frames.append(levels.cpu())
+        frames.append(frame.float().add(1).mul(127.5).round().clamp(0, 255).byte())
     return torch.cat(frames)
 
 

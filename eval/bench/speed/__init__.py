@@ -1,0 +1,1 @@
+"""How fast frames are restored and drawn on a device: `gsvc bench speed`."""
