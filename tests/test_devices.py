@@ -24,6 +24,7 @@ from gsvc.decoders.motion.learned.rife import load_rife
 from gsvc.decoders.refiners.base import WindowRefiner
 from gsvc.decoders.refiners.compact import pipeline as pipelines
 from gsvc.decoders.refiners.compact.backend import WEIGHTS, CompactBackend, load_pipeline
+from gsvc.decoders.refiners.compact.bands import detail_bands
 from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
 from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline
 from gsvc.decoders.refiners.compact.samplers import noise_field
@@ -145,6 +146,14 @@ def test_half_precision_is_enough(name: str) -> None:
         truth = single(key, num_inference_steps=1, seed=5)
         with torch.autocast("cpu", torch.float16):
             assert_near(half(key, num_inference_steps=1, seed=5), truth)
+
+
+def test_bands_stay_in_single_precision(device: str) -> None:
+    picture = torch.linspace(-1, 1, 3 * 32 * 40, device=device).view(1, 3, 32, 40)
+    with torch.autocast(device, torch.bfloat16):
+        rounded = detail_bands(picture)
+    for band, truth in zip(rounded, detail_bands(picture), strict=True):
+        assert band.dtype == torch.float32 and torch.equal(band, truth)
 
 
 def test_noise_is_the_same_on_every_device(device: str) -> None:

@@ -24,6 +24,11 @@ def all_bands(pictures: Tensor) -> list[Tensor]:
 
 
 def _blurred(pictures: Tensor, spread: float) -> Tensor:
+    kind = pictures.device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        # Rounded to half precision, it would differ from the picture by more than faint detail.
+        with torch.autocast(kind, enabled=False):
+            return _blurred(pictures.float(), spread)
     reach, channels = round(3 * spread), pictures.shape[1]
     x = torch.arange(-reach, reach + 1, device=pictures.device) / spread
     kernel = torch.exp(-0.5 * x.square())
