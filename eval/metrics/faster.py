@@ -180,7 +180,7 @@ class WinogradConvolution(nn.Module):
 
 # On AMD's processors MKL, behind PyTorch's own product, does not use AVX-512; oneDNN is 2.6 times
 # as fast there. PyTorch has it for its compiler.
-_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def _prepared(kernel: Tensor) -> Tensor:
