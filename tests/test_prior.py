@@ -14,7 +14,7 @@ from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.refiners.compact import pipeline as pipelines
-from gsvc.decoders.refiners.compact.backend import WEIGHTS, CompactBackend, load_pipeline
+from gsvc.decoders.refiners.compact.backend import CompactBackend
 from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
 from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline
 from gsvc.decoders.refiners.priors import files as prior_files
@@ -22,7 +22,6 @@ from gsvc.decoders.refiners.priors.drawing import PriorNetwork, drawings, load_p
 from gsvc.decoders.refiners.priors.files import prior_path
 from gsvc.decoders.refiners.priors.networks import RRDBNet, SRVGGNetCompact
 from gsvc.decoders.refiners.registry import load_refiner
-from gsvc.decoders.training.trainer import grow_weights
 from gsvc.encoders.pictures import encode_pictures
 from needs import need_clip, need_package
 
@@ -65,19 +64,6 @@ def test_it_draws_once_for_all_steps_of_a_picture(monkeypatch: pytest.MonkeyPatc
     assert drawn == [(1, 3, 40, 48)]
     # Untrained, it believes nothing of what was drawn.
     assert np.abs(shown.astype(int) - pixels).max() <= 2
-
-
-def test_weights_of_a_network_without_drawings_are_a_start() -> None:
-    network = CompactRefiner(**SIZES["base"]).eval()
-    grow_weights(network, WEIGHTS["compact:nano"])
-    smaller = load_pipeline(WEIGHTS["compact:nano"]).refiner
-    state, given = torch.rand(1, 3, 16, 16), torch.rand(1, 4, 16, 16)
-    scalars, sigma = torch.rand(1, 2), torch.ones(1)
-    drawn = torch.rand(1, 6, 16, 16)
-    with torch.no_grad():
-        one = smaller(state, sigma, given, scalars)
-        other = network(state, sigma, torch.cat([given, drawn], dim=1), scalars)
-    assert torch.allclose(one, other, atol=1e-5)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x47\x6b\x30\x01", bytes(400)])

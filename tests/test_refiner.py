@@ -249,14 +249,19 @@ def test_noise_is_the_seeds_alone() -> None:
 
 
 def test_conditions_say_what_training_said(key: KeyPicture) -> None:
-    from gsvc.decoders.training.pairs import pack
-    from gsvc.decoders.training.pool import unpack
+    from gsvc.decoders.training.standalone.pack import Pack
+    from gsvc.decoders.training.standalone.restore import given_to, held_pictures
 
-    small = _cut(key, 128, 192)
-    trained = unpack(pack(small.picture, small), np.array([CRF, 8], np.float32))
+    small = _cut(key, 128, 128)
+    picture = torch.from_numpy(small.picture).permute(2, 0, 1)[None]
+    gain = torch.from_numpy(small.gain * 128).round().byte()[None, None]
+    scalars = torch.tensor([[small.quantizer, small.size]]).half()
+    stacks = {"truth": picture, "given": picture, "gain": gain}
+    pack = Pack({}, stacks, {"scalars": scalars}, {})
+    (trained,) = held_pictures(pack, torch.tensor([0]), 1)
     shown = conditions(small)
-    assert torch.allclose(shown[0][0], trained[0], atol=0.5 / 128)
-    assert torch.allclose(shown[1][0], trained[1])
+    assert torch.allclose(shown[0], given_to(trained, {}, with_gradient=False), atol=0.5 / 128)
+    assert torch.allclose(shown[1], trained["scalars"], atol=1e-3)
 
 
 def _cut(key: KeyPicture, height: int, width: int) -> KeyPicture:

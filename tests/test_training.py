@@ -1,149 +1,328 @@
-"""`gsvc train` on a tiny folder: it learns, resumes, and its weights decode."""
+"""`gsvc train run` and the exported script: they learn from real packs, and lose nothing."""
 
 import csv
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 import pytest
+import torch
 
-import gsvc
-from needs import need_package
+from gsvc.codec.command.main import main
+from gsvc.codec.errors import GsvcError
+from gsvc.decoders.key_picture import KeyPicture
+from gsvc.decoders.refiners.registry import load_refiner
+from gsvc.decoders.training.standalone.folder import MOST_FILE_BYTES, read_average
+from gsvc.decoders.training.standalone.tensors import read_tensors, write_tensors
+from needs import need, need_package
+from test_train_pack import photograph, write_clip
 
 need_package("stlpips_pytorch")
+need_package("efficientnet_lite_pytorch")
 
-Result = Callable[..., object]
+NUMBERS = (1, 2, *range(11, 120, 12))
+"""Of parts: two to train on, and then those of what is held out."""
+SMALL = """
+base = "medium"
+network = { size = "nano" }
+planned = 1.0
+rate = 2e-3
+side = 64
+cpu_batch = 2
+scored = 16
+
+[[stages]]
+until = 1.0
+learns = ["refiner"]
+weights = { coarse = 1.0, texture = 0.3 }
+"""
+"""So that many steps take few seconds."""
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three photographs with texture and a cut-out."""
-    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(1)
-    for number in range(3):
-        coarse = rng.integers(0, 255, (30, 40, 3)).astype(np.uint8)
-        photo = cv2.resize(coarse, (480, 360), interpolation=cv2.INTER_CUBIC).astype(np.float64)
-        grain = cv2.GaussianBlur(rng.normal(0, 40, (360, 480)), (0, 0), 1)[..., None]
-        cv2.imwrite(
-            str(folder / f"photo{number}.png"), np.clip(photo + grain, 0, 255).astype(np.uint8)
-        )
-    cutout = np.zeros((80, 80, 4), np.uint8)
-    cv2.circle(cutout, (40, 40), 35, (40, 120, 220, 255), -1)
-    cv2.imwrite(str(folder / "disc.png"), cutout)
+    """Two clips and a photograph."""
+    folder = tmp_path_factory.mktemp("data")
+    for seed, name in enumerate(("a.mp4", "unseen.mp4")):
+        write_clip(folder / name, seed)
+    cv2.imwrite(str(folder / "photo.png"), photograph(2, 480, 360))
     return folder
 
 
-def train(
-    run: Path, data: Path, capsys: pytest.CaptureFixture[str], *more: str
-) -> list[dict[str, Any]]:
-    from gsvc.codec.command.main import main
+@pytest.fixture(scope="module")
+def packs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The pack of a kind."""
+    from gsvc.decoders.training.footage import find_footage
+    from gsvc.decoders.training.frozen import frozen_networks
+    from gsvc.decoders.training.packing.assembly import assemble
+    from gsvc.decoders.training.packing.kinds import KINDS
+    from gsvc.decoders.training.packing.parts import PartMaker, write_part
+    from gsvc.decoders.training.packing.store import PartFolder
 
-    options = ("--batch", "2", "--minutes", "0.2", "--cache", "1", "--perceptual", "0", "--json")
-    assert main(["train", "run", str(data), str(run), *options, *more]) == 0
-    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    folder = tmp_path_factory.mktemp("packs")
 
+    def pack(kind: str) -> Path:
+        path = folder / f"{kind}.pack"
+        if not path.exists():
+            with need("rife"):
+                networks = frozen_networks(KINDS[kind].networks)
+            files, held = find_footage(data, ["unseen.mp4"])
+            maker = PartMaker(kind, 0, data, files, held)
+            parts = PartFolder(folder / kind, maker)
+            for number in NUMBERS:
+                part = maker.make(number)
+                write_part(parts.path / f"{number:06}.safetensors", part)
+                if part.facts.held and part.facts.samples:
+                    break
+            assemble(path, parts, networks, 40_000_000)
+        return path
 
-def texture_distances(run: Path, weights: Path) -> tuple[float, float]:
-    """Of the prepared crops, as decoded and refined in one step."""
-    import torch
-
-    from gsvc.decoders.refiners.compact.backend import load_pipeline
-    from gsvc.decoders.training.losses import texture_distance
-    from gsvc.decoders.training.pool import unpack
-
-    network, distances = load_pipeline(weights).refiner, []
-    for path in sorted((run / "pairs").iterdir()):
-        with np.load(path) as file:
-            parts = [unpack(crop, file["scalars"]) for crop in file["crops"]]
-        given, scalars, truth = (torch.stack(part) for part in zip(*parts, strict=True))
-        picture = given[:, :3]
-        with torch.no_grad():
-            estimate = network(picture, torch.ones(len(given)), given, scalars)
-        distances.append([float(texture_distance(x, picture, truth)) for x in (picture, estimate)])
-    as_decoded, refined = np.mean(distances, axis=0)
-    return float(as_decoded), float(refined)
-
-
-def test_loss_falls_it_resumes_and_the_weights_decode(
-    data: Path, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = tmp_path / "run"
-    train(run, data, capsys, "--steps", "40")
-    assert sum(path.stat().st_size for path in (run / "pairs").iterdir()) < 6 * 2**20
-    done = train(run, data, capsys, "--steps", "45", "--resume")[-1]
-    with (run / "loss.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [int(row["step"]) for row in rows] == list(range(1, 46))
-    as_decoded, refined = texture_distances(run, Path(done["weights"]))
-    assert refined < as_decoded
-    assert "## Training" in (run / "MODEL_CARD.md").read_text()
-    assert len(list((run / "samples").iterdir())) == 2
-    weights = str(done["weights"])
-    stream = tmp_path / "it.gsv"
-    gsvc.encode(clip, stream, settings=gsvc.EncoderSettings(preset="fast"))
-    settings = gsvc.DecoderSettings(steps=1, backend=weights)
-    report = gsvc.decode(stream, tmp_path / "it.mkv", settings=settings)
-    assert report.frames > 0
+    return pack
 
 
-def test_several_processes_train_one_network(data: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command += ["-m", "gsvc", "train", "run", str(data), str(run), "--steps", "3", "--batch", "2"]
-    limits = ["--minutes", "0.1", "--cache", "1", "--perceptual", "0", "--json"]
-    done = subprocess.run([*command, *limits], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    events = [json.loads(line)["event"] for line in done.stdout.splitlines()]
-    assert events == ["prepared", "trained", "done"]
-    with (run / "loss.csv").open() as file:
-        assert [int(row["step"]) for row in csv.DictReader(file)] == [1, 2, 3]
-    assert (run / "compact.safetensors").exists()
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what pip installs for torch and numpy, and nothing else."""
+    folder, pending, seen = tmp_path_factory.mktemp("bare"), ["torch", "numpy"], set[str]()
+    while pending:
+        name = pending.pop()
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            continue  # for another platform
+        if found.metadata["Name"] in seen:
+            continue
+        seen.add(found.metadata["Name"])
+        requires = [each for each in found.requires or () if "extra ==" not in each]
+        pending += [match[0] for each in requires if (match := re.match(r"[\w.-]+", each))]
+        for top in {file.parts[0] for file in found.files or () if ".." not in file.parts}:
+            link = folder / top
+            if not link.exists():
+                link.symlink_to(Path(str(found.locate_file(top))))
+    return folder
 
 
-def test_small_learns_from_what_its_prior_draws(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from gsvc.decoders.refiners.compact.backend import WEIGHTS, load_pipeline
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("script") / "train_standalone.py"
+    assert main(["train", "export", str(path)]) == 0
+    return path
 
-    run, start = tmp_path / "run", str(WEIGHTS["compact"])
-    done = train(run, data, capsys, "--size", "small", "--steps", "3", "--weights", start)[-1]
-    with np.load(next((run / "pairs").iterdir())) as file:
-        assert file["crops"].shape[-1] == 7 + 6
-    before, after = (
-        load_pipeline(Path(path)).refiner.leave.weight for path in (start, done["weights"])
+
+def started(bare: Path, script: Path, *arguments: object) -> "subprocess.Popen[str]":
+    """The script in a process that can import torch, numpy and Python's own modules alone."""
+    code = "import runpy, sys; sys.path.append(sys.argv.pop(1)); sys.argv.pop(0)"
+    code += "; runpy.run_path(sys.argv[0], run_name='__main__')"
+    command = [sys.executable, "-I", "-S", "-W", "error", "-c", code, bare, script, *arguments]
+    return subprocess.Popen(
+        [*map(str, command)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    assert len(before) == 3 + 2 and len(after) == len(before) + 2 * 4
-    assert after[len(before) :].abs().max() > 0
+
+
+def events(process: "subprocess.Popen[str]") -> list[dict[str, Any]]:
+    """What it told, once it has ended well."""
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    with (run / "log.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_script_learns_alone_is_killed_and_goes_on(
+    packs: Callable[[str], Path], bare: Path, script: Path, tmp_path: Path
+) -> None:
+    run, recipe = tmp_path / "run", tmp_path / "small.toml"
+    recipe.write_text(SMALL)
+    usual = packs("pictures"), run, "--recipe", recipe, "--json"
+    process = started(bare, script, *usual, "--minutes", 0.7)
+    end = time.monotonic() + 240
+    while not (run / "resume-0.safetensors").exists() or len(rows(run)) < 5:
+        assert process.poll() is None and time.monotonic() < end, process.communicate()
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    before = read_average(run / "average.safetensors")[1]
+    told = events(started(bare, script, *usual, "--minutes", 0.15))
+    assert told[-1]["type"] == "saved" and told[-1]["step"] > before["step"]
+    losses = [float(row["loss"]) for row in rows(run)]
+    assert np.mean(losses[-2:]) < 0.95 * np.mean(losses[:2])
+    files = list(run.iterdir())
+    assert len(files) <= 7 and all(file.stat().st_size <= MOST_FILE_BYTES for file in files)
+    sheet = cv2.imread(str(run / "sheet.png"))
+    assert sheet is not None and sheet.shape[1] == 5 * 160
+    assert sheet[:, :160].std() > 10
+    assert main(["train", "adopt", str(run)]) == 0
+    refiner: Any = load_refiner(str(run / "medium.safetensors"))
+    shown = cv2.cvtColor(sheet[:160, 160:320], cv2.COLOR_BGR2RGB)
+    key = KeyPicture(shown, np.zeros(shown.shape[:2], np.float32), 0.8, 1.0)
+    change = np.abs(refiner.refine(key, steps=1, seed=1).astype(int) - shown)
+    assert 0 < change.mean() < 20
+
+
+@pytest.fixture
+def taught(packs: Callable[[str], Path], tmp_path: Path) -> Iterator[Path]:
+    """The result of a run of medium that has gone on into its last stage."""
+    run = tmp_path / "medium"
+    for _ in range(2):
+        train(run, packs("pictures"), "medium", tmp_path)
+    yield run / "average.safetensors"
+
+
+def train(run: Path, pack: Path, name: str, folder: Path, *more: str) -> None:
+    """Some steps of a recipe: of its first stage, and once it goes on, of its last one."""
+    recipe = folder / f"{name}.toml"
+    side = 128 if name == "rife" else 64
+    recipe.write_text(f'base = "{name}"\nplanned = 0.01\nscored = 16\nside = {side}\n')
+    options = ["--recipe", str(recipe), "--minutes", "0.06", "--batch", "1", "--seed", "3"]
+    assert main(["train", "run", str(pack), str(run), *options, *more]) == 0
+
+
+def test_medium_trains_its_prior_and_teaches_nano(
+    packs: Callable[[str], Path], taught: Path, tmp_path: Path
+) -> None:
+    weights, run = read_average(taught)
+    assert list(run["networks"]) == ["refiner", "prior"]
+    assert sum(value.numel() for value in weights.values()) > 6_500_000
+    assert main(["train", "adopt", str(taught.parent)]) == 0
+    assert load_refiner(str(taught.parent / "medium.safetensors")).files == [
+        taught.parent / "medium.safetensors"
+    ]
+    nano = tmp_path / "nano"
+    train(nano, packs("pictures"), "nano", tmp_path, "--teacher", str(taught))
+    assert list(read_average(nano / "average.safetensors")[1]["networks"]) == ["refiner"]
+
+
+@pytest.mark.parametrize("name", ["window", "rife"])
+def test_windows_train_frames_and_motion(
+    name: str, packs: Callable[[str], Path], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    train(run, packs("windows"), name, tmp_path)
+    weights = read_average(run / "average.safetensors")[0]
+    assert all(torch.isfinite(value).all() for value in weights.values())
+    assert main(["train", "adopt", str(run)]) == 0
+
+
+def test_several_processes_train_one_network(
+    packs: Callable[[str], Path], script: Path, tmp_path: Path
+) -> None:
+    run, recipe = tmp_path / "run", tmp_path / "small.toml"
+    recipe.write_text(SMALL)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += [str(script), str(packs("pictures")), str(run), "--recipe", str(recipe), "--json"]
+    done = subprocess.run(
+        [*command, "--minutes", "0.1"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [each["type"] for each in told].count("stage") == 1
+    assert told[-1]["type"] == "saved" and told[-1]["step"] >= 1
+
+
+def test_a_loss_that_is_no_number_ends_a_run(
+    packs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "wild.toml"
+    recipe.write_text(SMALL.replace("rate = 2e-3", "rate = 1e30\nlargest_gradient = 1e30"))
+    more = ["--recipe", str(recipe), "--minutes", "1"]
+    assert main(["train", "run", str(packs("pictures")), str(tmp_path / "run"), *more]) == 1
+    assert "no number 10 times in a row" in capsys.readouterr().err
+
+
+def test_memory_of_different_saves_is_left_out(tmp_path: Path) -> None:
+    from gsvc.decoders.training.standalone.folder import RunFolder
+
+    folder = RunFolder(tmp_path)
+    memory = {name: torch.ones(3_000_000) for name in "ab"}
+    folder.save({"w": torch.ones(3)}, {"step": 1}, memory)
+    assert folder.memory().keys() == memory.keys()
+    # As a kill between two files leaves it.
+    tensors, _ = read_tensors(tmp_path / "resume-1.safetensors")
+    write_tensors(tmp_path / "resume-1.safetensors", tensors, {"save": "[2, 2]"}, MOST_FILE_BYTES)
+    assert folder.memory() == {}
+    with pytest.raises(GsvcError, match="too large"):
+        many = {name: torch.ones(3_000_000) for name in "abcd"}
+        folder.save({"w": torch.ones(3)}, {"step": 1}, many)
+
+
+def test_mistakes_are_told(
+    packs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pack, run = str(packs("pictures")), str(tmp_path / "run")
+    cut = tmp_path / "cut.pack"
+    cut.write_bytes(Path(pack).read_bytes()[:100_000])
+    large = tmp_path / "large.toml"
+    large.write_text('base = "window"\nnetwork = { channels = [256, 384, 512] }\n')
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text('base = "medium"\ncolour = 3\n')
+    for options, code, text in [
+        ([pack, run, "--recipe", "tiny"], 2, "no recipe is called 'tiny'"),
+        ([pack, run, "--recipe", str(wrong)], 2, "colour is not a setting"),
+        ([pack, run, "--recipe", "window"], 2, "learns from windows: this pack has pictures"),
+        ([str(packs("windows")), run, "--recipe", str(large)], 2, "files of a run"),
+        ([pack, run, "--recipe", "nano"], 2, "needs --teacher"),
+        ([str(cut), run, "--recipe", "medium"], 1, "cannot be read as a pack"),
+        ([pack, run, "--recipe", "medium", "--resume-from", run], 1, "holds no run"),
+        ([pack, run, "--recipe", "medium", "--weights", str(large)], 1, "cannot be read"),
+    ]:
+        assert main(["train", "run", *options]) == code, options
+        err = capsys.readouterr().err
+        assert text in err and err.count("\n") == 1, err
+    assert not Path(run).exists()
+
+
+def test_what_is_cut_stays_together(packs: Callable[[str], Path]) -> None:
+    """Pictures of one sample are turned and tinted alike, and time runs either way."""
+    from gsvc.decoders.training.standalone.cuts import drawn_cuts
+    from gsvc.decoders.training.standalone.dice import Dice
+    from gsvc.decoders.training.standalone.pack import Pack, read_pack
+    from gsvc.decoders.training.standalone.spans import Spans
+
+    pack, dice = read_pack(packs("windows")), Dice(torch.device("cpu"), 1)
+    stacks = {**pack.stacks, "rendering": pack.stacks["truth"]}
+    drawn = Spans(Pack(pack.manifest, stacks, pack.arrays, {}), 64).draw(16, 3, dice)
+    assert torch.equal(drawn["truth"], drawn["rendering"])
+    steps = drawn["time"].diff(dim=1)
+    assert (steps > 0).all()  # backwards, both time and the keys change sides
+    cuts = drawn_cuts(dice, 8, 128, 128)
+    numbers = torch.arange(8) % len(stacks["truth"])
+    cut = cuts.of(stacks["truth"], numbers)
+    assert torch.equal(cut.flatten(1).sort(1)[0], stacks["truth"][numbers].flatten(1).sort(1)[0])
+    assert cuts.colours(stacks["truth"], numbers).abs().max() <= 1
 
 
 def test_what_is_trained_on_moves_as_frames_do() -> None:
-    import torch
-
     from gsvc.decoders.motion.estimation import pixel_grid, warp
-    from gsvc.decoders.training.moving import moved
+    from gsvc.decoders.training.standalone.dice import Dice
+    from gsvc.decoders.training.standalone.moving import moved
 
-    right, down = np.random.default_rng(2).random(2)
+    device = torch.device("cpu")
+    parts = Dice(device, 2)
+    right, down = (float(parts.uniform(1) * parts.is_true(1, 1.0)) for _ in range(2))
     x, y = np.moveaxis(pixel_grid(48, 48), 2, 0)
     picture, truth = (np.cos(2.2 * (x + a) + 0.3 * (y + b)) for a, b in ((0, 0), (right, down)))
-    tensor = torch.from_numpy(picture)[None, None]
-    shown, ideal = moved([tensor], tensor, np.random.default_rng(2))
+    tensor = torch.from_numpy(picture)[None, None].float()
+    shown, _, ideal = moved(tensor, tensor, tensor, Dice(device, 2), 1.0)
     frame = warp(picture, pixel_grid(48, 48) + np.array([right, down], np.float32), cv2.INTER_CUBIC)
     inside = slice(5, 42), slice(5, 42)
     # OpenCV knows 32 parts of a pixel.
     np.testing.assert_allclose(shown[0, 0], frame[inside], atol=0.05)
     np.testing.assert_allclose(ideal[0, 0], truth[inside], atol=0.05)
     assert shown.abs().max() < 0.9 < ideal.abs().max()
-
-
-def test_mistakes_are_told(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from gsvc.codec.command.main import main
-
-    run = str(tmp_path / "run")
-    assert main(["train", "run", str(tmp_path / "nothing"), run]) == 1
-    assert "nothing to train on" in capsys.readouterr().err
-    assert main(["train", "run", str(data), run, "--held-out", "other.mp4"]) == 2
-    assert "other.mp4" in capsys.readouterr().err

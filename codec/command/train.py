@@ -6,11 +6,11 @@ from importlib import import_module
 from gsvc.codec.command.parser import CommandParser
 from gsvc.codec.extras import need
 
-DESCRIPTION = """Train refiners on a folder of videos and photographs. Needs gsvc[eval]."""
+DESCRIPTION = """Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval]."""
 
 ACTIONS = {
     "pack": "make a pack to train on",
-    "run": "train on a folder",
+    "run": "train on a pack",
     "adopt": "check and score the weights of a run, and ship what is better",
     "export": "write the trainer as one file",
 }

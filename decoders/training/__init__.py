@@ -1,1 +1,1 @@
-"""Training of the compact refiner: footage, pairs coded by the real codec, losses, assessment."""
+"""Training of networks: packs of footage coded by the real codec, the trainer, adoption."""

@@ -11,10 +11,7 @@ from gsvc.datasets.clips import TestClip
 
 
 class Metric(Protocol):
-    """A distance or a likeness between a clip and its decoded version.
-
-    Metrics inherit from it for the defaults.
-    """
+    """A distance or a likeness between a clip and its decoded version."""
 
     name: str
     """As on the command line and in tables: "st_lpips_vgg"."""
@@ -23,8 +20,6 @@ class Metric(Protocol):
     higher_is_better: bool
     per_frame: bool
     """False: one number for the whole clip."""
-    nothing: str = "no finite value on any frame measured"
-    """Why a clip has no value when `measure` gives none."""
 
     def version(self) -> str:
         """Package, version, variant, for the cell's key.

@@ -21,7 +21,6 @@ _PUBLISHED = "rife"
 _SOFT, _STEEP = 6.0, 20.0
 """Steepness of the side around its middle, in training and where it is shown: a steep one decides,
 as `gsvc.decoders.motion.learned.rife` does, but has no gradient where it decided wrongly."""
-_PAIRS_AT_ONCE = 16
 
 
 class Interpolate:
@@ -55,9 +54,7 @@ class Interpolate:
 
     def held(self, count: int) -> list[Batch]:
         """See `Task`."""
-        held = self._spans.held(count, 1)
-        parts = [torch.split(values, _PAIRS_AT_ONCE) for values in held.values()]
-        return [dict(zip(held, part, strict=True)) for part in zip(*parts, strict=True)]
+        return self._spans.held(count, 1)
 
     @torch.no_grad()
     def shown(self, batch: Batch) -> Mapping[str, Tensor]:

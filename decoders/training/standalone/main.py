@@ -4,7 +4,7 @@ import json
 import signal
 import sys
 import time
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -19,6 +19,7 @@ from gsvc.decoders.training.standalone.interpolate import Interpolate
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.loop import Loop
 from gsvc.decoders.training.standalone.losses import Losses
+from gsvc.decoders.training.standalone.options import add_train_arguments
 from gsvc.decoders.training.standalone.pack import Pack, read_pack
 from gsvc.decoders.training.standalone.recipe import Recipe, read_recipe
 from gsvc.decoders.training.standalone.restore import Restore
@@ -33,27 +34,6 @@ _FAILED, _USAGE, _STOPPED = 1, 2, 128
 _CPU_SHARE = 16
 _APART = 1_000_003
 """Between the seeds of processes, and of calls."""
-
-
-def add_train_arguments(parser: ArgumentParser, recipes: Mapping[str, str]) -> None:
-    """Arguments of a run. `recipes`: text by name."""
-    add = parser.add_argument
-    add("pack", metavar="PACK", help="of gsvc train pack")
-    add("run", metavar="RUN", help="the folder of the run")
-    names = f"{', '.join(recipes)}, or a .toml file that changes one"
-    add("--recipe", required=True, metavar="NAME", help=names)
-    add("--minutes", type=float, default=9.0, metavar="M", help="of this call (%(default)g)")
-    goes_on = "go on from the run in another folder (default: RUN itself)"
-    add("--resume-from", metavar="DIR", help=goes_on)
-    add("--weights", metavar="FILE", help="begin from these weights, .safetensors")
-    add("--teacher", metavar="FILE", help="average.safetensors of the run that teaches")
-    add("--batch", type=int, metavar="N", help="samples of a step (default: the recipe's)")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    add("--device", default=device, help="as torch names it (%(default)s)")
-    quick = "through torch.compile (default: on a GPU)"
-    add("--compiled", action=BooleanOptionalAction, default=None, help=quick)
-    add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
-    add("--json", action="store_true", help="print events as JSON, one a line")
 
 
 def main(arguments: Sequence[str], recipes: Mapping[str, str]) -> int:
@@ -130,7 +110,7 @@ def _until_stopped(loop: Loop, end: float) -> int:
 
 def _checked(options: Namespace) -> str:
     """The device. Raises ConfigError for options that cannot be."""
-    device = str(options.device)
+    device = str(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if device.split(":")[0] == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device cuda is not there: take cpu")
     if options.minutes <= 0:
@@ -208,7 +188,7 @@ def _teller(options: Namespace) -> Callable[..., None]:
         if rank() != 0:
             return
         if options.json:
-            print(json.dumps({"event": event, **values}), flush=True)
+            print(json.dumps({"type": event, **values}), flush=True)
         else:
             print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)
 

@@ -144,7 +144,7 @@ def held_pictures(pack: Pack, numbers: Tensor, count: int) -> list[Batch]:
     """Whole crops of a pack, spread evenly over `numbers`."""
     chosen = numbers[:: max(1, len(numbers) // count)][:count]
     batches = []
-    for part in torch.split(chosen, _HELD_AT_ONCE):
+    for part in torch.split(chosen, _HELD_AT_ONCE) if len(chosen) else ():
         cuts = whole_cuts(len(part), pack.stacks["truth"].shape[-1], part.device)
         batches.append(
             {

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gsvc.codec.errors import ConfigError
 from gsvc.decoders.training.standalone.alex import AlexDistance
 from gsvc.decoders.training.standalone.placing import on_device
 from gsvc.decoders.training.standalone.png import write_png
@@ -26,7 +27,10 @@ class Scorer:
     def __init__(
         self, task: Task, count: int, alex: dict[str, Tensor], device: torch.device
     ) -> None:
+        """Raises ConfigError where nothing was held out."""
         self._task, self._batches = task, task.held(count)
+        if not self._batches:
+            raise ConfigError("the pack holds nothing out to score on: make it with --held-out")
         self._alex = on_device(AlexDistance(alex), device)
 
     def score(self) -> dict[str, dict[str, float]]:

@@ -9,6 +9,7 @@ from gsvc.decoders.training.standalone.pack import Pack
 from gsvc.decoders.training.standalone.tasks import Batch
 
 _FULL_CONFIDENCE = 255
+_WINDOWS_AT_ONCE = 8
 
 
 class Spans:
@@ -34,14 +35,17 @@ class Spans:
         cuts = drawn_cuts(dice, count, full, self._side)
         return self._taken(windows, start, frames, cuts, dice.is_true(count))
 
-    def held(self, count: int, frames: int) -> Batch:
+    def held(self, count: int, frames: int) -> list[Batch]:
         """As `draw`, whole crops of windows that are never trained on, always the same."""
         windows = ((self._frames >= frames) & self._is_held).nonzero()[:, 0]
         windows = windows[:: max(1, len(windows) // count)][:count]
-        cuts = whole_cuts(len(windows), self._pack.stacks["truth"].shape[-1], windows.device)
-        start = (self._frames[windows] - frames) // 2
-        forwards = torch.zeros_like(windows, dtype=torch.bool)
-        return self._taken(windows, start, frames, cuts, forwards)
+        batches = []
+        for part in torch.split(windows, _WINDOWS_AT_ONCE) if len(windows) else ():
+            cuts = whole_cuts(len(part), self._pack.stacks["truth"].shape[-1], part.device)
+            start = (self._frames[part] - frames) // 2
+            forwards = torch.zeros_like(part, dtype=torch.bool)
+            batches.append(self._taken(part, start, frames, cuts, forwards))
+        return batches
 
     def _taken(
         self, windows: Tensor, start: Tensor, frames: int, cuts: Cuts, backwards: Tensor

@@ -18,7 +18,6 @@ from gsvc.decoders.training.standalone.spans import Spans
 from gsvc.decoders.training.standalone.tasks import Batch
 
 _HELD_FRAMES = 3
-_WINDOWS_AT_ONCE = 8
 
 
 class Window:
@@ -56,9 +55,7 @@ class Window:
 
     def held(self, count: int) -> list[Batch]:
         """See `Task`; a window is a sample."""
-        held = self._spans.held(max(1, count // _HELD_FRAMES), _HELD_FRAMES)
-        parts = [torch.split(values, _WINDOWS_AT_ONCE) for values in held.values()]
-        return [dict(zip(held, part, strict=True)) for part in zip(*parts, strict=True)]
+        return self._spans.held(max(1, count // _HELD_FRAMES), _HELD_FRAMES)
 
     @torch.no_grad()
     def shown(self, batch: Batch) -> Mapping[str, Tensor]:
