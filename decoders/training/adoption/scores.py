@@ -66,7 +66,7 @@ class Scores:
 
 
 _LEAST = Score(0.01, -0.0005)
-"""By how much the judges must differ: half precision alone changes them by a tenth of it."""
+"""By how much the judges must differ: half precision alone changes them by a hundredth of it."""
 
 
 def is_better(one: Score, other: Score) -> bool:
