@@ -142,7 +142,7 @@ def is_drawn(page: Any) -> bool:
     script = """() => {
       const c = document.querySelector(".viewer canvas");
       const row = c.getContext("2d").getImageData(0, c.height / 2, c.width, 1).data;
-      return row[c.width + 3] + row[3 * c.width + 3] === 510;
+      return [1, 3].every((part) => row[4 * Math.floor((part * c.width) / 4) + 3] === 255);
     }"""
     return bool(page.evaluate(script))
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 import gsvc
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import MissingModelError
+from gsvc.codec.errors import InputError, MissingModelError
 from gsvc.codec.frames import Picture
 from gsvc.codec.stream.info import read_info
 from gsvc.decoders.motion.learned import rife
@@ -24,11 +24,12 @@ from gsvc.decoders.motion.learned.rife import load_rife
 from gsvc.decoders.refiners.compact.backend import WEIGHTS, CompactBackend, load_pipeline
 from gsvc.decoders.refiners.priors.drawing import load_prior
 from gsvc.decoders.refiners.registry import load_refiner
-from gsvc.decoders.training.adoption.candidate import AVERAGE, read_candidate, write_candidate
+from gsvc.decoders.training.adoption.candidate import read_candidate, write_candidate
 from gsvc.decoders.training.adoption.card import card_section
 from gsvc.decoders.training.adoption.comparison import comparison
 from gsvc.decoders.training.adoption.scores import Score, is_better, moved, refined
 from gsvc.decoders.training.adoption.shipping import ship, shipping_folder
+from gsvc.decoders.training.standalone.folder import AVERAGE
 from gsvc.decoders.training.standalone.tensors import write_tensors
 from gsvc.decoders.weights import SUMS, check_shipped
 from needs import need, need_package
@@ -94,7 +95,7 @@ def test_a_run_of_another_network_is_refused(
 
 
 def test_damaged_weights_are_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(MissingModelError, match="cannot be read: give the folder of a run"):
+    with pytest.raises(InputError, match="is not the result of a training run"):
         read_candidate(tmp_path)
     state = _state()
     state["refiner.leave.bias"][0] = torch.nan
@@ -103,7 +104,7 @@ def test_damaged_weights_are_refused(run: Path, tmp_path: Path) -> None:
         read_candidate(run)
     data = (run / AVERAGE).read_bytes()
     (run / AVERAGE).write_bytes(data[: len(data) // 2])
-    with pytest.raises(MissingModelError, match="not a run's average, or damaged"):
+    with pytest.raises(InputError, match="is not the result of a training run"):
         read_candidate(run)
     assert main(["train", "adopt", str(run)]) == 1
     assert [path.name for path in run.iterdir()] == [AVERAGE]

@@ -14,6 +14,7 @@ from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.bench.named import make_metric
 from gsvc.eval.bench.record import Scores
+from gsvc.eval.metrics.base import Metric
 
 
 def score(
@@ -31,7 +32,8 @@ def score(
         if values.shape != (len(tests), len(indices) if metric.per_frame else 1):
             raise RuntimeError(f"{name} gave values of shape {values.shape}")
         seconds = (time.perf_counter() - start) / len(tests)
-        return [replace(_scores(row, version), seconds=seconds) for row in values]
+        nothing = getattr(metric, "nothing", Metric.nothing)  # a user's class may lack it
+        return [replace(_scores(row, version, nothing), seconds=seconds) for row in values]
     except Exception as error:  # noqa: BLE001
         if len(tests) == 1:
             return [Scores(None, version=version, gap=reason(error))]
@@ -47,11 +49,11 @@ def reason(error: BaseException) -> str:
     return f"internal error: {type(error).__name__}: {text}"
 
 
-def _scores(values: NDArray[np.float64], version: str) -> Scores:
+def _scores(values: NDArray[np.float64], version: str, nothing: str) -> Scores:
     plain = [float(value) if isfinite(value) else None for value in values]
     finite = [value for value in plain if value is not None]
     if not finite:
-        return Scores(None, version=version, gap="no finite value on any frame measured")
+        return Scores(None, version=version, gap=nothing)
     return Scores(sum(finite) / len(finite), plain, version)
 
 

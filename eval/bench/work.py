@@ -188,8 +188,7 @@ class _Decode:
     def _decode(self, own: Thumbnails, others: Mapping[str, Thumbnails]) -> None:
         clip, cell = self.work.clip.format, self.work.cell
         codec = _codec(cell.codec)
-        key = cell.key
-        with told(self.work.tell, DECODE, codec.name, [key]), PeakMemory() as memory:
+        with told(self.work.tell, DECODE, codec.name, [cell.key]), PeakMemory() as memory:
             decoded = codec.decode(self.work.data, clip, cell.settings, self.way)
         _check_frames(decoded.frames, self.work.clip)
         if other := belongs_to(thumbnails(decoded.frames), own, others):

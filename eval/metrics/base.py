@@ -11,7 +11,10 @@ from gsvc.datasets.clips import TestClip
 
 
 class Metric(Protocol):
-    """A distance or a likeness between a clip and its decoded version."""
+    """A distance or a likeness between a clip and its decoded version.
+
+    Metrics inherit from it for the defaults.
+    """
 
     name: str
     """As on the command line and in tables: "st_lpips_vgg"."""
@@ -20,6 +23,8 @@ class Metric(Protocol):
     higher_is_better: bool
     per_frame: bool
     """False: one number for the whole clip."""
+    nothing: str = "no finite value on any frame measured"
+    """Why a clip has no value when `measure` gives none."""
 
     def version(self) -> str:
         """Package, version, variant, for the cell's key.

@@ -138,8 +138,9 @@ class WinogradConvolution(nn.Module):
         super().__init__()
         transform = torch.tensor(_KERNEL_TRANSFORM, dtype=torch.float64)
         weight = layer.weight.detach().double()
-        kernels = torch.einsum("ai,ocij,bj->abco", transform, weight, transform)
-        self.kernels = kernels.flatten(0, 1).float().contiguous()
+        kernels = torch.einsum("ai,ocij,bj->aboc", transform, weight, transform)
+        self.kernels = [_prepared(one) for one in kernels.flatten(0, 1).float().contiguous()]
+        self.channels, self.read = weight.shape[:2]
         assert layer.bias is not None
         self.bias = layer.bias.detach()
 
@@ -150,9 +151,9 @@ class WinogradConvolution(nn.Module):
         rows, columns = -(-height // _TILE), -(-width // _TILE)
         right, below = _TILE * columns + 1 - width, _TILE * rows + 1 - height
         x = functional.pad(x, (0, 0, 1, right, 1, below))
-        channels = self.kernels.shape[2]
+        channels = self.channels
         out = x.new_empty(count, rows, _TILE, columns, _TILE, channels)
-        tile_bytes = 36 * 4 * sum(self.kernels.shape[1:])
+        tile_bytes = 36 * 4 * (self.read + channels)
         step = max(1, _BYTES_AT_ONCE // (tile_bytes * count * columns))
         for top in range(0, rows, step):
             bottom = min(top + step, rows)
@@ -168,11 +169,34 @@ class WinogradConvolution(nn.Module):
         tiles = x.new_empty(6, 6, count, rows, columns, channels)
         views = [by_rows[:, :, :, i : i + width - 5 : _TILE] for i in range(6)]
         _into_tiles(views, tiles.transpose(0, 1))
-        products = torch.bmm(tiles.view(36, -1, channels), self.kernels)
-        by_rows_out = _out_of_tiles(products.view(6, 6, count, rows, columns, -1))
-        for i, row in enumerate(by_rows_out):
+        pairs = zip(tiles.view(36, -1, channels), self.kernels, strict=True)
+        products = [_product(one, kernel) for one, kernel in pairs]
+        by_columns = [_out_of_tiles(products[j::6]) for j in range(6)]
+        for i, row in enumerate(zip(*by_columns, strict=True)):
             for j, values in enumerate(_out_of_tiles(row)):
+                values = values.view(count, rows, columns, -1)
                 torch.add(values, self.bias, out=out[:, :, i, :, j])
+
+
+# On AMD's processors MKL, behind PyTorch's own product, does not use AVX-512; oneDNN is 2.6 times
+# as fast there. PyTorch has it for its compiler.
+_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def _prepared(kernel: Tensor) -> Tensor:
+    """A matrix (C', C) in the form that `_product` wants."""
+    if not _ONEDNN:
+        return kernel.T.contiguous()
+    prepared: Tensor = torch.ops.mkldnn._reorder_linear_weight(kernel)
+    return prepared
+
+
+def _product(x: Tensor, kernel: Tensor) -> Tensor:
+    """(N, C), C' x C → (N, C')."""
+    if not _ONEDNN:
+        return x @ kernel
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(x, kernel, None, "none", [], "")
+    return product
 
 
 def _into_tiles(d: Sequence[Tensor], out: Tensor) -> None:
@@ -189,7 +213,7 @@ def _into_tiles(d: Sequence[Tensor], out: Tensor) -> None:
     torch.add(d[5], d[1], alpha=4, out=out[5]).sub_(d[3], alpha=5)
 
 
-def _out_of_tiles(m: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _out_of_tiles(m: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The output transform along one direction: six products into four samples."""
     near, near_odd = m[1] + m[2], m[1] - m[2]
     far, far_odd = m[3] + m[4], m[3] - m[4]

@@ -35,6 +35,7 @@ class _SemanticMetric(FrameMetric):
     # A made picture shows nobody. The model files are checked by their SHA-256 instead.
     golden = None
     advice = "bring the models again: gsvc models pull"
+    nothing = "the source shows nobody on the frames measured"
 
     @cached_property
     def _poses(self) -> PoseEstimator:

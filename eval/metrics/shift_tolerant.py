@@ -107,6 +107,15 @@ def distances(
     return values
 
 
+def layer_maps(network: Any, frame: Picture) -> list[torch.Tensor]:
+    """The backbone's five layers of one frame, each (H, W, channels), features of unit length."""
+    import torch
+
+    with torch.inference_mode():
+        layers = network.net(network.scaling_layer(_tensor([frame])))
+        return [_of_unit_length(layer[0].permute(1, 2, 0)) for layer in layers]
+
+
 def _layers(network: Any, frames: Sequence[Picture]) -> list[torch.Tensor]:
     """The backbone's five layers, each (N, positions, channels)."""
     layers = network.net(network.scaling_layer(_tensor(frames)))

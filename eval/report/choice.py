@@ -47,19 +47,34 @@ def near_rate(
     return {clip: _choose(mine, metric, level) for clip, mine in clips.items()}
 
 
-def few(choices: Sequence[Choice], codecs: Mapping[str, CodecFacts]) -> list[Choice]:
-    """Of one clip's choices: AV1 or another anchor, the slideshow, ours of least and most compute.
+def few(choices: Sequence[Choice], summary: Summary) -> list[Choice]:
+    """Of one clip's choices: AV1, the slideshow, ours of least and of most compute.
 
+    AV1 is whichever codec of its family is nearest in bits to ours, another anchor without it.
     Without ours: an anchor and the others.
     """
-    anchors = [one for one in choices if codecs[one.cell.codec].is_anchor]
-    anchors.sort(key=lambda one: one.cell.codec != BEST_KNOWN)
-    floors = [one for one in choices if one.cell.codec == SLIDESHOW]
+    metric = next(iter(summary.metrics), None)
     ours = [one for one in choices if one.cell.codec == OURS]
     ours.sort(key=lambda one: one.decode.flops_per_pixel or 0.0)
-    if ours:
-        return [*anchors[:1], *floors, *ours[:1], *ours[1:][-1:]]
-    return [*anchors[:1], *(one for one in choices if one not in anchors)]
+    bits = ours[-1].cell.bits if ours else 0
+    anchors = _opponents(choices, summary.codecs)
+    anchors.sort(key=lambda one: (_apart(one.cell.bits, bits), _distance(one.decode, metric)))
+    if not ours:
+        return [*anchors[:1], *(one for one in choices if one not in anchors)]
+    floors = [one for one in choices if one.cell.codec == SLIDESHOW]
+    return [*anchors[:1], *floors, *ours[:1], *ours[1:][-1:]]
+
+
+def _opponents(choices: Sequence[Choice], codecs: Mapping[str, CodecFacts]) -> list[Choice]:
+    """Those of AV1's family; without any, all anchors."""
+    family = codecs[BEST_KNOWN].family if BEST_KNOWN in codecs else ""
+    found = [one for one in choices if family and codecs[one.cell.codec].family == family]
+    return found or [one for one in choices if codecs[one.cell.codec].is_anchor]
+
+
+def _apart(rate: float, other: float) -> float:
+    """The log ratio, coarsely: small differences are none. 0 where one is 0."""
+    return round(abs(log(rate / other)), 1) if rate and other else 0.0
 
 
 def _choose(cells: Sequence[CellRecord], metric: MetricInfo | None, level: int) -> list[Choice]:
@@ -68,7 +83,7 @@ def _choose(cells: Sequence[CellRecord], metric: MetricInfo | None, level: int) 
     for cell in cells:
         for name, decodes in by_curve(cell).items():
             one = Choice(name, cell, decodes[0])
-            rank = round(abs(log(cell.bpp / rate)), 1), _distance(one.decode, metric)
+            rank = _apart(cell.bpp, rate), _distance(one.decode, metric)
             if name not in found or rank < found[name][0]:
                 found[name] = rank, one
     return [choice for _, choice in found.values()]

@@ -19,8 +19,8 @@ from gsvc.eval.pictures import image_file
 
 _BY_EYE = "ColorVideoVDP: JOD that are lost"
 _BY_LIGHT = "mean difference of luma, 0 to 255, as ColorVideoVDP cannot tell"
-_EYE_ROWS = ["what stands, fine to coarse", "what changes, fine to coarse"]
-_LIGHT_ROWS = ["from the top of the picture to its bottom"]
+_EYE_ROWS, _EYE_ORDER = ["still", "changing"], "each half from fine detail down to coarse"
+_LIGHT_ROWS, _LIGHT_ORDER = ["light"], "from the top of the picture to its bottom"
 _MOST_SHARE = 99.5
 """Percentile of all values that is white in the maps: a cut must not darken the rest."""
 _LIGHT_SLICES = 18
@@ -34,6 +34,8 @@ class Differences:
     """What the lines show; greater is worse."""
     rows: list[str]
     """What the maps show, in as many equal parts from the top."""
+    order: str
+    """Of the rows of each part."""
     lines: list[list[float]]
     """Of each version, by frame."""
     maps: list[NDArray[np.float64]]
@@ -55,7 +57,9 @@ def differences(source: TestClip, versions: Sequence[Sequence[Picture]]) -> Diff
         return _by_light(source, versions, str(error))
     # Light and colour that stand, then light that changes.
     maps = [np.vstack([one.bands[:3].max(axis=0).T, one.bands[3].T]) for one in found]
-    return Differences(_BY_EYE, _EYE_ROWS, [list(map(float, one.frames)) for one in found], maps)
+    return Differences(
+        _BY_EYE, _EYE_ROWS, _EYE_ORDER, [list(map(float, one.frames)) for one in found], maps
+    )
 
 
 def worst_second(line: Sequence[float], frame_rate: float) -> tuple[int, int]:
@@ -81,4 +85,4 @@ def _by_light(source: TestClip, versions: Sequence[Sequence[Picture]], why: str)
         slices = [np.array_split(one, min(_LIGHT_SLICES, len(one))) for one in apart]
         maps.append(np.array([[float(part.mean()) for part in one] for one in slices]).T)
     lines = [list(map(float, one.mean(axis=0))) for one in maps]
-    return Differences(f"{_BY_LIGHT} ({why})", _LIGHT_ROWS, lines, maps)
+    return Differences(f"{_BY_LIGHT} ({why})", _LIGHT_ROWS, _LIGHT_ORDER, lines, maps)

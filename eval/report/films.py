@@ -51,6 +51,8 @@ class Film:
     """What the lines show."""
     rows: list[str]
     """What the maps show, in as many equal parts from the top."""
+    order: str
+    """Of the rows of each part."""
     most: float
     """The value that is white in the maps."""
     worst: tuple[int, int]
@@ -142,6 +144,7 @@ def _made(exhibit: Exhibit, source: TestClip) -> Film:
         versions=_versions(panes[1:], apart),
         measure=apart.measure,
         rows=apart.rows,
+        order=apart.order,
         most=apart.most,
         worst=worst,
         strip=[place.first + index for index in range(len(strips[0]))],

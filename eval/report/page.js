@@ -2,6 +2,7 @@
 // One video holds every version of a clip, one under the other: they cannot fall out of step. A
 // canvas shows two of them.
 const FLICKER_MS = 450;
+const GAP = 6;
 const players = [...document.querySelectorAll(".film")].map((film) => {
   const viewer = film.querySelector(".viewer");
   const data = JSON.parse(viewer.querySelector("script").textContent);
@@ -23,8 +24,8 @@ const players = [...document.querySelectorAll(".film")].map((film) => {
   const stacked = () => stage.clientWidth < 560;
   const shape = () => {
     const beside = state.mode === "Side by side";
-    const width = data.width * (beside && !stacked() ? 2 : 1);
-    const height = data.height * (beside && stacked() ? 2 : 1);
+    const width = beside && !stacked() ? 2 * data.width + GAP : data.width;
+    const height = beside && stacked() ? 2 * data.height + GAP : data.height;
     if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
     viewer.dataset.stacked = beside && stacked() ? "yes" : "no";
   };
@@ -34,7 +35,7 @@ const players = [...document.querySelectorAll(".film")].map((film) => {
     shape();
     if (state.mode === "Side by side") {
       pane(left, 0, 0);
-      pane(right, stacked() ? 0 : data.width, stacked() ? data.height : 0);
+      pane(right, stacked() ? 0 : data.width + GAP, stacked() ? data.height + GAP : 0);
     } else if (state.mode === "Wipe") {
       const at = Math.round(data.width * state.split);
       pane(left, 0, 0, 0, at);

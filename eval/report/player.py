@@ -101,12 +101,12 @@ def _timeline(film: Film, colours: Mapping[str, str]) -> str:
 aria-valuemax="{film.frames}" aria-valuenow="1">{_chart(film, colours)}{maps}<div class="cursor"
 ></div></div>
 <p class="note">Over time, frames {first + 1} to {end} marked. Lines: {escape(film.measure)}.
-Maps: black is none, white {film.most:.2g} and more.</p>"""
+Maps: {escape(film.order)}; black is none, white {film.most:.2g} and more.</p>"""
 
 
 def _captions(name: str, rows: list[str]) -> str:
     """Of the parts of a map."""
-    texts = [f"{name}: {rows[0]}", *rows[1:]]
+    texts = [f"{name}, {row}" for row in rows]
     return "".join(
         f'<figcaption style="top:{100 * part / len(texts):g}%">{escape(text)}</figcaption>'
         for part, text in enumerate(texts)
@@ -146,7 +146,7 @@ def _strip(film: Film) -> str:
         for frame in film.strip
     )
     return (
-        f'<figure class="strip"><figcaption>Where motion differs most, frame by frame'
+        f'<figure class="strip"><figcaption>The worst moment, frame by frame'
         f'</figcaption><div class="heads">{heads}</div><div class="cells">{pictures}'
         f'<div class="rows">{rows}</div></div></figure>'
     )

@@ -1,4 +1,4 @@
-"""`python -m gsvc.eval.report.readme_chart`: the README's chart, from results in the repository.
+"""`python -m gsvc.eval.report.readme_chart`: charts of the judges, from results in the repository.
 
 `--keep RUN` first replaces these: the run's tables, its sheets named here, and its summary.json
 without the lists of pairs of curves, which are in summary.md and can be made again.
@@ -16,20 +16,21 @@ from gsvc.eval.facts import CodecFacts
 from gsvc.eval.files import write_bytes, write_text
 from gsvc.eval.report.plots import image, rate_distortion
 from gsvc.eval.report.style import CurveStyle
-from gsvc.eval.summary.curves import ABLATION, Curve, Point
-from gsvc.eval.summary.recorded import MetricInfo
+from gsvc.eval.summary.curves import OURS, Curve, Point
+from gsvc.eval.summary.recorded import PRIMARY, MetricInfo
 from gsvc.eval.summary.summarise import SCHEMA
 
 RESULTS = Path(__file__).parents[1] / "results" / "packaged"
-METRIC = "st_lpips_vgg"
-_TABLES = ("summary.csv", "summary.md")
+_TABLES = ("headline.csv", "summary.csv", "summary.md")
 _SHEETS = ("level0.jpg", "level1.jpg", "level2.jpg", "level1-strips.jpg")
 _PAIRS = ("duels", "beside", "frontier")
+_CODECS = {"x265", "vvenc", "svtav1", "svtav1+offsets", "svtav1+rife", "hold", "motion", OURS}
+"""Those that charts show: all of them would hide each other."""
 _COLUMNS = 3
 
 
 def draw_chart(summary: Path, metric: str, target: Path) -> None:
-    """Draw the RD curves of a summary.json in one metric; the suffix of `target` is .svg or .png.
+    """Draw RD curves of a summary.json in one metric; the suffix of `target` is .svg or .png.
 
     Raises InputError when the file is no summary or lacks the metric, OutputError.
     """
@@ -70,7 +71,7 @@ def _curves(values: Mapping[str, Any], info: Mapping[str, Any]) -> list[Curve]:
     points: dict[tuple[str, str, str], list[Point]] = {}
     for row in values["points"]:
         value = row["scores"].get(info["name"])
-        if value is not None and row["bits"] and row["codec"] != ABLATION:
+        if value is not None and row["bits"] and row["codec"] in _CODECS:
             key = row["clip"], row["curve"], row["codec"]
             points.setdefault(key, []).append(Point(row["bpp"], value, row["settings"]))
     return [
@@ -82,23 +83,22 @@ def _curves(values: Mapping[str, Any], info: Mapping[str, Any]) -> list[Curve]:
 def _main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m gsvc.eval.report.readme_chart",
-        description="Draw the RD curves of a run's summary.json.",
+        description="Draw RD curves of a run's summary.json, a chart for each judge.",
     )
     parser.add_argument("summary", nargs="?", type=Path, default=RESULTS / "summary.json")
     parser.add_argument("--keep", type=Path, metavar="RUN", help="keep this run's results first")
-    parser.add_argument("--metric", default=METRIC)
-    parser.add_argument(
-        "-o", "--out", type=Path, default=RESULTS / "chart.svg", help=".svg or .png"
-    )
+    parser.add_argument("--out", "-o", type=Path, default=RESULTS, help="the folder for them")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.keep:
             keep_results(chosen.keep, RESULTS)
-        draw_chart(chosen.summary, chosen.metric, chosen.out)
+        for judge in PRIMARY:
+            target = chosen.out / f"chart-{judge}.svg"
+            draw_chart(chosen.summary, judge, target)
+            print(target)
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 1
-    print(chosen.out)
     return 0
 
 

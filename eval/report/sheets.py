@@ -64,10 +64,11 @@ def _chosen(summary: Summary, cells: Sequence[CellRecord], level: int) -> dict[s
         cell
         for cell in cells
         if summary.codecs[cell.codec].is_anchor
+        or summary.codecs[cell.codec].family
         or (cell.codec == OURS and cell.settings.get("level") == level)
     ]
     return {
-        clip: few(choices, summary.codecs)
+        clip: few(choices, summary)
         for clip, choices in near_rate(summary, used, level).items()
         if any(one.cell.codec == OURS for one in choices)
     }

@@ -9,7 +9,7 @@ from gsvc.eval.report.style import INK, label, legend, new_figure, plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COLOURS = ("#dd3c2a", "#2b7bd6", "#2f8f5b", "#8e5bd0", "#ee7d22", "#17a2b0")
+_COLOURS = ("#dd3c2a", "#b59a5b", "#2f8f5b", "#8e5bd0", "#ee7d22", "#17a2b0")
 _SPREAD = 0.6
 """Of the versions of one line, in lines."""
 

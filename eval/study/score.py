@@ -59,10 +59,12 @@ def score_study(folder: Path, files: Sequence[Path]) -> str:
 
 def _rows(key: Key, votes: Sequence[Vote]) -> Iterator[ScoreRow]:
     yield from _group(POOLED, "", votes, key.zero)
-    for level in _different(vote.trial.level for vote in votes):
+    levels = _different(vote.trial.level for vote in votes)
+    clips = _different(vote.trial.clip for vote in votes)
+    for level in levels if len(levels) > 1 else ():
         mine = [vote for vote in votes if vote.trial.level == level]
         yield from _group(POOLED, level, mine, key.zero)
-    for clip in _different(vote.trial.clip for vote in votes):
+    for clip in clips if len(clips) > 1 else ():
         mine = [vote for vote in votes if vote.trial.clip == clip]
         yield from _group(clip, "", mine, key.zero)
 

@@ -1,6 +1,6 @@
 """Everything computed from a run's cells, in one value for JSON, tables and plots."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,11 +75,7 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
     names = [metric.name for metric in metrics]
     rows = point_rows(cells)
     found = curves_by_metric(cells, metrics, codecs)
-    all_duels = [
-        duel
-        for name in names
-        for duel in duels([*found[name], *family_curves(found[name], codecs)])
-    ]
+    all_duels = _duels(found.values(), codecs)
     pooled, unmeasured = pooled_duels(all_duels), gaps(cells)
     not_run = {str(name): str(reason) for name, reason in settings.get("gaps", {}).items()}
     frontiers = [row for name in names for row in frontier_rows(found[name], rows)]
@@ -107,3 +103,8 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         missing=max(0, len(settings.get("cells", ())) - len(cells)),
         not_run=not_run,
     )
+
+
+def _duels(by_metric: Iterable[list[Curve]], codecs: Mapping[str, CodecFacts]) -> list[Duel]:
+    """Of all curves, joint hulls among them."""
+    return [one for mine in by_metric for one in duels([*mine, *family_curves(mine, codecs)])]

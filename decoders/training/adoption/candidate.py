@@ -9,20 +9,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gsvc.codec.errors import MissingModelError
+from gsvc.codec.errors import InputError, MissingModelError
 from gsvc.codec.output import atomic_folder
 from gsvc.decoders.motion.learned.ifnet import IFNet
 from gsvc.decoders.motion.learned.rife import SHIPPED
 from gsvc.decoders.refiners.compact.network import CompactRefiner
 from gsvc.decoders.refiners.priors.drawing import make_prior
 from gsvc.decoders.refiners.windowed.network import WindowRestorer
-from gsvc.decoders.training.standalone.tensors import read_tensors, write_tensors
+from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
+from gsvc.decoders.training.standalone.tensors import write_tensors
 from gsvc.decoders.weights import CLASS, OWN_PRIOR, PRIOR, fit_weights
 
 MOST_BYTES = 30_000_000
 """Of a file that ships with gsvc."""
-AVERAGE = "average.safetensors"
-"""The file of a run that is complete by itself."""
 
 _NETWORKS: Mapping[str, Callable[..., nn.Module]] = {
     "CompactRefiner": CompactRefiner,
@@ -67,20 +66,17 @@ class Candidate:
 def read_candidate(folder: Path) -> Candidate:
     """The average of a run, of its folder.
 
-    Raises MissingModelError where there is none, and where it is damaged, not finite, or does not
-    fit networks of this version.
+    Raises InputError where there is none, or it is damaged, MissingModelError where it is not
+    finite or does not fit networks of this version.
     """
     path = folder / AVERAGE
+    tensors, run = read_average(path)
     try:
-        tensors, metadata = read_tensors(path)
-        run = json.loads(metadata["run"])
         name = Path(run["recipe"]["name"]).stem
         (first, network), *others = run["networks"].items()
         kind, settings = network["class"], network.get("settings", {})
-    except OSError as error:
-        raise MissingModelError(f"{path} cannot be read: give the folder of a run") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise MissingModelError(f"{path} is not a run's average, or damaged: {error}") from error
+        raise InputError(f"{path} does not say which networks it is for: {error}") from error
     if kind not in _NETWORKS or [part for part, _ in others] not in ([], ["prior"]):
         raise MissingModelError(f"{path} is for {', '.join(run['networks'])}: nothing runs these")
     state = {key.removeprefix(f"{first}."): value.half() for key, value in tensors.items()}

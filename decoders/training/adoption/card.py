@@ -14,7 +14,7 @@ _USES = {
     "IFNet": "Motion between decoded key pictures of gsvc's streams: RIFE (Huang et al., ECCV "
     "2022, MIT), tuned.",
 }
-_TOLD = "step", "seconds", "device", "scores"
+_TOLD = "step", "seconds", "device"
 _SHOWN = "kind", "samples", "held", "side", "loss", "version"
 
 
