@@ -69,9 +69,23 @@ EXTRACTORS: dict[str, PackagedFile] = {
             "e9a5c5cb17f736fafd4c2ec1da3b3d331d6edbe8a0d32395855aeb2cdfd64b9f",
             "33 body points of one person",
         ),
+        _model(
+            "face_detection",
+            "face_detection_short_range",
+            229_714,
+            "bbff11cebd1eb27a1e004cae0b0e63ec8c551cbf34a4451148b4908b8db3eca8",
+            "faces within two metres, as boxes",
+        ),
+        _model(
+            "face_landmark",
+            "face_landmark",
+            1_242_398,
+            "1055cb9d4a9ca8b8c688902a3a5194311138ba256bcc94e336d8373a5f30c814",
+            "468 points of one face",
+        ),
     )
 }
-"""The models of the encoder's extractors, by name."""
+"""The models of the encoder's extractors, and of the metric of faces, by name."""
 
 RIFE = PackagedFile(
     name="rife",

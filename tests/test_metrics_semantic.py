@@ -6,12 +6,15 @@ import pytest
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import load_clip
 from gsvc.encoders.people.body_pose import DetectedPose
+from gsvc.encoders.people.face_points import OUTER_EYE_CORNERS
+from gsvc.eval.bench.scoring import score
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.base import Metric
 from gsvc.eval.metrics.semantic import (
     correct_key_points,
     intersection_over_union,
     key_point_similarity,
+    normalised_error,
 )
 from needs import need, need_clip
 
@@ -78,3 +81,37 @@ def test_the_person_is_found_again_or_not(name: str, talking: TestClip) -> None:
 def test_a_source_without_people_has_no_value(name: str) -> None:
     empty = TestClip("empty", [np.full((96, 128, 3), 90, np.uint8)], Fraction(25))
     assert np.isnan(ready(name).measure(empty, [empty.frames], [0])).all()
+
+
+def test_face_error_is_the_mean_distance_over_that_of_the_eyes() -> None:
+    points = np.zeros((468, 2))
+    points[list(OUTER_EYE_CORNERS)] = (0, 0), (40, 0)
+    assert normalised_error(points, points) == 0
+    assert normalised_error(points, points + (6, 8)) == pytest.approx(10 / 40)
+    assert normalised_error(points, points + 1000) == 1
+    assert normalised_error(points, None) == 1
+
+
+def test_face_error_ranks_a_face_that_moves_wrongly() -> None:
+    frames, rate = load_clip(need_clip("carphone"), frames=33)
+    clip = TestClip("carphone", frames, rate)
+    tests = {
+        "itself": frames,
+        "shifted": [np.roll(frame, 4, axis=1) for frame in frames],
+        "half speed": [frames[index // 2] for index in range(33)],
+        "shuffled": [frames[-1 - index] for index in range(33)],
+        "nobody": [np.full_like(frame, 128) for frame in frames],
+    }
+    values = ready("face_nme").measure(clip, list(tests.values()), range(0, 33, 4))
+    found = dict(zip(tests, values.mean(axis=1), strict=True))
+    assert found["itself"] == 0
+    assert 0 < found["shifted"] < found["half speed"] < found["shuffled"] < found["nobody"] == 1
+
+
+@pytest.mark.parametrize("name", ["face_nme", "mask_iou"])
+def test_the_gap_of_a_source_without_people_says_so(name: str) -> None:
+    empty = TestClip("empty", [np.full((96, 128, 3), 90, np.uint8)], Fraction(25))
+    ready(name)
+    (found,) = score(name, "1", empty, [empty.frames], [0])
+    assert found.mean is None
+    assert "the source shows no" in found.gap  # "nobody", "no face"

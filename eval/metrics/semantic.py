@@ -1,7 +1,7 @@
 """Does the meaning survive: are the people of the source found in the output, where they were?
 
-Masks and poses come from the networks of `gsvc.encoders` (MediaPipe's), run on both clips. A frame
-whose source shows nobody has no value. OKS and its constants: COCO keypoint evaluation (Ruggero
+Masks, poses and faces come from MediaPipe's networks, run on both clips. A frame whose source shows
+nobody has no value. OKS and its constants: COCO keypoint evaluation (Ruggero
 Ronchi and Perona, ICCV 2017); PCK: Yang and Ramanan, TPAMI 2013.
 """
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gsvc.datasets.models import EXTRACTORS
 from gsvc.encoders.people.body_pose import COCO17, DetectedPose, PoseEstimator
+from gsvc.encoders.people.face_points import OUTER_EYE_CORNERS, FacePoints
 from gsvc.encoders.people.person_mask import PersonSegmenter
 from gsvc.eval.metrics.proved import FrameMetric, Frames
 
@@ -91,6 +92,55 @@ class PoseScore(_SemanticMetric):
         return mean_of_best if people else None
 
 
+class FaceError(FrameMetric):
+    """How far the points of faces are from where they were, by the distance of the eyes.
+
+    Normalised mean error: the mean distance of the 468 points over that of the outer eye corners in
+    the source; 0 = all in place. The points are looked for where the source has a face; where the
+    output has none there, the error is 1, which is also the most. Mean over the source's faces; NaN
+    where it has none.
+    """
+
+    name = "face_nme"
+    golden = None  # as above: a made picture shows no face
+    advice = "bring the models again: gsvc models pull"
+    nothing = "the source shows no face on the frames measured"
+
+    @cached_property
+    def _faces(self) -> FacePoints:
+        return FacePoints()
+
+    def version(self) -> str:
+        """See `Metric.version`."""
+        _ = self._faces
+        models = _models_version("face_detection_short_range", "face_landmark")
+        return f"468 points over the outer eye corners' distance, {models}"
+
+    def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
+        squares = self._faces.squares(source[index])
+        faces = [(square, self._faces.points(source[index], square)) for square in squares]
+        known = [(square, points) for square, points in faces if points is not None]
+
+        def mean_error(test: Frames) -> float:
+            found = [self._faces.points(test[index], square) for square, _ in known]
+            pairs = zip((points for _, points in known), found, strict=True)
+            return float(np.mean([normalised_error(one, other) for one, other in pairs]))
+
+        return mean_error if known else None
+
+
+def normalised_error(reference: NDArray[np.float64], found: NDArray[np.float64] | None) -> float:
+    """Mean distance of (468, 2) points over that of the reference's outer eye corners; at most 1.
+
+    1 also where nothing was found.
+    """
+    if found is None:
+        return 1.0
+    right, left = reference[list(OUTER_EYE_CORNERS)]
+    eyes = max(float(np.linalg.norm(left - right)), 1.0)
+    return min(1.0, float(np.linalg.norm(found - reference, axis=1).mean()) / eyes)
+
+
 def intersection_over_union(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
     """Of two masks of one shape; NaN when both are empty."""
     union = np.count_nonzero(one | other)
@@ -131,4 +181,5 @@ METRICS = (
     MaskIou(),
     PoseScore("pose_oks", key_point_similarity, "OKS, COCO's 17 points, box area"),
     PoseScore("pose_pck", correct_key_points, _PCK),
+    FaceError(),
 )
