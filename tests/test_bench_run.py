@@ -25,6 +25,7 @@ from gsvc.eval.bench.settings import RunSettings
 from gsvc.eval.bench.show import TextReporter
 from gsvc.eval.bench.steps import Step
 from gsvc.eval.bench.store import RunFolder, load_run
+from gsvc.eval.report.decoding import source_of
 
 BLOCKS = "bench_doubles:Blocks"
 DISTANCE = "bench_doubles:Distance"
@@ -137,6 +138,8 @@ def test_a_run_has_every_cell_and_does_nothing_twice(
     listener, errors = run(asked, tmp_path, pool)
     assert (errors, listener.notes) == (0, [])
     assert (listener.planned, listener.resumed, listener.ended) == (4, 0, 4)
+    made = load_run(tmp_path)
+    assert source_of(made.cells[0], made.settings["places"]).name == "day"
     done = work_done()
     assert (done["encode"], done["decode"]) == (4, 8)
     first = records(tmp_path)

@@ -1,6 +1,7 @@
 """Carries a plan out: does what is left and keeps every cell as it ends."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -77,6 +78,7 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "clips": _union(before.get("clips", []), [clip for clip, _ in plan.readings]),
+        "places": _union(before.get("places", []), map(_place, settings.clips)),
         "sizes": _union(before.get("sizes", []), settings.sizes),
         "specs": _union(before.get("specs", []), map(str, settings.codecs)),
         "codecs": {**before.get("codecs", {}), **plan.codecs},
@@ -92,6 +94,11 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
         "seconds": before.get("seconds", 0.0),
         "cells": list(cells.values()),
     }
+
+
+def _place(name: str) -> str:
+    """The name of a clip or set as it can be found from any folder."""
+    return str(Path(name).resolve()) if Path(name).exists() else name
 
 
 def _moving(cells: Iterable[Cell]) -> dict[str, float]:

@@ -30,10 +30,10 @@ _DIGEST = "record_sha256"
 class Run:
     """A run's folder as read: run.json, and the records of its cells that are there, in its order.
 
-    `settings` has "schema", "clips", "sizes", "specs" (codecs as asked for), "codecs" (name:
-    version), "metrics" (name: version, unit, direction), "frames", "stride", "moving" (clip: share
-    of pixels that move), "gaps" (what could not run: reason), "cells" (of each: key, clip, size,
-    codec, settings), "versions", "machine", "commit", "seconds".
+    `settings` has "schema", "clips", "places" (clips as asked for), "sizes", "specs" (codecs as
+    asked for), "codecs" (name: version), "metrics" (name: version, unit, direction), "frames",
+    "stride", "moving" (clip: share of pixels that move), "gaps" (what could not run: reason),
+    "cells" (of each: key, clip, size, codec, settings), "versions", "machine", "commit", "seconds".
     """
 
     settings: dict[str, Any]

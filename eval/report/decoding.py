@@ -12,12 +12,13 @@ from gsvc.eval.bench.store import Damaged, RunFolder
 from gsvc.eval.report.choice import Choice
 
 
-def source_of(cell: CellRecord, asked: Sequence[str] = ()) -> TestClip:
-    """The clip that a cell coded; `asked`: names or folders of clips that are in no known set.
+def source_of(cell: CellRecord, places: Sequence[str] = ()) -> TestClip:
+    """The clip that a cell coded; `places`: files and folders to find it in, beside the known sets.
 
     Raises InputError when it is not here, or is another one now.
     """
-    named = (one for one in find_clips([*asked, *SETS]) if one.name == cell.clip)
+    there = [place for place in places if Path(place).exists()]
+    named = (one for one in find_clips([*there, *SETS]) if one.name == cell.clip)
     if (found := next(named, None)) is None:
         raise InputError(f"{cell.clip} is in no set that is known here: bring the clip back")
     clip = found.load(cell.size, cell.frames)

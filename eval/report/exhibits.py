@@ -50,12 +50,12 @@ def exhibits(
     folder: Path,
     summary: Summary,
     chosen: Mapping[str, Sequence[Choice]],
-    asked: Sequence[str] = (),
+    places: Sequence[str] = (),
 ) -> Iterator[Exhibit]:
     """One clip after the other, the one with the worst frame first, each loaded in its turn.
 
     `chosen`: what to show, by clip label.
-    `asked`: names or folders of clips that are in no known set.
+    `places`: files and folders with clips that are in no known set.
     """
     metric = next((one for one in summary.metrics if one.per_frame), None)
     sign = 1 if metric and metric.higher_is_better else -1
@@ -63,7 +63,7 @@ def exhibits(
     ordered = {clip: sorted(ones, key=lambda o: rank(o.curve)) for clip, ones in chosen.items()}
     worst = {clip: _worst(ones[-1], metric, summary.stride) for clip, ones in ordered.items()}
     for clip in sorted(worst, key=lambda clip: sign * worst[clip][1]):
-        yield load_exhibit(folder, clip, ordered[clip], summary, asked, worst[clip][0])
+        yield load_exhibit(folder, clip, ordered[clip], summary, places, worst[clip][0])
 
 
 def load_exhibit(
@@ -71,7 +71,7 @@ def load_exhibit(
     clip: str,
     choices: Sequence[Choice],
     summary: Summary,
-    asked: Sequence[str] = (),
+    places: Sequence[str] = (),
     worst: int = 0,
 ) -> Exhibit:
     """The source and `choices` decoded; what goes wrong is in its `troubles`."""
@@ -79,7 +79,7 @@ def load_exhibit(
     panes: list[Pane] = []
     source = None
     try:
-        source = source_of(choices[0].cell, asked)
+        source = source_of(choices[0].cell, places)
         panes.append(Pane(SOURCE, facts_of(choices[0], None), source.frames))
     except GsvcError as error:
         troubles.append(f"not shown: {error}")

@@ -76,7 +76,7 @@ class Film:
 
 
 def films(
-    folder: Path, summary: Summary, chosen: Mapping[str, Sequence[Choice]], asked: Sequence[str]
+    folder: Path, summary: Summary, chosen: Mapping[str, Sequence[Choice]], places: Sequence[str]
 ) -> tuple[list[Film], dict[str, list[str]]]:
     """The films of a run, the one with the worst second first, and troubles of clips without one.
 
@@ -88,7 +88,7 @@ def films(
         file = folder / FOLDER / f"{_key(choices)}.json"
         film = _kept(file)
         if film is None:
-            exhibit = load_exhibit(folder, clip, choices, summary, asked)
+            exhibit = load_exhibit(folder, clip, choices, summary, places)
             if exhibit.source is None or len(exhibit.panes) < 2:
                 without[clip] = exhibit.troubles
                 continue

@@ -140,7 +140,7 @@ def _clips(folder: Path, run: Run, summary: Summary) -> Iterator[str]:
     """A player a clip."""
     near = near_rate(summary, run.cells)
     chosen = {clip: few(choices, summary) for clip, choices in near.items()}
-    found, without = films(folder, summary, chosen, run.settings.get("asked", ()))
+    found, without = films(folder, summary, chosen, run.settings.get("places", ()))
     yield '<h2 id="clips">Clips, the one with the worst second first</h2>'
     yield f'<p class="note">{_PLAYER_NOTE}</p><p class="note keys">{_KEYS_NOTE}</p>'
     colours = CurveStyle(summary.codecs).colours(v.name for film in found for v in film.versions)

@@ -42,7 +42,7 @@ def write_sheets(folder: Path) -> list[Path]:
     for level in _LEVELS:
         rows, strips = [], []
         chosen = _chosen(summary, run.cells, level)
-        for exhibit in exhibits(folder, summary, chosen, run.settings.get("asked", ())):
+        for exhibit in exhibits(folder, summary, chosen, run.settings.get("places", ())):
             if exhibit.troubles:
                 raise InputError(f"{exhibit.clip}: {exhibit.troubles[0]}")
             rows.append(_row(exhibit))

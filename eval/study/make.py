@@ -107,7 +107,7 @@ def _trials(
     clips = list(dict.fromkeys(pair.clip for pair in pairs))
     for number, name in enumerate(clips):
         mine = [pair for pair in pairs if pair.clip == name]
-        source = source_of(mine[0].ours.cell, found.settings.get("asked", ()))
+        source = source_of(mine[0].ours.cell, found.settings.get("places", ()))
         pictures = _decoded_once(run, mine, source, tell)
         for pair in mine:
             ours, other = pictures[_identity(pair.ours)], pictures[_identity(pair.other)]
