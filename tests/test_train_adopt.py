@@ -26,8 +26,8 @@ from gsvc.decoders.refiners.priors.drawing import load_prior
 from gsvc.decoders.refiners.registry import load_refiner
 from gsvc.decoders.training.adoption.candidate import read_candidate, write_candidate
 from gsvc.decoders.training.adoption.card import card_section
-from gsvc.decoders.training.adoption.comparison import comparison
-from gsvc.decoders.training.adoption.scores import Score, is_better, moved, refined
+from gsvc.decoders.training.adoption.comparison import Comparison, comparison, verdict
+from gsvc.decoders.training.adoption.scores import Score, Scores, is_better, moved, refined
 from gsvc.decoders.training.adoption.shipping import ship, shipping_folder
 from gsvc.decoders.training.standalone.folder import AVERAGE
 from gsvc.decoders.training.standalone.tensors import write_tensors
@@ -122,6 +122,14 @@ def test_what_is_too_large_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch
 def test_both_judges_must_see_a_difference() -> None:
     now = Score(6.0, 0.2)
     assert is_better(Score(6.02, 0.198), now)
+    rivals = "compact, 1 step", "0 steps"
+    levels = {"this run, 1 step": 6.1, "compact, 1 step": 6.0, "0 steps": 6.2}
+    ways = {way: {1: Score(jod, 0.3 - jod / 100)} for way, jod in levels.items()}
+    better, told = verdict(
+        Scores(["clip"], 9, {1: 0.01}, ways), Comparison({}, "this run, 1 step", rivals)
+    )
+    assert not better and "Better than compact, 1 step: CVVDP +0.1000" in told
+    assert "Not better by both judges than 0 steps: CVVDP -0.1000" in told
     for one in (now, Score(6.001, 0.1999), Score(6.5, 0.2), Score(6.0, 0.1), Score(5.9, 0.1)):
         assert not is_better(one, now)
 
@@ -174,7 +182,7 @@ def test_tuned_motion_takes_the_place_of_the_published(
     candidate = read_candidate(tmp_path)
     weights = write_candidate(candidate, tmp_path)
     compared = comparison(candidate, weights)
-    assert (compared.shipped, compared.candidate) == ("RIFE as it is now", "RIFE of this run")
+    assert compared.rivals == ("RIFE as it is now",) and compared.candidate == "RIFE of this run"
     monkeypatch.setattr(rife, "SHIPPED", tmp_path / "weights" / "rife.safetensors")
     ship(weights, tmp_path / "weights")
     tuned = load_rife().network
