@@ -14,6 +14,7 @@ from torch import Tensor
 from gsvc import __version__
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.output import explain_failure
+from gsvc.decoders.training.packing.coding import coded_stacks
 from gsvc.decoders.training.packing.kinds import (
     CONFIDENCE_UNIT,
     GAIN_UNIT,
@@ -27,13 +28,12 @@ from gsvc.decoders.training.packing.parts import PartFacts
 from gsvc.decoders.training.packing.sources import described
 from gsvc.decoders.training.packing.store import PartFolder
 from gsvc.decoders.training.standalone.pack import CodedStack, write_pack
-from gsvc.decoders.training.standalone.planes import pack_planes
 
 Networks = Mapping[str, Mapping[str, Tensor]]
 
 _CHANNELS = {"gain": 1, "confidence": 1}
 """Of stacks that have not three."""
-_TOGETHER = 64
+_TOGETHER = 128
 """Samples that are coded together."""
 _TENSOR_BYTES = 160
 """What a tensor takes in the file's header, at most, and a number in the manifest."""
@@ -88,8 +88,7 @@ class _Filling:
     def _took(self, chosen: Sequence[tuple[int, int]], facts: Sequence[PartFacts]) -> bool:
         """Whether there was room for these samples, each given by its part and row."""
         stacks, arrays = joined([self._folder.sample(*one) for one in chosen])
-        steps = self._kind.steps
-        chunks = {name: pack_planes(stack, steps[name]) for name, stack in stacks.items()}
+        chunks, stored = coded_stacks(stacks, arrays, self._kind)
         files = {name for one in facts for name in one.files} | self._files
         size = sum(len(data) + _TENSOR_BYTES for data in chunks.values())
         size += sum(array.nbytes for array in arrays.values()) + _ROW_BYTES * len(chosen)
@@ -100,7 +99,7 @@ class _Filling:
         for name, data in chunks.items():
             self.chunks[name].append((len(stacks[name]), data))
         self.arrays.append(arrays)
-        self.loss.append(stored_loss(stacks, chunks, self._kind))
+        self.loss.append(stored_loss(stacks, stored, self._kind))
         self.facts += facts
         return True
 
@@ -132,7 +131,12 @@ def assemble(path: Path, folder: PartFolder, networks: Networks, most_bytes: int
         "seconds": round(sum(part.seconds for part in folder.facts().values()), 1),
     }
     stacks = {
-        name: CodedStack((kind.side, kind.side, _CHANNELS.get(name, 3)), kind.steps[name], chunks)
+        name: CodedStack(
+            (kind.side, kind.side, _CHANNELS.get(name, 3)),
+            kind.steps[name],
+            chunks,
+            kind.beside.get(name, ""),
+        )
         for name, chunks in filling.chunks.items()
     }
     arrays = _arrays(filling, names)

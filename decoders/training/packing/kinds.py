@@ -44,7 +44,9 @@ class Kind:
     side: int
     """Of crops in pixels."""
     steps: Mapping[str, float]
-    """Quantiser of each stack, in gray levels."""
+    """Quantiser of each stack, in gray levels, in the order in which they are coded."""
+    beside: Mapping[str, str]
+    """The stack that another one resembles."""
     restored: str
     """The stack of what is to be restored."""
     samples: Callable[[CodedRun, int, Generator], Iterator[Sample]]
@@ -136,6 +138,7 @@ KINDS = {
     "pictures": Kind(
         side=160,
         steps={"truth": 8.0, "given": 8.0, "gain": 8.0},
+        beside={"given": "truth"},
         restored="given",
         samples=_pictures,
         clips=0.5,
@@ -145,7 +148,8 @@ KINDS = {
     ),
     "windows": Kind(
         side=128,
-        steps={"truth": 8.0, "rendering": 8.0, "confidence": 16.0, "keys": 8.0},
+        steps={"keys": 8.0, "rendering": 8.0, "truth": 8.0, "confidence": 16.0},
+        beside={"rendering": "keys", "truth": "rendering"},
         restored="rendering",
         samples=_windows,
         clips=0.75,

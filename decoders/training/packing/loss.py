@@ -7,27 +7,23 @@ from numpy.typing import NDArray
 
 from gsvc.decoders.motion.estimation import gray
 from gsvc.decoders.training.packing.kinds import Kind, Stacks
-from gsvc.decoders.training.standalone.planes import unpack_planes
 
 _BEST = 60.0
 """PSNR of pictures that are equal, or nearly so."""
 _LOW = 5
 
 
-def stored_loss(stacks: Stacks, chunks: Mapping[str, bytes], kind: Kind) -> NDArray[np.float32]:
+def stored_loss(
+    stacks: Stacks, stored: Mapping[str, NDArray[np.uint8]], kind: Kind
+) -> NDArray[np.float32]:
     """PSNR in dB, float32 (N, 6), a row a picture of `truth`; each of luma, then of RGB.
 
     Of the truth as stored against the truth; of the input as stored against the input; of the input
-    against the truth. `chunks`: the `stacks` as coded.
+    against the truth.
     """
-    exact = [stacks["truth"], stacks[kind.restored]]
-    stored = [
-        unpack_planes(chunks[name], stacks[name].shape, kind.steps[name])
-        .permute(0, 2, 3, 1)
-        .numpy()
-        for name in ("truth", kind.restored)
-    ]
-    pairs = (stored[0], exact[0]), (stored[1], exact[1]), (exact[1], exact[0])
+    names = "truth", kind.restored
+    exact, back = ([of[name] for name in names] for of in (stacks, stored))
+    pairs = (back[0], exact[0]), (back[1], exact[1]), (exact[1], exact[0])
     rows = []
     for number in range(len(exact[0])):
         both = [(a[number], b[number]) for a, b in pairs]

@@ -16,6 +16,7 @@ import torch
 from numpy.random import Generator, default_rng
 
 from gsvc.decoders.training.footage import Footage, Scene
+from gsvc.decoders.training.packing.coding import coded_stacks
 from gsvc.decoders.training.packing.kinds import KINDS, Sample, joined
 from gsvc.decoders.training.packing.runs import CodedRun
 from gsvc.decoders.training.packing.sequences import (
@@ -24,7 +25,6 @@ from gsvc.decoders.training.packing.sequences import (
     random_keys,
 )
 from gsvc.decoders.training.packing.streams import coded_stream, random_stream
-from gsvc.decoders.training.standalone.planes import pack_planes
 from gsvc.decoders.training.standalone.tensors import read_tensors, write_tensors
 
 CODINGS = "streams", "hierarchies", "keys"
@@ -89,15 +89,14 @@ class PartMaker:
             scene, run = found
             samples = list(kind.samples(run, kind.side, rng))
             files = tuple(str(path.relative_to(self.folder)) for path in scene.files)
-        stacks, _ = joined(samples)
-        coded = [pack_planes(stack, kind.steps[name]) for name, stack in stacks.items()]
+        chunks = coded_stacks(*joined(samples), kind)[0] if samples else {}
         facts = PartFacts(
             coding,
             files,
             is_held,
             len(samples),
             round(time.monotonic() - begun, 2),
-            sum(map(len, coded)),
+            sum(map(len, chunks.values())),
         )
         return Part(facts, samples)
 

@@ -5,7 +5,9 @@ networks, and a manifest that says how it was made and what was held out.
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gsvc.decoders.training.standalone.planes import unpack_planes
+from gsvc.decoders.training.standalone.levels import Planes, unpack_levels
+from gsvc.decoders.training.standalone.planes import pictures_of_levels, shapes_of_levels
 from gsvc.decoders.training.standalone.tensors import read_tensors, write_tensors
 
 PACK_FORMAT = 1
@@ -22,7 +25,7 @@ _MANIFEST = "manifest"
 
 @dataclass(frozen=True)
 class CodedStack:
-    """Pictures of one size, coded in chunks by `pack_planes`."""
+    """Pictures of one size, coded in chunks by `pack_planes`, or `pack_levels` beside others."""
 
     shape: tuple[int, int, int]
     """Height, width, channels."""
@@ -30,6 +33,8 @@ class CodedStack:
     """Of the quantiser."""
     chunks: Sequence[tuple[int, bytes]]
     """Number of pictures and data of each chunk."""
+    beside: str = ""
+    """The stack that these pictures resemble, chunk by chunk; it stands before this one."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ def write_pack(
     for name, stack in stacks.items():
         counts = [count for count, _ in stack.chunks]
         shapes[name] = {"shape": stack.shape, "step": stack.step, "counts": counts}
+        shapes[name]["beside"] = stack.beside
         for number, (_, data) in enumerate(stack.chunks):
             tensors[f"stack/{name}/{number}"] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
     text = json.dumps({**manifest, "format": PACK_FORMAT, "stacks": shapes})
@@ -79,17 +85,7 @@ def read_pack(path: Path) -> Pack:
     manifest = json.loads(metadata.get(_MANIFEST, "{}"))
     if manifest.get("format") != PACK_FORMAT:
         raise ValueError(f"{path} is not a pack of this version: gsvc train pack makes one")
-    stacks = {}
-    for name, stack in manifest["stacks"].items():
-        chunks = [
-            unpack_planes(
-                tensors[f"stack/{name}/{number}"].numpy().tobytes(),
-                (count, *stack["shape"]),
-                stack["step"],
-            )
-            for number, count in enumerate(stack["counts"])
-        ]
-        stacks[name] = torch.cat(chunks)
+    stacks = _unpacked_stacks(tensors, manifest["stacks"])
     arrays = {name[6:]: value for name, value in tensors.items() if name.startswith("array/")}
     networks: dict[str, dict[str, Tensor]] = {}
     for name, value in tensors.items():
@@ -97,3 +93,25 @@ def read_pack(path: Path) -> Pack:
             _, network, key = name.split("/", 2)
             networks.setdefault(network, {})[key] = value
     return Pack(manifest, stacks, arrays, networks)
+
+
+def _unpacked_stacks(
+    tensors: Mapping[str, Tensor], coded: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Tensor]:
+    """All pictures by stack; chunks are decoded side by side."""
+    chunks = max((len(stack["counts"]) for stack in coded.values()), default=0)
+
+    def chunk(number: int) -> dict[str, Tensor]:
+        levels: dict[str, Planes] = {"": []}
+        pictures = {}
+        for name, stack in coded.items():
+            if number < len(stack["counts"]):
+                data = tensors[f"stack/{name}/{number}"].numpy().tobytes()
+                shapes = shapes_of_levels((stack["counts"][number], *stack["shape"]))
+                levels[name] = unpack_levels(data, shapes, levels[stack.get("beside", "")])
+                pictures[name] = pictures_of_levels(levels[name], stack["step"])
+        return pictures
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        parts = list(pool.map(chunk, range(chunks)))
+    return {name: torch.cat([part[name] for part in parts if name in part]) for name in coded}

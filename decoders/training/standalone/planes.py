@@ -1,11 +1,10 @@
 """Pictures stored small, with a loss that is chosen, for machines without any picture format.
 
 As JPEG does it (ITU-T T.81): a DCT of 8x8 pixels, of chroma at half the size. One quantiser serves
-all frequencies, since what is kept are truths to train on, not pictures to look at, and LZMA codes
-the levels, frequency by frequency, so that those that are mostly 0 lie together.
+all frequencies, since what is kept are truths to train on, not pictures to look at. `levels` codes
+the result.
 """
 
-import lzma
 import math
 
 import numpy as np
@@ -14,13 +13,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-BLOCK = 8
+from gsvc.decoders.training.standalone.levels import (
+    LEVELS_SIDE,
+    Plane,
+    Planes,
+    Resembled,
+    pack_levels,
+    unpack_levels,
+)
+
+BLOCK = LEVELS_SIDE
 """Sides of what is packed are multiples of 16: of two blocks, for chroma at half the size."""
 _CHROMA_STEP = 1.5
 _ROUNDED = 0.45
 """Levels are rounded towards 0 a little: at equal error that takes fewer bytes than one half."""
 _MIDDLE = 128.0
-_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 0, "lp": 0, "pb": 0}]
 
 
 def pack_planes(pictures: NDArray[np.uint8], step: float) -> bytes:
@@ -28,9 +35,8 @@ def pack_planes(pictures: NDArray[np.uint8], step: float) -> bytes:
 
     At a step of 8, video keeps 44 dB of luma and 39 dB of RGB.
     """
-    values = torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).float()
-    coded = [_coded(plane, size) for plane, size in zip(*_split(values, step), strict=True)]
-    return lzma.compress(b"".join(coded), lzma.FORMAT_RAW, filters=_FILTERS)
+    rows = np.full(len(pictures), -1, np.int32)
+    return pack_levels(levels_of(pictures, step), Resembled([], rows))
 
 
 def unpack_planes(data: bytes, shape: tuple[int, int, int, int], step: float) -> Tensor:
@@ -38,22 +44,29 @@ def unpack_planes(data: bytes, shape: tuple[int, int, int, int], step: float) ->
 
     Raises ValueError for damaged data.
     """
-    count, height, width, channels = shape
-    sizes = [(height, width)] + [(height // 2, width // 2)] * (channels - 1)
-    try:
-        plain = lzma.decompress(data, lzma.FORMAT_RAW, filters=_FILTERS)
-    except lzma.LZMAError as error:
-        raise ValueError(f"packed pictures are damaged ({error})") from error
-    if len(plain) != 2 * count * sum(map(math.prod, sizes)):
-        raise ValueError("packed pictures are not as many as the pack's manifest says")
-    planes, place = [], 0
-    for number, (rows, columns) in enumerate(sizes):
-        end = place + 2 * count * rows * columns
-        levels = np.frombuffer(plain[place:end], np.uint8)
-        size = step * (_CHROMA_STEP if number else 1.0)
-        planes.append(_decoded(levels, (count, rows, columns), size))
-        place = end
+    return pictures_of_levels(unpack_levels(data, shapes_of_levels(shape), []), step)
+
+
+def levels_of(pictures: NDArray[np.uint8], step: float) -> Planes:
+    """The levels of pictures as of `pack_planes`."""
+    values = torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).float()
+    return [_quantised(plane, size) for plane, size in zip(*_split(values, step), strict=True)]
+
+
+def pictures_of_levels(levels: Planes, step: float) -> Tensor:
+    """Pictures as of `unpack_planes`."""
+    planes = [
+        _restored_plane(plane, step * (_CHROMA_STEP if number else 1.0))
+        for number, plane in enumerate(levels)
+    ]
     return _joined(planes).add_(0.5).clamp_(0, 255).to(torch.uint8)
+
+
+def shapes_of_levels(shape: tuple[int, int, int, int]) -> list[tuple[int, int, int, int]]:
+    """Of the planes of pictures (N, H, W, C)."""
+    count, height, width, channels = shape
+    sides = [BLOCK] + [2 * BLOCK] * (channels - 1)
+    return [(BLOCK**2, count, height // side, width // side) for side in sides]
 
 
 def _split(values: Tensor, step: float) -> tuple[list[Tensor], list[float]]:
@@ -78,29 +91,25 @@ def _joined(planes: list[Tensor]) -> Tensor:
     return torch.stack([red, (luma - 0.299 * red - 0.114 * blue) / 0.587, blue], 1)
 
 
-def _coded(plane: Tensor, step: float) -> bytes:
-    """Levels of a plane (N, H, W), low bytes before high bytes, sign in the lowest bit."""
+def _quantised(plane: Tensor, step: float) -> Plane:
+    """Levels of a plane (N, H, W)."""
     count, height, width = plane.shape
     blocks = plane.view(count, height // BLOCK, BLOCK, width // BLOCK, BLOCK).transpose(2, 3)
     basis = _cosines()
     coefficients = basis @ blocks @ basis.T / step
     levels = coefficients.sign() * (coefficients.abs() + _ROUNDED).floor()
-    ordered = levels.permute(3, 4, 0, 1, 2).flatten(0, 1)[_ORDER].to(torch.int32).numpy()
-    folded = np.where(ordered < 0, -2 * ordered - 1, 2 * ordered).astype(np.uint16)
-    return (folded & 255).astype(np.uint8).tobytes() + (folded >> 8).astype(np.uint8).tobytes()
+    quantised: Plane = levels.permute(3, 4, 0, 1, 2).flatten(0, 1).to(torch.int16).numpy()
+    return quantised
 
 
-def _decoded(levels: NDArray[np.uint8], shape: tuple[int, int, int], step: float) -> Tensor:
-    count, height, width = shape
-    low, high = levels.reshape(2, -1).astype(np.int32)
-    folded = low + 256 * high
-    ordered = np.where(folded & 1, -(folded + 1) // 2, folded // 2).astype(np.float32)
-    blocks = torch.empty(BLOCK**2, count, height // BLOCK, width // BLOCK)
-    blocks[_ORDER] = torch.from_numpy(ordered).view_as(blocks) * step
+def _restored_plane(levels: Plane, step: float) -> Tensor:
+    """A plane (N, H, W)."""
+    _, count, rows, columns = levels.shape
+    blocks = torch.from_numpy(levels).view(BLOCK, BLOCK, count, rows, columns).float() * step
     basis = _cosines()
-    inner = blocks.view(BLOCK, BLOCK, *blocks.shape[1:]).permute(2, 3, 4, 0, 1)
-    plane: Tensor = (basis.T @ inner @ basis).transpose(2, 3).reshape(count, height, width)
-    return plane
+    inner = blocks.permute(2, 3, 4, 0, 1)
+    plane: Tensor = (basis.T @ inner @ basis).transpose(2, 3)
+    return plane.reshape(count, rows * BLOCK, columns * BLOCK)
 
 
 def _cosines() -> Tensor:
@@ -110,9 +119,3 @@ def _cosines() -> Tensor:
     basis[0] /= math.sqrt(2)
     cosines: Tensor = basis
     return cosines
-
-
-_ORDER = torch.tensor(
-    sorted(range(BLOCK**2), key=lambda place: (sum(divmod(place, BLOCK)), place)),
-)
-"""Frequencies from coarse to fine."""
