@@ -70,7 +70,8 @@ def _pictures(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
         truth, key = run.truth(coded.frame), coded.key
         gain = np.clip(np.rint(key.gain * GAIN_UNIT), 0, 255).astype(np.uint8)
         whole = {"truth": truth, "given": key.picture, "gain": gain[..., None]}
-        place = crop_place([truth], [key.picture], side, rng)
+        pairs = [(truth, key.picture)]
+        place = crop_place(pairs, pairs, side, rng)
         if place is not None:
             stacks = {name: cropped(one, place, side)[None] for name, one in whole.items()}
             arrays: Arrays = {
@@ -98,7 +99,9 @@ def _window(run: CodedRun, gap: Gap, numbers: range, side: int, rng: Generator) 
     truth = [run.truth(gap.before.frame + number) for number in numbers]
     rendering = [gap.drawn.picture(number) for number in numbers]
     shown = sorted({0, len(numbers) // 2, len(numbers) - 1})
-    place = crop_place([truth[n] for n in shown], [rendering[n] for n in shown], side, rng)
+    ends = gap.before, gap.after
+    coded = [(run.truth(one.frame), one.key.picture) for one in ends]
+    place = crop_place([(truth[n], rendering[n]) for n in shown], coded, side, rng)
     if place is None:
         return None
     trust = [gap.drawn.confidence(number)[..., None] for number in numbers]
