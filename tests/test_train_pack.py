@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import av
 import cv2
@@ -20,6 +20,9 @@ from needs import need, need_package
 
 need_package("stlpips_pytorch")
 from gsvc.decoders.motion.learned.rife import load_rife
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Told = list[dict[str, Any]]
 Run = Callable[..., tuple[int, Told]]
@@ -89,7 +92,7 @@ def test_a_pack_holds_what_training_needs(kind: str, pack: Run, data: Path, tmp_
     assert code == 0 and told[-1]["type"] == "done"
     assert path.stat().st_size <= float(MEGABYTES[kind]) * 1e6
     made = read_pack(path)
-    manifest, arrays, truth = made.manifest, made.arrays, made.stacks["truth"].float()
+    manifest, arrays, truth = made.manifest, made.arrays, made.stacks["truth"]
     samples = manifest["samples"]
     assert samples == told[-1]["samples"] == len(arrays["held"]) == len(arrays["scalars"])
     names = np.array(manifest["clips"])[arrays["clip"].numpy()]
@@ -99,17 +102,50 @@ def test_a_pack_holds_what_training_needs(kind: str, pack: Run, data: Path, tmp_
     assert sources["a.mp4"]["sha256"] == digest and sources["a.mp4"]["licence"] == "CC0"
     assert sum(manifest["codings"].values()) == samples
     assert manifest["loss"]["truth_luma"]["mean"] > 38
-    given = made.stacks["given" if kind == "pictures" else "rendering"].float()
-    own = (given - truth).square().mean((1, 2, 3))
-    others = (given - truth.roll(len(truth) // 2, 0)).square().mean((1, 2, 3))
-    assert own.median() < others.median() / 2
     assert made.networks["alex"]
+    check_pairs(made.stacks["given" if kind == "pictures" else "rendering"], made.stacks["truth"])
     if kind == "windows":
         first, frames = arrays["window"].unbind(1)
         assert first[0] == 0 and int(first[-1] + frames[-1]) == len(truth) == len(arrays["time"])
         assert frames.min() >= 3 and frames.max() <= 9
         assert len(made.stacks["keys"]) == 2 * samples
         assert ((arrays["time"] > 0) & (arrays["time"] < 1)).all()
+
+
+def check_pairs(given: "Tensor", truth: "Tensor") -> None:
+    """Each picture is nearer to its own source than to another one."""
+    own = (given.float() - truth.float()).square().mean((1, 2, 3))
+    others = (given.float() - truth.roll(len(truth) // 2, 0).float()).square().mean((1, 2, 3))
+    assert own.median() < others.median() / 2
+
+
+def test_pictures_come_back_as_they_were_coded() -> None:
+    from gsvc.decoders.training.standalone.levels import Resembled, pack_levels, unpack_levels
+    from gsvc.decoders.training.standalone.planes import (
+        levels_of,
+        pack_planes,
+        pictures_of_levels,
+        shapes_of_levels,
+        unpack_planes,
+    )
+
+    source = np.stack([photograph(seed, 96, 64) for seed in range(6)])
+    moved = np.roll(source, 1, 2)
+    data, levels = pack_planes(source, 8), levels_of(source, 8)
+    back = unpack_planes(data, source.shape, 8)
+    assert (back == pictures_of_levels(levels, 8)).all()
+    error = (back.permute(0, 2, 3, 1).numpy().astype(float) - source).std()
+    assert error < 8
+    # Beside the others, the first of them beside itself.
+    rows = np.array([0, 6, 7, 3, -1, 5], np.int32)
+    later = levels_of(moved, 8)
+    beside = pack_levels(later, Resembled(levels, rows))
+    again = unpack_levels(beside, shapes_of_levels(moved.shape), levels)
+    assert all((a == b).all() for a, b in zip(later, again, strict=True))
+    for place in (2, 50, len(data) // 2, len(data) - 9):
+        damaged = data[:place] + bytes([data[place] ^ 64]) + data[place + 1 :]
+        with pytest.raises(ValueError, match="packed pictures"):
+            unpack_planes(damaged, source.shape, 8)
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ Networks = Mapping[str, Mapping[str, Tensor]]
 
 _CHANNELS = {"gain": 1, "confidence": 1}
 """Of stacks that have not three."""
-_TOGETHER = 128
+_TOGETHER = 256
 """Samples that are coded together."""
 _TENSOR_BYTES = 160
 """What a tensor takes in the file's header, at most, and a number in the manifest."""
@@ -106,30 +106,12 @@ class _Filling:
 
 def assemble(path: Path, folder: PartFolder, networks: Networks, most_bytes: int) -> dict[str, Any]:
     """Write the pack; returns its manifest. Raises ConfigError where not even a sample fits."""
-    maker = folder.maker
-    kind = KINDS[maker.kind]
+    kind = KINDS[folder.maker.kind]
     filling = _Filling(folder, room_for_samples(most_bytes, networks))
     filling.fill()
-    facts = filling.facts
-    if not facts:
+    if not filling.facts:
         raise ConfigError(f"not a sample fits into {most_bytes / 1e6:g} megabytes: give more")
-    names = list(dict.fromkeys(one.files[0] for one in facts))
-    manifest = {
-        "kind": maker.kind,
-        "side": kind.side,
-        "gain_unit": GAIN_UNIT,
-        "confidence_unit": CONFIDENCE_UNIT,
-        "samples": len(facts),
-        "held": sum(one.held for one in facts),
-        "codings": dict(Counter(one.coding for one in facts)),
-        "loss": loss_summary(np.concatenate(filling.loss)),
-        "held_out": [path.name for path in maker.held],
-        "clips": names,
-        "sources": described(maker.folder, facts),
-        "seed": maker.seed,
-        "version": __version__,
-        "seconds": round(sum(part.seconds for part in folder.facts().values()), 1),
-    }
+    manifest = _manifest(folder, filling)
     stacks = {
         name: CodedStack(
             (kind.side, kind.side, _CHANNELS.get(name, 3)),
@@ -139,10 +121,30 @@ def assemble(path: Path, folder: PartFolder, networks: Networks, most_bytes: int
         )
         for name, chunks in filling.chunks.items()
     }
-    arrays = _arrays(filling, names)
+    arrays = _arrays(filling, manifest["clips"])
     with explain_failure(path):
         write_pack(path, manifest, stacks, arrays, networks, most_bytes)
     return manifest
+
+
+def _manifest(folder: PartFolder, filling: _Filling) -> dict[str, Any]:
+    maker, facts = folder.maker, filling.facts
+    return {
+        "kind": maker.kind,
+        "side": KINDS[maker.kind].side,
+        "gain_unit": GAIN_UNIT,
+        "confidence_unit": CONFIDENCE_UNIT,
+        "samples": len(facts),
+        "held": sum(one.held for one in facts),
+        "codings": dict(Counter(one.coding for one in facts)),
+        "loss": loss_summary(np.concatenate(filling.loss)),
+        "held_out": [path.name for path in maker.held],
+        "clips": list(dict.fromkeys(one.files[0] for one in facts)),
+        "sources": described(maker.folder, facts),
+        "seed": maker.seed,
+        "version": __version__,
+        "seconds": round(sum(part.seconds for part in folder.facts().values()), 1),
+    }
 
 
 def _arrays(filling: _Filling, clips: Sequence[str]) -> dict[str, Tensor]:

@@ -64,26 +64,29 @@ class _LevelWriter:
         self.excess: list[NDArray[np.uint16]] = []
 
     def levels(self, contexts: NDArray[np.int64], values: Plane) -> Plane:
-        flat = values.ravel().astype(np.int64)
-        most = _LEVELS_MOST + 1
-        self.runs.append((contexts.ravel(), np.clip(flat, -most, most) + most))
-        self.excess.append((np.abs(flat[np.abs(flat) >= most]) - most).astype(np.uint16))
+        flat, most = values.ravel(), _LEVELS_MOST + 1
+        symbols = (np.clip(flat, -most, most) + most).astype(np.uint8)
+        self.runs.append((contexts.ravel().astype(np.uint16), symbols))
+        self.excess.append((np.abs(flat[np.abs(flat) >= most]) - most).astype("<u2"))
         return values
 
     def plain(self, values: Plane) -> Plane:
-        self.differences.append(values.ravel())
+        self.differences.append(values.ravel().astype("<i2"))
         return values
 
     def data(self, rows: NDArray[np.int32], lanes: int) -> bytes:
         counts = np.zeros(_LEVELS_CONTEXTS * _LEVELS_SYMBOLS, np.int64)
         for contexts, symbols in self.runs:
-            found = np.bincount(contexts * _LEVELS_SYMBOLS + symbols)
+            found = np.bincount(contexts.astype(np.int64) * _LEVELS_SYMBOLS + symbols)
             counts[: len(found)] += found
         frequencies = rans_frequencies(counts.reshape(_LEVELS_CONTEXTS, _LEVELS_SYMBOLS))
-        arrays = rows.astype("<i4"), frequencies.astype("<u2"), *self.differences, *self.excess
-        plain = b"".join(_bytes_apart(array) for array in (arrays[0], arrays[1]))
-        for group, kind in ((self.differences, "<i2"), (self.excess, "<u2")):
-            plain += _bytes_apart(np.concatenate(group).astype(kind))
+        arrays = (
+            rows.astype("<i4"),
+            frequencies.astype("<u2"),
+            np.concatenate(self.differences),
+            np.concatenate(self.excess),
+        )
+        plain = b"".join(_bytes_apart(array) for array in arrays)
         side = lzma.compress(plain, lzma.FORMAT_RAW, filters=_LEVELS_FILTERS)
         return len(side).to_bytes(4, "little") + side + encode_rans(self.runs, frequencies, lanes)
 
@@ -109,6 +112,7 @@ class _LevelReader:
         self._differences = self._array("<i2", blocks).astype(np.int16)
         self._excess = self._array("<u2", len(self._plain) // 2).astype(np.int64)
         self._reader = RansReader(data[end:], frequencies, lanes)
+        self.check_end = self._reader.check_end
 
     def _array(self, kind: str, count: int) -> NDArray[np.generic]:
         size = np.dtype(kind).itemsize
@@ -123,14 +127,14 @@ class _LevelReader:
         found = self._reader.read(contexts.ravel()) - most
         large = np.nonzero(np.abs(found) == most)[0]
         excess, self._excess = self._excess[: len(large)], self._excess[len(large) :]
+        if len(excess) < len(large):
+            raise ValueError("packed pictures are damaged")
         found[large] += np.sign(found[large]) * excess
         return found.astype(np.int16).reshape(values.shape)
 
     def plain(self, values: Plane) -> Plane:
-        taken, self._differences = (
-            self._differences[: values.size],
-            self._differences[values.size :],
-        )
+        size = values.size
+        taken, self._differences = self._differences[:size], self._differences[size:]
         return taken.reshape(values.shape)
 
 
@@ -151,6 +155,7 @@ def unpack_levels(data: bytes, shapes: Sequence[tuple[int, ...]], known: Planes)
     blocks = sum(plane[0].size for plane in planes)
     reader = _LevelReader(data, shapes[0][1], blocks, _lanes(planes))
     _walk_planes(planes, known, reader.rows, reader)
+    reader.check_end()
     return planes
 
 
@@ -199,30 +204,32 @@ def _walked(
 ) -> Plane:
     """A plane of pictures whose levels are coded, or read; `like`: what they resemble."""
     out = np.empty_like(plane)
-    out[0] = _from_differences(
-        coder.plain(_differences(plane[0], like[0], is_like)), like[0], is_like
-    )
-    size = np.zeros(plane.shape, np.int16)
-    around = np.zeros(plane.shape, np.int16)
-    zero = np.zeros(plane.shape[1:], np.int16)
+    differences = coder.plain(_differences(plane[0], like[0], is_like))
+    out[0] = _from_differences(differences, like[0], is_like)
+    sizes, around = np.zeros(plane.shape, np.int16), np.zeros(plane.shape, np.int16)
     for number in LEVELS_ORDER[1:]:
         row, column = divmod(number, LEVELS_SIDE)
-
-        def at(up: int, left: int, of: Plane = size, row: int = row, column: int = column) -> Plane:
-            is_there = row >= up and column >= left and (row, column) != (up, left)
-            return of[(row - up) * LEVELS_SIDE + column - left] if is_there else zero
-
-        total = 4 * (at(1, 0) + at(0, 1)) + 2 * (at(1, 1) + at(2, 0) + at(0, 2))
-        total += at(1, 0, around) + at(0, 1, around)
+        total = _size_expected(sizes, around, row, column)
         total += 4 * np.minimum(np.abs(like[number]), _LEVELS_CAP)
         look = np.clip(like[number], -_LEVELS_NEAR, _LEVELS_NEAR) + _LEVELS_NEAR
         look[~is_like] = _LEVELS_LOOKS - 1
         band = is_chroma * _LEVELS_BANDS + min(row + column, _LEVELS_BANDS) - 1
         contexts = (band * _LEVELS_CLASSES + _LEVELS_CLASS[total]) * _LEVELS_LOOKS + look
         out[number] = coder.levels(contexts, plane[number])
-        size[number] = np.minimum(np.abs(out[number]), _LEVELS_CAP)
-        around[number] = _neighbours(size[number])
+        sizes[number] = np.minimum(np.abs(out[number]), _LEVELS_CAP)
+        around[number] = _neighbours(sizes[number])
     return out
+
+
+def _size_expected(sizes: Plane, around: Plane, row: int, column: int) -> Plane:
+    """How large a level may be, by those of lower frequencies in its block and the four around."""
+    total: Plane = np.zeros_like(sizes[0])
+    for up, left, weight in ((1, 0, 4), (0, 1, 4), (1, 1, 2), (2, 0, 2), (0, 2, 2)):
+        if row >= up and column >= left:
+            lower = (row - up) * LEVELS_SIDE + column - left
+            # The lowest one, a mean, says nothing: its size and those around it stay 0.
+            total += weight * sizes[lower] + (around[lower] if up + left == 1 else 0)
+    return total
 
 
 def _neighbours(values: Plane) -> Plane:

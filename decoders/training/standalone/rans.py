@@ -15,7 +15,7 @@ RANS_BITS = 12
 _RANS_LEAST = 1 << 31
 _RANS_WORD = 32
 
-RansRun = tuple[NDArray[np.int64], NDArray[np.int64]]
+RansRun = tuple[NDArray[np.uint16], NDArray[np.uint8]]
 """Contexts and symbols, of equal shape (n,)."""
 
 
@@ -98,3 +98,8 @@ class RansReader:
             state[empty] = (state[empty] << np.uint64(_RANS_WORD)) | self._words[self._place : end]
             self._place = end
         return symbols
+
+    def check_end(self) -> None:
+        """Raise ValueError unless all is as before the first symbol was coded: nothing changed."""
+        if self._place < len(self._words) or (self._states != _RANS_LEAST).any():
+            raise ValueError("packed pictures are damaged")
