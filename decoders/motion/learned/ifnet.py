@@ -77,10 +77,10 @@ class _FlowBlock(nn.Module):
         return change[:, :4] * 2 * scale, change[:, 4:]
 
 
-def moved_by(picture: Tensor, motion: Tensor) -> Tensor:
+def moved_by(picture: Tensor, motion: Tensor, mode: str = "bilinear") -> Tensor:
     """`picture`, (B, C, H, W), looked up at every pixel plus its motion, (B, 2, H, W) in pixels.
 
-    Bilinear; the border is repeated outside.
+    `mode`: bilinear or bicubic. The border is repeated outside.
     """
     height, width = picture.shape[-2:]
     rows = torch.linspace(-1, 1, height, device=picture.device).view(1, -1, 1)
@@ -89,7 +89,7 @@ def moved_by(picture: Tensor, motion: Tensor) -> Tensor:
     along = rows + motion[:, 1].float() / ((height - 1) / 2)
     grid = torch.stack([across, along], dim=-1)
     return functional.grid_sample(
-        picture.float(), grid, mode="bilinear", padding_mode="border", align_corners=True
+        picture.float(), grid, mode=mode, padding_mode="border", align_corners=True
     )
 
 

@@ -64,11 +64,12 @@ class Interpolate:
 
 
 def _between(network: Callable[..., Any], batch: Batch, steepness: float) -> Tensor:
-    """The frames, each pixel looked up in one key picture or mixed of both."""
+    """The frames, looked up in the key pictures bicubically, as the decoder does."""
     before, after = batch["before"], batch["after"]
     motion, mask = network(before / 2 + 0.5, after / 2 + 0.5, batch["time"][:, 0])
     motion, mask = motion.float(), mask.float()
     side = (steepness * (mask.sigmoid() - 0.5)).sigmoid()
-    left, right = moved_by(before, motion[:, :2]), moved_by(after, motion[:, 2:])
+    left = moved_by(before, motion[:, :2], "bicubic")
+    right = moved_by(after, motion[:, 2:], "bicubic")
     frames: Tensor = side * left + (1 - side) * right
     return frames

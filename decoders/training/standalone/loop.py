@@ -123,7 +123,8 @@ class Loop:
                 raise
             self._is_compiled = False
             learner.task.quick = dict(learner.task.networks.items())
-            self._tell("eager", why=f"torch.compile failed: {str(error).strip().splitlines()[:1]}")
+            reason = str(error).strip().partition("\n")[0]
+            self._tell("eager", why=f"torch.compile failed: {reason}")
             return learner.learn(stage, self._batch, rate)
 
     def _log(self, table: LossTable, rate: float) -> None:
@@ -150,18 +151,17 @@ class Loop:
     def _save(self, pace: "_Pace") -> None:
         begun = time.monotonic()
         learner = self._learner
-        if not self.stopped:  # who stops it may not wait for scores
+        told: dict[str, dict[str, float]] = {}
+        if not self.stopped and pace.may_score:  # who stops it may not wait for scores
             with learner.averaged(), learner.fast():
                 self.scores = self._scorer.score()
                 self._scorer.sheet(self._folder.path / "sheet.png")
             self._score_table.write(learner.step, self.seconds, self.scores)
+            told = {name: _rounded(score) for name, score in self.scores.items()}
+        scored = time.monotonic()
         self._folder.save(learner.weights(), self._about(), learner.memory())
-        pace.saved(begun, learner.step)
-        rounded = {
-            name: {kind: round(value, 4) for kind, value in score.items()}
-            for name, score in self.scores.items()
-        }
-        self._tell("saved", step=learner.step, seconds=round(self.seconds, 1), scores=rounded)
+        pace.saved(begun, scored, learner.step)
+        self._tell("saved", step=learner.step, seconds=round(self.seconds, 1), scores=told)
 
     def _about(self) -> dict[str, Any]:
         learned = self._learner.learned()
@@ -183,7 +183,11 @@ class _Pace:
     def __init__(self, start: float, end: float) -> None:
         seconds, share = _FIRST_SAVE
         self._next = start + min(seconds, share * (end - start))
-        self.last, self._end = end, end
+        self._start, self._end = start, end
+        self.last = end
+        """When the last save must begin."""
+        self.may_score = True
+        """Whether scores are quick enough for the last save too."""
         self.step = -1
         """Of the last save."""
 
@@ -191,11 +195,17 @@ class _Pace:
     def is_due(self) -> bool:
         return time.monotonic() >= self._next
 
-    def saved(self, begun: float, step: int) -> None:
+    def saved(self, begun: float, scored: float, step: int) -> None:
         now, self.step = time.monotonic(), step
         took = now - begun
         self._next = now + max(_SAVE_EVERY, _SAVE_SHARE * took)
+        if _SAVE_SHARE * took > self._end - self._start:
+            self.may_score, took = False, now - scored
         self.last = self._end - 1.5 * took - 1
+
+
+def _rounded(score: dict[str, float]) -> dict[str, float]:
+    return {kind: round(value, 4) for kind, value in score.items()}
 
 
 def _columns(recipe: Recipe) -> list[str]:
