@@ -129,6 +129,19 @@ def test_a_still_clip_alone_proves_nothing() -> None:
     assert list(warnings(made)) == []
 
 
+@pytest.mark.parametrize(
+    ("value", "bits", "wins"),
+    [(2.0, 9000, False), (9.5, 500, True), (2.0, 500, None), (9.5, 9000, None)],
+)
+def test_a_slideshow_that_shares_no_quality_loses_if_it_is_worse_with_more_bits(
+    value: float, bits: int, wins: bool | None
+) -> None:
+    held = [_cell("hold", "runner", bits + step, "cvvdp", value + step / 100) for step in (0, 10)]
+    (test,) = summary(curve("svtav1", "runner", cvvdp=1), held).slideshow
+    assert [one.wins for one in test.clips] == [wins]
+    assert (test.pooled, test.passes) == (None, None if wins is None else not wins)
+
+
 def test_codecs_of_one_family_have_a_joint_hull_that_no_member_beats() -> None:
     made = summary(
         curve("svtav1", "runner", cvvdp=1, st_lpips_vgg=1),

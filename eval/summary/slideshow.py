@@ -7,6 +7,7 @@ that move. One that fails steers an encoder towards slideshows.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gsvc.eval.summary.bd_rate import BdRate
 from gsvc.eval.summary.bootstrap import Pooled, pooled_rate
 from gsvc.eval.summary.duels import Duel
 from gsvc.eval.summary.headline import HEADLINE_ANCHOR
@@ -23,7 +24,13 @@ class SlideshowClip:
     clip: str
     moves: bool
     rate: float | None
-    """BD-rate in per cent; negative: the slideshow wins. None: see `note`."""
+    """BD-rate in per cent; None: see `note`."""
+    wins: bool | None
+    """Whether the slideshow needs fewer bits.
+
+    Where no quality is shared: whether it has fewer and is better; None where it has fewer and is
+    worse, or more and is better.
+    """
     note: str
 
 
@@ -33,15 +40,18 @@ class SlideshowTest:
 
     metric: str
     passes: bool | None
-    """Whether the slideshow loses on the clips that move; None where no such clip has a number."""
+    """Whether the slideshow loses on the clips that move: pooled, or else on every one of them.
+
+    None where none of them can tell.
+    """
     pooled: Pooled | None
-    """BD-rates of the clips that move."""
+    """BD-rates of the clips that move; None where none has one."""
     clips: list[SlideshowClip]
 
     @property
     def won(self) -> list[str]:
         """The clips on which the slideshow wins."""
-        return [one.clip for one in self.clips if one.rate is not None and one.rate < 0]
+        return [one.clip for one in self.clips if one.wins]
 
 
 def slideshow_tests(duels: Sequence[Duel], moving: Mapping[str, float]) -> list[SlideshowTest]:
@@ -53,11 +63,27 @@ def slideshow_tests(duels: Sequence[Duel], moving: Mapping[str, float]) -> list[
     for duel in duels:
         if (duel.test, duel.anchor) == (SLIDESHOW, HEADLINE_ANCHOR):
             moves = moving.get(duel.clip, 1.0) >= _MOVES
-            one = SlideshowClip(duel.clip, moves, duel.result.pchip, duel.result.note)
+            result = duel.result
+            one = SlideshowClip(duel.clip, moves, result.pchip, _wins(result), result.note)
             found.setdefault(duel.metric, []).append(one)
     return [_test(metric, clips) for metric, clips in found.items()]
 
 
 def _test(metric: str, clips: list[SlideshowClip]) -> SlideshowTest:
     pooled = pooled_rate([one.rate for one in clips if one.moves and one.rate is not None])
-    return SlideshowTest(metric, None if pooled is None else pooled.mean > 0, pooled, clips)
+    won = [one.wins for one in clips if one.moves and one.wins is not None]
+    passes = pooled.mean > 0 if pooled else not any(won) if won else None
+    return SlideshowTest(metric, passes, pooled, clips)
+
+
+def _wins(result: BdRate) -> bool | None:
+    if result.pchip is not None:
+        return result.pchip < 0
+    ends = result.ratio
+    if ends is None or ends.ratio == 1:
+        return None
+    needs_less = ends.ratio < 1
+    if ends.test_distance == ends.anchor_distance:
+        return needs_less
+    is_better = ends.test_distance < ends.anchor_distance
+    return is_better if is_better == needs_less else None
