@@ -65,8 +65,8 @@ def slideshow_table(summary: Summary) -> Table:
     ]
     note = (
         "Frames that hold the last key picture, against SVT-AV1's lower hull: BD-rate in per cent, "
-        "negative where the slideshow wins. Where they share no quality, it loses if it has more "
-        "bits and is worse. A metric passes if the slideshow loses on the clips that move, pooled, "
+        "negative where the slideshow wins. Where they share no quality, the better one at equal "
+        "bits wins. A metric passes if the slideshow loses on the clips that move, pooled, "
         "or without any BD-rate on each; a clip moves if from one frame to the next at least 1 % "
         "of its pixels move by half a pixel at 288 lines, and is marked (still) if it does not. "
         f"{protocol(summary)}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gsvc.eval.summary.bd_rate import BdRate
 from gsvc.eval.summary.bootstrap import Pooled, pooled_rate
+from gsvc.eval.summary.curves import Curve, Point
 from gsvc.eval.summary.duels import Duel
 from gsvc.eval.summary.headline import HEADLINE_ANCHOR
 
@@ -26,10 +27,8 @@ class SlideshowClip:
     rate: float | None
     """BD-rate in per cent; None: see `note`."""
     wins: bool | None
-    """Whether the slideshow needs fewer bits.
-
-    Where no quality is shared: whether it has fewer and is better; None where it has fewer and is
-    worse, or more and is better.
+    """Whether the slideshow needs fewer bits; where no quality is shared, whether it is better at
+    equal bits. None where it cannot be told.
     """
     note: str
 
@@ -54,19 +53,23 @@ class SlideshowTest:
         return [one.clip for one in self.clips if one.wins]
 
 
-def slideshow_tests(duels: Sequence[Duel], moving: Mapping[str, float]) -> list[SlideshowTest]:
+def slideshow_tests(
+    duels: Sequence[Duel], found: Mapping[str, Sequence[Curve]], moving: Mapping[str, float]
+) -> list[SlideshowTest]:
     """One for each metric in which the run has the slideshow and AV1.
 
-    `moving`: the share of moving pixels by clip; a clip that is not in it counts as moving.
+    `found`: the curves of `duels` by metric; `moving`: the share of moving pixels by clip; a clip
+    that is not in it counts as moving.
     """
-    found: dict[str, list[SlideshowClip]] = {}
+    tests: dict[str, list[SlideshowClip]] = {}
     for duel in duels:
         if (duel.test, duel.anchor) == (SLIDESHOW, HEADLINE_ANCHOR):
             moves = moving.get(duel.clip, 1.0) >= _MOVES
-            result = duel.result
-            one = SlideshowClip(duel.clip, moves, result.pchip, _wins(result), result.note)
-            found.setdefault(duel.metric, []).append(one)
-    return [_test(metric, clips) for metric, clips in found.items()]
+            mine = {curve.name: curve for curve in found[duel.metric] if curve.clip == duel.clip}
+            wins = _wins(duel.result, mine[SLIDESHOW].points, mine[HEADLINE_ANCHOR].points)
+            one = SlideshowClip(duel.clip, moves, duel.result.pchip, wins, duel.result.note)
+            tests.setdefault(duel.metric, []).append(one)
+    return [_test(metric, clips) for metric, clips in tests.items()]
 
 
 def _test(metric: str, clips: list[SlideshowClip]) -> SlideshowTest:
@@ -76,14 +79,16 @@ def _test(metric: str, clips: list[SlideshowClip]) -> SlideshowTest:
     return SlideshowTest(metric, passes, pooled, clips)
 
 
-def _wins(result: BdRate) -> bool | None:
+def _wins(result: BdRate, held: Sequence[Point], coded: Sequence[Point]) -> bool | None:
+    """`held`, `coded`: the slideshow's and AV1's points by rising rate."""
     if result.pchip is not None:
         return result.pchip < 0
     ends = result.ratio
-    if ends is None or ends.ratio == 1:
+    if ends is None:
         return None
-    needs_less = ends.ratio < 1
     if ends.test_distance == ends.anchor_distance:
-        return needs_less
-    is_better = ends.test_distance < ends.anchor_distance
-    return is_better if is_better == needs_less else None
+        return ends.ratio < 1
+    # One is better than the other at all of its rates: some of these must be the other's too.
+    if ends.test_distance < ends.anchor_distance:
+        return True if held[0].bpp <= coded[-1].bpp else None
+    return False if held[-1].bpp >= coded[0].bpp else None

@@ -87,7 +87,7 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         codecs=codecs,
         metrics=metrics,
         headline=headline(pooled, metrics, unmeasured, not_run),
-        slideshow=slideshow_tests(all_duels, settings.get("moving", {})),
+        slideshow=slideshow_tests(all_duels, found, settings.get("moving", {})),
         points=rows,
         beside=[row for name in names for row in beside_rows(found[name])],
         duels=all_duels,
