@@ -82,14 +82,14 @@ def _pictures(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
 
 
 def _windows(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
-    """Crops of frames in a row, between coded pictures that are far enough apart."""
-    gaps = [gap for gap in run.gaps if _LEAST < gap.length <= _LONGEST_GAP]
+    """Crops of frames in a row, from one coded picture to the next; both may be among them."""
+    gaps = [gap for gap in run.gaps if 1 < gap.length <= _LONGEST_GAP]
     offered = gaps * _CROPS_PER_PICTURE
     count = min(_WINDOWS_PER_RUN, len(offered))
     for number in sorted(rng.choice(len(offered), count, replace=False)) if gaps else ():
         gap = offered[number]
-        frames = int(rng.integers(_LEAST, min(_MOST, gap.length - 1) + 1))
-        first = int(rng.integers(1, gap.length - frames + 1))
+        frames = int(rng.integers(_LEAST, min(_MOST, gap.length + 1) + 1))
+        first = int(rng.integers(0, gap.length - frames + 2))
         window = _window(run, gap, range(first, first + frames), side, rng)
         if window is not None:
             yield window
@@ -97,14 +97,14 @@ def _windows(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
 
 def _window(run: CodedRun, gap: Gap, numbers: range, side: int, rng: Generator) -> Sample | None:
     truth = [run.truth(gap.before.frame + number) for number in numbers]
-    rendering = [gap.drawn.picture(number) for number in numbers]
+    rendering = [gap.picture(number) for number in numbers]
     shown = sorted({0, len(numbers) // 2, len(numbers) - 1})
     ends = gap.before, gap.after
     coded = [(run.truth(one.frame), one.key.picture) for one in ends]
     place = crop_place([(truth[n], rendering[n]) for n in shown], coded, side, rng)
     if place is None:
         return None
-    trust = [gap.drawn.confidence(number)[..., None] for number in numbers]
+    trust = [gap.confidence(number)[..., None] for number in numbers]
     confidence = [np.clip(np.rint(one * CONFIDENCE_UNIT), 0, 255).astype(np.uint8) for one in trust]
     keys = [gap.before.key.picture, gap.after.key.picture]
     whole = {"truth": truth, "rendering": rendering, "confidence": confidence, "keys": keys}

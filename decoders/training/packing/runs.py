@@ -47,6 +47,18 @@ class Gap:
         """Frames from one picture to the other."""
         return self.after.frame - self.before.frame
 
+    def picture(self, number: int) -> Picture:
+        """A frame from the picture before (0) to the one after, as it is shown without a refiner,
+        RGB uint8 (H, W, 3)."""
+        ends = {0: self.before, self.length: self.after}
+        return ends[number].key.picture if number in ends else self.drawn.picture(number)
+
+    def confidence(self, number: int) -> NDArray[np.float32]:
+        """As of `Drawn`; 1 at the coded pictures."""
+        if number in (0, self.length):
+            return np.ones(self.before.key.picture.shape[:2], np.float32)
+        return self.drawn.confidence(number)
+
 
 @dataclass(frozen=True)
 class CodedRun:
