@@ -153,7 +153,7 @@ class Loop:
         learner = self._learner
         told: dict[str, dict[str, float]] = {}
         if not self.stopped and pace.may_score:  # who stops it may not wait for scores
-            with learner.averaged(), learner.fast():
+            with learner.averaged():  # in single precision: small gains are to be seen
                 self.scores = self._scorer.score()
                 self._scorer.sheet(self._folder.path / "sheet.png")
             self._score_table.write(learner.step, self.seconds, self.scores)

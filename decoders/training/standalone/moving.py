@@ -47,12 +47,16 @@ def lanczos(parts: Tensor) -> Tensor:
 
 
 def _shifted(pictures: Tensor, across: Tensor, down: Tensor) -> Tensor:
-    """Weighted sums of neighbours, wherever all pixels that `lanczos` needs exist."""
+    """Weighted sums of neighbours, wherever all pixels that `lanczos` needs exist.
+
+    In single precision: truths rounded to half precision would be no truths.
+    """
     count, channels, height, width = pictures.shape
     spare = _REACH - across.shape[1] // 2
     inner = pictures[..., spare : height - spare, spare : width - spare]
-    flat = inner.reshape(1, count * channels, *inner.shape[2:])
-    for weights, form in ((across, (1, -1)), (down, (-1, 1))):
-        kernel = weights.repeat_interleave(channels, 0).view(count * channels, 1, *form)
-        flat = functional.conv2d(flat, kernel, groups=count * channels)
+    flat = inner.float().reshape(1, count * channels, *inner.shape[2:])
+    with torch.autocast(flat.device.type, enabled=False):
+        for weights, form in ((across, (1, -1)), (down, (-1, 1))):
+            kernel = weights.repeat_interleave(channels, 0).view(count * channels, 1, *form)
+            flat = functional.conv2d(flat, kernel, groups=count * channels)
     return flat.view(count, channels, *flat.shape[2:])
