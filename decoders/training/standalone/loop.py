@@ -21,11 +21,12 @@ from gsvc.decoders.training.standalone.workers import of_the_first, processes, r
 _WARM_UP = 100
 _LEAST_RATE = 0.02
 _SAVE_EVERY = 120.0
-_FIRST_SAVE = 20.0, 0.1
+_FIRST_SAVE = 10.0, 0.1
 """Seconds after the start, or the share of the time given, whichever is sooner."""
 _SAVE_SHARE = 8
 """Times its own duration that a save waits for the next one, at least."""
 _LINE_EVERY = 10.0
+_LEAST_SECONDS = 1e-3
 _COUNTED = 2
 """Samples of the batch whose operations are counted."""
 
@@ -62,15 +63,21 @@ class Loop:
         self._flops = self._lined = 0.0
 
     def run(self, start: float, end: float) -> None:
-        """Train from `start` to `end`, by time.monotonic(); the last save is within."""
-        is_new, before = self._learner.step == 0, self.seconds
+        """Train from `start` to `end`, by time.monotonic(), at least a step.
+
+        The last save is within.
+        """
+        end = max(end, start + _LEAST_SECONDS)
+        learner, before = self._learner, self.seconds
         stage: Stage | None = None
         pace = _Pace(start, end)
+        is_new = learner.step == 0
         table = LossTable(self._folder.path / "log.csv", _columns(self._recipe), is_new)
         self._score_table = ScoreTable(self._folder.path / "scores.csv", is_new)
         while True:
             now = self._agreed(time.monotonic())
-            if self._agreed(float(self.stopped)) or now >= self._agreed(pace.last):
+            is_over = now >= self._agreed(pace.last) and learner.steps_since_start > 0
+            if is_over or self._agreed(float(self.stopped)):
                 break
             self.seconds = before + now - start
             due = self._recipe.stage(self.seconds)
@@ -84,7 +91,7 @@ class Loop:
                 self._log(table, rate)
                 if pace.is_due:
                     self._save(pace)
-        if rank() == 0 and pace.step != self._learner.step:
+        if rank() == 0 and pace.step != learner.step:
             self._save(pace)
 
     def _agreed(self, value: float) -> float:
