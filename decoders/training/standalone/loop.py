@@ -63,17 +63,14 @@ class Loop:
         self._flops = self._lined = 0.0
 
     def run(self, start: float, end: float) -> None:
-        """Train from `start` to `end`, by time.monotonic(), at least a step.
-
-        The last save is within.
-        """
+        """Train from `start` to `end`, by time.monotonic(), at least a step, and save."""
         end = max(end, start + _LEAST_SECONDS)
         learner, before = self._learner, self.seconds
         stage: Stage | None = None
         pace = _Pace(start, end)
-        is_new = learner.step == 0
-        table = LossTable(self._folder.path / "log.csv", _columns(self._recipe), is_new)
-        self._score_table = ScoreTable(self._folder.path / "scores.csv", is_new)
+        path, is_new = self._folder.path, learner.step == 0
+        table = LossTable(path / "log.csv", _columns(self._recipe), is_new)
+        self._score_table = ScoreTable(path / "scores.csv", is_new)
         while True:
             now = self._agreed(time.monotonic())
             is_over = now >= self._agreed(pace.last) and learner.steps_since_start > 0
