@@ -24,7 +24,7 @@ from gsvc.decoders.refiners.compact.backend import load_pipeline
 from gsvc.decoders.refiners.registry import load_refiner
 from gsvc.decoders.training.standalone.folder import MOST_FILE_BYTES, read_average
 from gsvc.decoders.training.standalone.tensors import read_tensors, write_tensors
-from needs import need, need_package
+from needs import need, need_gpu, need_package
 from test_train_pack import photograph, write_clip
 
 need_package("stlpips_pytorch")
@@ -233,6 +233,23 @@ def test_windows_train_frames_and_motion(
     weights = read_average(run / "average.safetensors")[0]
     assert all(torch.isfinite(value).all() for value in weights.values())
     assert main(["train", "adopt", str(run)]) == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["medium", "window", "rife"])
+def test_recipes_train_on_a_gpu(
+    name: str, packs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As they ship: compiled, in half precision, with their own batches."""
+    need_gpu()
+    pack, run = packs("pictures" if name == "medium" else "windows"), tmp_path / "run"
+    options = ["--recipe", name, "--device", "cuda", "--minutes", "1", "--json"]
+    assert main(["train", "run", str(pack), str(run), *options]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert "eager" not in [each["type"] for each in told]
+    assert told[-1]["type"] == "saved" and told[-1]["step"] > 10
+    weights = read_average(run / "average.safetensors")[0]
+    assert all(torch.isfinite(value).all() for value in weights.values())
 
 
 def test_several_processes_train_one_network(
