@@ -141,7 +141,10 @@ def test_the_table_and_the_files(whole: Path) -> None:
 def test_json_lines(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
     done = run_gsvc(*arguments(clips, tmp_path, "Failing", "--json"), env=ENVIRONMENT)
     assert done.returncode == 1 and done.stderr == b""
-    said = lines(done.stdout)
+    told = lines(done.stdout)
+    steps = [line for line in told if line["type"] == "step"]
+    assert {line["step"] for line in steps} >= {"encode", "decode"}
+    said = [line for line in told if line not in steps]
     assert [line["type"] for line in said] == ["plan", *["cell"] * 4, "done"]
     assert said[0] | {"cells": 4, "resumed": 0, "decodes": 4} == said[0]
     assert {line["error"] for line in said[1:5]} == {None, "four blocks are too few"}
