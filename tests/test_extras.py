@@ -28,7 +28,9 @@ def test_refining_names_its_extra() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("bench", "report", "run"), ("train", "run", "data", "run")], ids=lambda a: a[0]
+    "arguments",
+    [("bench", "report", "run"), ("train", "run", "it.pack", "run", "--recipe", "nano")],
+    ids=lambda a: a[0],
 )
 def test_commands_name_their_extra(
     arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
