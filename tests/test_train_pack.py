@@ -123,16 +123,15 @@ def test_pictures_come_back_as_they_were_coded() -> None:
     from gsvc.decoders.training.standalone.levels import Resembled, pack_levels, unpack_levels
     from gsvc.decoders.training.standalone.planes import (
         levels_of,
-        pack_planes,
         pictures_of_levels,
         shapes_of_levels,
-        unpack_planes,
     )
 
     source = np.stack([photograph(seed, 96, 64) for seed in range(6)])
     moved = np.roll(source, 1, 2)
-    data, levels = pack_planes(source, 8), levels_of(source, 8)
-    back = unpack_planes(data, source.shape, 8)
+    levels, shapes = levels_of(source, 8), shapes_of_levels(source.shape)
+    data = pack_levels(levels, Resembled([], np.full(len(source), -1, np.int32)))
+    back = pictures_of_levels(unpack_levels(data, shapes, []), 8)
     assert (back == pictures_of_levels(levels, 8)).all()
     error = (back.permute(0, 2, 3, 1).numpy().astype(float) - source).std()
     assert error < 8
@@ -145,7 +144,7 @@ def test_pictures_come_back_as_they_were_coded() -> None:
     for place in (2, 50, len(data) // 2, len(data) - 9):
         damaged = data[:place] + bytes([data[place] ^ 64]) + data[place + 1 :]
         with pytest.raises(ValueError, match="packed pictures"):
-            unpack_planes(damaged, source.shape, 8)
+            unpack_levels(damaged, shapes, [])
 
 
 @pytest.mark.slow

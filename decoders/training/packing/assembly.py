@@ -15,19 +15,17 @@ from gsvc import __version__
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.output import explain_failure
 from gsvc.decoders.training.packing.coding import coded_stacks
-from gsvc.decoders.training.packing.kinds import (
-    CONFIDENCE_UNIT,
-    GAIN_UNIT,
-    KINDS,
-    Arrays,
-    joined,
-    together,
-)
+from gsvc.decoders.training.packing.kinds import KINDS, Arrays, joined, together
 from gsvc.decoders.training.packing.loss import loss_summary, stored_loss
 from gsvc.decoders.training.packing.parts import PartFacts
 from gsvc.decoders.training.packing.sources import described
 from gsvc.decoders.training.packing.store import PartFolder
-from gsvc.decoders.training.standalone.pack import CodedStack, write_pack
+from gsvc.decoders.training.standalone.pack import (
+    CONFIDENCE_UNIT,
+    GAIN_UNIT,
+    CodedStack,
+    write_pack,
+)
 
 Networks = Mapping[str, Mapping[str, Tensor]]
 

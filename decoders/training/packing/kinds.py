@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from gsvc.decoders.training.packing.crops import crop_place, cropped
 from gsvc.decoders.training.packing.runs import CodedPicture, CodedRun, Gap
+from gsvc.decoders.training.standalone.pack import CONFIDENCE_UNIT, GAIN_UNIT
 
-GAIN_UNIT = 128
-"""What a texture gain of 1 is stored as."""
-CONFIDENCE_UNIT = 255
 _LEAST, _MOST = 3, 9
 """Frames of a window."""
 _LONGEST_GAP = 40

@@ -82,7 +82,7 @@ def texture_distance(estimate: Tensor, picture: Tensor, truth: Tensor) -> Tensor
     Only detail of the decoded `picture` or of the truth counts, whichever is more, so that a
     lattice or noise does not. The unit is the strength of the picture's detail.
     """
-    bands = (detail_bands(127.5 * _luma(pictures)) for pictures in (estimate, picture, truth))
+    bands = (detail_bands(127.5 * luma_of(pictures)) for pictures in (estimate, picture, truth))
     return torch.stack([_off(*one) for one in zip(*bands, strict=True)]).mean()
 
 
@@ -96,7 +96,8 @@ def _local(products: Tensor) -> Tensor:
     return functional.avg_pool2d(products, _WINDOW, stride=_WINDOW // 3) + _FLAT**2
 
 
-def _luma(pictures: Tensor) -> Tensor:
+def luma_of(pictures: Tensor) -> Tensor:
+    """BT.601 luma of RGB (B, 3, H, W): (B, 1, H, W)."""
     return (pictures * pictures.new_tensor(_LUMA_SHARES).view(1, 3, 1, 1)).sum(1, keepdim=True)
 
 

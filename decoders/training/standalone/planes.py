@@ -13,14 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from gsvc.decoders.training.standalone.levels import (
-    LEVELS_SIDE,
-    Plane,
-    Planes,
-    Resembled,
-    pack_levels,
-    unpack_levels,
-)
+from gsvc.decoders.training.standalone.levels import LEVELS_SIDE, Plane, Planes
 
 BLOCK = LEVELS_SIDE
 """Sides of what is packed are multiples of 16: of two blocks, for chroma at half the size."""
@@ -30,31 +23,17 @@ _ROUNDED = 0.45
 _MIDDLE = 128.0
 
 
-def pack_planes(pictures: NDArray[np.uint8], step: float) -> bytes:
-    """Code `pictures`, uint8 (N, H, W, C), C 1 or 3 (RGB), with a quantiser of `step` gray levels.
+def levels_of(pictures: NDArray[np.uint8], step: float) -> Planes:
+    """Levels of `pictures`, uint8 (N, H, W, C), C 1 or 3 (RGB), by a quantiser of `step` grays.
 
     At a step of 8, video keeps 44 dB of luma and 39 dB of RGB.
     """
-    rows = np.full(len(pictures), -1, np.int32)
-    return pack_levels(levels_of(pictures, step), Resembled([], rows))
-
-
-def unpack_planes(data: bytes, shape: tuple[int, int, int, int], step: float) -> Tensor:
-    """The pictures that `pack_planes` coded, of `shape` (N, H, W, C), as uint8 (N, C, H, W).
-
-    Raises ValueError for damaged data.
-    """
-    return pictures_of_levels(unpack_levels(data, shapes_of_levels(shape), []), step)
-
-
-def levels_of(pictures: NDArray[np.uint8], step: float) -> Planes:
-    """The levels of pictures as of `pack_planes`."""
     values = torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).float()
     return [_quantised(plane, size) for plane, size in zip(*_split(values, step), strict=True)]
 
 
 def pictures_of_levels(levels: Planes, step: float) -> Tensor:
-    """Pictures as of `unpack_planes`."""
+    """The pictures that have these levels, as uint8 (N, C, H, W)."""
     planes = [
         _restored_plane(plane, step * (_CHROMA_STEP if number else 1.0))
         for number, plane in enumerate(levels)

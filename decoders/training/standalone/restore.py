@@ -20,12 +20,11 @@ from gsvc.decoders.training.standalone.cuts import colours_of, drawn_cuts, whole
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.losses import Seen
 from gsvc.decoders.training.standalone.moving import moved
-from gsvc.decoders.training.standalone.pack import Pack
+from gsvc.decoders.training.standalone.pack import GAIN_UNIT, Pack
 from gsvc.decoders.training.standalone.placing import on_device
 from gsvc.decoders.training.standalone.recipe import Recipe, Stage
 from gsvc.decoders.training.standalone.tasks import Batch
 
-_GAIN_UNIT = 128
 _MOVED_SHARE = 0.5
 _SHOWN_STEPS = (1, 2, 4)
 _HELD_AT_ONCE = 16
@@ -50,7 +49,7 @@ class Restore:
         on_device(self.networks, device)
         self._noise = float(refiner.config.noise)
         self.quick: dict[str, Callable[..., Any]] = dict(self.networks.items())
-        self._pack, self._side, self._device = pack, recipe.side, device
+        self._pack, self._side = pack, recipe.side
         held = pack.arrays["held"].bool()
         self._trained, self._held = (~held).nonzero()[:, 0], held.nonzero()[:, 0]
 
@@ -62,7 +61,7 @@ class Restore:
         return {
             "truth": cuts.colours(stacks["truth"], numbers),
             "picture": cuts.colours(stacks["given"], numbers),
-            "gain": cuts.of(stacks["gain"], numbers).float() / _GAIN_UNIT,
+            "gain": cuts.of(stacks["gain"], numbers).float() / GAIN_UNIT,
             "scalars": self._pack.arrays["scalars"][numbers].float(),
         }
 
@@ -150,7 +149,7 @@ def held_pictures(pack: Pack, numbers: Tensor, count: int) -> list[Batch]:
             {
                 "truth": colours_of(cuts.of(pack.stacks["truth"], part)),
                 "picture": colours_of(cuts.of(pack.stacks["given"], part)),
-                "gain": cuts.of(pack.stacks["gain"], part).float() / _GAIN_UNIT,
+                "gain": cuts.of(pack.stacks["gain"], part).float() / GAIN_UNIT,
                 "scalars": pack.arrays["scalars"][part].float(),
             }
         )

@@ -4,7 +4,7 @@ ST-LPIPS AlexNet is in the loss too: a score tells whether a run learns, not wha
 judges (ST-LPIPS VGG, CVVDP) are not here: `gsvc train adopt` asks them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +13,12 @@ from torch import Tensor
 
 from gsvc.codec.errors import ConfigError
 from gsvc.decoders.training.standalone.alex import AlexDistance
+from gsvc.decoders.training.standalone.losses import luma_of
 from gsvc.decoders.training.standalone.placing import on_device
 from gsvc.decoders.training.standalone.png import write_png
 from gsvc.decoders.training.standalone.tasks import Batch, Task
 
 _ROWS = 8
-_LUMA_OF = (0.299, 0.587, 0.114)
 
 
 class Scorer:
@@ -74,14 +74,5 @@ def _first(batches: Sequence[Batch], count: int) -> Batch:
 
 
 def _psnr(picture: Tensor, truth: Tensor) -> Tensor:
-    weights = truth.new_tensor(_LUMA_OF).view(1, 3, 1, 1)
-    error = ((picture - truth) * weights).sum(1).div(2).square().mean((1, 2))
+    error = luma_of(picture - truth).div(2).square().mean((1, 2, 3))
     return -10 * torch.log10(error.clamp(min=1e-10))
-
-
-def told(scores: Mapping[str, Mapping[str, float]]) -> str:
-    """Scores as a line."""
-    return "; ".join(
-        f"{name}: alex {score['alex']:.4f} psnr {score['psnr']:.2f}"
-        for name, score in scores.items()
-    )

@@ -5,10 +5,9 @@ from torch import Tensor
 
 from gsvc.decoders.training.standalone.cuts import Cuts, drawn_cuts, whole_cuts
 from gsvc.decoders.training.standalone.dice import Dice
-from gsvc.decoders.training.standalone.pack import Pack
+from gsvc.decoders.training.standalone.pack import CONFIDENCE_UNIT, Pack
 from gsvc.decoders.training.standalone.tasks import Batch
 
-_FULL_CONFIDENCE = 255
 _WINDOWS_AT_ONCE = 8
 
 
@@ -62,7 +61,7 @@ class Spans:
         def by_window(pictures: Tensor) -> Tensor:
             return pictures.view(len(windows), frames, *pictures.shape[1:])
 
-        confidence = cuts.of(stacks["confidence"], rows).float() / _FULL_CONFIDENCE
+        confidence = cuts.of(stacks["confidence"], rows).float() / CONFIDENCE_UNIT
         return {
             "truth": by_window(cuts.colours(stacks["truth"], rows)),
             "rendering": by_window(cuts.colours(stacks["rendering"], rows)),
