@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from gsvc.codec.errors import ConfigError
+from gsvc.encoders.svt_av1 import OFFSET_LAYERS, quantiser_offsets
 from gsvc.eval.codecs.base import Value
 from gsvc.eval.codecs.conventional import THREADS, Points
 from gsvc.eval.codecs.svtav1 import AV1_FAMILY, VISUAL_TUNING, SvtAv1
 from gsvc.eval.facts import CodecFacts
 
-_LAYERS = 6
 _MOST = 64
 
 
@@ -35,27 +35,23 @@ class SvtAv1Offsets(SvtAv1):
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
         """See `ConventionalCodec.options`."""
         speed, key, layers = _parsed(str(preset))
-        listed = f"[{','.join(map(str, layers))}]"
-        params = (
-            f"rc=0:aq-mode=0:qp={quality}:use-fixed-qindex-offsets=1"
-            f":key-frame-qindex-offset={key}:key-frame-chroma-qindex-offset={key}"
-            f":qindex-offsets={listed}:chroma-qindex-offsets={listed}:lp={THREADS}{VISUAL_TUNING}"
-        )
+        offsets = quantiser_offsets(key, layers)
+        params = f"rc=0:qp={quality}:{offsets}:lp={THREADS}{VISUAL_TUNING}"
         return {"preset": speed, "svtav1-params": params}
 
 
 def _parsed(preset: str) -> tuple[str, int, Sequence[int]]:
-    """Speed, the offset of key pictures, and those of all layers. Raises ConfigError."""
+    """Speed, the offset of key pictures, and those of layers. Raises ConfigError."""
     speed, *texts = preset.split("/")
     try:
         key, *layers = map(int, texts)
-        layers += layers[-1:] * (_LAYERS - len(layers))
     except ValueError:
         layers = []
-    if len(layers) != _LAYERS or not all(-_MOST <= one < _MOST for one in (key, *layers)):
+    are_as_many = 0 < len(layers) <= OFFSET_LAYERS
+    if not are_as_many or not all(-_MOST <= one < _MOST for one in (key, *layers)):
         raise ConfigError(
             f"preset {preset!r}: write 4/-60/-30/-10, a preset and quantiser offsets from "
-            f"-{_MOST} to {_MOST - 1} of key pictures and of up to {_LAYERS} layers"
+            f"-{_MOST} to {_MOST - 1} of key pictures and of up to {OFFSET_LAYERS} layers"
         )
     return speed, key, layers
 

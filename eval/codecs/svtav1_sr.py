@@ -6,7 +6,7 @@ The networks are those that our own refiners draw on, given every decoded pictur
 import time
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import cv2
 import numpy as np
@@ -24,14 +24,10 @@ from gsvc.eval.codecs.svtav1 import AV1_FAMILY, SvtAv1
 from gsvc.eval.compute import Flops, count_flops
 from gsvc.eval.facts import CodecFacts
 
-if TYPE_CHECKING:
-    import torch
-
 _PROTOCOL = 1
 """Part of the version: raise it when a change here alters output."""
 _NETWORKS = {"compact": "animevideov3", "x4plus": "x4plus"}
 """By the names that tables have."""
-_MARGIN = 32
 _OUTSIDE = ("AV1 decoding", "plain enlargement and mixing")
 
 
@@ -110,18 +106,13 @@ def _drawing(network: Any, small: Picture, shown: Size) -> Picture:
     """What the network makes of a picture, at the size shown."""
     import torch
 
+    from gsvc.decoders.refiners.priors.drawing import enlarged
+
     with torch.inference_mode():
         given = torch.from_numpy(small).permute(2, 0, 1)[None].float().div(255)
-        drawn = _in_tiles(network, given).clamp(0, 1).mul(255).round()
+        drawn = enlarged(network, given).clamp(0, 1).mul(255).round()
     large = drawn[0].permute(1, 2, 0).byte().numpy()
     return np.asarray(cv2.resize(large, shown, interpolation=cv2.INTER_AREA), np.uint8)
-
-
-def _in_tiles(network: Any, given: "torch.Tensor") -> "torch.Tensor":
-    from gsvc.decoders.refiners.priors.networks import SCALE
-    from gsvc.decoders.refiners.tiles import in_tiles
-
-    return in_tiles(network, [given], tile=network.tile, margin=_MARGIN, scale=SCALE)
 
 
 @cache
@@ -136,11 +127,11 @@ def _flops(name: str, size: Size) -> Flops:
     """Of one picture, counted without storage."""
     import torch
 
-    from gsvc.decoders.refiners.priors.drawing import make_prior
+    from gsvc.decoders.refiners.priors.drawing import enlarged, make_prior
 
     with torch.device("meta"):
         network, given = make_prior(name), torch.empty(1, 3, size[1], size[0])
-    return count_flops(lambda: _in_tiles(network, given))
+    return count_flops(lambda: enlarged(network, given))
 
 
 CODECS = (SvtAv1Sr,)

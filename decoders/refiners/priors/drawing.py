@@ -6,6 +6,7 @@ far to believe them is the refiner's to say.
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 import torch
@@ -70,16 +71,20 @@ def read_weights(data: bytes, layers: Iterable[nn.Conv2d | nn.PReLU]) -> None:
 def drawings(network: PriorNetwork, picture: Tensor) -> Tensor:
     """What the network draws for a picture at each `shrunk` size: (B, 6, H, W) in [-1, 1].
 
-    `picture`: (B, 3, H, W) in [-1, 1], sides multiples of 4. A large one is drawn in tiles; RRDBNet
-    sees further than their margin, which changes its drawing by 0.1 gray levels on average, by 10
-    in few places.
+    `picture`: (B, 3, H, W) in [-1, 1], sides multiples of 4.
+    """
+    return drawn_at(network.shrunk, partial(enlarged, network), picture)
+
+
+def enlarged(network: PriorNetwork, picture: Tensor) -> Tensor:
+    """What the network draws for a picture, as of its `forward`, in float32.
+
+    A large one is drawn in tiles; RRDBNet sees further than their margin, which changes its drawing
+    by 0.1 gray levels on average, by 10 in few places.
     """
 
-    def run(small: Tensor) -> Tensor:
-        drawn: Tensor = network(small.to(network.dtype))
+    def run(part: Tensor) -> Tensor:
+        drawn: Tensor = network(part.to(network.dtype))
         return drawn.float()
 
-    def whole(small: Tensor) -> Tensor:
-        return in_tiles(run, [small], tile=network.tile, margin=_MARGIN, scale=SCALE)
-
-    return drawn_at(network.shrunk, whole, picture)
+    return in_tiles(run, [picture], tile=network.tile, margin=_MARGIN, scale=SCALE)

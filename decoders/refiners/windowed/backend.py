@@ -1,6 +1,7 @@
 """The window restorer as a back end, of weights that `gsvc train` made."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,6 @@ class WindowedBackend(WindowRefiner):
     def __init__(self, name: str, device: str = "cpu") -> None:
         super().__init__(name, device)
         self._weights = WEIGHTS.get(name, Path(name))
-        self._network: WindowRestorer | None = None
 
     @property
     def files(self) -> Sequence[Path]:
@@ -49,14 +49,21 @@ class WindowedBackend(WindowRefiner):
             check_there(self._weights)
         return [self._weights]
 
-    def load(self) -> None:
-        """See `Backend.load`."""
+    @cached_property
+    def network(self) -> "WindowRestorer":
+        """The network with its weights, loaded when first asked for."""
         from gsvc.decoders.refiners.devices import enough_memory, placed
         from gsvc.decoders.refiners.windowed.network import WindowRestorer
 
-        if self._network is None:
-            with enough_memory(self.device):
-                self._network = placed(load_network(WindowRestorer, self._weights), self.device)
+        with enough_memory(self.device):
+            network: WindowRestorer = placed(
+                load_network(WindowRestorer, self._weights), self.device
+            )
+        return network
+
+    def load(self) -> None:
+        """See `Backend.load`."""
+        _ = self.network
 
     def restore(
         self,
@@ -73,10 +80,8 @@ class WindowedBackend(WindowRefiner):
 
         if steps != 1:
             raise ConfigError(f"{self.name} draws in one step: take --steps 1")
-        self.load()
-        assert self._network is not None
         with enough_memory(self.device):
-            return restored_frames(self._network, rendering, sorted(keys), confidence)
+            return restored_frames(self.network, rendering, sorted(keys), confidence)
 
     def cost(self, height: int, width: int) -> Cost:
         """Of a whole window. See `Backend.cost`."""

@@ -25,6 +25,7 @@ from gsvc.encoders.distortion import Reference
 from gsvc.encoders.emphasis import emphasised
 from gsvc.encoders.layers.texture import choose_texture
 from gsvc.encoders.pictures import MAX_CRF, encode_pictures
+from gsvc.encoders.svt_av1 import quantiser_offsets
 from gsvc.encoders.tuning import TRIAL_PRESET
 
 _COLOR = Color(matrix=1)
@@ -32,8 +33,6 @@ _LEAST_CRF = 40
 _MOST_LMBDA, _LEAST_LMBDA = 300.0, 9.0
 _INDICES = 4
 """AV1's quantiser indices for one crf."""
-_PLACES = 6
-"""Layers that SVT-AV1 takes offsets for."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +63,8 @@ class Layers:
         levels = f":hierarchical-levels={self.levels}"
         if not self.offsets:
             return levels
-        first, *others = self.offsets
-        others += others[-1:] * (_PLACES - len(others))
-        listed = "[" + ",".join(map(str, others)) + "]"
-        return (
-            f"{levels}:aq-mode=0:use-fixed-qindex-offsets=1:key-frame-qindex-offset={first}"
-            f":key-frame-chroma-qindex-offset={first}:qindex-offsets={listed}"
-            f":chroma-qindex-offsets={listed}"
-        )
+        key, *layers = self.offsets
+        return f"{levels}:{quantiser_offsets(key, layers)}"
 
 
 @dataclass(frozen=True)
