@@ -167,12 +167,13 @@ def test_a_pack_that_was_killed_goes_on(pack: Run, data: Path, tmp_path: Path) -
 
 
 def without_seconds(path: Path) -> tuple[Any, Any]:
-    from gsvc.decoders.training.packing.parts import read_part
+    from gsvc.decoders.training.packing.parts import read_facts, read_sample
 
-    part = read_part(path)
-    arrays = [{**sample.stacks, **sample.arrays} for sample in part.samples]
+    facts = read_facts(path)
+    samples = [read_sample(path, row) for row in range(facts.samples)]
+    arrays = [{**sample.stacks, **sample.arrays} for sample in samples]
     listed = [{name: array.tolist() for name, array in one.items()} for one in arrays]
-    return replace(part.facts, seconds=0), listed
+    return replace(facts, seconds=0), listed
 
 
 def test_mistakes_are_told(

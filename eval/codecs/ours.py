@@ -19,6 +19,7 @@ from gsvc.codec.stream.container import StreamReader, StreamWriter
 from gsvc.codec.stream.decoding import decoded_frames
 from gsvc.codec.stream.info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
+from gsvc.decoders.refiners.base import Refiner
 from gsvc.decoders.refiners.registry import BACKENDS, model_id
 from gsvc.encoders.tuning import DEFAULT_PRESET, LEVELS
 from gsvc.eval.codecs.base import Codec, Compute, Decoded, Encoded, Settings, Value, require_frames
@@ -120,25 +121,14 @@ class Gsvc(Codec):
         rate = clip.frame_rate
         video = VideoFormat(clip.format.width, clip.format.height, 1 / rate, rate, color=BT709)
         start = time.perf_counter()
-        encoder = Encoder(video, _encoder_settings(settings))
-        file = io.BytesIO()
-        writer = StreamWriter(file, encoder.header)
-        for pts, frame in enumerate(clip.frames):
-            for packet in encoder.encode(Frame(frame, pts)):
-                writer.write(packet)
-        for packet in encoder.flush():
-            writer.write(packet)
+        data = coded(clip.frames, video, _encoder_settings(settings))
         seconds = time.perf_counter() - start
-        data = file.getvalue()
         return Encoded(data, seconds, read_info(io.BytesIO(data)).bits)
 
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
         """Decode on the CPU. Raises BitstreamError unless the stream holds the clip's frames."""
         start = time.perf_counter()
-        reader = StreamReader(io.BytesIO(data))
-        decoder = Decoder(reader.header, _decoder_settings(way))
-        packets = ((packet, True) for packet in reader)
-        frames = [frame.pixels for frame in decoded_frames(decoder, packets)]
+        frames = decoded(data, _decoder_settings(way))
         return Decoded(checked(frames, clip), time.perf_counter() - start)
 
     def compute(
@@ -173,6 +163,29 @@ class GsvcLayers(Gsvc):
         """All steps for the last set of tools, the first one of them for the others."""
         ways = super().ways_to_decode(settings)
         return ways if settings["tools"] == self._whole else ways[:1]
+
+
+def coded(frames: Sequence[Picture], video: VideoFormat, settings: EncoderSettings) -> bytes:
+    """The frames as a `.gsv` without audio; `video` has a time base of one frame."""
+    file = io.BytesIO()
+    with Encoder(video, settings) as encoder:
+        writer = StreamWriter(file, encoder.header)
+        for pts, frame in enumerate(frames):
+            for packet in encoder.encode(Frame(frame, pts)):
+                writer.write(packet)
+        for packet in encoder.flush():
+            writer.write(packet)
+    return file.getvalue()
+
+
+def decoded(
+    data: bytes, settings: DecoderSettings, refiner: Refiner | None = None
+) -> list[Picture]:
+    """All frames of a `.gsv`. `refiner`: in place of the settings' back end."""
+    reader = StreamReader(io.BytesIO(data))
+    with Decoder(reader.header, settings, refiner=refiner) as decoder:
+        packets = ((packet, True) for packet in reader)
+        return [frame.pixels for frame in decoded_frames(decoder, packets)]
 
 
 def checked(frames: Sequence[Picture], clip: ClipFormat) -> Sequence[Picture]:

@@ -7,21 +7,19 @@ compared. No judge was trained on.
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from gsvc.codec.decoder import Decoder
 from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.encoder import Encoder
 from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.frames import Picture, VideoFormat
 from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.scaffold.place import Place
-from gsvc.codec.stream.container import StreamReader, StreamWriter
-from gsvc.codec.stream.decoding import decoded_frames
+from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.group import GroupReader
 from gsvc.datasets.clip_reader import load_clip
 from gsvc.datasets.clips import TestClip
@@ -29,6 +27,7 @@ from gsvc.decoders.motion.learned.rife import Rife
 from gsvc.decoders.reconstruction import Reconstruction
 from gsvc.decoders.refiners.base import Refiner
 from gsvc.decoders.timeline import DrawnFrame, Strict
+from gsvc.eval.codecs.ours import coded, decoded
 from gsvc.eval.metrics import find_metric
 
 LEVELS = 1, 2
@@ -115,28 +114,14 @@ def _judged(clip: TestClip, tests: Sequence[Sequence[Picture]]) -> list[Score]:
 
 
 def _coded(clip: TestClip, level: int) -> bytes:
-    file, form = io.BytesIO(), clip.format
+    form = clip.format
     video = VideoFormat(form.width, form.height, 1 / clip.frame_rate, clip.frame_rate)
-    with Encoder(video, EncoderSettings(level=level)) as encoder:
-        writer = StreamWriter(file, encoder.header)
-        for picture in clip.frames:
-            for packet in encoder.encode(picture):
-                writer.write(packet)
-        for packet in encoder.flush():
-            writer.write(packet)
-    return file.getvalue()
+    return coded(clip.frames, video, EncoderSettings(level=level))
 
 
 def refined(refiner: Refiner | None, steps: int) -> Way:
     """Frames with a refiner; 0 steps: without."""
-
-    def way(data: bytes) -> list[Picture]:
-        reader = StreamReader(io.BytesIO(data))
-        with Decoder(reader.header, DecoderSettings(steps=steps), refiner=refiner) as decoder:
-            packets = ((packet, True) for packet in reader)
-            return [frame.pixels for frame in decoded_frames(decoder, packets)]
-
-    return way
+    return partial(decoded, settings=DecoderSettings(steps=steps), refiner=refiner)
 
 
 def moved(rife: Rife) -> Way:

@@ -5,15 +5,18 @@ The seed and the part's number decide all that is in it.
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import torch
 from numpy.random import Generator, default_rng
+from safetensors import SafetensorError, safe_open
 
 from gsvc.decoders.training.footage import Footage, Scene
 from gsvc.decoders.training.packing.coding import coded_stacks
@@ -25,7 +28,7 @@ from gsvc.decoders.training.packing.sequences import (
     random_keys,
 )
 from gsvc.decoders.training.packing.streams import coded_stream, random_stream
-from gsvc.decoders.training.standalone.tensors import read_tensors, write_tensors
+from gsvc.decoders.training.standalone.tensors import write_tensors
 
 CODINGS = "streams", "hierarchies", "keys"
 _HELD_EVERY = 12
@@ -141,12 +144,28 @@ def write_part(path: Path, part: Part) -> None:
     write_tensors(path, tensors, {_META: json.dumps(asdict(part.facts))}, _MOST_BYTES)
 
 
-def read_part(path: Path) -> Part:
-    """Read a part. Raises ValueError where it is damaged."""
-    tensors, metadata = read_tensors(path)
-    facts = json.loads(metadata[_META])
-    samples = [Sample({}, {}) for _ in range(facts["samples"])]
-    for key, value in tensors.items():
-        row, kind, name = key.split("/")
-        getattr(samples[int(row)], kind)[name] = value.numpy()
-    return Part(PartFacts(**{**facts, "files": tuple(facts["files"])}), samples)
+def read_facts(path: Path) -> PartFacts:
+    """What is known of a part. Raises ValueError where it is damaged."""
+    with _opened(path) as file:
+        facts = json.loads(file.metadata()[_META])
+    return PartFacts(**{**facts, "files": tuple(facts["files"])})
+
+
+def read_sample(path: Path, row: int) -> Sample:
+    """One sample of a part, alone. Raises ValueError where the part is damaged."""
+    sample = Sample({}, {})
+    with _opened(path) as file:
+        for key in file.keys():  # noqa: SIM118 - no mapping
+            number, kind, name = key.split("/")
+            if int(number) == row:
+                getattr(sample, kind)[name] = file.get_tensor(key)
+    return sample
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        with safe_open(path, "numpy") as file:
+            yield file
+    except (SafetensorError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is damaged") from error

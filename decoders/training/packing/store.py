@@ -3,26 +3,28 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import count
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
+from typing import TypeVar
 
 from gsvc import __version__
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.output import explain_failure
 from gsvc.decoders.training.packing.kinds import Sample
 from gsvc.decoders.training.packing.parts import (
-    Part,
     PartFacts,
     PartMaker,
-    read_part,
+    read_facts,
+    read_sample,
     write_part,
 )
 
 _SETTINGS = "parts.json"
+_T = TypeVar("_T")
 
 
 class PartFolder:
@@ -55,19 +57,19 @@ class PartFolder:
         """What is known of the parts that are there, by number."""
         for number in self._numbers():
             if number not in self._facts:
-                self._facts[number] = self._read(number).facts
+                self._facts[number] = self._read(read_facts, number)
         return self._facts
 
     def sample(self, number: int, row: int) -> Sample:
         """A sample of a part."""
-        return self._read(number).samples[row]
+        return self._read(read_sample, number, row)
 
-    def _read(self, number: int) -> Part:
+    def _read(self, read: Callable[..., _T], number: int, *more: int) -> _T:
         """Raises InputError where the part is damaged."""
+        file = self._file(number)
         try:
-            return read_part(self._file(number))
-        except (KeyError, ValueError) as error:
-            file = self._file(number)
+            return read(file, *more)
+        except ValueError as error:
             raise InputError(f"{file} is damaged: remove it, and it is made again") from error
 
     def make(self, jobs: int) -> Iterator[PartFacts]:
