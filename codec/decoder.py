@@ -14,6 +14,7 @@ from gsvc.codec.stream.group import GroupReader
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 from gsvc.decoders.concealment import Concealer
+from gsvc.decoders.learned_rendering import find_renderer
 from gsvc.decoders.motion.estimation import ESTIMATORS
 from gsvc.decoders.reconstruction import Reconstruction, Refine
 from gsvc.decoders.refiners.base import Refiner, WindowRefiner
@@ -55,8 +56,8 @@ class Decoder:
             VersionError: The stream needs a newer gsvc.
             ConfigError: The settings name no known refiner.
             DeviceError: The device is not available.
-            MissingDependencyError: The refiner needs an extra that is not installed.
-            MissingModelError: Weights of the refiner are missing or damaged.
+            MissingDependencyError: Refiner or motion need an extra that is not installed.
+            MissingModelError: Weights of the refiner or of the motion are missing or damaged.
         """
         settings = settings or DecoderSettings()
         if header.motion_estimator not in ESTIMATORS:
@@ -65,7 +66,8 @@ class Decoder:
             )
         check_device(settings.device)  # steps 0 need none, but who asks for one is to know
         refine, self._windows = _restoring(header, settings, refiner)
-        chain = Reconstruction(header, GroupReader(header, limits), refine)
+        make_renderer = find_renderer(settings.motion, settings.device)
+        chain = Reconstruction(header, GroupReader(header, limits), refine, make_renderer)
         policy = Concealer if settings.conceal else Strict
         self._timeline: Strict | Concealer | None = policy(header, chain, limits)
 

@@ -22,7 +22,7 @@ class Extra(NamedTuple):
 
 _REFINE = "torch", "diffusers", "safetensors"
 EXTRAS = {
-    "refine": Extra("decoding with steps 1 and more", _REFINE),
+    "refine": Extra("decoding with steps or --motion rife", _REFINE),
     "eval": Extra("gsvc bench and gsvc train", (*_REFINE, "stlpips_pytorch")),
     "stream": Extra("ws:// addresses", ("websockets",)),
 }

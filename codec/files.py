@@ -114,8 +114,8 @@ def decode_file(
         BitstreamError: The source is damaged or beyond `limits`.
         OutputError: The target cannot be written.
         ConfigError: A setting is out of range.
-        MissingDependencyError: The refiner needs an extra that is not installed.
-        MissingModelError: Weights of the refiner are missing or damaged.
+        MissingDependencyError: Refiner or motion need an extra that is not installed.
+        MissingModelError: Weights of the refiner or of the motion are missing or damaged.
         DeviceError: The device is not available.
     """
     began = monotonic()

@@ -95,7 +95,7 @@ RIFE = PackagedFile(
     sha256="b234ad8d0acfcb6d9eaf2791eb7ddebdaab58bd862b229c703f8073e56d99c29",
     size=35_037_125,
     licence="MIT",
-    description="motion between two pictures",
+    description="motion between two pictures, for --motion rife",
 )
 """Learned motion; see `gsvc.decoders.motion.learned`."""
 

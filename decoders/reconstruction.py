@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,34 @@ from gsvc.decoders.rendering import IntervalRenderer, held_picture
 
 Refine = Callable[[KeyPicture], Picture]
 """Turns a decoded key picture into what is shown of it."""
+
+
+class Renderer(Protocol):
+    """Draws the frames between two coded pictures."""
+
+    def picture(self, offset: int) -> Picture:
+        """The frame `offset` frames after the left picture, RGB uint8 (H, W, 3)."""
+        ...
+
+    def confidence(self, offset: int) -> NDArray[np.float32]:
+        """How far to trust it at each pixel, float32 (H, W), 0 to 1."""
+        ...
+
+
+class MakeRenderer(Protocol):
+    """What draws the frames of an interval: `IntervalRenderer`, say."""
+
+    def __call__(
+        self,
+        left: Picture,
+        right: Picture,
+        interval: Interval,
+        before: Sample | None,
+        estimator: int,
+        drawn: tuple[Picture, Picture],
+    ) -> Renderer:
+        """See `IntervalRenderer`."""
+        ...
 
 
 class ShownKey:
@@ -51,6 +80,8 @@ class DecodedInterval:
     """The sample on the key picture before."""
     estimator: int
     """Motion estimator of the stream."""
+    make_renderer: MakeRenderer
+    """What draws the frames between."""
 
     @property
     def first(self) -> int:
@@ -90,9 +121,9 @@ class DecodedInterval:
         return self._renderer.confidence(number)
 
     @cached_property
-    def _renderer(self) -> IntervalRenderer:
+    def _renderer(self) -> Renderer:
         assert self.before is not None  # of the frames from `first` on
-        return IntervalRenderer(
+        return self.make_renderer(
             self.before.decoded,
             self.key.decoded,
             self.interval,
@@ -105,8 +136,15 @@ class DecodedInterval:
 class Reconstruction:
     """Decodes the packets of a group one after the other."""
 
-    def __init__(self, header: Header, reader: GroupReader, refine: Refine) -> None:
+    def __init__(
+        self,
+        header: Header,
+        reader: GroupReader,
+        refine: Refine,
+        make_renderer: MakeRenderer = IntervalRenderer,
+    ) -> None:
         self._header, self._reader, self._refine = header, reader, refine
+        self._make_renderer = make_renderer
         self._size = header.format.width, header.format.height
         self.reset()
 
@@ -161,7 +199,8 @@ class Reconstruction:
         self, interval: Interval, key: ShownKey, before: ShownKey | None
     ) -> DecodedInterval:
         estimator = self._header.motion_estimator
-        return DecodedInterval(interval, key, before, self._closing, estimator)
+        closing, make = self._closing, self._make_renderer
+        return DecodedInterval(interval, key, before, closing, estimator, make)
 
     def _read_key(self, parsed: ParsedInterval) -> ShownKey:
         """The packet's key picture; without one, the key picture before."""

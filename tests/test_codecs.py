@@ -19,10 +19,10 @@ from gsvc.codec.errors import (
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import load_clip, packaged_clip
+from gsvc.decoders.motion.learned.rife import loaded_rife
 from gsvc.eval.codecs import DEFAULT_CODECS, codecs, find_codec
 from gsvc.eval.codecs.base import Codec, Settings, Value
 from gsvc.eval.codecs.conventional import ConventionalCodec
-from gsvc.eval.codecs.interpolation import rife
 from gsvc.eval.codecs.search import nearest_rate
 from gsvc.eval.codecs.svtav1 import SvtAv1
 from gsvc.eval.codecs.vvenc import VVenC
@@ -431,7 +431,7 @@ def test_without_its_network_an_opponent_is_missing_and_says_how_to_get_it(
 ) -> None:
     need_package("torch")
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
-    rife.cache_clear()
+    loaded_rife.cache_clear()
     with pytest.raises(MissingModelError, match="gsvc models pull rife"):
         find_codec("svtav1+rife").version()
     assert find_codec("svtav1+dis").version()

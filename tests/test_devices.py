@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from gsvc.codec.errors import DeviceError
 from gsvc.codec.frames import Picture
+from gsvc.decoders.devices import enough_memory
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.motion.learned.rife import load_rife
 from gsvc.decoders.refiners.base import WindowRefiner
@@ -28,7 +29,6 @@ from gsvc.decoders.refiners.compact.bands import detail_bands
 from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
 from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline
 from gsvc.decoders.refiners.compact.samplers import noise_field
-from gsvc.decoders.refiners.devices import enough_memory
 from gsvc.decoders.refiners.priors.drawing import drawings, load_prior, make_prior
 from gsvc.decoders.refiners.registry import check_device, load_refiner
 from gsvc.decoders.refiners.windowed import frames as windowed

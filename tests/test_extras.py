@@ -23,6 +23,8 @@ def test_refining_names_its_extra() -> None:
     with pytest.raises(gsvc.MissingDependencyError, match=r"gsvc\[refine\]'.*steps 0"):
         gsvc.Decoder(header, gsvc.DecoderSettings(steps=1))
     gsvc.Decoder(header, gsvc.DecoderSettings(steps=0)).close()
+    with pytest.raises(gsvc.MissingDependencyError, match=r"gsvc\[refine\]'.*motion dis"):
+        gsvc.Decoder(header, gsvc.DecoderSettings(steps=0, motion="rife"))
     with pytest.raises(gsvc.MissingDependencyError, match=r"device cuda needs .*gsvc\[refine\]"):
         check_device("cuda")
 

@@ -63,7 +63,7 @@ def test_frames_between_move_and_stay_sharp(rife: Rife) -> None:
 
 
 def test_each_pixel_is_drawn_from_one_side(rife: Rife) -> None:
-    side = rife.motion(_waves(0), _waves(6), 0.25).side
+    side = rife.pair(_waves(0), _waves(6)).motion(0.25).side
     assert side.min() >= 0 and side.max() <= 1
     assert ((side < 0.05) | (side > 0.95)).mean() > 0.9
 

@@ -72,7 +72,7 @@ def add_part(parser: ArgumentParser, verb: str) -> None:
 
 
 def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
-    """--steps, --backend, --device and --seed."""
+    """--steps, --backend, --motion, --device and --seed."""
     add = parser.add_argument
     add(
         "--steps",
@@ -87,6 +87,12 @@ def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
         metavar="NAME|FILE|CLASS",
         help="compact:nano (default), compact:small, compact:base (each better and slower), "
         "the .safetensors of gsvc train, or your own as module:Class",
+    )
+    add(
+        "--motion",
+        default=defaults.motion,
+        metavar="dis|rife",
+        help="between pictures; rife, a network, is better and slower (%(default)s)",
     )
     add_device(parser, defaults.device)
     add(

@@ -10,8 +10,8 @@ from gsvc.datasets.models import EXTRACTORS, MODELS, pull
 from gsvc.datasets.package_files import cached_path, state_of
 
 DESCRIPTION = """Models of others: list them (default), pull what is missing, or verify what is
-there. gsvc encode --semantics and metrics of people need all but rife, which draws learned motion
-and is pulled by name.
+there. gsvc encode --semantics and metrics of people need all but rife, which gsvc decode --motion
+rife needs and which is pulled by name.
 The refiners' weights come with gsvc, their priors with pip install 'gsvc[refine]'."""
 
 

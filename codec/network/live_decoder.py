@@ -14,6 +14,7 @@ from gsvc.codec.network.stats import LayerMeter
 from gsvc.codec.stream.decoding import next_frames
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
+from gsvc.decoders.motion.learned.rife import loaded_rife
 from gsvc.decoders.refiners.base import Refiner
 from gsvc.decoders.refiners.registry import load_refiner
 
@@ -58,10 +59,12 @@ class LiveDecoder:
         self.stream: LiveStream | None = None
 
     def load(self) -> None:
-        """Load the refiner ahead of the first packet: it takes longer than a frame may wait."""
+        """Load networks ahead of the first packet: it takes longer than a frame may wait."""
         if self._settings.steps:
             self._refiner = load_refiner(self._settings.backend, self._settings.device)
             self._refiner.load()
+        if self._settings.motion == "rife":
+            loaded_rife(self._settings.device)
 
     def frames(self, arrival: Arrival) -> Iterator[Frame]:
         """The frames of one packet.

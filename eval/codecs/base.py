@@ -47,6 +47,14 @@ class Compute:
     not_counted: tuple[str, ...] = ()
     """Operators that the counter does not know."""
 
+    def __add__(self, other: "Compute") -> "Compute":
+        """Both, one after the other."""
+        return Compute(
+            self.flops_per_pixel + other.flops_per_pixel,
+            self.model_bytes + other.model_bytes,
+            tuple(dict.fromkeys((*self.not_counted, *other.not_counted))),
+        )
+
 
 class Codec(Protocol):
     """A way to code a clip; codecs inherit from it for the defaults.

@@ -2,24 +2,23 @@
 
 from abc import ABC
 from collections.abc import Iterator
-from functools import cache
+from dataclasses import replace
 from math import ceil
 from typing import ClassVar
 
-import numpy as np
-
 from gsvc.codec.frames import Picture
 from gsvc.datasets.clips import ClipFormat
-from gsvc.datasets.models import RIFE, model_path
+from gsvc.datasets.models import RIFE
+from gsvc.decoders.motion.learned.rife import loaded_rife
 from gsvc.eval.codecs.base import Compute, Settings
 from gsvc.eval.codecs.frame_rates import LowerFrameRate, Usual, read_rate
-from gsvc.eval.codecs.interpolation import by_dis, by_rife, rife
+from gsvc.eval.codecs.interpolation import by_dis, by_rife
+from gsvc.eval.codecs.rife_cost import drawing_cost
 from gsvc.eval.codecs.svtav1 import SvtAv1
 from gsvc.eval.codecs.x265 import X265
-from gsvc.eval.compute import Flops, count_flops
 from gsvc.eval.facts import CodecFacts
 
-_OUTSIDE = ("decoding of the codec", "looking up pixels along the motion")
+_OUTSIDE = "decoding of the codec"
 _AV1: Usual = {
     "1/2": {"preset": "4-vq", "crf": (70, 60)},
     "1/4": {"preset": "4-vq", "crf": (66, 54)},
@@ -40,7 +39,7 @@ class _ByDis(LowerFrameRate, ABC):
 class _ByRife(LowerFrameRate, ABC):
     def interpolation(self) -> str:
         """See `LowerFrameRate.interpolation`."""
-        rife()
+        loaded_rife()
         return f"RIFE {RIFE.sha256[:8]}"
 
     def between(self, left: Picture, right: Picture, step: int) -> Iterator[Picture]:
@@ -52,17 +51,9 @@ class _ByRife(LowerFrameRate, ABC):
     ) -> Compute | None:
         """The network's, once for each frame that is not coded, cuts included."""
         step, _ = read_rate(settings)
-        one = _rife_flops(clip.height, clip.width)
         drawn = clip.frames - ceil(clip.frames / step)
-        pixels = clip.width * clip.height * clip.frames
-        weights = model_path(RIFE.name).stat().st_size
-        return Compute(one.count * drawn / pixels, weights, (*_OUTSIDE, *one.not_counted))
-
-
-@cache
-def _rife_flops(height: int, width: int) -> Flops:
-    gray = np.full((height, width, 3), 128, np.uint8)
-    return count_flops(lambda: rife().motion(gray, gray, 0.5))
+        cost = drawing_cost(clip.height, clip.width, drawn, clip.frames)
+        return replace(cost, not_counted=(_OUTSIDE, *cost.not_counted))
 
 
 class SvtAv1Dis(_ByDis):

@@ -5,13 +5,12 @@ nearer one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from itertools import pairwise
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.types import Interval
 from gsvc.decoders.motion.estimation import dense_flow, gray, trust
-from gsvc.decoders.motion.learned.rife import Rife, load_rife
+from gsvc.decoders.motion.learned.rife import loaded_rife
 from gsvc.decoders.rendering import IntervalRenderer
 
 Between = Callable[[Picture, Picture, int], Iterator[Picture]]
@@ -60,11 +59,6 @@ def by_dis(left: Picture, right: Picture, step: int) -> Iterator[Picture]:
 
 def by_rife(left: Picture, right: Picture, step: int) -> Iterator[Picture]:
     """By RIFE. Raises as `load_rife`."""
+    pair = loaded_rife().pair(left, right)
     for offset in range(1, step):
-        yield rife().between(left, right, offset / step)
-
-
-@cache
-def rife() -> Rife:
-    """The network, loaded once."""
-    return load_rife()
+        yield pair.motion(offset / step).drawn(left, right)

@@ -27,6 +27,7 @@ from gsvc.eval.codecs.code_hash import code_hash, weights_hash
 from gsvc.eval.codecs.conventional import BT709
 from gsvc.eval.codecs.options import Option, all_of
 from gsvc.eval.codecs.refiner_cost import refiner_cost
+from gsvc.eval.codecs.rife_cost import motion_cost
 
 NO_TOOLS, DEFAULT_TOOLS = "none", "default"
 ALL_TOOLS = "-".join(TOOLS)
@@ -39,7 +40,7 @@ TOOL_SETS = {DEFAULT_TOOLS: None} | {
 """Values of the setting `tools` and the scaffold layers that they turn on; None: the preset's."""
 _ALL_BUT_ONE = tuple("-".join(name for name in TOOLS if name != left_out) for left_out in TOOLS)
 
-_NANO = "nano"
+_NANO, _DIS = "nano", "dis"
 _LIBRARIES = ("av", "numpy", "opencv-python-headless", "ai-edge-litert")
 
 
@@ -56,6 +57,7 @@ class Gsvc(Codec):
         steps: of the refiner.
         model: of the refiner, where it is not nano.
         seed: in place of the stream's, where it is not 0.
+        motion: between pictures, where it is not dis.
 
     The constructor takes one value or several of each; its `seed` is that of the ways to decode.
     """
@@ -74,6 +76,7 @@ class Gsvc(Codec):
         steps: Option = (0, 1, 4),
         seed: Option = 0,
         model: Option = _NANO,
+        motion: Option = _DIS,
     ) -> None:
         if level is not None and bpp is not None:
             raise ConfigError("give levels or bpp as rate points, not both")
@@ -85,7 +88,10 @@ class Gsvc(Codec):
         sets = product(rates, all_of("preset", preset, str), all_of("tools", tools, str))
         self._points = [{**rate, "tools": t, "preset": p, "seed": 0} for rate, p, t in sets]
         self._ways = _ways(
-            all_of("model", model, str), all_of("steps", steps, int), all_of("seed", seed, int)
+            all_of("motion", motion, str),
+            all_of("model", model, str),
+            all_of("steps", steps, int),
+            all_of("seed", seed, int),
         )
         for point in self._points:
             _encoder_settings(point)
@@ -134,9 +140,10 @@ class Gsvc(Codec):
     def compute(
         self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
     ) -> Compute | None:
-        """The refiner's network, counted for this stream's key pictures; see `refiner_cost`."""
-        used = _decoder_settings(way)
-        return refiner_cost(read_info(io.BytesIO(data)), used.steps, used.backend)
+        """The networks, counted for this stream; see `refiner_cost` and `motion_cost`."""
+        used, info = _decoder_settings(way), read_info(io.BytesIO(data))
+        cost = refiner_cost(info, used.steps, used.backend)
+        return cost if used.motion == _DIS else cost + motion_cost(info)
 
 
 class GsvcLayers(Gsvc):
@@ -203,13 +210,19 @@ def key_frames(info: StreamInfo) -> list[int]:
     return [packet.time - 1 for packet in pictures if packet.place is not Place.AFTER]
 
 
-def _ways(models: Sequence[str], steps: Sequence[int], seeds: Sequence[int]) -> list[Settings]:
-    """Model by model; seed 0 is the stream's own, and 0 steps use neither model nor seed."""
+def _ways(
+    motions: Sequence[str], models: Sequence[str], steps: Sequence[int], seeds: Sequence[int]
+) -> list[Settings]:
+    """Motion by motion, model by model.
+
+    Seed 0 is the stream's own, and 0 steps use neither model nor seed.
+    """
     ways: list[dict[str, Value]] = []
-    for model, count, seed in product(models, steps, seeds):
+    for motion, model, count, seed in product(motions, models, steps, seeds):
         chosen: dict[str, Value] = {"model": model} if model != _NANO else {}
         chosen |= {"seed": seed} if seed else {}
         way = {"steps": count, **(chosen if count else {})}
+        way |= {"motion": motion} if motion != _DIS else {}
         ways += [way] if way not in ways else []
     return [*ways]
 
@@ -239,13 +252,13 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
 def _decoder_settings(way: Settings) -> DecoderSettings:
     values = dict(way)
     steps, seed = values.pop("steps", None), values.pop("seed", None)
-    model = values.pop("model", _NANO)
+    model, motion = values.pop("model", _NANO), values.pop("motion", _DIS)
     _refuse(values, "way to decode")
     if not isinstance(steps, int) or not isinstance(seed, int | None):
         raise ConfigError(f"gsvc decodes with steps and perhaps a seed, not with {dict(way)}")
     if (backend := f"compact:{model}") not in BACKENDS:
         raise ConfigError(f"gsvc has no model {model!r}: take nano, small or base")
-    return DecoderSettings(steps=steps, seed=seed, backend=backend)
+    return DecoderSettings(steps=steps, seed=seed, backend=backend, motion=str(motion))
 
 
 def _refuse(values: Mapping[str, object], kind: str) -> None:

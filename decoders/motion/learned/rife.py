@@ -6,6 +6,7 @@ ship with gsvc. torch is imported when a network is loaded.
 
 import pickle
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,7 @@ from gsvc.codec.extras import need
 from gsvc.codec.frames import Picture
 from gsvc.codec.hashes import sha256_of
 from gsvc.datasets.models import RIFE, model_path, pull_command
+from gsvc.datasets.package_files import cached_path
 from gsvc.decoders.motion.estimation import Flow, pixel_grid, warp
 from gsvc.decoders.weights import check_shipped, load_network
 
@@ -46,6 +48,14 @@ class LearnedMotion(NamedTuple):
     side: NDArray[np.float32]
     """The share to draw from the left picture: float32 (H, W), mostly near 0 or 1."""
 
+    def drawn(self, left: Picture, right: Picture) -> Picture:
+        """The frame, looked up bicubically in two pictures, nearly everywhere in one of them."""
+        grid = pixel_grid(*left.shape[:2])
+        from_left = warp(left, grid + self.to_left, cv2.INTER_CUBIC)
+        from_right = warp(right, grid + self.to_right, cv2.INTER_CUBIC)
+        blended = cv2.blendLinear(from_left, from_right, self.side, 1 - self.side)
+        return np.asarray(blended, np.uint8)
+
 
 class Rife:
     """Draws frames between two pictures of one scene."""
@@ -57,56 +67,89 @@ class Rife:
     def between(self, left: Picture, right: Picture, time: float) -> Picture:
         """The frame at `time`, 0 at the left picture and 1 at the right one.
 
-        All are RGB uint8 (H, W, 3), of any size. Each pixel is looked up bicubically in one picture
-        nearly everywhere. Over a cut the result is nonsense: the caller must not ask for it.
+        All are RGB uint8 (H, W, 3), of any size. Over a cut the result is nonsense: the caller must
+        not ask for it.
         """
-        to_left, to_right, side = self.motion(left, right, time)
-        grid = pixel_grid(*left.shape[:2])
-        from_left = warp(left, grid + to_left, cv2.INTER_CUBIC)
-        from_right = warp(right, grid + to_right, cv2.INTER_CUBIC)
-        return np.asarray(cv2.blendLinear(from_left, from_right, side, 1 - side), np.uint8)
+        return self.pair(left, right).motion(time).drawn(left, right)
 
-    def motion(self, left: Picture, right: Picture, time: float) -> LearnedMotion:
-        """The motion of the frame at `time`; see `between`."""
+    def pair(self, left: Picture, right: Picture) -> "RifePair":
+        """Two pictures, for the motion of every frame between them."""
+        return RifePair(self.network, left, right)
+
+
+class RifePair:
+    """Two pictures on the network's device: made once, however many frames are between them."""
+
+    def __init__(self, network: "IFNet", left: Picture, right: Picture) -> None:
+        self._network, self._size = network, left.shape[:2]
+        self._device = next(network.parameters()).device
+        self._pictures = [_padded(picture, self._device) for picture in (left, right)]
+
+    def motion(self, time: float) -> LearnedMotion:
+        """The motion of the frame at `time`; see `Rife.between`.
+
+        Raises DeviceError when the device has too little memory.
+        """
         import torch
 
-        height, width = left.shape[:2]
-        device = next(self.network.parameters()).device
-        with torch.inference_mode():
-            pair = (_padded(picture, device) for picture in (left, right))
-            motion, mask = self.network(*pair, torch.tensor([time], device=device))
+        from gsvc.decoders.devices import enough_memory, precision_on
+
+        height, width = self._size
+        at = torch.tensor([time], device=self._device)
+        with (
+            enough_memory(str(self._device)),
+            torch.inference_mode(),
+            precision_on(self._device),
+        ):
+            motion, mask = self._network(*self._pictures, at)
             side = (_ONE_SIDED * (mask.sigmoid() - 0.5)).sigmoid()
             found = torch.cat([motion, side], 1)[0, :, :height, :width].permute(1, 2, 0)
         values = np.ascontiguousarray(found.cpu().numpy(), np.float32)
         return LearnedMotion(values[..., :2], values[..., 2:4], values[..., 4].copy())
 
 
+def rife_file() -> Path:
+    """The weights: `SHIPPED` where they are, else the published ones.
+
+    Raises MissingDependencyError without torch, MissingModelError where they are missing.
+    """
+    need("refine", "learned motion", ", or take --motion dis")
+    if SHIPPED.exists():
+        check_shipped(SHIPPED)
+        return SHIPPED
+    return model_path(RIFE.name)
+
+
 def load_rife(device: str = "cpu", weights: Path | None = None) -> Rife:
     """RIFE on a device of torch.
 
-    `weights`: a `.safetensors` file of `gsvc train adopt`; None: `SHIPPED` where it is, else the
-    published ones. Raises MissingDependencyError without torch, MissingModelError when the weights
-    are missing or others than they should be.
+    `weights`: a `.safetensors` file of `gsvc train adopt`; None: `rife_file`. Raises as that,
+    MissingModelError when the weights are others than they should be, DeviceError when the device
+    has too little memory.
     """
-    need("refine", "learned motion")
+    weights = weights or rife_file()
+    from gsvc.decoders.devices import enough_memory, placed
     from gsvc.decoders.motion.learned.ifnet import IFNet
 
-    if weights is None and SHIPPED.exists():
-        check_shipped(SHIPPED)
-        weights = SHIPPED
-    if weights is None:
+    if weights == cached_path(RIFE):
         network = IFNet()
-        network.load_state_dict(_published())
+        network.load_state_dict(_published(weights))
     else:
         network = load_network(IFNet, weights)
-    return Rife(network.to(device))
+    with enough_memory(device):
+        return Rife(placed(network, device))
 
 
-def _published() -> "dict[str, Tensor]":
+@cache
+def loaded_rife(device: str = "cpu") -> Rife:
+    """RIFE on a device, loaded once in a process. Raises as `load_rife`."""
+    return load_rife(device)
+
+
+def _published(path: Path) -> "dict[str, Tensor]":
     """The published weights, under the names of `IFNet`."""
     import torch
 
-    path = model_path(RIFE.name)
     if sha256_of(path) != RIFE.sha256:
         raise MissingModelError(f"{path} is damaged; run: {pull_command(RIFE.name)}")
     try:

@@ -62,7 +62,7 @@ class CompactBackend(KeyRefiner):
 
     def refine(self, key: KeyPicture, *, steps: int, seed: int) -> Picture:
         """See `KeyRefiner.refine`."""
-        from gsvc.decoders.refiners.devices import enough_memory
+        from gsvc.decoders.devices import enough_memory
 
         with enough_memory(self.device):
             refined: Picture = self.pipeline(key, num_inference_steps=steps, seed=seed)
@@ -82,9 +82,9 @@ def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
     """
     from diffusers import FlowMatchEulerDiscreteScheduler
 
+    from gsvc.decoders.devices import enough_memory, placed
     from gsvc.decoders.refiners.compact.network import CompactRefiner
     from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline
-    from gsvc.decoders.refiners.devices import enough_memory, placed
     from gsvc.decoders.refiners.priors.drawing import load_prior, make_prior
 
     network = load_network(CompactRefiner, weights)

@@ -11,11 +11,11 @@ from torch.nn import functional
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
+from gsvc.decoders.devices import precision_on
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.refiners.compact.levels import noise_levels
 from gsvc.decoders.refiners.compact.network import MULTIPLE, CompactRefiner
 from gsvc.decoders.refiners.compact.samplers import euler, noise_field
-from gsvc.decoders.refiners.devices import precision_on
 from gsvc.decoders.refiners.priors.drawing import PriorNetwork, drawings
 from gsvc.decoders.refiners.tensors import pictures_of, tensor_of
 from gsvc.decoders.refiners.tiles import in_tiles

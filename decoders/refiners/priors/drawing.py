@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gsvc.decoders.refiners.devices import placed
+from gsvc.decoders.devices import placed
 from gsvc.decoders.refiners.priors.files import prior_path
 from gsvc.decoders.refiners.priors.networks import SCALE, RRDBNet, SRVGGNetCompact, drawn_at
 from gsvc.decoders.refiners.tiles import in_tiles

@@ -52,7 +52,7 @@ class WindowedBackend(WindowRefiner):
     @cached_property
     def network(self) -> "WindowRestorer":
         """The network with its weights, loaded when first asked for."""
-        from gsvc.decoders.refiners.devices import enough_memory, placed
+        from gsvc.decoders.devices import enough_memory, placed
         from gsvc.decoders.refiners.windowed.network import WindowRestorer
 
         with enough_memory(self.device):
@@ -75,7 +75,7 @@ class WindowedBackend(WindowRefiner):
         seed: int,
     ) -> Sequence[Picture]:
         """See `WindowRefiner.restore`. Raises ConfigError for more than one step."""
-        from gsvc.decoders.refiners.devices import enough_memory
+        from gsvc.decoders.devices import enough_memory
         from gsvc.decoders.refiners.windowed.frames import restored_frames
 
         if steps != 1:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsvc.codec.frames import Picture
+from gsvc.decoders.devices import precision_on
 from gsvc.decoders.refiners.base import Cost
-from gsvc.decoders.refiners.devices import precision_on
 from gsvc.decoders.refiners.tiles import in_tiles
 from gsvc.decoders.refiners.windowed.network import WINDOW_MULTIPLE, WindowRestorer
 

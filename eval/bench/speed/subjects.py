@@ -8,12 +8,12 @@ import torch
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.types import Interval
+from gsvc.decoders.devices import enough_memory
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.motion.learned.ifnet import IFNET_MULTIPLE, IFNet
 from gsvc.decoders.motion.learned.rife import load_rife
 from gsvc.decoders.refiners.base import Cost, KeyRefiner, WindowRefiner
 from gsvc.decoders.refiners.compact.backend import CompactBackend
-from gsvc.decoders.refiners.devices import enough_memory
 from gsvc.decoders.refiners.registry import BACKENDS, check_device, load_refiner
 from gsvc.decoders.rendering import IntervalRenderer
 
