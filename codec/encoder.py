@@ -17,7 +17,7 @@ from gsvc.codec.stream.header import Header, storable_format
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint
 from gsvc.encoders.cuts import CutDetector
-from gsvc.encoders.group_coder import CodedInterval, GroupCoder, Recipe
+from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
 from gsvc.encoders.look_ahead import LookAhead
 from gsvc.encoders.low_delay import LowDelay
 from gsvc.encoders.pictures import can_code
@@ -161,19 +161,19 @@ class Encoder:
         if self._is_over:
             raise ConfigError("this encoder was flushed or closed: make another for another stream")
 
-    def _packets_of(self, coded: Sequence[CodedInterval]) -> list[Packet]:
+    def _packets_of(self, coded: Sequence[CodedPacket]) -> list[Packet]:
         packets: list[Packet] = []
-        for interval in coded:
-            if interval.is_intra:
+        for one in coded:
+            if one.is_intra:
                 self._intra = self._packets
-            self._sent += interval.ticks
+            self._sent += one.ticks
             packets.append(
                 Packet(
-                    PacketType.INTRA if interval.is_intra else PacketType.INTER,
-                    interval.frames,
-                    interval.payload,
+                    PacketType.INTRA if one.is_intra else PacketType.INTER,
+                    one.frames,
+                    one.payload,
                     pts=self._sent,
-                    duration=interval.ticks,
+                    duration=one.ticks,
                     number=self._packets,
                     group=self._intra,
                 )

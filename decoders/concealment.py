@@ -17,6 +17,7 @@ from gsvc.codec.frames import Frame
 from gsvc.codec.limits import Limits
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.timing import nominal_time
+from gsvc.codec.stream.group import ParsedPacket
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.decoders.motion.extrapolation import Extrapolator
@@ -75,18 +76,23 @@ class Concealer:
             self._take_late(packet, arrival.number)
             return
         self._note(packet, arrival)
-        decoded, is_sound = self._read(packet)
-        ticks = decoded.interval.ticks if decoded else self._even_ticks(packet)
+        parsed = self._parsed(packet)
+        ticks = parsed.ticks if parsed else self._even_ticks(packet)
         # Where a packet's time lies before those that were shown, one of them was wrong.
         goes_on = packet.pts is not None and packet.pts > self._timeline.clock
         anew = arrival.begins or goes_on
         times = self._timeline.times(packet, ticks, missing=arrival.missing, anew=anew)
         yield from self._filled(times[0] - ticks[0])
-        if decoded is None:
-            yield from self._made_up(times)
-            return
-        yield from self._drawn(decoded, times, is_sound=is_sound)
-        self._set_motion(decoded)
+        last = None
+        with suppress(BitstreamError):
+            for decoded in self._decoded(packet, parsed, ticks):
+                self._has_intra |= packet.is_key
+                own, times = times[: decoded.interval.length], times[decoded.interval.length :]
+                yield from self._drawn(decoded, own, is_sound=parsed is not None)
+                last = decoded, own[-1]
+        if last is not None:
+            self._set_motion(*last)
+        yield from self._made_up(times)
 
     def skip(self, packet: Packet) -> None:
         """Take in a packet. Its frames are drawn all the same: others may be made up of them."""
@@ -112,19 +118,20 @@ class Concealer:
         if len(self._packets) < _REMEMBERED:
             self._packets[arrival.number] = packet
 
-    def _read(self, packet: Packet) -> tuple[DecodedInterval | None, bool]:
-        """The packet decoded as far as it can be, and whether that is all of it."""
-        try:
-            decoded = self._chain.read(packet)
-            self._has_intra |= packet.is_key
-            return decoded, True
-        except BitstreamError:
-            pass
-        if self._has_intra:
-            with suppress(BitstreamError):
-                ticks = self._even_ticks(packet)
-                return self._chain.read_picture(packet, ticks, self._last_drawn()), False
-        return None, False
+    def _parsed(self, packet: Packet) -> ParsedPacket | None:
+        """The packet parsed, if it can be."""
+        with suppress(BitstreamError):
+            return self._chain.read(packet)
+        return None
+
+    def _decoded(
+        self, packet: Packet, parsed: ParsedPacket | None, ticks: Sequence[int]
+    ) -> Iterator[DecodedInterval]:
+        """The packet's intervals as far as they can be decoded; then a BitstreamError."""
+        if parsed is not None:
+            yield from self._chain.intervals(parsed)
+        elif self._has_intra:
+            yield from self._chain.pictures(packet, ticks, self._last_drawn())
 
     def _last_drawn(self) -> ShownKey | None:
         return None if self._shown is None else ShownKey(self._shown.pixels)
@@ -141,9 +148,10 @@ class Concealer:
         self._chain.end_group()
         with suppress(BitstreamError):
             for n in numbers:
-                decoded = self._chain.read(self._packets[n])
+                for decoded in self._chain.intervals(self._chain.read(self._packets[n])):
+                    last = decoded
             self._has_intra = True
-            self._set_motion(decoded)
+            self._set_motion(last, self._timeline.clock)
 
     def _even_ticks(self, packet: Packet) -> tuple[int, ...]:
         """Times of the frames of a packet that cannot be read, as good as they are known."""
@@ -201,8 +209,9 @@ class Concealer:
         self._shown = drawn.frame
         return drawn
 
-    def _set_motion(self, decoded: DecodedInterval) -> None:
-        """What may be carried on from here; nothing at a scene's beginning and end."""
+    def _set_motion(self, decoded: DecodedInterval, time: int) -> None:
+        """What may be carried on from its key picture, which was shown at `time`; nothing at a
+        scene's beginning and end."""
         interval = decoded.interval
         self._motion = None
         if interval.place is Place.BETWEEN and decoded.before is not None:
@@ -210,4 +219,4 @@ class Concealer:
                 decoded.before.decoded, decoded.key.decoded, decoded.key.shown, self._estimator
             )
             ticks = interval.ticks
-            self._motion = _Motion(extrapolator, self._timeline.clock, sum(ticks), len(ticks))
+            self._motion = _Motion(extrapolator, time, sum(ticks), len(ticks))

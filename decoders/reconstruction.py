@@ -1,8 +1,9 @@
 """From picture packets, in order, to decoded intervals, which draw their frames."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -13,8 +14,9 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.texture import TEXTURE, Texture
 from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.syntax import Coding
 from gsvc.codec.scaffold.types import Interval, Sample
-from gsvc.codec.stream.group import GroupReader, ParsedInterval, split_payload
+from gsvc.codec.stream.group import GroupReader, ParsedPacket
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 from gsvc.decoders.key_picture import KeyPicture
@@ -69,7 +71,7 @@ class ShownKey:
 
 @dataclass(frozen=True)
 class DecodedInterval:
-    """A picture packet, decoded. Frames are numbered from 1 to `interval.length`, the last one."""
+    """An interval, decoded. Frames are numbered from 1 to `interval.length`, the last one."""
 
     interval: Interval
     key: ShownKey
@@ -152,7 +154,7 @@ class Reconstruction:
         """Forget everything: the next packet must be INTRA."""
         self.end_group()
         self._pictures: PictureDecoder | None = None
-        self._coding: tuple[int, int] | None = None
+        self._coding: Coding | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -165,35 +167,56 @@ class Reconstruction:
         self._key: ShownKey | None = None
         self._closing: Sample | None = None
 
-    def read(self, packet: Packet) -> DecodedInterval:
-        """Decode the next packet.
+    def read(self, packet: Packet) -> ParsedPacket:
+        """Parse the next packet, whose `intervals` must follow.
 
         Raises BitstreamError when it is damaged or not the next one; the group is over then.
         """
         try:
-            parsed = self._reader.read(packet)
-            key = self._read_key(parsed)
+            return self._reader.read(packet)
         except BitstreamError:
             self.end_group()
             raise
-        interval = parsed.interval
-        begins = parsed.is_intra and (interval.place is Place.BEFORE or interval.length == 1)
-        decoded = self._interval(interval, key, None if begins else self._key)
-        self._key, self._closing = key, interval.closing_sample
-        return decoded
 
-    def read_picture(
-        self, packet: Packet, ticks: tuple[int, ...], before: ShownKey | None
-    ) -> DecodedInterval:
-        """Decode the key picture of a packet whose scaffold builds on a missing one.
+    def intervals(self, parsed: ParsedPacket) -> Iterator[DecodedInterval]:
+        """Decode a packet's pictures one after the other, each with the frames before it.
 
-        `ticks`: times for its frames; `before`: what they begin with. Not every picture is built
-        upon: raises BitstreamError where this one, too, builds on the missing one.
+        Raises BitstreamError for a picture that is damaged; the group is over then.
         """
-        _, unit = split_payload(packet.payload)
-        if self._pictures is None or not unit:
+        units, opens = iter(parsed.units), parsed.is_intra
+        if opens:
+            self._pictures = PictureDecoder(self._size, self._header.format.color)
+            self._coding = parsed.coding
+        for interval in parsed.intervals:
+            key = self._key
+            if interval.place is not Place.AFTER:
+                try:
+                    key = self._decoded(next(units), interval[TEXTURE])
+                except BitstreamError:
+                    self.end_group()
+                    raise
+            assert key is not None  # the reader refuses a group that begins AFTER
+            begins = opens and (interval.place is Place.BEFORE or interval.length == 1)
+            decoded = self._interval(interval, key, None if begins else self._key)
+            self._key, self._closing, opens = key, interval.closing_sample, False
+            yield decoded
+
+    def pictures(
+        self, packet: Packet, ticks: Sequence[int], before: ShownKey | None
+    ) -> Iterator[DecodedInterval]:
+        """Decode the key pictures of a packet after a lost one, without their scaffold.
+
+        `ticks`: times for its frames; `before`: what they begin with. Raises BitstreamError where
+        one cannot be told from the packet alone; not every picture builds on the lost ones.
+        """
+        if self._pictures is None or self._coding is None:
             raise BitstreamError("a picture lacks the intra picture it builds on: begin at one")
-        return self._interval(Interval(ticks), self._decoded(unit, None), before)
+        lengths, units = self._reader.read_pictures(packet, self._coding)
+        left = iter(ticks)
+        for length, unit in zip(lengths, units, strict=False):
+            key = self._decoded(unit, None)
+            yield self._interval(Interval(tuple(islice(left, length))), key, before)
+            before = key
 
     def _interval(
         self, interval: Interval, key: ShownKey, before: ShownKey | None
@@ -202,20 +225,10 @@ class Reconstruction:
         closing, make = self._closing, self._make_renderer
         return DecodedInterval(interval, key, before, closing, estimator, make)
 
-    def _read_key(self, parsed: ParsedInterval) -> ShownKey:
-        """The packet's key picture; without one, the key picture before."""
-        if parsed.interval.place is Place.AFTER:
-            assert self._key is not None  # the reader refuses a group that begins so
-            return self._key
-        if parsed.is_intra:
-            self._pictures = PictureDecoder(self._size, self._header.format.color)
-            self._coding = parsed.crf, parsed.scale
-        return self._decoded(parsed.unit, parsed.interval[TEXTURE])
-
     def _decoded(self, unit: bytes, texture: Texture | None) -> ShownKey:
         # The reader refuses a stream that begins otherwise than with an intra picture.
         assert self._pictures is not None and self._coding is not None
-        crf, scale = self._coding
-        picture = self._pictures.decode(unit, Geometry(*self._size).coded_size(scale))
-        key = KeyPicture.of(picture, texture, crf, scale)
+        coding = self._coding
+        picture = self._pictures.decode(unit, Geometry(*self._size).coded_size(coding.scale))
+        key = KeyPicture.of(picture, texture, coding.crf, coding.scale)
         return ShownKey(key.picture, partial(self._refine, key))

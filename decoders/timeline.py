@@ -103,19 +103,20 @@ class Strict:
 
     def frames(self, packet: Packet) -> Iterator[DrawnFrame]:
         """The frames of a packet, one at a time; without the key picture before, those after it."""
-        if packet.is_picture:
-            decoded, times = self._taken(packet)
+        for decoded, times in self._taken(packet):
             for number in range(decoded.first, len(times) + 1):
                 frame = Frame(decoded.picture(number), times[number - 1])
                 yield DrawnFrame(frame, decoded, number)
 
     def skip(self, packet: Packet) -> None:
         """Take in a packet without drawing its frames."""
-        if packet.is_picture:
-            self._taken(packet)
+        for _ in self._taken(packet):
+            pass
 
-    def _taken(self, packet: Packet) -> tuple[DecodedInterval, list[int]]:
-        """The packet decoded, and the times of its frames."""
+    def _taken(self, packet: Packet) -> Iterator[tuple[DecodedInterval, list[int]]]:
+        """The packet's intervals, decoded, and the times of their frames."""
+        if not packet.is_picture:
+            return
         arrival = self._timeline.arrive(packet)
         if arrival.missing:
             self._lose_track()
@@ -125,11 +126,15 @@ class Strict:
             )
         self._may_join |= arrival.begins and arrival.number > 0
         anew = not self._chain.goes_on
-        decoded = self._chain.read(packet)
-        if decoded.first > 1 and not self._may_join:
-            self._lose_track()
-            raise BitstreamError("the stream does not begin with a key picture: it is damaged")
-        return decoded, self._timeline.times(packet, decoded.interval.ticks, anew=anew)
+        parsed = self._chain.read(packet)
+        times = self._timeline.times(packet, parsed.ticks, anew=anew)
+        for decoded in self._chain.intervals(parsed):
+            if decoded.first > 1 and not self._may_join:
+                self._lose_track()
+                raise BitstreamError("the stream does not begin with a key picture: it is damaged")
+            length = decoded.interval.length
+            yield decoded, times[:length]
+            times = times[length:]
 
     def _lose_track(self) -> None:
         self._chain.end_group()

@@ -12,21 +12,25 @@ from gsvc.encoders.tuning import Effort, Level
 
 FRAMING_BYTES = 8
 """What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
-FRAMING_BITS = 8 * (FRAMING_BYTES + 1)
-"""The same with the length of the scaffold."""
+PACKET_SECONDS, PACKET_BYTES = 1.0, 1200
+"""A packet with look-ahead takes no further interval that would bring it beyond either: a receiver
+waits for it, and a datagram holds it."""
+FRAMING_BITS = 16
+"""What framing adds to a key picture where its packet has some more: its share of the framing, of
+the length of the scaffold and of what begins and ends the range coder's run."""
 _SMALLEST_SCALE = 4
 
 
 @dataclass(frozen=True)
-class CodedInterval:
-    """What goes into a picture packet."""
+class CodedPacket:
+    """A picture packet to be."""
 
     frames: int
     """Frames that it completes."""
     ticks: int
     """Duration of those frames in units of the time base."""
     payload: bytes
-    """Scaffold and AV1 temporal unit."""
+    """As `GroupWriter` writes it."""
     is_intra: bool
     """Whether it opens a group."""
 
@@ -68,10 +72,10 @@ class Recipe:
         """Whether key pictures may be coded at `scale` eighths of the side."""
         return scale >= _SMALLEST_SCALE and can_code(self.header.geometry.coded_size(scale))
 
-    def packet_excess(self, coded: Sequence[CodedInterval]) -> float:
+    def packet_excess(self, coded: Sequence[CodedPacket]) -> float:
         """Size of the largest packet in proportion to `packet_bytes`; 0 without a limit."""
         # Framing takes a byte more where a large packet completes 128 frames.
-        largest = max(len(interval.payload) for interval in coded) + FRAMING_BYTES + 1
+        largest = max(len(packet.payload) for packet in coded) + FRAMING_BYTES + 1
         return largest / self.packet_bytes if self.packet_bytes else 0.0
 
     @property
@@ -91,19 +95,19 @@ class GroupCoder(Protocol):
 
     @property
     def delay(self) -> int:
-        """Frames that must be given after a frame before its interval comes, at most."""
+        """Frames that must be given after a frame before its packet comes, at most."""
 
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
-    ) -> list[CodedInterval]:
-        """Take a frame, RGB uint8 (H, W, 3), and give the intervals that are ready.
+    ) -> list[CodedPacket]:
+        """Take a frame, RGB uint8 (H, W, 3), and give the packets that are ready.
 
         `ticks`: from the frame before, sent or waiting, to this one; `is_cut`: it begins a scene;
         `opens_group`: it must be an intra picture. Raises ConfigError where a limit cannot be kept:
         then `drop` what waits.
         """
 
-    def flush(self) -> list[CodedInterval]:
+    def flush(self) -> list[CodedPacket]:
         """Code what waits. Errors as of `push`."""
 
     def drop(self) -> None:

@@ -22,6 +22,7 @@ from functools import cached_property, partial
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.layers.texture import TEXTURE, Texture
+from gsvc.codec.stream.group import picture_bits
 from gsvc.decoders.pictures import decode_pictures
 from gsvc.decoders.texture import raise_texture
 from gsvc.encoders.distortion import Reference
@@ -62,10 +63,10 @@ class KeyPictures:
             preset=self.recipe.effort.preset_of(self.plan.keys),
         )
 
-    @property
-    def bits(self) -> int:
-        """Size of all units."""
-        return 8 * sum(map(len, self.units))
+    @cached_property
+    def bits(self) -> float:
+        """What they take in packets, without framing."""
+        return picture_bits(self.units)
 
     @cached_property
     def decoded(self) -> list[Picture]:

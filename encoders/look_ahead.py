@@ -14,7 +14,7 @@ from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval
 from gsvc.encoders.extraction import Before, ScaffoldExtractor, SourceInterval, distortion_between
 from gsvc.encoders.fitting import fit_pictures
-from gsvc.encoders.group_coder import FRAMING_BITS, CodedInterval, GroupCoder, Recipe
+from gsvc.encoders.group_coder import FRAMING_BITS, CodedPacket, GroupCoder, Recipe
 from gsvc.encoders.key_pictures import KeyPictures
 from gsvc.encoders.packer import Packer
 from gsvc.encoders.plan import PLAIN, PlannedInterval, Trial
@@ -50,7 +50,7 @@ class LookAhead(GroupCoder):
 
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
-    ) -> list[CodedInterval]:
+    ) -> list[CodedPacket]:
         coded = self.flush() if is_cut else []
         self._group.append(picture)
         self._ticks.append(ticks)
@@ -58,7 +58,7 @@ class LookAhead(GroupCoder):
             coded += self._code(open_ended=True)
         return coded
 
-    def flush(self) -> list[CodedInterval]:
+    def flush(self) -> list[CodedPacket]:
         return self._code(open_ended=False) if self._group else []
 
     def drop(self) -> None:
@@ -71,7 +71,7 @@ class LookAhead(GroupCoder):
         self.drop()
         self._pool.shutdown(cancel_futures=True)
 
-    def _code(self, *, open_ended: bool) -> list[CodedInterval]:
+    def _code(self, *, open_ended: bool) -> list[CodedPacket]:
         """Code the group. Open-ended: its last frame is the next group's intra picture."""
         pictures, own = self._group, len(self._group) - open_ended
         budget = self._rate.budget(own)
@@ -88,12 +88,12 @@ class LookAhead(GroupCoder):
         sources = self._sources(trial, keys, open_ended=open_ended)
         intervals = self._intervals(keys, sources)
         keys, coded = self._packer.packed(keys, intervals, budget, exact=self._rate.exact)
-        self._rate.spent(sum(interval.bits for interval in coded), own)
+        self._rate.spent(sum(packet.bits for packet in coded), own)
         self._before = None
         if open_ended:
             self._before = self._continued(trial, keys, intervals[-1])
         self._group = pictures[own:]
-        self._ticks = self._ticks[sum(interval.frames for interval in coded) :]
+        self._ticks = self._ticks[sum(packet.frames for packet in coded) :]
         return coded
 
     def _key_pictures(self, search: GroupSearch, trial: Trial, goal: float) -> KeyPictures:
@@ -109,7 +109,7 @@ class LookAhead(GroupCoder):
     def _sources(
         self, trial: Trial, keys: KeyPictures, *, open_ended: bool
     ) -> list[SourceInterval]:
-        """What each packet of the group completes."""
+        """The frames of each of the group's intervals."""
         pictures, first = self._group, keys.plan.keys[0]
         shown = [keys.shown(number) for number in range(len(keys.units))]
         lead = pictures[: first + 1]
@@ -130,7 +130,7 @@ class LookAhead(GroupCoder):
         return sources
 
     def _intervals(self, keys: KeyPictures, sources: Sequence[SourceInterval]) -> list[Interval]:
-        """The scaffold of each packet: with people and regions where they pay."""
+        """The scaffold of each interval: with people and regions where they pay."""
         watched = self._scaffold(keys, sources, watching=True)
         names = self._recipe.header.tools.names
         if self._recipe.semantics or not names & {SEGMENTATION.name, POSE.name}:
@@ -139,7 +139,7 @@ class LookAhead(GroupCoder):
 
         def cost(intervals: Sequence[Interval]) -> float:
             drawn = distortion_between(sources, self._before, intervals)
-            return drawn + self._planner.lmbda * self._packer.scaffold_bits(keys.plan, intervals)
+            return drawn + self._planner.lmbda * self._packer.scaffold_bits(keys, intervals)
 
         return min(plain, watched, key=cost)
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.layers.texture import TEXTURE
+from gsvc.codec.scaffold.syntax import Coding
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.group import GroupWriter
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.texture import raise_texture
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.extraction import Before, ScaffoldExtractor, SourceInterval
-from gsvc.encoders.group_coder import CodedInterval, GroupCoder, Recipe
+from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
 from gsvc.encoders.layers.texture import choose_texture
 from gsvc.encoders.pictures import MAX_CRF, PictureStream
 from gsvc.encoders.rate import RateControl
@@ -70,7 +71,7 @@ class LowDelay(GroupCoder):
 
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
-    ) -> list[CodedInterval]:
+    ) -> list[CodedPacket]:
         coded = []
         if is_cut:
             self._ends_soon = False  # The new scene's group will do.
@@ -86,7 +87,7 @@ class LowDelay(GroupCoder):
             coded.append(self._key())
         return coded
 
-    def flush(self) -> list[CodedInterval]:
+    def flush(self) -> list[CodedPacket]:
         return [self._key()] if self._waiting else []
 
     def drop(self) -> None:
@@ -111,7 +112,7 @@ class LowDelay(GroupCoder):
             self._group.stream.close()
         self._group, self._ends_soon = None, False
 
-    def _key(self) -> CodedInterval:
+    def _key(self) -> CodedPacket:
         """Code the last frame that waits as a key picture, coarse enough to fit into a packet."""
         if self._ends_soon:
             self._end_group()
@@ -127,7 +128,7 @@ class LowDelay(GroupCoder):
         self._rate.spent(coded.bits, coded.frames)
         return coded
 
-    def _tried(self) -> tuple[CodedInterval, Before]:
+    def _tried(self) -> tuple[CodedPacket, Before]:
         pictures, ticks = zip(*self._waiting, strict=True)
         is_intra = self._group is None
         group = self._group = self._group or self._opened()
@@ -144,8 +145,8 @@ class LowDelay(GroupCoder):
             [source], self._before, level.lmbda, watching=self._recipe.semantics
         )
         interval = Interval(ticks, samples, {TEXTURE: texture})
-        payload = group.writer.write(interval, unit)
-        coded = CodedInterval(len(ticks), sum(ticks), payload, is_intra)
+        payload = group.writer.write([interval], [unit])
+        coded = CodedPacket(len(ticks), sum(ticks), payload, is_intra)
         return coded, Before(pictures[-1], shown, closing=interval.closing_sample)
 
     def _make_coarser(self, excess: float) -> None:
@@ -178,6 +179,7 @@ class LowDelay(GroupCoder):
         return _Group(
             PictureStream(size=size, crf=crf, color=color, preset=self._recipe.effort.svt),
             PictureDecoder((self._geometry.width, self._geometry.height), color),
-            GroupWriter(header, round(crf), self._scale),
+            # Whoever codes without delay may send over a network that loses packets.
+            GroupWriter(header, Coding(round(crf), self._scale, alone=True)),
             crf,
         )

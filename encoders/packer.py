@@ -1,19 +1,21 @@
 """A group's packets, with key pictures that fit what the group, a second and a packet may take."""
 
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, repeat
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, islice
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.syntax import Coding
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.group import GroupWriter
 from gsvc.encoders.fitting import fit_pictures
-from gsvc.encoders.group_coder import CodedInterval, Recipe
+from gsvc.encoders.group_coder import PACKET_BYTES, PACKET_SECONDS, CodedPacket, Recipe
 from gsvc.encoders.key_pictures import KeyPictures
-from gsvc.encoders.plan import Plan
 from gsvc.encoders.rate import FIXED_BITS, WindowCap
 
-Packed = tuple[KeyPictures, list[CodedInterval]]
+_FULLNESS = 1.0, 0.5, 0.25, 0.0
+"""Shares of what a packet may hold that are tried where a limit would not be kept; at 0 each has
+one interval."""
 
 
 class Packer:
@@ -32,59 +34,88 @@ class Packer:
 
     def packed(
         self, keys: KeyPictures, intervals: Sequence[Interval], budget: float, *, exact: bool
-    ) -> Packed:
+    ) -> tuple[KeyPictures, list[CodedPacket]]:
         """The group's packets, and the key pictures that are in them.
 
         `budget`: the bits to take or, unless `exact`, to stay under.
         Raises ConfigError where the limit on a second or on a packet cannot be kept.
         """
-        rest = self.scaffold_bits(keys.plan, intervals)
+        rest = self.scaffold_bits(keys, intervals)
         self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget))
         keys = fit_pictures(keys, budget - rest, exact=exact)
-        coded = self._written(keys.plan, intervals, keys.units)
-        while (excess := self._recipe.packet_excess(coded)) > 1:
-            goal = 0.95 * keys.bits / excess
-            keys, coded = self._smaller(keys, intervals, goal, self._recipe.packet_advice)
+        while (coded := self._kept(keys, intervals)) is None:
+            keys = self._smaller(keys, intervals)
         if self._cap is not None:
-            advice = (
-                f"no second of this video can be kept under {self._recipe.max_bitrate:.0f} bits: "
-                "raise the cap, shrink the video or lower its frame rate"
-            )
-            while not self._cap.fits(self._timed(coded)):
-                keys, coded = self._smaller(keys, intervals, 0.85 * keys.bits, advice)
             self._cap.add(self._timed(coded))
-        self._clock += sum(interval.ticks for interval in coded)
+        self._clock += sum(packet.ticks for packet in coded)
         return keys, coded
 
-    def scaffold_bits(self, plan: Plan, intervals: Sequence[Interval]) -> int:
+    def scaffold_bits(self, keys: KeyPictures, intervals: Sequence[Interval]) -> float:
         """What the packets take beside key pictures."""
-        return sum(coded.bits for coded in self._written(plan, intervals, repeat(b"")))
+        coded = self._written(keys, intervals, _FULLNESS[0])
+        return sum(packet.bits for packet in coded) - keys.bits
 
-    def _smaller(
-        self, keys: KeyPictures, intervals: Sequence[Interval], goal: float, advice: str
-    ) -> Packed:
-        """The packets with key pictures nearer to `goal` bits; ConfigError with `advice` if none
-        are smaller."""
+    def _kept(self, keys: KeyPictures, intervals: Sequence[Interval]) -> list[CodedPacket] | None:
+        """The fullest packets that keep the limits, if any do."""
+        for fullness in _FULLNESS:
+            coded = self._written(keys, intervals, fullness)
+            if self._recipe.packet_excess(coded) <= 1 and self._keeps_cap(coded):
+                return coded
+        return None
+
+    def _smaller(self, keys: KeyPictures, intervals: Sequence[Interval]) -> KeyPictures:
+        """Key pictures nearer to the limits; ConfigError if there are none."""
+        excess = self._recipe.packet_excess(self._written(keys, intervals, _FULLNESS[-1]))
+        goal = (0.95 / excess if excess > 1 else 0.85) * keys.bits
         fewer = fit_pictures(keys, goal, exact=False)
-        if fewer.bits >= keys.bits:
-            raise ConfigError(advice)
-        return fewer, self._written(fewer.plan, intervals, fewer.units)
+        if fewer.bits < keys.bits:
+            return fewer
+        if excess > 1:
+            raise ConfigError(self._recipe.packet_advice)
+        raise ConfigError(
+            f"no second of this video can be kept under {self._recipe.max_bitrate:.0f} bits: "
+            "raise the cap, shrink the video or lower its frame rate"
+        )
 
-    def _timed(self, coded: Sequence[CodedInterval]) -> list[tuple[float, int]]:
+    def _keeps_cap(self, coded: Sequence[CodedPacket]) -> bool:
+        return self._cap is None or self._cap.fits(self._timed(coded))
+
+    def _timed(self, coded: Sequence[CodedPacket]) -> list[tuple[float, int]]:
         """The time of each packet, when its last frame is shown, in seconds, and its bits."""
         tick = float(self._recipe.header.format.time_base)
-        _, *ends = accumulate((interval.ticks for interval in coded), initial=self._clock)
-        return [(end * tick, interval.bits) for end, interval in zip(ends, coded, strict=True)]
+        _, *ends = accumulate((packet.ticks for packet in coded), initial=self._clock)
+        return [(end * tick, packet.bits) for end, packet in zip(ends, coded, strict=True)]
 
     def _written(
-        self, plan: Plan, intervals: Sequence[Interval], units: Iterable[bytes]
-    ) -> list[CodedInterval]:
-        writer = GroupWriter(self._recipe.header, round(plan.crf), plan.scale)
-        left = iter(units)
-        coded: list[CodedInterval] = []
-        for interval in intervals:
-            unit = b"" if interval.place is Place.AFTER else next(left)
-            payload = writer.write(interval, unit)
-            ticks = sum(interval.ticks)
-            coded.append(CodedInterval(interval.length, ticks, payload, is_intra=not coded))
+        self, keys: KeyPictures, intervals: Sequence[Interval], fullness: float
+    ) -> list[CodedPacket]:
+        """The packets, each with so much of what one may hold."""
+        plan = keys.plan
+        writer = GroupWriter(self._recipe.header, Coding(round(plan.crf), plan.scale))
+        units = iter(keys.units)
+        coded: list[CodedPacket] = []
+        for batch in self._batches(intervals, keys.units, fullness):
+            pictures = sum(interval.place is not Place.AFTER for interval in batch)
+            payload = writer.write(batch, list(islice(units, pictures)))
+            frames = sum(interval.length for interval in batch)
+            ticks = sum(sum(interval.ticks) for interval in batch)
+            coded.append(CodedPacket(frames, ticks, payload, is_intra=not coded))
         return coded
+
+    def _batches(
+        self, intervals: Sequence[Interval], units: Sequence[bytes], fullness: float
+    ) -> Iterator[list[Interval]]:
+        """The intervals of each packet."""
+        recipe, sizes = self._recipe, iter(units)
+        most_frames = fullness * PACKET_SECONDS * float(recipe.header.format.frame_rate)
+        most_bytes = fullness * min(PACKET_BYTES, recipe.packet_bytes or PACKET_BYTES)
+        batch: list[Interval] = []
+        frames = size = 0
+        for interval in intervals:
+            more = 0 if interval.place is Place.AFTER else len(next(sizes))
+            frames, size = frames + interval.length, size + more
+            if batch and (frames > min(most_frames, recipe.longest_interval) or size > most_bytes):
+                yield batch
+                batch, frames, size = [], interval.length, more
+            batch.append(interval)
+        yield batch

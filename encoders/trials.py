@@ -10,6 +10,7 @@ from functools import cache, partial
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.layers.camera import CAMERA
+from gsvc.codec.stream.group import picture_bits
 from gsvc.decoders.motion.estimation import gray
 from gsvc.decoders.pictures import decode_pictures
 from gsvc.encoders.distortion import Reference, quarter
@@ -88,7 +89,7 @@ class Trials:
         )
         decoded = dict(zip(plan.keys, self._decoded(plan, units), strict=True))
         own, frames = len(self.own_keys(plan)), len(self._pictures)
-        bits: float = sum(8 * len(unit) + FRAMING_BITS for unit in units[:own])
+        bits = picture_bits(units[:own]) + FRAMING_BITS * own
         parts = [self._samples[k].totals(decoded[k]) for k in plan.keys if k in self._samples]
         drawings: dict[PlannedInterval, Drawing] = {}
         for planned in planned_intervals(plan.keys, frames - 1):

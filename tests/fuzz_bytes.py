@@ -76,9 +76,8 @@ def golden_units() -> tuple[tuple[tuple[int, int], tuple[bytes, ...]], ...]:
             if packet.is_picture:
                 parsed = parser.read(packet)
                 if parsed.is_intra:
-                    groups.append((geometry.coded_size(parsed.scale), []))
-                if parsed.unit:
-                    groups[-1][1].append(parsed.unit)
+                    groups.append((geometry.coded_size(parsed.coding.scale), []))
+                groups[-1][1].extend(parsed.units)
     return tuple((size, tuple(units)) for size, units in groups)
 
 
@@ -158,7 +157,7 @@ def _bent_payload(rng: random.Random, part: Part) -> bytes:
     if part.type not in (PacketType.INTRA, PacketType.INTER) or rng.random() < 0.1:
         return bend(rng, part.payload)
     try:
-        scaffold, unit = split_payload(part.payload)
+        scaffold, plain = split_payload(part.payload)
     except BitstreamError:  # bent before
         return bend(rng, part.payload)
     match rng.randrange(5):
@@ -167,7 +166,7 @@ def _bent_payload(rng: random.Random, part: Part) -> bytes:
         case 2:
             scaffold = any_bytes(rng)
         case 3:
-            unit = bend(rng, unit)
+            plain = bend(rng, plain)
         case _:
-            unit = rng.choice((b"", *rng.choice(golden_units())[1]))
-    return join_payload(scaffold, unit)
+            plain = rng.choice((b"", *rng.choice(golden_units())[1]))
+    return join_payload(scaffold, plain)

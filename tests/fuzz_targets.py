@@ -35,13 +35,18 @@ from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.tools import TOOLS, Tools
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.audio import pack_audio, unpack_audio
-from gsvc.codec.stream.av1_units import check_temporal_unit, strip_temporal_unit
+from gsvc.codec.stream.av1_units import (
+    check_temporal_unit,
+    joined,
+    parted,
+    strip_temporal_unit,
+)
 from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.group import split_payload
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.info import read_info
 from gsvc.codec.stream.varint import varint
-from scaffolds import interval_coder
+from scaffolds import GroupCoder
 
 SIZES = ((64, 48), (16, 16), (72, 48), (37, 51), (256, 9), (1, 1), (130, 290))
 """Display sizes for which scaffolds are tried."""
@@ -113,6 +118,7 @@ def check_unit(data: bytes) -> None:
     except BitstreamError:
         strip_temporal_unit(data)
         raise
+    assert parted(joined(parted(data))) == parted(data)
 
 
 def make_unit(rng: random.Random) -> bytes:
@@ -124,8 +130,8 @@ def make_unit(rng: random.Random) -> bytes:
 def check_scaffold(data: bytes) -> None:
     """A group of intervals out of random bytes; writing what was read must give the same again.
 
-    Two bytes say size and layers. Each packet has a byte for its number of frames and for whether a
-    picture ends it, a byte for the length of its scaffold, and the scaffold.
+    Two bytes say size and layers. Each packet has a byte for its number of frames, a byte for the
+    length of its scaffold, and the scaffold.
     """
     if len(data) < 2:
         return
@@ -134,21 +140,21 @@ def check_scaffold(data: bytes) -> None:
     ticks, holds = Fraction(1 + data[0] // 16, 1 + data[1] // 64), bool(data[1] >> 5 & 1)
     reader, writer, again = Reader(), Writer(), Reader()
     coders = [
-        interval_coder(coder, geometry, tools, ticks, holds=holds)
-        for coder in (reader, writer, again)
+        GroupCoder(coder, geometry, tools, ticks, holds=holds) for coder in (reader, writer, again)
     ]
     data = data[2:]
     while data:
-        frames, has_picture, size = data[0] % 48 + 1, data[0] < 240, int.from_bytes(data[1:2])
+        frames, size = data[0] % 48 + 1, int.from_bytes(data[1:2])
         scaffold, data = data[2 : 2 + size], data[2 + size :]
 
         reader.start(scaffold)
-        value = coders[0].code(frames, None, has_picture=has_picture)
-        assert value.length == frames and len(value.samples) <= min(15, frames)
-        coders[1].code(frames, value, has_picture=has_picture)
+        values = coders[0].code(frames, None)
+        assert sum(value.length for value in values) == frames
+        assert all(len(value.samples) <= min(15, value.length) for value in values)
+        coders[1].code(frames, values)
         again.start(writer.finish())
-        back = coders[2].code(frames, None, has_picture=has_picture)
-        assert _canonical(back) == _canonical(value)
+        back = coders[2].code(frames, None)
+        assert list(map(_canonical, back)) == list(map(_canonical, values))
 
 
 def make_scaffold(rng: random.Random) -> bytes:

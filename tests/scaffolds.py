@@ -1,8 +1,9 @@
 """Scaffolds to make and compare, for the tests."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,9 @@ from gsvc.codec.scaffold.layers.flow import FLOW, Correction
 from gsvc.codec.scaffold.layers.pose import POSE, People
 from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION, Segmentation
 from gsvc.codec.scaffold.layers.texture import TEXTURE, Texture
+from gsvc.codec.scaffold.layout import LayoutCoder
 from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.syntax import IntervalCoder, Prediction
+from gsvc.codec.scaffold.syntax import IntervalCoder
 from gsvc.codec.scaffold.tools import TOOLS, Tools
 from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.codec.stream.varint import varint
@@ -55,22 +57,38 @@ def only(*names: str) -> Tools:
     return Tools(**{name: name in names for name in TOOLS})
 
 
-def interval_coder(
-    coder: Coder,
-    geometry: Geometry,
-    tools: Tools | None = None,
-    ticks: Fraction = Fraction(1),
-    *,
-    holds: bool = True,
-) -> IntervalCoder:
-    """A coder of a group's intervals."""
-    prediction = Prediction(ticks, holds=holds, dissolves=holds)
-    return IntervalCoder(coder, prediction, geometry, tools or Tools())
+class GroupCoder:
+    """Codes the layouts and scaffolds of a group's packets, without its pictures."""
+
+    def __init__(
+        self,
+        coder: Coder,
+        geometry: Geometry,
+        tools: Tools | None = None,
+        ticks: Fraction = Fraction(1),
+        *,
+        holds: bool = True,
+    ) -> None:
+        self._layout = LayoutCoder(coder, ticks, holds=holds)
+        self._intervals = IntervalCoder(coder, geometry, tools or Tools(), dissolves=holds)
+        self._opens_group = True
+
+    def code(self, frames: int, intervals: Sequence[Interval] | None) -> list[Interval]:
+        """The next packet, of so many frames."""
+        opens_group, self._opens_group = self._opens_group, False
+        spans = self._layout.code(frames, intervals, opens_group=opens_group)
+        given: Iterable[Interval | None] = intervals or repeat(None)
+        return list(map(self._intervals.code, spans, given))
+
+    def code_one(self, frames: int, interval: Interval | None) -> Interval:
+        """The next packet, of one interval."""
+        (found,) = self.code(frames, None if interval is None else [interval])
+        return found
 
 
-def join_payload(scaffold: bytes, unit: bytes) -> bytes:
+def join_payload(scaffold: bytes, plain: bytes) -> bytes:
     """The payload of a picture packet."""
-    return varint(len(scaffold)) + scaffold + unit
+    return varint(len(scaffold)) + scaffold + plain
 
 
 def scaffold_hash(intervals: Iterable[Interval]) -> str:

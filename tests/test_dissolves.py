@@ -38,7 +38,7 @@ def through(pictures: list[Picture], level: int) -> tuple[list[Interval], list[P
     packets += encoder.flush()
     parser = GroupReader(encoder.header)
     decoder = Decoder(encoder.header, DecoderSettings(steps=0))
-    intervals = [parser.read(p).interval for p in packets if p.is_picture]
+    intervals = [one for p in packets if p.is_picture for one in parser.read(p).intervals]
     return intervals, [frame.pixels for p in packets for frame in decoder.decode(p)]
 
 

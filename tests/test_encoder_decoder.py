@@ -29,7 +29,7 @@ from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.scaffold.tools import TOOLS
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.container import StreamReader, StreamWriter
-from gsvc.codec.stream.group import GroupReader, GroupWriter, ParsedInterval
+from gsvc.codec.stream.group import GroupReader, GroupWriter, ParsedPacket
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint
@@ -75,7 +75,7 @@ def decode_packets(header: Header, packets: Iterable[Packet]) -> list[Frame]:
     return [frame for packet in packets for frame in decoder.decode(packet)]
 
 
-def parse(data: bytes) -> list[ParsedInterval]:
+def parse(data: bytes) -> list[ParsedPacket]:
     reader = StreamReader(io.BytesIO(data))
     parser = GroupReader(reader.header)
     return [parser.read(packet) for packet in reader if packet.is_picture]
@@ -145,7 +145,7 @@ def test_a_still_clip_costs_little(
     # One picture, and a better one than a single frame is worth.
     packets = parse(data)
     assert len(packets) <= 2
-    (unit,) = (packet.unit for packet in packets if packet.unit)
+    (unit,) = (unit for packet in packets for unit in packet.units)
     assert len(data) < len(unit) + 60 * len(packets)
     assert len(data) < 2 * len(encode(one, bare_settings))
 
@@ -155,7 +155,7 @@ def test_a_cut_on_every_frame(bare_settings: EncoderSettings) -> None:
     pictures = [np.full((48, 64, 3), level, np.uint8) for level in levels]
     data = encode(pictures, bare_settings)
     check(pictures, data, moves=True)
-    assert all(p.is_intra and p.interval.length == 1 for p in parse(data))
+    assert all(p.is_intra and len(p.ticks) == 1 for p in parse(data))
     assert all(
         difference(frame.pixels, picture) < 2
         for frame, picture in zip(decode(data), pictures, strict=True)
@@ -172,7 +172,7 @@ def test_every_level_and_a_group_boundary(
     check(pictures, data, moves=True)
     packets = parse(data)
     assert [p.is_intra for p in packets].count(True) == 2
-    assert sum(p.interval.length for p in packets) == 25
+    assert sum(len(p.ticks) for p in packets) == 25
 
 
 def test_times_are_kept(moving_pictures: Pictures, bare_settings: EncoderSettings) -> None:
@@ -331,7 +331,7 @@ print(hashlib.sha256(again.read_bytes()).hexdigest())
 def test_processes_and_threads_agree(clip: Path, stream: Path, tmp_path: Path) -> None:
     """The scaffold's hash and the encoder's bytes are the same with any threads and hash seed."""
     expected = [
-        scaffold_hash(packet.interval for packet in parse(stream.read_bytes())),
+        scaffold_hash(one for packet in parse(stream.read_bytes()) for one in packet.intervals),
         hashlib.sha256(stream.read_bytes()).hexdigest(),
     ]
     for threads in ("1", "2"):
@@ -353,11 +353,11 @@ def test_processes_and_threads_agree(clip: Path, stream: Path, tmp_path: Path) -
 @pytest.mark.parametrize("name", list(CLIPS))
 def test_packaged_clips_come_back(name: str, level: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All tools on real video: frames, times, and every integer of the scaffold."""
-    written = []
+    written: list[Interval] = []
 
-    def watched(self: GroupWriter, interval: Interval, unit: bytes) -> bytes:
-        written.append(interval)
-        return write(self, interval, unit)
+    def watched(self: GroupWriter, intervals: Sequence[Interval], units: Sequence[bytes]) -> bytes:
+        written.extend(intervals)
+        return write(self, intervals, units)
 
     write = GroupWriter.write
     monkeypatch.setattr(GroupWriter, "write", watched)
@@ -366,7 +366,7 @@ def test_packaged_clips_come_back(name: str, level: int, monkeypatch: pytest.Mon
     video = video_format(pictures, rate)
     data = encode(pictures, EncoderSettings(level=level, semantics=True), video=video)
     check(pictures, data, moves=name == "city")
-    sent = [p.interval for p in parse(data)]
+    sent = [one for packet in parse(data) for one in packet.intervals]
     # A group's scaffold is written to be counted and then to be sent: the last time counts.
     assert scaffold_hash(sent) == scaffold_hash(written[-len(sent) :])
 

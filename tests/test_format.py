@@ -4,11 +4,12 @@ It uses only the types of gsvc to compare with. Keep it in step with the page, n
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from gsvc.codec.scaffold.layers.pose import Person
 from gsvc.codec.scaffold.layers.texture import Texture
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval, Sample
+from gsvc.codec.stream.av1_units import strip_temporal_unit
 from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.group import GroupReader
 from scaffolds import make_interval, make_sample
@@ -67,12 +69,15 @@ class Elements:
     """Range decoder, models and elements: section 5."""
 
     def __init__(self) -> None:
-        self.models: dict[object, list[int]] = {}
+        self.models: dict[tuple[Any, ...], list[int]] = {}
 
     def start(self, data: bytes) -> None:
         self.bytes = Bytes(data + bytes(4096))
         self.low, self.range = 0, 2**64 - 1
         self.point = int.from_bytes(self.bytes.take(8), "big")
+
+    def renew(self, which: Callable[[str], bool]) -> None:
+        self.models = {key: model for key, model in self.models.items() if not which(key[0])}
 
     def bit(self, p: int) -> int:
         split = ((4096 - p) * (2**24 - 2)) // 4096 + 1
@@ -145,6 +150,7 @@ class Plain:
         for name, bits in reversed(FIELDS):
             self.header[name] = number % 2**bits
             number >>= bits
+        self.units: list[bytes] = []
         self.cell = max(8, round(min(self.header["width"], self.header["height"]) / 36))
 
     def grid(self, side: int) -> tuple[int, int]:
@@ -164,14 +170,15 @@ class Plain:
             if tag & 15 in (1, 2):
                 pictures += 1
                 scaffold = payload.take(payload.varint())
-                yield self.interval(tag & 15 == 1, scaffold, frames, bool(payload.rest()))
+                yield from self.packet(tag & 15 == 1, scaffold, payload.rest(), frames)
 
-    def interval(self, intra: bool, scaffold: bytes, frames: int, has_unit: bool) -> Interval:
+    def packet(self, intra: bool, scaffold: bytes, plain: bytes, frames: int) -> Iterator[Interval]:
         if intra:
             self.code = Elements()
         self.code.start(scaffold)
         if intra:
             self.code("picture.crf"), self.code("picture.eighths")
+            self.alone = self.code("packet.alone")
             self.clock = Clock(
                 Fraction(self.header["frame_ticks_num"], self.header["frame_ticks_den"])
             )
@@ -179,32 +186,91 @@ class Plain:
             self.people: tuple[Person, ...] = ()
             self.correction: Correction | None = None
             self.texture: Texture | None = None
-        place = self.code_place(intra, frames, has_unit)
+            self.usual, self.repeats, self.heads = 1, 0, np.zeros((2, 112), int)
+        if self.alone:
+            first = ("interval.same", "interval.length", "interval.held", "interval.after")
+            self.code.renew(lambda name: name in first or name[:4] in ("timi", "unit", "fram"))
+            self.usual, self.repeats, self.heads = 1, 0, np.zeros((2, 112), int)
+        layout = self.layout(intra, frames)
+        rest = Bytes(plain)
+        with_unit = [place is not Place.AFTER for place, _ in layout]
+        for n in range(sum(with_unit)):
+            unit = self.unit(rest, intra and n == 0, n == sum(with_unit) - 1)
+            self.units.append(unit)
+        assert not rest.rest()
+        for place, ticks in layout:
+            yield self.interval(place, ticks)
+
+    def layout(self, intra: bool, frames: int) -> list[tuple[Place, tuple[int, ...]]]:
+        lengths: list[int] = []
+        while left := frames - sum(lengths):
+            if left == 1:
+                self.usual = 1
+            elif not (self.usual <= left and self.code("interval.same")):
+                self.usual = 1 + self.code("interval.length")
+            assert self.usual <= left
+            lengths.append(self.usual)
+        places = [Place.BETWEEN] * len(lengths)
+        holds = self.header["holds"]
+        if intra and holds and lengths[0] > 1 and self.code("interval.held"):
+            places[0] = Place.BEFORE
+        if holds and not (intra and len(lengths) == 1) and self.code("interval.after"):
+            places[-1] = Place.AFTER
         irregular = self.code("timing.irregular")
         ticks = []
         for _ in range(frames):
             ticks.append(self.clock.predict() + (self.code("timing.deviation") if irregular else 0))
             self.clock.learn(ticks[-1])
+        left_ticks = iter(ticks)
+        return [
+            (place, tuple(islice(left_ticks, length)))
+            for place, length in zip(places, lengths, strict=True)
+        ]
+
+    def unit(self, rest: Bytes, is_first: bool, is_last: bool) -> bytes:
+        """The AV1 temporal unit, every OBU with its size."""
+
+        def obu(kind: int, payload: bytes) -> bytes:
+            size, left = b"", len(payload)
+            while left >= 128:
+                size, left = size + bytes([left & 127 | 128]), left >> 7
+            return bytes([kind << 3 | 2]) + size + bytes([left]) + payload
+
+        unit = obu(1, rest.take(self.code("unit.sequence"))) if is_first else b""
+        repeats = self.repeats = self.code("unit.repeats", self.repeats)
+        slot = self.code("unit.slot") if repeats else 0
+        for n in range(self.code("unit.hidden", repeats), 0, -1):
+            unit += obu(6, self.frame(rest, n, False))
+        if repeats:
+            return unit + obu(3, bytes([0x88 | slot << 4]))
+        return unit + obu(6, self.frame(rest, 0, is_last))
+
+    def frame(self, rest: Bytes, n: int, is_last: bool) -> bytes:
+        left = len(rest.rest())
+        size = 14 + left if is_last and left else self.code("frame.size", min(n, 5))
+        shown, bit = int(n == 0), 0
+        count = min(size, 14)
+        for place in range(8 * count):
+            context = 4 * (112 * shown + place) + 2 * self.heads[shown, place] + bit
+            bit = self.heads[shown, place] = self.code("frame.head", int(context))
+        head = np.packbits(self.heads[shown, : 8 * count].astype(np.uint8)).tobytes()
+        assert size - count <= left
+        return head + rest.take(size - count)
+
+    def interval(self, place: Place, ticks: tuple[int, ...]) -> Interval:
+        frames = len(ticks)
         may_dissolve = (
             self.header["motion_estimator"] >= 3 and place is Place.BETWEEN and frames > 1
         )
         dissolves = may_dissolve and bool(self.code("interval.dissolves"))
         camera = self.code_path(place, frames) if self.header["camera"] else None
         if place is Place.AFTER:
-            return make_interval(tuple(ticks), camera=camera, place=place)
+            return make_interval(ticks, camera=camera, place=place)
         texture = self.code_texture() if self.header["texture"] else None
         samples = []
         while self.code("sample.more"):
             samples.append(self.sample(frames - self.code("sample.gap")))
-        return make_interval(tuple(ticks), tuple(samples), texture, camera, place, dissolves)
-
-    def code_place(self, intra: bool, frames: int, has_unit: bool) -> Place:
-        if not has_unit:
-            assert not intra and self.header["holds"]
-            return Place.AFTER
-        if intra and self.header["holds"] and frames > 1 and self.code("interval.held"):
-            return Place.BEFORE
-        return Place.BETWEEN
+        return make_interval(ticks, tuple(samples), texture, camera, place, dissolves)
 
     def code_path(self, place: Place, frames: int) -> Camera | None:
         if place is not Place.AFTER and frames == 1:
@@ -349,11 +415,14 @@ def test_the_second_decoder_agrees(path: Path) -> None:
     with path.open("rb") as file:
         reader = StreamReader(file)
         parser = GroupReader(reader.header)
-        ours = [parser.read(packet).interval for packet in reader if packet.is_picture]
+        parsed = [parser.read(packet) for packet in reader if packet.is_picture]
         plain = Plain(path.read_bytes())
         assert plain.header == dict.fromkeys(plain.header, 0) | reader.header.fields()
     theirs = list(plain.intervals())
+    ours = [interval for packet in parsed for interval in packet.intervals]
     assert list(map(scaffold_bytes, theirs)) == list(map(scaffold_bytes, ours))
+    units = [unit for packet in parsed for unit in packet.units]
+    assert list(map(strip_temporal_unit, plain.units)) == units
 
 
 def test_the_check_value_of_the_checksum() -> None:

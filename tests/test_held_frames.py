@@ -14,17 +14,21 @@ from gsvc.codec.decoder import Decoder
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import BitstreamError
-from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.errors import BitstreamError, ConfigError
+from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.scaffold.layers.camera import CAMERA
 from gsvc.codec.scaffold.place import Place
+from gsvc.codec.scaffold.syntax import Coding
 from gsvc.codec.scaffold.tools import Tools
+from gsvc.codec.scaffold.types import Interval
+from gsvc.codec.stream.av1_units import joined, parted
 from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.group import GroupReader, ParsedInterval, split_payload
+from gsvc.codec.stream.group import GroupReader, GroupWriter
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.info import info_lines, read_info
 from gsvc.codec.stream.packet import Packet, PacketType
-from scaffolds import join_payload
+from gsvc.encoders.pictures import encode_pictures
+from scaffolds import only
 
 GOLDEN = Path(__file__).parent / "golden"
 HELD = "held_and_moved"
@@ -42,9 +46,10 @@ def decode(header: Header, packets: Iterable[Packet]) -> list[Frame]:
     return [frame for packet in packets for frame in decoder.decode(packet)]
 
 
-def parse(header: Header, packets: Iterable[Packet]) -> list[ParsedInterval]:
+def parse(header: Header, packets: Iterable[Packet]) -> list[Interval]:
+    """Of packets with one interval each."""
     parser = GroupReader(header)
-    return [parser.read(packet) for packet in packets]
+    return [interval for packet in packets for interval in parser.read(packet).intervals]
 
 
 def groups(packets: Sequence[Packet]) -> list[list[Packet]]:
@@ -52,17 +57,17 @@ def groups(packets: Sequence[Packet]) -> list[list[Packet]]:
     return [list(packets[a:b]) for a, b in pairwise([*starts, len(packets)])]
 
 
-def held(parsed: ParsedInterval, frames: Sequence[Frame]) -> tuple[Sequence[Frame], range]:
-    """The held frames of a packet, then the frame before them, and their distances in time."""
-    length = parsed.interval.length
-    if parsed.interval.place is Place.BEFORE:
+def held(interval: Interval, frames: Sequence[Frame]) -> tuple[Sequence[Frame], range]:
+    """The held frames of an interval, and their distances in time."""
+    length = interval.length
+    if interval.place is Place.BEFORE:
         return frames[:-1], range(length - 1, 0, -1)
     return frames, range(1, length + 1)
 
 
-def path_at(parsed: ParsedInterval, time: int, cell: int) -> np.ndarray:
+def path_at(interval: Interval, time: int, cell: int) -> np.ndarray:
     """Vectors of the three corners in pixels, as section 8 of the format says."""
-    camera = parsed.interval[CAMERA]
+    camera = interval[CAMERA]
     assert camera is not None
     step = 1 << camera.step_log2
     nodes = np.concatenate([np.zeros((1, 3, 2)), camera.corners])
@@ -89,19 +94,19 @@ def test_held_frames_are_the_key_picture_moved_along_the_path() -> None:
     frames, seen = decode(header, packets), set()
     assert [frame.pts for frame in frames] == list(range(sum(packet.frames for packet in packets)))
     start = 0
-    for packet, parsed in zip(packets, parse(header, packets), strict=True):
+    for packet, interval in zip(packets, parse(header, packets), strict=True):
         end = start + packet.frames
-        place, has_path = parsed.interval.place, parsed.interval[CAMERA] is not None
+        place, has_path = interval.place, interval[CAMERA] is not None
         if place is not Place.BETWEEN:
             seen.add((place, has_path))
             key = frames[end - 1 if place is Place.BEFORE else start - 1].pixels
-            shown, times = held(parsed, frames[start:end])
+            shown, times = held(interval, frames[start:end])
             for frame, time in zip(shown, times, strict=True):
                 if not has_path:
                     assert np.array_equal(frame.pixels, key)
                     continue
                 assert not np.array_equal(frame.pixels, key)
-                expected = looked_up(key, path_at(parsed, time, cell=8))
+                expected = looked_up(key, path_at(interval, time, cell=8))
                 assert np.abs(frame.pixels.astype(int) - expected).mean() < 0.1
         start = end
     assert len(seen) == 4
@@ -111,15 +116,15 @@ def test_joining_where_frames_are_held_gives_them_all() -> None:
     header, packets = read(HELD)
     whole = decode(header, packets)
     begun, end = set(), 0
-    for number, parsed in enumerate(parse(header, packets)):
-        start, end = end, end + parsed.interval.length
-        if not parsed.is_intra:
+    for number, interval in enumerate(parse(header, packets)):
+        start, end = end, end + interval.length
+        if not packets[number].is_key:
             continue
-        begun.add(parsed.interval.place)
+        begun.add(interval.place)
         first = replace(packets[number], pts=end - 1)
         joined = decode(header, [first, *packets[number + 1 :]])
         # Frames between key pictures need the one before, which was missed.
-        is_between = parsed.interval.place is Place.BETWEEN
+        is_between = interval.place is Place.BETWEEN
         expected = whole[end - 1 if is_between else start :]
         assert [frame.pts for frame in joined] == [frame.pts for frame in expected]
         for a, b in zip(joined, expected, strict=True):
@@ -127,21 +132,37 @@ def test_joining_where_frames_are_held_gives_them_all() -> None:
     assert begun == {Place.BEFORE, Place.BETWEEN}
 
 
-def without_picture(packet: Packet) -> Packet:
-    return replace(packet, payload=join_payload(split_payload(packet.payload)[0], b""))
+@pytest.mark.parametrize("holds", [True, False])
+def test_frames_are_held_only_where_a_picture_came_before(holds: bool) -> None:
+    header, _ = read(HELD)
+    header = replace(header, holds=holds, tools=only())
+    picture, after = Interval((1,)), Interval((1, 1), place=Place.AFTER)
+    unit = encode_pictures([photograph(64, 48)], size=(64, 48), crf=60, color=Color())[0]
+    with pytest.raises(ConfigError, match="cannot be held"):
+        GroupWriter(header, Coding(60, 8)).write([after], [])
+    if not holds:
+        with pytest.raises(ConfigError, match="cannot be held"):
+            GroupWriter(header, Coding(60, 8)).write([picture, after], [unit])
+        return
+    payload = GroupWriter(header, Coding(60, 8)).write([picture, after], [unit])
+    first, *others = decode(header, [Packet(PacketType.INTRA, 3, payload)])
+    assert [frame.pts for frame in others] == [1, 2]
+    assert all(np.array_equal(frame.pixels, first.pixels) for frame in others)
 
 
-def test_a_group_cannot_begin_without_a_picture() -> None:
-    header, packets = read(HELD)
-    with pytest.raises(BitstreamError, match="lacks its picture"):
-        decode(header, [without_picture(packets[0])])
-
-
-def test_only_streams_that_say_so_hold_frames() -> None:
-    header, packets = read("raised_texture")
-    assert not header.holds
-    with pytest.raises(BitstreamError, match="lacks its picture"):
-        decode(header, [packets[0], without_picture(packets[1])])
+def with_bad_picture(header: Header, packets: Sequence[Packet], bad: int) -> list[Packet]:
+    """The packets of a group, the first frame of one with nothing but ones."""
+    reader, written = GroupReader(header), []
+    for number, packet in enumerate(packets):
+        parsed = reader.read(packet)
+        if number == 0:
+            writer = GroupWriter(header, parsed.coding)
+        units = [parted(unit) for unit in parsed.units]
+        if number == bad:
+            units[0] = replace(units[0], frames=(b"\xff" * 30,))
+        payload = writer.write(parsed.intervals, list(map(joined, units)))
+        written.append(replace(packet, payload=payload))
+    return written
 
 
 def test_a_picture_that_cannot_be_decoded_ends_its_group() -> None:
@@ -150,13 +171,12 @@ def test_a_picture_that_cannot_be_decoded_ends_its_group() -> None:
     first, second, *_ = groups(packets)
     for damaged in (0, 1):
         decoder = Decoder(header, SHOWN)
-        for packet in first[:damaged]:
+        bad = with_bad_picture(header, first, damaged)
+        for packet in bad[:damaged]:
             decoder.decode(packet)
-        scaffold, unit = split_payload(first[damaged].payload)
-        payload = join_payload(scaffold, b"\xff" * len(unit))
         with pytest.raises(BitstreamError):
-            decoder.decode(replace(first[damaged], payload=payload))
-        for packet in first[damaged + 1 :]:
+            decoder.decode(bad[damaged])
+        for packet in bad[damaged + 1 :]:
             with pytest.raises(BitstreamError, match="intra"):
                 decoder.decode(packet)
         shown = [frame for packet in second for frame in decoder.decode(packet)]
@@ -229,8 +249,8 @@ def test_info_tells_who_holds_whom() -> None:
     with (GOLDEN / f"{HELD}.gsv").open("rb") as file:
         info = read_info(file)
     assert info.bits["camera"] > 0
-    places = [packet.place for packet in info.packets if packet.is_picture]
+    places = [interval.place for packet in info.packets for interval in packet.intervals]
     assert places.count(Place.BEFORE) == 2 and places.count(Place.AFTER) == 3
     lines = list(info_lines(info, packets=True))
-    assert sum("holds the next key picture" in line for line in lines) == 2
-    assert sum("holds the last" in line for line in lines) == 3
+    assert sum("those before it hold it" in line for line in lines) == 2
+    assert sum("shows the last key picture" in line for line in lines) == 3

@@ -1,5 +1,6 @@
 """Scaffolds come back bit for bit: 200 random ones, hostile bytes, and those of real video."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -21,7 +22,7 @@ from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.syntax import MAX_SAMPLES
 from gsvc.codec.scaffold.tools import TOOLS, Tools
 from gsvc.codec.scaffold.types import Interval, Sample
-from scaffolds import interval_coder, make_interval, make_sample, only, scaffold_hash
+from scaffolds import GroupCoder, make_interval, make_sample, only, scaffold_hash
 
 SIZES = [(16, 16), (17, 31), (64, 48), (176, 144), (333, 95), (96, 400), (512, 288)]
 TICKS = [Fraction(1), Fraction(1001, 30), Fraction(512), Fraction(3, 2), Fraction(1, 3)]
@@ -188,6 +189,20 @@ def models_of(coder: Coder) -> dict[object, int]:
     return {key: model.probability for key, model in coder._models.items()}
 
 
+def random_packets(
+    rng: np.random.Generator, intervals: Iterable[Interval]
+) -> Iterator[list[Interval]]:
+    """One to four intervals a packet; one AFTER a picture ends it."""
+    batch: list[Interval] = []
+    for interval in intervals:
+        batch.append(interval)
+        if interval.place is Place.AFTER or rng.random() < 0.4 or len(batch) == 4:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_random_scaffolds_come_back(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -197,20 +212,21 @@ def test_random_scaffolds_come_back(seed: int) -> None:
     writer, reader, counter = Writer(), Reader(), Coder()
     holds = bool(rng.random() < 0.7)
     written, read, counted = (
-        interval_coder(coder, geometry, tools, ticks, holds=holds)
+        GroupCoder(coder, geometry, tools, ticks, holds=holds)
         for coder in (writer, reader, counter)
     )
-    for interval in random_intervals(rng, geometry, tools, ticks, holds=holds):
-        length, before = interval.length, sum(writer.bits.values())
-        has_picture = interval.place is not Place.AFTER
-        canonical = written.code(length, interval, has_picture=has_picture)
+    intervals = random_intervals(rng, geometry, tools, ticks, holds=holds)
+    for batch in random_packets(rng, intervals):
+        frames, before = sum(one.length for one in batch), sum(writer.bits.values())
+        canonical = written.code(frames, batch)
         data = writer.finish()
         reader.start(data)
-        back = read.code(length, None, has_picture=has_picture)
-        counted.code(length, interval, has_picture=has_picture)
+        back = read.code(frames, None)
+        counted.code(frames, batch)
 
-        assert scaffold_bytes(back) == scaffold_bytes(canonical)
-        assert scaffold_bytes(by_identity(back)) == scaffold_bytes(by_identity(interval))
+        assert list(map(scaffold_bytes, back)) == list(map(scaffold_bytes, canonical))
+        for one, given in zip(back, batch, strict=True):
+            assert scaffold_bytes(by_identity(one)) == scaffold_bytes(by_identity(given))
         assert models_of(writer) == models_of(reader) == models_of(counter)
         assert writer.bits == reader.bits == counter.bits
         counted_bytes = (sum(writer.bits.values()) - before) / 8
@@ -221,28 +237,27 @@ def test_random_scaffolds_come_back(seed: int) -> None:
 def test_hostile_scaffolds_are_decoded_or_refused(seed: int) -> None:
     rng = np.random.default_rng(seed)
     reader, writer = Reader(), Writer()
-    read, written = (interval_coder(coder, Geometry(64, 48)) for coder in (reader, writer))
-    for index in range(6):
+    read, written = (GroupCoder(coder, Geometry(64, 48)) for coder in (reader, writer))
+    for _ in range(6):
         reader.start(rng.bytes(int(rng.integers(200))))
-        has_picture = index != 3
         try:
-            interval = read.code(9, None, has_picture=has_picture)
+            intervals = read.code(9, None)
         except BitstreamError:
             return
-        again = written.code(9, interval, has_picture=has_picture)
-        assert scaffold_bytes(again) == scaffold_bytes(interval)
+        again = written.code(9, intervals)
+        assert list(map(scaffold_bytes, again)) == list(map(scaffold_bytes, intervals))
 
 
 def steady_bits(ticks: Fraction, phase: Fraction, frames: int) -> float:
     """Bits for the times of a steady rate whose first frame lies `phase` ticks after its stamp."""
     stamps = [floor(phase + ticks * n + Fraction(1, 2)) for n in range(frames + 1)]
     counter = Coder()
-    coder = interval_coder(counter, Geometry(64, 48), only(), ticks, holds=False)
+    coder = GroupCoder(counter, Geometry(64, 48), only(), ticks, holds=False)
     for start in range(0, frames, 10):
         steps = tuple(
             b - a for a, b in zip(stamps[start:], stamps[start + 1 : start + 11], strict=False)
         )
-        coder.code(len(steps), Interval(steps), has_picture=True)
+        coder.code_one(len(steps), Interval(steps))
     return counter.bits["timing"]
 
 
@@ -273,9 +288,7 @@ def test_a_steady_clock_costs_next_to_nothing(ticks: Fraction, phase: Fraction) 
 )
 def test_incomplete_samples_are_refused(sample: Sample) -> None:
     with pytest.raises(ConfigError):
-        interval_coder(Writer(), Geometry(64, 48)).code(
-            1, Interval((1,), (sample,)), has_picture=True
-        )
+        GroupCoder(Writer(), Geometry(64, 48)).code_one(1, Interval((1,), (sample,)))
 
 
 @pytest.mark.parametrize("nodes", [0, 1, 3])
@@ -283,7 +296,7 @@ def test_a_camera_path_of_another_length_is_refused(nodes: int) -> None:
     camera = Camera(2, np.zeros((nodes, 3, 2), np.int16))
     interval = make_interval((1,) * 9, camera=camera)
     with pytest.raises(ConfigError, match="camera"):
-        interval_coder(Writer(), Geometry(64, 48)).code(9, interval, has_picture=True)
+        GroupCoder(Writer(), Geometry(64, 48)).code_one(9, interval)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 16, 17, 60])

@@ -83,7 +83,7 @@ def test_only_what_is_needed_is_decoded(data: bytes) -> None:
     assert [packet.number for packet in packets] == list(range(groups[1], inner.number + 1))
     assert [packet.pts for packet in packets][-1] == inner.pts
     for entry in index.entries:
-        if entry.needs_before:
+        if entry.lead:
             ((first, is_wanted), *_) = index.packets(entry.first, 1)
             assert first.group == groups[groups.index(entry.group) - 1] and not is_wanted
 

@@ -23,6 +23,7 @@ from gsvc.codec.scaffold.layers.camera import Camera
 from gsvc.codec.scaffold.layers.flow import FLOW, Correction
 from gsvc.codec.scaffold.layers.pose import Person
 from gsvc.codec.scaffold.layers.texture import Texture
+from gsvc.codec.scaffold.syntax import Coding
 from gsvc.codec.scaffold.tools import Tools
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.group import GroupWriter
@@ -67,11 +68,11 @@ def dear_packets(header: Header, count: int) -> Iterator[Packet]:
     size = header.format.width, header.format.height
     noise = [rng.integers(0, 256, (*size[::-1], 3), np.uint8) for _ in range(count + 1)]
     units = encode_pictures(noise, size=size, crf=30, color=Color(), preset=10)
-    writer = GroupWriter(header, crf=30, scale=8)
+    writer = GroupWriter(header, Coding(crf=30, scale=8))
     for number, unit in enumerate(units):
         interval = dear_interval(header.geometry, FRAMES if number else 1, rng)
         kind = PacketType.INTER if number else PacketType.INTRA
-        yield Packet(kind, interval.length, writer.write(interval, unit), number=number)
+        yield Packet(kind, interval.length, writer.write([interval], [unit]), number=number)
 
 
 def endless_scaffold(limits: Limits) -> float:

@@ -53,5 +53,6 @@ def _put(found: StreamInfo, lines: JsonLines, *, packets: bool, elements: bool) 
             bits=packet.bits,
             crf=packet.crf,
             eighths=packet.scale,
+            key_pictures=packet.key_frames,
             **({"elements": packet.elements} if elements else {}),
         )

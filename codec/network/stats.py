@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from gsvc.codec.errors import BitstreamError
-from gsvc.codec.stream.group import GroupReader, ParsedInterval
+from gsvc.codec.stream.group import GroupReader, ParsedPacket
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.ledger import Ledger, packet_ledger, total
 from gsvc.codec.stream.packet import Packet
@@ -172,7 +172,7 @@ class LayerMeter:
         ledger = packet_ledger(packet, len(packet.to_bytes()), self._parsed(packet))
         self.bits = total([self.bits, ledger])
 
-    def _parsed(self, packet: Packet) -> ParsedInterval | None:
+    def _parsed(self, packet: Packet) -> ParsedPacket | None:
         with suppress(BitstreamError):
             return self._parser.read(packet) if packet.is_picture else None
         return None

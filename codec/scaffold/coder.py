@@ -6,7 +6,7 @@ so that estimated and real rate agree.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from enum import Enum
 
@@ -40,6 +40,8 @@ class Element:
     """Largest magnitude."""
     contexts: int = 1
     """Number of contexts; each has probability models of its own."""
+    is_traced: bool = True
+    """Whether traces name its values; not where they say nothing to a reader."""
 
 
 _MAX_EXPONENT = 31
@@ -84,9 +86,13 @@ class Coder:
             result = self._signed(element, context, value)
         if abs(result) > element.maximum:
             raise _beyond_limit(element)
-        if self._trace is not None:
+        if self._trace is not None and element.is_traced:
             self._trace(element.name, result)
         return result
+
+    def forget(self, elements: Container[str]) -> None:
+        """Begin the models of the elements of these names anew."""
+        self._models = {key: model for key, model in self._models.items() if key[0] not in elements}
 
     def _signed(self, element: Element, context: int, value: int | None) -> int:
         magnitude = self._unsigned(element, context, None if value is None else abs(value))
@@ -184,11 +190,6 @@ class Reader(Coder):
         super().__init__(trace)
         self._most_bits = self._left = most_bits
         self._range = RangeReader(b"")
-
-    @property
-    def total(self) -> float:
-        """Bits spent so far."""
-        return sum(self.bits.values())
 
     @property
     def reading(self) -> bool:

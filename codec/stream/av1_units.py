@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from gsvc.codec.errors import BitstreamError, LimitError
 from gsvc.codec.limits import MAX_UNIT_FRAMES, MAX_UNIT_OBUS
+from gsvc.codec.scaffold.unit import Unit
+from gsvc.codec.stream.varint import varint
 
 SEQUENCE_HEADER = 1
 TEMPORAL_DELIMITER = 2
@@ -17,6 +19,7 @@ PADDING = 15
 
 _SEQUENCE_BYTES = 64
 """Bytes of a sequence header that always include the frame size."""
+_NEEDLESS = (TEMPORAL_DELIMITER, METADATA, REDUNDANT_FRAME_HEADER, PADDING)
 _PERMITTED = (SEQUENCE_HEADER, FRAME_HEADER, TILE_GROUP, METADATA, FRAME, REDUNDANT_FRAME_HEADER)
 
 
@@ -50,6 +53,40 @@ def _without_size(obu: _Obu) -> bytes:
 def restore_temporal_unit(stripped: bytes) -> bytes:
     """Put back the temporal delimiter that `strip_temporal_unit` dropped."""
     return bytes([TEMPORAL_DELIMITER << 3 | 0b10, 0]) + stripped
+
+
+def parted(unit: bytes) -> Unit:
+    """The parts of a temporal unit, with or without what `strip_temporal_unit` drops.
+
+    Raises BitstreamError for a unit that packets cannot hold: one with tile groups apart from their
+    frame headers, or with several spatial layers.
+    """
+    sequence, slot = b"", None
+    frames: list[bytes] = []
+    for obu in _split(unit, may_end_open=True):
+        payload = obu.data[obu.start :]
+        if slot is not None or (sequence and obu.kind == SEQUENCE_HEADER) or obu.spatial_layer:
+            raise BitstreamError("an AV1 unit holds more than a picture: re-encode it")
+        if obu.kind == SEQUENCE_HEADER and not frames:
+            sequence = payload
+        elif obu.kind == FRAME:
+            frames.append(payload)
+        elif obu.kind == FRAME_HEADER and len(payload) == 1 and payload[0] & 0x8F == 0x88:
+            slot = payload[0] >> 4 & 7
+        elif obu.kind not in _NEEDLESS:
+            raise BitstreamError(f"an AV1 unit of type {obu.kind} cannot be stored: re-encode it")
+    return Unit(tuple(frames), slot, sequence)
+
+
+def joined(unit: Unit) -> bytes:
+    """The temporal unit of these parts, as `strip_temporal_unit` leaves it."""
+    parts = [(SEQUENCE_HEADER, unit.sequence)] if unit.sequence else []
+    parts += [(FRAME, frame) for frame in unit.frames]
+    if unit.slot is not None:
+        parts.append((FRAME_HEADER, bytes([0x88 | unit.slot << 4])))
+    *sized, (kind, payload) = parts
+    starts = (bytes([k << 3 | 0b10]) + varint(len(data)) + data for k, data in sized)
+    return b"".join(starts) + bytes([kind << 3]) + payload
 
 
 def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:

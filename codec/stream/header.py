@@ -18,7 +18,6 @@ from gsvc.codec.frames import Color, VideoFormat
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers import LAYERS
-from gsvc.codec.scaffold.syntax import Prediction
 from gsvc.codec.scaffold.tools import TOOLS, Tools
 
 MAGIC = b"GSV"
@@ -94,10 +93,10 @@ class Header:
         """The scaffold's grids for this picture size."""
         return Geometry(self.format.width, self.format.height)
 
-    def prediction(self) -> Prediction:
-        """What the first interval of a group is predicted from."""
-        dissolves = self.motion_estimator >= _FIRST_TO_DISSOLVE
-        return Prediction(self.frame_ticks, holds=self.holds, dissolves=dissolves)
+    @property
+    def dissolves(self) -> bool:
+        """Whether intervals may dissolve."""
+        return self.motion_estimator >= _FIRST_TO_DISSOLVE
 
     def fields(self) -> dict[str, int]:
         """The value of every field, by its name in `FIELDS`."""

@@ -1,7 +1,7 @@
 """Where everything in a stream file is, so that any range can be decoded without the rest.
 
 The index is read in one pass over the file that checks every packet but decodes no picture: of the
-scaffold only the times, which stand first in each packet. (An hour takes about a second.)
+scaffold only the layout, which stands first in each packet. (An hour takes about a second.)
 """
 
 from array import array
@@ -14,6 +14,7 @@ from typing import BinaryIO
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.frames import Frame
 from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
+from gsvc.codec.scaffold.layout import Span
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.timing import nominal_time
 from gsvc.codec.stream.container import StreamReader
@@ -26,7 +27,7 @@ _ENTRY_BYTES = 400  # of memory
 
 
 @dataclass(frozen=True)
-class IndexedInterval:
+class IndexedPacket:
     """A picture packet in a file."""
 
     offset: int
@@ -43,8 +44,8 @@ class IndexedInterval:
     """As in `Packet`."""
     duration: int
     """As in `Packet`."""
-    needs_before: bool
-    """Whether it has frames that also need the group before."""
+    lead: int
+    """How many of its first frames also need the group before."""
 
 
 class StreamIndex:
@@ -52,7 +53,7 @@ class StreamIndex:
 
     header: Header
     """The stream's header."""
-    entries: list[IndexedInterval]
+    entries: list[IndexedPacket]
     """The picture packets, in order."""
     times: "array[int]"
     """The pts of every frame, in ticks."""
@@ -71,8 +72,9 @@ class StreamIndex:
         for packet in reader:
             if packet.is_picture:
                 held.add(_ENTRY_BYTES + self.times.itemsize * packet.frames)
-                place, ticks = groups.read_times(packet)
-                self.entries.append(self._entry(packet, offset, place, clock + sum(ticks), ticks))
+                spans = groups.read_layout(packet)
+                ticks = [tick for span in spans for tick in span.ticks]
+                self.entries.append(self._entry(packet, offset, spans[0], clock, sum(ticks)))
                 self.times.extend(clock + t for t in accumulate(ticks))
                 clock = self.times[-1]
             offset = file.tell()
@@ -112,41 +114,37 @@ class StreamIndex:
             return
         wanted = self._entry_of(first)
         start = wanted.group
-        # Up to its last frame, the key picture, an intra packet may build on the group before.
-        if (
-            wanted.number == start
-            and wanted.needs_before
-            and first < wanted.first + wanted.frames - 1
-        ):
+        # Up to its first key picture, an intra packet may build on the group before.
+        if first < wanted.first + wanted.lead:
             start = self.entries[start - 1].group
         last = self._entry_of(min(first + count, self.frames) - 1)
         for entry in self.entries[start : last.number + 1]:
             yield self._read(entry), entry.number >= wanted.number
 
-    def _entry_of(self, frame: int) -> IndexedInterval:
+    def _entry_of(self, frame: int) -> IndexedPacket:
         return self.entries[bisect_right(self.entries, frame, key=lambda entry: entry.first) - 1]
 
     def _entry(
-        self, packet: Packet, offset: int, place: Place, pts: int, ticks: tuple[int, ...]
-    ) -> IndexedInterval:
+        self, packet: Packet, offset: int, span: Span, clock: int, duration: int
+    ) -> IndexedPacket:
         number, group = packet.number, packet.group
         if number is None or group is None:
             raise BitstreamError("the stream does not begin with an intra picture: it is damaged")
-        is_between = packet.is_key and place is Place.BETWEEN and packet.frames > 1
-        if is_between and number == 0:
+        lead = span.length - 1 if packet.is_key and span.place is Place.BETWEEN else 0
+        if lead and number == 0:
             raise BitstreamError("the stream does not begin with a key picture: it is damaged")
-        return IndexedInterval(
+        return IndexedPacket(
             offset=offset,
             first=len(self.times),
             frames=packet.frames,
             number=number,
             group=group,
-            pts=pts,
-            duration=sum(ticks),
-            needs_before=is_between,
+            pts=clock + duration,
+            duration=duration,
+            lead=lead,
         )
 
-    def _read(self, entry: IndexedInterval) -> Packet:
+    def _read(self, entry: IndexedPacket) -> Packet:
         self._file.seek(entry.offset)
         return replace(
             read_packet(self._file.read, self._limits),

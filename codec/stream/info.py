@@ -12,17 +12,32 @@ from gsvc.codec.scaffold.place import Place
 from gsvc.codec.stream.audio import unpack_audio
 from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.file import open_stream
-from gsvc.codec.stream.group import GroupReader, ParsedInterval
+from gsvc.codec.stream.group import GroupReader, ParsedPacket
 from gsvc.codec.stream.header import HEADER_BYTES, Header
 from gsvc.codec.stream.ledger import HEADER_LEDGER, Ledger, packet_ledger, total
 from gsvc.codec.stream.packet import PICTURES, Packet, PacketType
 
-_PACKET_BYTES, _ELEMENT_BYTES = 1500, 100  # memory that a packet and an element take in the report
+# Memory that a packet, one of its intervals and an element take in the report.
+_PACKET_BYTES, _INTERVAL_BYTES, _ELEMENT_BYTES = 1500, 200, 100
+
+
+@dataclass(frozen=True)
+class IntervalInfo:
+    """Some frames of a packet, described."""
+
+    time: int
+    """Frames complete after them."""
+    place: Place
+    """Where they lie; the last is a coded picture unless they lie AFTER one."""
+    size: int
+    """Bytes of that picture as an AV1 temporal unit, before entropy coding; 0 AFTER."""
+    dissolves: bool
+    """Whether they cross-fade between coded pictures."""
 
 
 @dataclass(frozen=True)
 class PacketInfo:
-    """One packet, described. Fields of picture packets are None or False in others."""
+    """One packet, described. Fields of picture packets are None or empty in others."""
 
     type: int
     """A `PacketType`, or the number of an unknown optional type."""
@@ -36,10 +51,8 @@ class PacketInfo:
     """Quantiser of its group's pictures, 1 to 70."""
     scale: int | None = None
     """Size of its group's pictures, in eighths of the display size."""
-    place: Place | None = None
-    """Where its frames lie."""
-    dissolves: bool = False
-    """Whether its frames cross-fade between coded pictures."""
+    intervals: tuple["IntervalInfo", ...] = ()
+    """Its intervals, in order."""
     elements: tuple[tuple[str, int], ...] = field(default=(), repr=False)
     """Name and value of each scaffold element in coding order, where they are listed."""
 
@@ -47,6 +60,11 @@ class PacketInfo:
     def is_picture(self) -> bool:
         """See `Packet.is_picture`."""
         return self.type in PICTURES
+
+    @property
+    def key_frames(self) -> list[int]:
+        """The numbers of its frames that are key pictures."""
+        return [one.time - 1 for one in self.intervals if one.place is not Place.AFTER]
 
     @property
     def name(self) -> str:
@@ -120,7 +138,8 @@ def read_info(
     held = Held(limits)
     for packet in reader:
         found = inspector.inspect(packet, counter.position - position)
-        held.add(_PACKET_BYTES + _ELEMENT_BYTES * len(found.elements))
+        parts = _INTERVAL_BYTES * len(found.intervals) + _ELEMENT_BYTES * len(found.elements)
+        held.add(_PACKET_BYTES + parts)
         packets.append(found)
         position = counter.position
     return StreamInfo(
@@ -155,7 +174,7 @@ class _Inspector:
 
     def inspect(self, packet: Packet, size: int) -> PacketInfo:
         """Take the next packet, of `size` bytes with framing."""
-        self._time += packet.frames
+        start, self._time = self._time, self._time + packet.frames
         if packet.type == PacketType.AUDIO:
             unpack_audio(packet.payload)  # raises where it is not valid
         if not packet.is_picture:
@@ -168,19 +187,27 @@ class _Inspector:
             time=self._time,
             size=size,
             bits=packet_ledger(packet, size, parsed),
-            crf=parsed.crf,
-            scale=parsed.scale,
-            place=parsed.interval.place,
-            dissolves=parsed.interval.dissolves,
+            crf=parsed.coding.crf,
+            scale=parsed.coding.scale,
+            intervals=tuple(_described(parsed, start)),
             elements=tuple(self._elements),
         )
 
-    def _take(self, parsed: ParsedInterval) -> None:
-        interval = parsed.interval
-        self.digest.update(scaffold_bytes(interval))
+    def _take(self, parsed: ParsedPacket) -> None:
+        for interval in parsed.intervals:
+            self.digest.update(scaffold_bytes(interval))
         if self._first is None:
-            self._first = interval.ticks[0]
-        self._ticks += sum(interval.ticks)
+            self._first = parsed.ticks[0]
+        self._ticks += sum(parsed.ticks)
+
+
+def _described(parsed: ParsedPacket, time: int) -> Iterator[IntervalInfo]:
+    """The intervals of a packet that begins after `time` frames."""
+    units = iter(parsed.units)
+    for interval in parsed.intervals:
+        time += interval.length
+        size = 0 if interval.place is Place.AFTER else len(next(units))
+        yield IntervalInfo(time, interval.place, size, interval.dissolves)
 
 
 class _CountingFile:
@@ -219,17 +246,22 @@ def info_lines(info: StreamInfo, *, packets: bool = False) -> Iterator[str]:
 
 def _packet_lines(packet: PacketInfo) -> Iterator[str]:
     coding = "" if packet.crf is None else f"  crf {packet.crf}, size {packet.scale}/8"
-    if packet.place not in (None, Place.BETWEEN):
-        coding += (
-            ", holds the next key picture" if packet.place is Place.BEFORE else ", holds the last"
-        )
-    if packet.dissolves:
-        coding += ", dissolves"
     layers = ", ".join(f"{layer} {bits}" for layer, bits in packet.bits.items() if bits)
     sizes = f"to frame {packet.time:>6} {packet.size:>7} bytes{coding}  bits: {layers}"
     yield f"  {packet.name:<6} {sizes}"
+    for interval in packet.intervals:
+        yield f"    frame {interval.time - 1:>6} {_interval_text(interval)}"
     for name, value in packet.elements:
         yield f"    {name:<20} {value}"
+
+
+def _interval_text(interval: IntervalInfo) -> str:
+    if interval.place is Place.AFTER:
+        return "held: shows the last key picture"
+    text = f"key picture, {interval.size} bytes of AV1"
+    if interval.place is Place.BEFORE:
+        text += "; those before it hold it"
+    return text + "; those before it dissolve" * interval.dissolves
 
 
 def _share(bits: int, size: int) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from gsvc.codec.scaffold.tools import TOOLS
-from gsvc.codec.stream.group import ParsedInterval
+from gsvc.codec.stream.group import ParsedPacket
 from gsvc.codec.stream.header import HEADER_BYTES
 from gsvc.codec.stream.packet import Packet, PacketType
 
@@ -16,17 +16,17 @@ Ledger = dict[str, int]
 HEADER_LEDGER: Mapping[str, int] = {"header": 8 * HEADER_BYTES}
 
 
-def packet_ledger(packet: Packet, size: int, parsed: ParsedInterval | None = None) -> Ledger:
+def packet_ledger(packet: Packet, size: int, parsed: ParsedPacket | None = None) -> Ledger:
     """Split a packet of `size` bytes, framing included.
 
-    `parsed`: the packet, if it has a picture and could be parsed; without it the payload is all
-    picture. The fractional bits of the entropy coder are rounded to integers that fit the
+    `parsed`: the packet, if it has frames and could be parsed; without it the payload is all
+    pictures. The fractional bits of the entropy coder are rounded to integers that fit the
     scaffold's size; framing and the rest are overhead, and so are packets of unknown types.
     """
     bits: Ledger = {}
     if parsed is not None:
         bits = whole_bits(parsed.bits, 8 * parsed.scaffold_size)
-        bits["key pictures"] = bits.get("key pictures", 0) + 8 * len(parsed.unit)
+        bits["key pictures"] = bits.get("key pictures", 0) + 8 * parsed.plain_size
     elif packet.is_picture:
         bits = {"key pictures": 8 * len(packet.payload)}
     elif packet.type == PacketType.AUDIO:

@@ -71,21 +71,22 @@ def _held(data: bytes) -> list[Picture]:
         if not packet.is_picture:
             continue
         parsed = parser.read(packet)
-        interval = parsed.interval
         if parsed.is_intra:
             decoder = PictureDecoder(size, video.color)
-        if interval.place is Place.AFTER:
-            frames += frames[-1:] * interval.length
-            continue
-        picture = decoder.decode(parsed.unit, Geometry(*size).coded_size(parsed.scale))
-        waiting = interval.length - 1
-        if waiting and interval.place is Place.BETWEEN and not frames:
-            raise BitstreamError(
-                "the stream does not begin with a key picture: code the clip again"
-            )
-        held = picture if interval.place is Place.BEFORE else (frames or [picture])[-1]
-        frames += [held] * waiting
-        frames.append(picture)
+        coded_size, units = Geometry(*size).coded_size(parsed.coding.scale), iter(parsed.units)
+        for interval in parsed.intervals:
+            if interval.place is Place.AFTER:
+                frames += frames[-1:] * interval.length
+                continue
+            picture = decoder.decode(next(units), coded_size)
+            waiting = interval.length - 1
+            if waiting and interval.place is Place.BETWEEN and not frames:
+                raise BitstreamError(
+                    "the stream does not begin with a key picture: code the clip again"
+                )
+            held = picture if interval.place is Place.BEFORE else (frames or [picture])[-1]
+            frames += [held] * waiting
+            frames.append(picture)
     return frames
 
 

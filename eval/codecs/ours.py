@@ -13,7 +13,6 @@ from gsvc.codec.encoder import Encoder
 from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.tools import TOOLS, Tools
 from gsvc.codec.stream.container import StreamReader, StreamWriter
 from gsvc.codec.stream.decoding import decoded_frames
@@ -206,8 +205,7 @@ def checked(frames: Sequence[Picture], clip: ClipFormat) -> Sequence[Picture]:
 
 def key_frames(info: StreamInfo) -> list[int]:
     """Indices of the frames that were coded as pictures."""
-    pictures = (packet for packet in info.packets if packet.is_picture)
-    return [packet.time - 1 for packet in pictures if packet.place is not Place.AFTER]
+    return [frame for packet in info.packets for frame in packet.key_frames]
 
 
 def _ways(

@@ -3,7 +3,6 @@
 from functools import cache
 from math import ceil
 
-from gsvc.codec.scaffold.place import Place
 from gsvc.codec.stream.info import StreamInfo
 from gsvc.decoders.refiners.base import WindowRefiner
 from gsvc.decoders.refiners.registry import find_backend
@@ -27,7 +26,7 @@ def refiner_cost(info: StreamInfo, steps: int, backend: str = "compact") -> Comp
     if isinstance(refiner, WindowRefiner):
         calls = ceil((info.frames - 1) / refiner.delay)
     else:
-        calls = sum(p.is_picture and p.place is not Place.AFTER for p in info.packets)
+        calls = sum(len(packet.key_frames) for packet in info.packets)
     weights = sum(file.stat().st_size for file in refiner.files)
     count = calls * (steps * step.count + once)
     pixels = video.width * video.height * info.frames

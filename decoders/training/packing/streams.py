@@ -22,7 +22,7 @@ from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.reconstruction import Reconstruction
 from gsvc.decoders.training.packing.runs import CodedPicture, CodedRun, Gap
-from gsvc.encoders.group_coder import CodedInterval, Recipe
+from gsvc.encoders.group_coder import CodedPacket, Recipe
 from gsvc.encoders.look_ahead import LookAhead
 from gsvc.encoders.tuning import LEVELS, PRESETS
 
@@ -89,7 +89,7 @@ def _recipe(picture: Picture, coding: StreamCoding) -> Recipe:
     )
 
 
-def _decoded(frames: Sequence[Picture], header: Header, coded: Sequence[CodedInterval]) -> CodedRun:
+def _decoded(frames: Sequence[Picture], header: Header, coded: Sequence[CodedPacket]) -> CodedRun:
     keys: list[KeyPicture] = []
 
     def noted(key: KeyPicture) -> Picture:
@@ -102,12 +102,12 @@ def _decoded(frames: Sequence[Picture], header: Header, coded: Sequence[CodedInt
     end = -1
     for one in coded:
         kind = PacketType.INTRA if one.is_intra else PacketType.INTER
-        decoded = chain.read(Packet(kind, one.frames, one.payload))
-        end += one.frames
-        if decoded.interval.place is Place.AFTER:
-            continue
-        assert decoded.key.shown is keys[-1].picture  # `shown` has asked for it
-        pictures.append(CodedPicture(end, keys[-1]))
-        if decoded.before is not None:
-            gaps.append(Gap(pictures[-2], pictures[-1], decoded))
+        for decoded in chain.intervals(chain.read(Packet(kind, one.frames, one.payload))):
+            end += decoded.interval.length
+            if decoded.interval.place is Place.AFTER:
+                continue
+            assert decoded.key.shown is keys[-1].picture  # `shown` has asked for it
+            pictures.append(CodedPicture(end, keys[-1]))
+            if decoded.before is not None:
+                gaps.append(Gap(pictures[-2], pictures[-1], decoded))
     return CodedRun(frames.__getitem__, pictures, gaps)
