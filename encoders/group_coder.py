@@ -15,9 +15,9 @@ FRAMING_BYTES = 8
 PACKET_SECONDS, PACKET_BYTES = 1.0, 1200
 """A packet with look-ahead takes no further interval that would bring it beyond either: a receiver
 waits for it, and a datagram holds it."""
-FRAMING_BITS = 16
-"""What framing adds to a key picture where its packet has some more: its share of the framing, of
-the length of the scaffold and of what begins and ends the range coder's run."""
+_PACKET_BITS, _PICTURE_BITS = 80, 4
+"""What a packet takes beside its pictures and scaffold, with the length of the scaffold and the end
+of the range coder's run; and what the layout and flags take for a picture. Both measured."""
 _SMALLEST_SCALE = 4
 
 
@@ -71,6 +71,12 @@ class Recipe:
     def can_scale(self, scale: int) -> bool:
         """Whether key pictures may be coded at `scale` eighths of the side."""
         return scale >= _SMALLEST_SCALE and can_code(self.header.geometry.coded_size(scale))
+
+    def framing_bits(self, frames: int, pictures: int, bits: float) -> float:
+        """What `pictures` pictures of `bits` bits in `frames` frames are likely to take besides."""
+        seconds = frames / float(self.header.format.frame_rate)
+        packets = max(1.0, seconds / PACKET_SECONDS, bits / 8 / PACKET_BYTES)
+        return _PACKET_BITS * min(packets, pictures) + _PICTURE_BITS * pictures
 
     def packet_excess(self, coded: Sequence[CodedPacket]) -> float:
         """Size of the largest packet in proportion to `packet_bytes`; 0 without a limit."""

@@ -14,7 +14,7 @@ from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval
 from gsvc.encoders.extraction import Before, ScaffoldExtractor, SourceInterval, distortion_between
 from gsvc.encoders.fitting import fit_pictures
-from gsvc.encoders.group_coder import FRAMING_BITS, CodedPacket, GroupCoder, Recipe
+from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
 from gsvc.encoders.key_pictures import KeyPictures
 from gsvc.encoders.packer import Packer
 from gsvc.encoders.plan import PLAIN, PlannedInterval, Trial
@@ -101,7 +101,8 @@ class LookAhead(GroupCoder):
         trials = search.trials
         plan = replace(trial.plan, keys=trials.own_keys(trial.plan))
         keys = KeyPictures(plan, trials.emphasised(trial), self._recipe)
-        keys = fit_pictures(keys, goal - FRAMING_BITS * len(plan.keys), exact=self._rate.exact)
+        framing = self._recipe.framing_bits(len(self._group), len(plan.keys), goal)
+        keys = fit_pictures(keys, goal - framing, exact=self._rate.exact)
         references = [trials.reference(k) for k in plan.keys]
         keys.choose_textures(references, len(self._group), self._planner.lmbda, self._pool)
         return keys

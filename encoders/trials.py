@@ -16,7 +16,7 @@ from gsvc.decoders.pictures import decode_pictures
 from gsvc.encoders.distortion import Reference, quarter
 from gsvc.encoders.drawing import Drawer
 from gsvc.encoders.emphasis import emphasised
-from gsvc.encoders.group_coder import FRAMING_BITS, Recipe
+from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.layers.camera import CameraPath
 from gsvc.encoders.pictures import encode_planes, planes_of
 from gsvc.encoders.plan import Drawing, Plan, PlannedInterval, Trial, planned_intervals
@@ -37,6 +37,7 @@ class Trials:
         `open_ended`: the last picture is the next group's first and not paid for here."""
         self._pictures, self._pool, self._open_ended = pictures, pool, open_ended
         self._geometry, self._color = recipe.header.geometry, recipe.header.format.color
+        self._framing_bits = recipe.framing_bits
         size, color = self._geometry.coded_size, self._color
         self._planes = cache(lambda key, scale: planes_of(pictures[key], size(scale), color))
         self.reference = cache(lambda index: Reference(pictures[index]))
@@ -89,14 +90,14 @@ class Trials:
         )
         decoded = dict(zip(plan.keys, self._decoded(plan, units), strict=True))
         own, frames = len(self.own_keys(plan)), len(self._pictures)
-        bits = picture_bits(units[:own]) + FRAMING_BITS * own
+        bits = picture_bits(units[:own])
+        bits += self._framing_bits(frames, own, bits)
         parts = [self._samples[k].totals(decoded[k]) for k in plan.keys if k in self._samples]
         drawings: dict[PlannedInterval, Drawing] = {}
         for planned in planned_intervals(plan.keys, frames - 1):
             drawings[planned], found, path_bits = self._drawer.choose(planned, decoded, lmbda)
             parts += found
             bits += path_bits
-        bits += FRAMING_BITS * (plan.keys[-1] < frames - 1)
         texture, misplaced = (
             frames / len(self._samples) * sum(p) for p in zip(*parts, strict=True)
         )
