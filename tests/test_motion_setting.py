@@ -43,9 +43,9 @@ def drawn_between(data: bytes) -> list[bool]:
     """Of each frame, whether it is drawn from two coded pictures by motion."""
     found: list[bool] = []
     for packet in read_info(io.BytesIO(data)).packets:
-        moves = packet.place is Place.BETWEEN and not packet.dissolves
-        new = packet.time - len(found)
-        found += [moves and n < new for n in range(1, new + 1)]
+        for one in packet.intervals:
+            moves = one.place is Place.BETWEEN and not one.dissolves
+            found += [moves and n < one.frames for n in range(1, one.frames + 1)]
     return found
 
 

@@ -27,6 +27,8 @@ class IntervalInfo:
 
     time: int
     """Frames complete after them."""
+    frames: int
+    """Their number."""
     place: Place
     """Where they lie; the last is a coded picture unless they lie AFTER one."""
     size: int
@@ -207,7 +209,7 @@ def _described(parsed: ParsedPacket, time: int) -> Iterator[IntervalInfo]:
     for interval in parsed.intervals:
         time += interval.length
         size = 0 if interval.place is Place.AFTER else len(next(units))
-        yield IntervalInfo(time, interval.place, size, interval.dissolves)
+        yield IntervalInfo(time, interval.length, interval.place, size, interval.dissolves)
 
 
 class _CountingFile:

@@ -26,11 +26,9 @@ def drawing_cost(height: int, width: int, drawn: int, frames: int) -> Compute:
 
 def motion_cost(info: StreamInfo) -> Compute:
     """Of decoding a stream of ours with learned motion; dissolving and held frames cost nothing."""
-    drawn, before = 0, 0
-    for packet in info.packets:
-        if packet.place is Place.BETWEEN and not packet.dissolves:
-            drawn += packet.time - before - 1
-        before = packet.time
+    intervals = (interval for packet in info.packets for interval in packet.intervals)
+    moving = (one for one in intervals if one.place is Place.BETWEEN and not one.dissolves)
+    drawn = sum(interval.frames - 1 for interval in moving)
     video = info.header.format
     return drawing_cost(video.height, video.width, drawn, info.frames)
 
