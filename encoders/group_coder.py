@@ -12,9 +12,9 @@ from gsvc.encoders.tuning import Effort, Level
 
 FRAMING_BYTES = 8
 """What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
-PACKET_SECONDS, PACKET_BYTES = 1.0, 1200
+PACKET_SECONDS, PACKET_BYTES = 1.0, 1100
 """A packet with look-ahead takes no further interval that would bring it beyond either: a receiver
-waits for it, and a datagram holds it."""
+waits for it, and a datagram of 1200 bytes holds it."""
 _PACKET_BITS, _PICTURE_BITS = 80, 4
 """What a packet takes beside its pictures and scaffold, with the length of the scaffold and the end
 of the range coder's run; and what the layout and flags take for a picture. Both measured."""

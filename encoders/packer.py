@@ -114,7 +114,9 @@ class Packer:
         for interval in intervals:
             more = 0 if interval.place is Place.AFTER else len(next(sizes))
             frames, size = frames + interval.length, size + more
-            if batch and (frames > min(most_frames, recipe.longest_interval) or size > most_bytes):
+            # A picture that fills packets by itself leaves none nearly empty before it.
+            is_full = size > most_bytes and size - more > most_bytes / 10
+            if batch and (is_full or frames > min(most_frames, recipe.longest_interval)):
                 yield batch
                 batch, frames, size = [], interval.length, more
             batch.append(interval)
