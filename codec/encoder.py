@@ -21,7 +21,7 @@ from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
 from gsvc.encoders.look_ahead import LookAhead
 from gsvc.encoders.low_delay import LowDelay
 from gsvc.encoders.pictures import can_code
-from gsvc.encoders.tuning import LEVELS, PRESETS
+from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
 
 if TYPE_CHECKING:
     from gsvc.codec.media.frame_input import AnyFrame
@@ -205,6 +205,7 @@ def _recipe(settings: EncoderSettings, header: Header) -> Recipe:
         effort=PRESETS[settings.preset],
         bpp=limit if target is None else target,
         exact=target is not None,
+        place=TUNES[settings.tune],
         semantics=settings.semantics,
         quality=settings.quality,
         max_bitrate=settings.max_bitrate,

@@ -9,7 +9,7 @@ from gsvc.codec.scaffold.layers import LAYERS
 from gsvc.codec.scaffold.layers.pose import POSE
 from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
 from gsvc.codec.scaffold.tools import Tools
-from gsvc.encoders.tuning import DEFAULT_PRESET, LEVELS, PRESETS
+from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PRESETS, TUNES
 
 _LEAST_PACKET = 64
 
@@ -38,6 +38,9 @@ class EncoderSettings:
     at preset slow all."""
     preset: str = DEFAULT_PRESET
     """"fast", "medium" or "slow"."""
+    tune: str = DEFAULT_TUNE
+    """What bits are spent on: "balanced", "texture" (sharper pictures that may be out of place) or
+    "motion" (everything where it belongs, softer)."""
     semantics: bool = False
     """Send segmentation and pose even where they do not pay."""
     low_delay: bool = False
@@ -69,6 +72,8 @@ class EncoderSettings:
             )
         if self.preset not in PRESETS:
             raise ConfigError(f"preset {self.preset!r}: choose one of {', '.join(PRESETS)}")
+        if self.tune not in TUNES:
+            raise ConfigError(f"tune {self.tune!r}: choose one of {', '.join(TUNES)}")
 
     def chosen_tools(self) -> Tools:
         """The layers: as set, or those worth their time at the preset."""

@@ -25,6 +25,7 @@ class AnchorTrial:
         sources: Sequence[Picture],
         header: Header,
         lmbda: float,
+        place: float,
         samples: Sequence[Sample],
         index: int,
     ) -> None:
@@ -32,13 +33,13 @@ class AnchorTrial:
 
         `before`: the sample before the interval. `sources`: its source frames, both coded pictures
         included. `header`: of the stream. `lmbda`: the distortion that a bit must save, summed over
-        the pixels of the frame. `samples`: those of the interval, in order.
+        the pixels of the frame. `place`: weight of structure in it. `samples`: those of the interval, in order.
         """
         self.anchor, self.lmbda = samples[index], lmbda
         self.predictor = samples[index - 1] if index else before
         """The sample that the anchor is coded against."""
         self.is_left_nearer = renderer.is_left_nearer(self.anchor.offset)
-        self.source = Reference(sources[self.anchor.offset])
+        self.source = Reference(sources[self.anchor.offset], place)
         self._renderer, self._before, self._sources = renderer, before, sources
         self._header, self._samples, self._index = header, samples, index
 

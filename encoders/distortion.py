@@ -3,9 +3,10 @@
 A perceptual distance cheap enough for the edge. On development clips, over spacings, qualities,
 sizes and renderings, the correlation of the first part with ST-LPIPS AlexNet is 0.98, that of the
 squared error of smoothed luma 0.59: at these rates texture is missing. Like ST-LPIPS it cannot see
-a shift smaller than its window, so the second part, SSIM (Wang et al. 2004) of luma at a quarter of
+a shift smaller than its window, so the second part, SSIM of luma at a quarter of
 the size, pays for things being where they belong (docs/logs/search.md, "A distance for the
-encoder's search" and "Place").
+encoder's search" and "An
+objective that sees motion").
 """
 
 import cv2
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.decoders.motion.estimation import gray
-from gsvc.encoders.tuning import FLAT, PLACE
+from gsvc.encoders.tuning import DEFAULT_TUNE, FLAT, TUNES
 
 STRIDE = 4
 """Energies are smooth: every fourth pixel of every fourth line is enough to compare them. Structure
@@ -26,16 +27,34 @@ _SSIM_FLOORS = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 FloatMap = NDArray[np.float32]
 
 
+class Structure:
+    """The structure of a small picture, for SSIM (Wang et al. 2004) of others with it."""
+
+    def __init__(self, luma: FloatMap) -> None:
+        """`luma`: 0-255."""
+        self._luma, self._mean = luma, _mean(luma)
+        self._variance = _mean(luma**2) - self._mean**2
+
+    def misplaced(self, other: FloatMap) -> FloatMap:
+        """1 - SSIM, 0 to 2, of each pixel."""
+        mean = _mean(other)
+        variance = _mean(other**2) - mean**2
+        covariance = _mean(other * self._luma) - mean * self._mean
+        light, contrast = _SSIM_FLOORS
+        ssim = (2 * mean * self._mean + light) * (2 * covariance + contrast)
+        ssim /= (mean**2 + self._mean**2 + light) * (variance + self._variance + contrast)
+        return np.asarray(1 - ssim, np.float32)
+
+
 class Reference:
     """A source picture to compare renderings with."""
 
-    def __init__(self, picture: Picture) -> None:
-        """`picture`: RGB (H, W, 3) or luma (H, W), uint8."""
+    def __init__(self, picture: Picture, place: float = TUNES[DEFAULT_TUNE]) -> None:
+        """`picture`: RGB (H, W, 3) or luma (H, W), uint8; `place`: weight of structure."""
         luma = gray(picture)
+        self._place = place
         self._energies = _energies(luma)
-        self._small = quarter(luma)
-        self._mean = _mean(self._small)
-        self._variance = _mean(self._small**2) - self._mean**2
+        self.structure = Structure(quarter(luma))
 
     def texture(self, energies: FloatMap) -> FloatMap:
         """Mean over both directions of |log of the ratio of gradient energies|.
@@ -52,19 +71,16 @@ class Reference:
 
     def misplaced(self, other: Picture) -> FloatMap:
         """1 - SSIM of luma at a quarter of the size, same shape as of `texture`, 0 to 2."""
-        small = quarter(gray(other))
-        mean = _mean(small)
-        variance = _mean(small**2) - mean**2
-        covariance = _mean(small * self._small) - mean * self._mean
-        light, contrast = _SSIM_FLOORS
-        ssim = (2 * mean * self._mean + light) * (2 * covariance + contrast)
-        ssim /= (mean**2 + self._mean**2 + light) * (variance + self._variance + contrast)
-        return np.asarray(1 - ssim, np.float32)
+        return self.structure.misplaced(quarter(gray(other)))
 
     def distortion(self, other: Picture) -> FloatMap:
         """Both parts, weighted: float32 (ceil(H / 4), ceil(W / 4))."""
         texture = self.texture(_energies(gray(other)))
-        return texture + np.float32(PLACE) * self.misplaced(other)
+        return self.weighted(texture, self.misplaced(other))
+
+    def weighted(self, texture: FloatMap, misplaced: FloatMap) -> FloatMap:
+        """The sum of both parts as the tune weighs them."""
+        return texture + np.float32(self._place) * misplaced
 
     def total(self, other: Picture) -> float:
         """The distortion summed over all pixels."""
@@ -73,7 +89,7 @@ class Reference:
     def totals(self, other: Picture) -> tuple[float, float]:
         """Its two parts, summed over all pixels: texture, and misplaced structure, weighted."""
         texture = float(self.texture(_energies(gray(other))).sum()) * STRIDE**2
-        return texture, PLACE * float(self.misplaced(other).sum()) * STRIDE**2
+        return texture, self._place * float(self.misplaced(other).sum()) * STRIDE**2
 
 
 def block_sums(values: NDArray[np.float32], geometry: Geometry, block_log2: int) -> FloatMap:
@@ -106,7 +122,7 @@ def _energies(luma: Picture) -> FloatMap:
     return np.stack([log_energy(local_mean(x * x)), log_energy(local_mean(y * y))])
 
 
-def quarter(luma: Picture) -> FloatMap:
+def quarter(luma: Picture | FloatMap) -> FloatMap:
     """Luma at a quarter of the size, both sides rounded up."""
     height, width = luma.shape
     size = -(-width // STRIDE), -(-height // STRIDE)

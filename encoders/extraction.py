@@ -65,6 +65,7 @@ class ScaffoldExtractor:
         """`pool` works on what is independent. Raises MissingModelError when a layer's model is not
         here."""
         self._pool, self._anchors, self._header = pool, recipe.effort.anchors, recipe.header
+        self._place = recipe.place
         self._extractors = [
             make(self._header.geometry, recipe.level)
             for make in EXTRACTORS
@@ -135,7 +136,7 @@ class ScaffoldExtractor:
         trial_of = self._trials(interval, before, lmbda, len(samples))
         # A frame between is hardly better than the better of the coded pictures.
         ends = (before.source, before.shown), (interval.sources[-1], interval.shown)
-        floor = min(Reference(source).total(shown) for source, shown in ends)
+        floor = min(Reference(source, self._place).total(shown) for source, shown in ends)
         anchors, middle = range(len(samples) - 1), interval.length // 2
         middle_first = sorted(anchors, key=lambda k: abs(samples[k].offset - middle))
         if watching:
@@ -167,15 +168,20 @@ class ScaffoldExtractor:
         plain = Interval((1,) * interval.length, values={CAMERA: interval.drawing.camera})
         renderer = IntervalRenderer(*ends, plain, before.closing)
         sources = [before.source, *interval.sources]
-        return partial(AnchorTrial, renderer, before.closing, sources, self._header, lmbda)
+        return partial(
+            AnchorTrial, renderer, before.closing, sources, self._header, lmbda, self._place
+        )
 
 
 def distortion_between(
-    sources: Sequence[SourceInterval], before: Before | None, intervals: Sequence[Interval]
+    sources: Sequence[SourceInterval],
+    before: Before | None,
+    intervals: Sequence[Interval],
+    place: float,
 ) -> float:
     """Distortion of what is drawn between the coded pictures, summed over pixels and frames.
 
-    It is measured in the middle of every interval and half-way to it.
+    It is measured in the middle of every interval and half-way to it. `place`: weight of structure.
     """
     total = 0.0
     closing = None if before is None else before.closing
@@ -187,7 +193,7 @@ def distortion_between(
             ends = gray(last.shown), gray(source.shown)
             renderer = IntervalRenderer(*ends, interval, closing)
             seen = sorted({max(1, length // 4), length // 2, 3 * length // 4})
-            drawn = (Reference(source.sources[k - 1]).total(renderer.picture(k)) for k in seen)
+            drawn = (Reference(source.sources[k - 1], place).total(renderer.picture(k)) for k in seen)
             total += sum(drawn) * (length - 1) / len(seen)
         closing = interval.closing_sample
     return total

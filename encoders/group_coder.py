@@ -8,7 +8,7 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.stream.header import Header
 from gsvc.encoders.pictures import can_code
-from gsvc.encoders.tuning import Effort, Level
+from gsvc.encoders.tuning import DEFAULT_TUNE, TUNES, Effort, Level
 
 FRAMING_BYTES = 8
 """What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
@@ -54,6 +54,8 @@ class Recipe:
     """Bits per pixel of the stream; infinite where a quality decides."""
     exact: bool
     """Whether `bpp` is to be met, or only a limit."""
+    place: float = TUNES[DEFAULT_TUNE]
+    """Weight of structure in the distortion."""
     semantics: bool = False
     """Send people and regions whether they pay or not."""
     quality: float | None = None

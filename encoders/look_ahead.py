@@ -139,7 +139,7 @@ class LookAhead(GroupCoder):
         plain = self._scaffold(keys, sources, watching=False)
 
         def cost(intervals: Sequence[Interval]) -> float:
-            drawn = distortion_between(sources, self._before, intervals)
+            drawn = distortion_between(sources, self._before, intervals, self._recipe.place)
             return drawn + self._planner.lmbda * self._packer.scaffold_bits(keys, intervals)
 
         return min(plain, watched, key=cost)

@@ -136,7 +136,7 @@ class LowDelay(GroupCoder):
         decoded = group.decoder.decode(unit, self._geometry.coded_size(self._scale))
         texture, level = None, self._level
         if TEXTURE.name in self._recipe.header.tools:
-            block_log2, reference = level.texture_log2, Reference(pictures[-1])
+            block_log2, reference = level.texture_log2, Reference(pictures[-1], self._recipe.place)
             texture = choose_texture(reference, decoded, block_log2, self._spacing, level.lmbda)
         shown, _ = raise_texture(decoded, texture)
         source = SourceInterval(pictures, shown)

@@ -1,71 +1,175 @@
-"""Where the key pictures of a group may lie."""
+"""Where the pictures of a group may lie: where the frames between can be drawn from their ends.
 
-from collections.abc import Sequence
+How well a frame is drawn by motion depends on the motion: a camera that pans steadily needs few
+pictures, one that shakes needs each frame. So intervals are tried on the source itself, small and
+uncoded, and those with the least error in all are found by dynamic programming for every number of
+pictures.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.encoders.distortion import FloatMap
-from gsvc.encoders.plan import planned_intervals
+from gsvc.codec.frames import Picture
+from gsvc.decoders.motion.estimation import dis_flow, pixel_grid, warp
+from gsvc.encoders.distortion import FloatMap, Structure
 
-_SHORTEST = 2
-"""Frames from one key picture to the next, at least."""
+_LINES = 72
+"""Short side at which intervals are tried: motion found there is rough, and fast."""
+_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 192)
+"""Frames of intervals that are tried; longer ones begin at fewer frames."""
+_FINE = 6
+"""Frames up to which intervals may begin anywhere."""
+_LOOKED_AT = 2
+"""Frames of an interval that are drawn, at most."""
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """Intervals as edges from frame to frame, ordered by their ends."""
+
+    starts: NDArray[np.intp]
+    ends: NDArray[np.intp]
+    errors: NDArray[np.float64]
+    """Summed over the frames between, each 0 to 2."""
 
 
 class Placement:
-    """Places key pictures in the middle of cells of a group.
+    """Places the pictures of a group.
 
-    A group that goes on from another begins with a key picture; one that goes on in another ends
+    A group that goes on from another begins with a coded picture; one that goes on in another ends
     with one more, which is the other's.
     """
 
     def __init__(
-        self, thumbnails: Sequence[FloatMap], *, begins: bool, open_ended: bool, longest: int
+        self,
+        thumbnails: Sequence[FloatMap],
+        pool: Executor,
+        *,
+        begins: bool,
+        open_ended: bool,
+        longest: int,
     ) -> None:
-        """`thumbnails`: luma of every frame at a quarter of the size; `begins`: a scene begins with
-        the group; `open_ended`: the last frame is the next group's; `longest`: most frames from one
-        key picture to the next."""
-        changes = _changes(thumbnails)
-        self.different = 1 + int((changes > 0).sum())
-        """Frames that do not repeat the one before."""
-        self._progress = _progress(changes)
-        self._frames, self._last = len(thumbnails), len(thumbnails) - 1
-        self._begins, self._open_ended, self._longest = begins, open_ended, longest
+        """`thumbnails`: luma of every frame, small; `begins`: a scene begins with the group;
+        `open_ended`: the last frame is the next group's; `longest`: most frames from one coded
+        picture to the next."""
+        self._frames = [_smaller(one) for one in thumbnails]
+        self._structures = [Structure(frame.astype(np.float32)) for frame in self._frames]
+        self._pool, self._begins, self._open_ended = pool, begins, open_ended
+        self._last, self._longest = len(thumbnails) - 1, longest
 
-    def even(self, count: int) -> tuple[int, ...]:
-        """Indices of `count` key pictures at even distances."""
-        return self._placed(self._last * self._shares(count))
+    @property
+    def counts(self) -> Sequence[int]:
+        """Numbers of pictures that a group can have, the next group's aside."""
+        return tuple(self._placed)
 
-    def uneven(self, count: int) -> tuple[int, ...]:
-        """The same, closer where more changes from frame to frame."""
-        keys = self._placed(np.interp(self._shares(count), self._progress, np.arange(self._frames)))
-        gaps = [planned.length for planned in planned_intervals(keys, self._last)]
-        return keys if max(gaps, default=0) <= self._longest else self.even(count)
+    def placed(self, count: int) -> tuple[int, ...]:
+        """Indices of `count` pictures, and of the next group's, where they leave least error."""
+        return self._placed[self._possible(count)][0]
 
-    def _shares(self, count: int) -> NDArray[np.float64]:
-        """Where in the group its key pictures lie, 0 to 1."""
-        fewest = max(1, -(-self._last // self._longest))
-        count = max(fewest, min(count, self._frames // _SHORTEST))
-        lead = 0.5 if self._begins else 0.0
-        cells = lead + count - (0.0 if self._open_ended else 0.5)
-        return np.asarray((np.arange(count) + lead) / max(cells, 0.5), np.float64)
+    def error(self, count: int) -> float:
+        """That error: mean of 1 - SSIM over the frames."""
+        return self._placed[self._possible(count)][1] / len(self._frames)
 
-    def _placed(self, positions: NDArray[np.float64]) -> tuple[int, ...]:
-        keys = {round(position) for position in positions.tolist()}
-        return tuple(sorted(keys | ({self._last} if self._open_ended else set())))
+    def _possible(self, count: int) -> int:
+        counts = list(self._placed)
+        return min(counts, key=lambda one: abs(one - count))
+
+    @cached_property
+    def _placed(self) -> dict[int, tuple[tuple[int, ...], float]]:
+        """By number of pictures: where they lie, and the error."""
+        edges, last = self._edges, self._last
+        before, after = self._held()
+        least = [before]
+        came_from: list[NDArray[np.intp]] = []
+        groups = np.flatnonzero(np.diff(edges.ends, prepend=-1))
+        found = {}
+        for count in range(1, len(self._frames) + 1):
+            if count > 1:
+                totals = least[-1][edges.starts] + edges.errors
+                best = np.full(last + 1, np.inf)
+                origin = np.zeros(last + 1, np.intp)
+                for first, stop in pairwise([*groups.tolist(), len(totals)]):
+                    chosen = first + int(totals[first:stop].argmin())
+                    best[edges.ends[chosen]] = totals[chosen]
+                    origin[edges.ends[chosen]] = edges.starts[chosen]
+                least.append(best)
+                came_from.append(origin)
+            whole = least[-1] + after
+            end = int(whole.argmin())
+            if np.isfinite(whole[end]) and count > self._open_ended:
+                found[count - self._open_ended] = _path(came_from, end), float(whole[end])
+        return found
+
+    def _held(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Error of the frames before a first picture, and after a last one, at each frame."""
+        none = np.full(self._last + 1, np.inf)
+        before, after = none.copy(), none.copy()
+        before[0] = after[self._last] = 0.0
+        reach = min(self._longest, len(self._frames), _FINE * 4)
+        if self._begins:
+            for key in range(1, reach):
+                before[key] = self._still(key, range(key))
+        if not self._open_ended:
+            for key in range(self._last + 1 - reach, self._last):
+                after[key] = self._still(key, range(key + 1, self._last + 1))
+        return before, after
+
+    def _still(self, key: int, frames: range) -> float:
+        seen = frames[:: max(1, len(frames) // _LOOKED_AT)]
+        errors = [self._misplaced(index, self._frames[key]) for index in seen]
+        return len(frames) * sum(errors) / len(errors)
+
+    @cached_property
+    def _edges(self) -> _Edges:
+        ends = sorted(self._intervals(), key=lambda one: one[1])
+        errors = self._pool.map(lambda one: self._drawn_error(*one), ends)
+        starts, stops = np.array(ends, np.intp).reshape(-1, 2).T
+        return _Edges(starts, stops, np.fromiter(errors, np.float64, len(ends)))
+
+    def _intervals(self) -> Iterator[tuple[int, int]]:
+        for length in _LENGTHS:
+            if length <= min(self._longest, self._last):
+                step = 1 if length <= _FINE else length // 4
+                starts = range(0, self._last - length + 1, step)
+                yield from ((start, start + length) for start in starts)
+                if step > 1 and (self._last - length) % step:
+                    yield self._last - length, self._last
+
+    def _drawn_error(self, start: int, end: int) -> float:
+        """1 - SSIM summed over the frames of an interval."""
+        length = end - start
+        if length == 1:
+            return 0.0
+        left, right = self._frames[start], self._frames[end]
+        grid = pixel_grid(*left.shape)
+        seen = {length // 2} if length <= 3 else {length // 3, -(-2 * length // 3)}
+        errors = []
+        for offset in seen:
+            near, far = (left, right) if 2 * offset <= length else (right, left)
+            share = np.float32(min(offset, length - offset) / length)
+            flow = dis_flow(far, near, cv2.DISOPTICAL_FLOW_PRESET_FAST)
+            errors.append(self._misplaced(start + offset, warp(near, grid + share * flow)))
+        return (length - 1) * sum(errors) / len(errors)
+
+    def _misplaced(self, index: int, drawn: Picture) -> float:
+        return float(self._structures[index].misplaced(drawn.astype(np.float32)).mean())
 
 
-def _changes(thumbnails: Sequence[FloatMap]) -> NDArray[np.float64]:
-    """Mean difference of luma from each frame to the next, 0 where it repeats."""
-    apart = (cv2.absdiff(old, new) for old, new in pairwise(thumbnails))
-    return np.array([float(d.mean()) if d.max() > 1 else 0.0 for d in apart])
+def _path(came_from: Sequence[NDArray[np.intp]], end: int) -> tuple[int, ...]:
+    keys = [end]
+    for origin in reversed(came_from):
+        keys.append(int(origin[keys[-1]]))
+    return tuple(reversed(keys))
 
 
-def _progress(changes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How much of a group lies before each frame, 0 to 1: half in time, half in change ("Uneven key
-    pictures" in docs/logs/search.md)."""
-    time = np.linspace(0, 1, len(changes) + 1)
-    changed = np.concatenate([[0.0], np.cumsum(changes)])
-    return time if changed[-1] == 0 else (time + changed / changed[-1]) / 2
+def _smaller(thumbnail: FloatMap) -> Picture:
+    share = min(1.0, _LINES / min(thumbnail.shape))
+    small = cv2.resize(thumbnail, None, fx=share, fy=share, interpolation=cv2.INTER_AREA)
+    return np.asarray(np.clip(np.rint(small), 0, 255), np.uint8)

@@ -1,39 +1,47 @@
 """How bits and distortion follow from a plan: powers fitted to grids of trials.
 
-Let z be what the quantiser does to bits. Bits grow as z * count^0.65, the distortion that key
-pictures have themselves as z^-0.8, what interpolating between them adds as count^-0.7
-(docs/logs/search.md, "The search leaps").
+Let z be what the quantiser does to the logarithm of bits. Bits grow as e^(1.15 z) * count^0.65, the
+distortion that coded pictures have themselves falls as e^(-0.85 z) * count^-0.19; what drawing the
+frames between adds goes with the error of `Placement` (docs/logs/search.md, "An objective that sees
+motion").
 """
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from gsvc.encoders.plan import Trial
 from gsvc.encoders.tuning import (
+    LEAST_TRIAL_CRF,
     LOG_BITS_OF_CRF,
-    MODEL_BALANCE,
-    MODEL_EXPONENTS,
-    MODEL_LEAST_SHARES,
+    MODEL_BITS,
+    MODEL_DISTORTION,
+    MODEL_LEAST_ERROR,
     MODEL_REACH,
 )
 
 
-def changed_crf(crf: float, change: float) -> float:
-    """The quantiser, 24-70 in quarters, at which e^`change` times the bits at `crf` are taken."""
-    crfs, log_bits = LOG_BITS_OF_CRF
-    bits = float(np.interp(crf, crfs, log_bits)) + change
-    return round(4 * float(np.interp(-bits, np.negative(log_bits), crfs))) / 4
+def foretold(
+    trial: Trial, count: int, counts: Sequence[int], error: Callable[[int], float], lmbda: float
+) -> tuple[int, float]:
+    """The number of pictures and the quantiser where D + lambda R should be least.
 
-
-def best_change(distortion: float, interpolation_share: float, worth: float) -> tuple[float, float]:
-    """Where D + lambda R should be least: by how much log z and log count should change.
-
-    `distortion`: D, above 0; `interpolation_share`: how much of it interpolation adds to that of
-    the key pictures, 0 to 1; `worth`: lambda R.
+    `count`: pictures of the trial; `counts`: that may be taken; `error`: of drawing the frames
+    between so many pictures, per frame.
     """
-    shares = [1 - interpolation_share, interpolation_share]
-    parts = distortion * np.maximum(shares, MODEL_LEAST_SHARES)
-    off = np.log(parts / (worth * np.array(MODEL_BALANCE)))
-    exponents = np.array(MODEL_EXPONENTS)
     finest, most = MODEL_REACH
-    more = min(most, max(-most, float(np.linalg.solve(exponents, off)[1])))
-    finer = float((off[0] - exponents[0, 1] * more) / exponents[0, 0])
-    return min(finest, max(-finest, finer)), more
+    crfs, log_bits = LOG_BITS_OF_CRF
+    now = float(np.interp(trial.plan.crf, crfs, log_bits))
+    quantisers = np.arange(LEAST_TRIAL_CRF, crfs[-1] + 1)
+    finer = np.interp(quantisers, crfs, log_bits) - now
+    quantisers, finer = quantisers[abs(finer) <= finest], finer[abs(finer) <= finest]
+    near = [one for one in counts if abs(np.log(one / count)) <= most] or [count]
+    more = np.log(np.array(near) / count)[:, None]
+    drawn = np.array([error(one) + MODEL_LEAST_ERROR for one in near])[:, None]
+    added = trial.distortion * max(0.0, trial.interpolation_share)
+    own = trial.distortion - added
+    total = own * np.exp(MODEL_DISTORTION[0] * finer + MODEL_DISTORTION[1] * more)
+    total = total + added * drawn / (error(count) + MODEL_LEAST_ERROR)
+    total = total + lmbda * trial.bits * np.exp(MODEL_BITS[0] * finer + MODEL_BITS[1] * more)
+    row, column = np.unravel_index(int(total.argmin()), total.shape)
+    return near[row], float(quantisers[column])

@@ -1,6 +1,5 @@
-"""The search over a group: where key pictures go, their size and quantiser, by D + lambda R."""
+"""The search over a group: where its pictures go, their size and quantiser, by D + lambda R."""
 
-import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -11,16 +10,14 @@ from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.pictures import MAX_CRF
 from gsvc.encoders.placement import Placement
 from gsvc.encoders.plan import Plan, Trial
-from gsvc.encoders.rate_model import best_change, changed_crf
+from gsvc.encoders.rate_model import foretold
 from gsvc.encoders.trials import Trials
 from gsvc.encoders.tuning import (
     CRF_PER_SCALE,
     CRF_STEP,
-    FINER,
     LEAST_TRIAL_CRF,
-    RARER,
     SMALLER_FROM_CRF,
-    USUAL_COUNT,
+    USUAL_PICTURE,
     usual_crf,
 )
 
@@ -45,22 +42,24 @@ class GroupSearch:
         self.trials = Trials(pictures, recipe, pool, open_ended=open_ended)
         self._placement = Placement(
             self.trials.thumbnails,
+            pool,
             begins=begins,
             open_ended=open_ended,
             longest=recipe.longest_interval,
         )
+        self._place = recipe.place
         self._scales = [scale for scale in _SCALES if recipe.can_scale(scale)]
 
     def best(self, lmbda: float, start: Plan | None, trials: int) -> Trial:
         """The trial with the least D + lambda R of `trials` trials, or one more.
 
-        From the better of the usual plan and `start`, or one with fewer and better pictures, it
-        leaps to where a model says the least is; where that gives nothing new, it walks to better
-        neighbours. Two are tried at a time.
+        From the better of the usual plan and `start`, or a smaller size, it leaps to where a model
+        says the least is; where that gives nothing new, it walks to better neighbours. Two are
+        tried at a time.
         """
-
         usual = self._usual(lmbda)
-        first = [usual, self._transferred(start) if start else self._rarer(usual)][:trials]
+        other = self._transferred(start) if start else next(self._resized(usual), usual)
+        first = [usual, other][:trials]
         tried = dict.fromkeys(first)
         best = self.trials.best(lmbda, first)
         step = CRF_STEP
@@ -75,51 +74,47 @@ class GroupSearch:
         return best
 
     def _usual(self, lmbda: float) -> Plan:
-        """As many key pictures as are usual; repeated frames need none."""
-        count = round(USUAL_COUNT / math.sqrt(lmbda) * self._placement.different / 100)
-        return Plan(self._placement.even(count), usual_crf(lmbda), 8)
-
-    def _rarer(self, plan: Plan) -> Plan:
-        """Far fewer pictures, and better ones."""
-        keys = self._placement.even(round(self._count(plan) / RARER))
-        return replace(plan, keys=keys, crf=max(LEAST_TRIAL_CRF, plan.crf - FINER))
+        """As many pictures as pay for what they save of the error of drawing, if each takes as many
+        bits as is usual."""
+        picture = lmbda * USUAL_PICTURE / self._place
+        count = min(
+            self._placement.counts,
+            key=lambda one: self._placement.error(one) + picture * one,
+        )
+        return Plan(self._placement.placed(count), usual_crf(lmbda), 8)
 
     def _transferred(self, plan: Plan) -> Plan:
-        """A plan of another group, its key pictures as far apart in this one."""
+        """A plan of another group, with as many pictures a frame."""
         gaps = len(plan.keys) - 1
         count = gaps * len(self.trials.thumbnails) / (plan.keys[-1] - plan.keys[0]) if gaps else 1
-        return replace(plan, keys=self._placement.even(round(count)))
+        return replace(plan, keys=self._placement.placed(round(count)))
 
     def _leaps(self, trial: Trial, lmbda: float) -> Iterator[Plan]:
         """Where D + lambda R should be least, and half-way there."""
         if trial.distortion <= 0:
             return
-        worth = lmbda * trial.bits
-        finer, more = best_change(trial.distortion, trial.interpolation_share, worth)
-        for share in (1.0, 0.5):
-            count = round(self._count(trial.plan) * math.exp(share * more))
-            crf = changed_crf(trial.plan.crf, share * finer)
-            yield replace(trial.plan, keys=self._placement.even(count), crf=crf)
+        place, now = self._placement, self._count(trial.plan)
+        count, crf = foretold(trial, now, place.counts, place.error, lmbda)
+        yield replace(trial.plan, keys=place.placed(count), crf=crf)
+        half = round((now * count) ** 0.5)
+        yield replace(trial.plan, keys=place.placed(half), crf=(crf + trial.plan.crf) // 2)
 
     def _neighbours(self, plan: Plan, step: float) -> Iterator[Plan]:
-        """Plans one step away: rarer and better key pictures, closer and worse ones, other sizes
-        and places."""
+        """Plans one step away: other sizes, rarer pictures, closer ones, other quantisers."""
+        yield from self._resized(plan)
         count = self._count(plan)
-        place, other = self._placement.even, self._placement.uneven
-        if plan.keys != place(count):
-            place, other = other, place
         for sign in (-1, 1):
-            keys = place(round(count * 2 ** (sign * step / CRF_STEP)))
+            keys = self._placement.placed(round(count * 2 ** (sign * step / CRF_STEP)))
             if keys != plan.keys:
                 yield replace(plan, keys=keys)
-            crf = min(MAX_CRF, max(LEAST_TRIAL_CRF, plan.crf + sign * step))
+            crf = min(MAX_CRF, max(LEAST_TRIAL_CRF, plan.crf + sign * step / 2))
             yield replace(plan, crf=crf)
+
+    def _resized(self, plan: Plan) -> Iterator[Plan]:
         for scale in self._scales:
             if abs(scale - plan.scale) == 2 and plan.crf >= SMALLER_FROM_CRF:
                 crf = min(MAX_CRF, plan.crf + CRF_PER_SCALE * (scale - plan.scale))
                 yield replace(plan, scale=scale, crf=crf)
-        if (keys := other(count)) != plan.keys:
-            yield replace(plan, keys=keys)
 
     def _count(self, plan: Plan) -> int:
         return len(self.trials.own_keys(plan))

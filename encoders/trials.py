@@ -22,7 +22,7 @@ from gsvc.encoders.pictures import encode_planes, planes_of
 from gsvc.encoders.plan import Drawing, Plan, PlannedInterval, Trial, planned_intervals
 from gsvc.encoders.tuning import EMPHASIS_CRFS, TRIAL_PRESET
 
-_JUDGED = 3
+_JUDGED = 6
 """Key pictures whose own distortion is measured, at least, where there are so many."""
 _GOLDEN = 0.6180339887
 
@@ -40,7 +40,7 @@ class Trials:
         self._framing_bits = recipe.framing_bits
         size, color = self._geometry.coded_size, self._color
         self._planes = cache(lambda key, scale: planes_of(pictures[key], size(scale), color))
-        self.reference = cache(lambda index: Reference(pictures[index]))
+        self.reference = cache(lambda index: Reference(pictures[index], recipe.place))
         """Gives a frame to compare with."""
         self._made: dict[Plan, Trial] = {}
         count = recipe.effort.samples_of(len(pictures))

@@ -89,8 +89,8 @@ class Effort:
 
 PRESETS = {
     "fast": Effort(trials=2, samples=6, svt=8, anchors=1),
-    "medium": Effort(trials=4, samples=8, svt=4, anchors=1),
-    "slow": Effort(trials=32, samples=20, svt=2, anchors=3),
+    "medium": Effort(trials=4, samples=16, svt=4, anchors=1),
+    "slow": Effort(trials=32, samples=32, svt=2, anchors=3),
 }
 """Medium: "The search leaps" (trials, SVT-AV1's preset); slow: "Preset slow on the packaged clips";
 SVT-AV1's presets by time and bytes: "The walk"."""
@@ -101,9 +101,10 @@ DEFAULT_PRESET = "medium"
 FLAT = 10.0
 """Gradient (Sobel 3x3 of 0-255 luma) below which texture counts for little ("A distance for the
 encoder's search")."""
-PLACE = 0.2
-"""Weight of structure out of place, 1 - SSIM, beside a logarithm of gradient energies ("Place and
-layers, set anew")."""
+TUNES = {"balanced": 2.0, "texture": 0.2, "motion": 8.0}
+"""Weight of structure out of place, 1 - SSIM, beside a logarithm of gradient energies ("An
+objective that sees motion")."""
+DEFAULT_TUNE = "balanced"
 TEXTURE_OF_ST_LPIPS = 0.73, 0.04
 """Slope and offset: ST-LPIPS AlexNet as a line in the texture part of distortion, fitted to the
 trials of "A distance for the encoder's search"; within about 15 % for most video, too careful for
@@ -113,16 +114,14 @@ soft gray pictures."""
 
 TRIAL_PRESET = 8
 """SVT-AV1's preset for trials: 10 loses points, 6 gains none ("The search by trials")."""
-USUAL_COUNT = 42.0
-"""Key pictures of 100 frames that searches end at, times the root of lambda ("The walk")."""
-RARER, FINER = 4, 11.0
-"""The other plan that a scene's search begins with: so many times rarer key pictures, by so much
-finer a quantiser ("Where it stands now": half as many lost a point)."""
+USUAL_PICTURE = 0.00011
+"""Bits of one more picture, in pixels of a group's frames, in the plan that a search begins with
+("An objective that sees motion")."""
 CRF_STEP = 8.0
 """First step of the walk; with it the number of key pictures doubles or halves ("The walk")."""
 LEAST_TRIAL_CRF = 24.0
 """Finest quantiser that is tried: the finest of the grids of "The search leaps"."""
-SMALLER_FROM_CRF, CRF_PER_SCALE = 58.0, 4.0
+SMALLER_FROM_CRF, CRF_PER_SCALE = 46.0, 3.0
 """Quantiser from which another size is tried, and by how much finer it is for an eighth less. By
 hand; why small sizes seldom win: "The search by trials", on what lies beyond crf 63."""
 FADED, MIXED = 4.0, 0.4
@@ -132,21 +131,18 @@ FADED, MIXED = 4.0, 0.4
 
 def usual_crf(lmbda: float) -> float:
     """The quantiser that searches on development clips end at, about; drawn by hand."""
-    return min(68.0, max(LEAST_TRIAL_CRF, round(54 + 3.2 * math.log2(lmbda / 9))))
+    return min(68.0, max(LEAST_TRIAL_CRF, round(52 + 2.6 * math.log2(lmbda / 9))))
 
 
-# How bits and distortion follow from a plan: "The search leaps", all of it.
+# How bits and distortion follow from a plan: "An objective that sees motion", all of it.
 
-LOG_BITS_OF_CRF = (24.0, 54.0, 60.0, 66.0, 70.0), (0.0, -1.81, -2.33, -2.98, -3.13)
+LOG_BITS_OF_CRF = (24.0, 42.0, 48.0, 54.0, 60.0, 65.0, 70.0), (2.2, 1.3, 1.0, 0.6, 0.0, -0.74, -0.97)
 """Quantisers, and the logarithm of bits that they leave."""
-MODEL_EXPONENTS = (1.8, 0.65), (1.0, 1.35)
-"""Of quantiser and count, in the logarithm of bits less that of the distortion that key pictures
-have themselves, and less that of what interpolation adds."""
-MODEL_BALANCE = 1.7, 0.45
-"""Either distortion where D + lambda R is least, in units of lambda R."""
-MODEL_LEAST_SHARES = 0.02, 0.03
-"""Share of all distortion that either has: what is measured as nothing may be a little."""
-MODEL_REACH = 2.0, 1.4
+MODEL_BITS, MODEL_DISTORTION = (1.15, 0.65), (-0.85, -0.19)
+"""Exponents of quantiser and count, of bits and of the distortion of coded pictures."""
+MODEL_LEAST_ERROR = 0.003
+"""Of drawing frames between coded pictures, beside what it is between sources."""
+MODEL_REACH = 1.5, 1.4
 """How far logarithms of the quantiser's bits and of the count are foretold."""
 
 # Rate.

@@ -54,14 +54,16 @@ def target_of(options: Namespace, suffix: str) -> str:
 
 
 def add_level(parser: ArgumentParser, defaults: "EncoderSettings") -> None:
-    """--level and --preset."""
-    from gsvc.encoders.tuning import PRESETS
+    """--level, --preset and --tune."""
+    from gsvc.encoders.tuning import PRESETS, TUNES
 
     add = parser.add_argument
     usual = "rate class (default: 1, or by the rate)"
     add("--level", type=int, default=defaults.level, metavar="0..3", help=usual)
     names = "|".join(PRESETS)
     add("--preset", default=defaults.preset, metavar=names, help="time for bits (%(default)s)")
+    names = "|".join(TUNES)
+    add("--tune", default=defaults.tune, metavar=names, help="what bits go to (%(default)s)")
 
 
 def add_part(parser: ArgumentParser, verb: str) -> None:

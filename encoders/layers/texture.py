@@ -9,7 +9,7 @@ from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.texture import MAX_GAIN, Texture
 from gsvc.decoders.motion.estimation import gray
 from gsvc.decoders.texture import STRENGTH, blur_detail
-from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy
+from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy, quarter
 from gsvc.encoders.tuning import TEXTURE_LMBDA
 
 _GAINS = range(MAX_GAIN + 1)
@@ -29,7 +29,7 @@ def choose_texture(
     lmbda *= TEXTURE_LMBDA
     height, width = decoded.shape[:2]
     geometry = Geometry(width, height)
-    maps = _distortions(source, gray(decoded).astype(np.float32), geometry.cell)
+    maps = _distortions(source, gray(decoded), geometry.cell)
     costs = frames * np.stack([block_sums(each, geometry, block_log2) for each in maps])
     gains = np.zeros(costs.shape[1:], np.uint8)
     # Each block depends on those before it; plain numbers are much faster than small arrays.
@@ -53,16 +53,24 @@ def _guess(gains: NDArray[np.uint8], row: int, column: int) -> int:
 
 
 def _distortions(
-    source: Reference, luma: NDArray[np.float32], cell: int
+    source: Reference, luma: Picture, cell: int
 ) -> list[NDArray[np.float32]]:
     """The distortion map under each gain.
 
     Detail is added linearly, so the energy of gradients under a gain is a quadratic in the gain.
     """
-    detail = blur_detail(luma, cell)
+    plain = luma.astype(np.float32)
+    detail = blur_detail(plain, cell)
+    small, added = quarter(plain), quarter(detail)
     axes = (1, 0), (0, 1)
-    ends = [[cv2.Sobel(x, cv2.CV_32F, *axis) for x in (luma, detail)] for axis in axes]
+    ends = [[cv2.Sobel(x, cv2.CV_32F, *axis) for x in (plain, detail)] for axis in axes]
     terms = [[local_mean(product) for product in (a * a, a * b, b * b)] for a, b in ends]
     aa, ab, bb = np.stack(terms, axis=1)
     gains = np.float32(STRENGTH) * np.array(_GAINS, np.float32)
-    return [source.texture(log_energy(aa + 2 * g * ab + g * g * bb)) for g in gains]
+    return [
+        source.weighted(
+            source.texture(log_energy(aa + 2 * g * ab + g * g * bb)),
+            source.structure.misplaced(small + g * added),
+        )
+        for g in gains
+    ]
