@@ -21,6 +21,8 @@ from gsvc.encoders.svt_av1 import quiet_and_ordinary
 Planes = NDArray[np.uint8]
 """YUV 4:2:0 as FFmpeg packs it: (H * 3 / 2, W), luma above, then both chroma planes."""
 _FORMAT = "yuv420p"
+_SHORT = 33
+"""Pictures of a sequence up to which three temporal layers above the base are best ("Layers")."""
 
 MAX_CRF = 70
 """SVT-AV1 since 3.1: beyond 63 the coarsest quantiser also codes less of the prediction error."""
@@ -56,7 +58,7 @@ def encode_pictures(
             f"pictures of {size[0]}x{size[1]} are too small or thin: enlarge the video"
         )
     planes = [planes_of(picture, size, color) for picture in pictures]
-    coder = _open(size, crf, preset, color, f":lp={threads}{more}")
+    coder = _open(size, crf, preset, color, f":lp={threads}{_hierarchy(len(pictures))}{more}")
     return _units(planes, coder, color)
 
 
@@ -70,7 +72,7 @@ def encode_planes(
     threads: int,
 ) -> list[bytes]:
     """`encode_pictures` for pictures that `planes_of` has prepared for `size` and `color`."""
-    coder = _open(size, crf, preset, color, f":lp={threads}")
+    coder = _open(size, crf, preset, color, f":lp={threads}{_hierarchy(len(pictures))}")
     return _units(pictures, coder, color)
 
 
@@ -119,6 +121,12 @@ def _frame(planes: Planes, index: int, color: Color, coder: av.VideoCodecContext
     frame.color_range, frame.colorspace = coder.color_range, color.matrix
     frame.pts, frame.time_base = index, coder.time_base
     return frame
+
+
+def _hierarchy(pictures: int) -> str:
+    """SVT-AV1's parameter for temporal layers: with its usual 32 pictures a mini-group, the second
+    picture of a short sequence is as expensive as the first."""
+    return f":hierarchical-levels={3 if pictures <= _SHORT else 4}"
 
 
 def _open(

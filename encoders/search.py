@@ -76,7 +76,7 @@ class GroupSearch:
     def _usual(self, lmbda: float) -> Plan:
         """As many pictures as pay for what they save of the error of drawing, if each takes as many
         bits as is usual."""
-        picture = lmbda * USUAL_PICTURE / self._place
+        picture = lmbda * USUAL_PICTURE / (self._place * len(self.trials.thumbnails))
         count = min(
             self._placement.counts,
             key=lambda one: self._placement.error(one) + picture * one,

@@ -114,9 +114,9 @@ soft gray pictures."""
 
 TRIAL_PRESET = 8
 """SVT-AV1's preset for trials: 10 loses points, 6 gains none ("The search by trials")."""
-USUAL_PICTURE = 0.00011
-"""Bits of one more picture, in pixels of a group's frames, in the plan that a search begins with
-("An objective that sees motion")."""
+USUAL_PICTURE = 0.006
+"""Bits per pixel of one more picture, as the plan has it that a search begins with ("An objective
+that sees motion")."""
 CRF_STEP = 8.0
 """First step of the walk; with it the number of key pictures doubles or halves ("The walk")."""
 LEAST_TRIAL_CRF = 24.0
