@@ -33,7 +33,8 @@ class AnchorTrial:
 
         `before`: the sample before the interval. `sources`: its source frames, both coded pictures
         included. `header`: of the stream. `lmbda`: the distortion that a bit must save, summed over
-        the pixels of the frame. `place`: weight of structure in it. `samples`: those of the interval, in order.
+        the pixels of the frame. `place`: weight of structure in it. `samples`: those of the
+        interval, in order.
         """
         self.anchor, self.lmbda = samples[index], lmbda
         self.predictor = samples[index - 1] if index else before

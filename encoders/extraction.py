@@ -193,7 +193,9 @@ def distortion_between(
             ends = gray(last.shown), gray(source.shown)
             renderer = IntervalRenderer(*ends, interval, closing)
             seen = sorted({max(1, length // 4), length // 2, 3 * length // 4})
-            drawn = (Reference(source.sources[k - 1], place).total(renderer.picture(k)) for k in seen)
+            drawn = (
+                Reference(source.sources[k - 1], place).total(renderer.picture(k)) for k in seen
+            )
             total += sum(drawn) * (length - 1) / len(seen)
         closing = interval.closing_sample
     return total

@@ -101,7 +101,7 @@ DEFAULT_PRESET = "medium"
 FLAT = 10.0
 """Gradient (Sobel 3x3 of 0-255 luma) below which texture counts for little ("A distance for the
 encoder's search")."""
-TUNES = {"balanced": 2.0, "texture": 0.2, "motion": 8.0}
+TUNES = {"balanced": 4.0, "texture": 0.2, "motion": 12.0}
 """Weight of structure out of place, 1 - SSIM, beside a logarithm of gradient energies ("An
 objective that sees motion")."""
 DEFAULT_TUNE = "balanced"
@@ -136,7 +136,10 @@ def usual_crf(lmbda: float) -> float:
 
 # How bits and distortion follow from a plan: "An objective that sees motion", all of it.
 
-LOG_BITS_OF_CRF = (24.0, 42.0, 48.0, 54.0, 60.0, 65.0, 70.0), (2.2, 1.3, 1.0, 0.6, 0.0, -0.74, -0.97)
+LOG_BITS_OF_CRF = (
+    (24.0, 42.0, 48.0, 54.0, 60.0, 65.0, 70.0),
+    (2.2, 1.3, 1.0, 0.6, 0.0, -0.74, -0.97),
+)
 """Quantisers, and the logarithm of bits that they leave."""
 MODEL_BITS, MODEL_DISTORTION = (1.15, 0.65), (-0.85, -0.19)
 """Exponents of quantiser and count, of bits and of the distortion of coded pictures."""

@@ -52,9 +52,7 @@ def _guess(gains: NDArray[np.uint8], row: int, column: int) -> int:
     return round(sum(known) / len(known)) if known else 0
 
 
-def _distortions(
-    source: Reference, luma: Picture, cell: int
-) -> list[NDArray[np.float32]]:
+def _distortions(source: Reference, luma: Picture, cell: int) -> list[NDArray[np.float32]]:
     """The distortion map under each gain.
 
     Detail is added linearly, so the energy of gradients under a gain is a quadratic in the gain.
