@@ -18,7 +18,7 @@ from gsvc.encoders.distortion import FloatMap, Reference
 from gsvc.encoders.layers.camera import CameraPath
 from gsvc.encoders.motion import source_motion
 from gsvc.encoders.plan import PLAIN, Drawing, PlannedInterval
-from gsvc.encoders.tuning import FADED, MIXED
+from gsvc.encoders.tuning import FADED, MIXED, SHORTEST_FADE
 
 Parts = list[tuple[float, float]]
 """Distortion of frames, as of `Reference.totals`."""
@@ -109,7 +109,7 @@ class Drawer:
     def _fades(self, planned: PlannedInterval) -> bool:
         """Whether the frame in the middle is much nearer to the mean of those at the ends than to
         either of them."""
-        if planned.place is not Place.BETWEEN or not planned.frames:
+        if planned.place is not Place.BETWEEN or planned.length < SHORTEST_FADE:
             return False
         middle = (planned.start + planned.end) // 2
         left, now, right = (self._thumbnails[k] for k in (planned.start, middle, planned.end))

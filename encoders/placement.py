@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.decoders.motion.estimation import dis_flow, pixel_grid, warp
+from gsvc.decoders.rendering import dissolved
 from gsvc.encoders.distortion import FloatMap, Structure
 
 _LINES = 72
@@ -155,7 +156,9 @@ class Placement:
             near, far = (left, right) if 2 * offset <= length else (right, left)
             share = np.float32(min(offset, length - offset) / length)
             flow = dis_flow(far, near, cv2.DISOPTICAL_FLOW_PRESET_FAST)
-            errors.append(self._misplaced(start + offset, warp(near, grid + share * flow)))
+            mixed = dissolved(left, right, offset / length)
+            moved = warp(near, grid + share * flow)
+            errors.append(min(self._misplaced(start + offset, one) for one in (moved, mixed)))
         return (length - 1) * sum(errors) / len(errors)
 
     def _misplaced(self, index: int, drawn: Picture) -> float:

@@ -124,6 +124,8 @@ LEAST_TRIAL_CRF = 24.0
 SMALLER_FROM_CRF, CRF_PER_SCALE = 46.0, 3.0
 """Quantiser from which another size is tried, and by how much finer it is for an eighth less. By
 hand; why small sizes seldom win: "The search by trials", on what lies beyond crf 63."""
+SHORTEST_FADE = 5
+"""Frames of an interval that may dissolve: in a shorter one motion, too, looks like a mixture."""
 FADED, MIXED = 4.0, 0.4
 """A dissolve is tried where the frame in the middle differs from either end by FADED (mean luma,
 0-255), and from their mixture by less than MIXED of that ("Dissolves")."""
