@@ -15,7 +15,7 @@ from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 from gsvc.decoders.concealment import Concealer
 from gsvc.decoders.learned_rendering import find_renderer
-from gsvc.decoders.motion.estimation import ESTIMATORS
+from gsvc.decoders.motion.estimation import MOTION_ESTIMATOR
 from gsvc.decoders.reconstruction import Reconstruction, Refine
 from gsvc.decoders.refiners.base import Refiner, WindowRefiner
 from gsvc.decoders.refiners.registry import check_device, load_refiner
@@ -60,7 +60,7 @@ class Decoder:
             MissingModelError: Weights of the refiner or of the motion are missing or damaged.
         """
         settings = settings or DecoderSettings()
-        if header.motion_estimator not in ESTIMATORS:
+        if header.motion_estimator != MOTION_ESTIMATOR:
             raise VersionError(
                 f"motion estimator {header.motion_estimator} is not known: install a newer gsvc"
             )

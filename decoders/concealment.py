@@ -48,7 +48,6 @@ class Concealer:
 
     def __init__(self, header: Header, chain: Reconstruction, limits: Limits) -> None:
         self._ticks = header.frame_ticks
-        self._estimator = header.motion_estimator
         self._timeline = Timeline(header, limits)
         self._most = self._timeline.most_frames
         self._chain = chain
@@ -216,7 +215,7 @@ class Concealer:
         self._motion = None
         if interval.place is Place.BETWEEN and decoded.before is not None:
             extrapolator = Extrapolator(
-                decoded.before.decoded, decoded.key.decoded, decoded.key.shown, self._estimator
+                decoded.before.decoded, decoded.key.decoded, decoded.key.shown
             )
             ticks = interval.ticks
             self._motion = _Motion(extrapolator, time, sum(ticks), len(ticks))

@@ -27,7 +27,6 @@ class LearnedRenderer:
         right: Picture,
         interval: Interval,
         before: Sample | None,
-        estimator: int,
         drawn: tuple[Picture, Picture],
         *,
         device: str = "cpu",
@@ -37,7 +36,7 @@ class LearnedRenderer:
         self._interval, self._device = interval, device
         geometry = Geometry(left.shape[1], left.shape[0])
         self._sources = [make(interval, before, geometry) for make in SOURCES]
-        self._plain = IntervalRenderer(left, right, interval, before, estimator, drawn)
+        self._plain = IntervalRenderer(left, right, interval, before, drawn)
 
     @cached_property
     def _pair(self) -> RifePair:

@@ -48,7 +48,6 @@ class MakeRenderer(Protocol):
         right: Picture,
         interval: Interval,
         before: Sample | None,
-        estimator: int,
         drawn: tuple[Picture, Picture],
     ) -> Renderer:
         """See `IntervalRenderer`."""
@@ -80,8 +79,6 @@ class DecodedInterval:
     """The key picture before it, if that is known; None where a scene begins."""
     closing: Sample | None
     """The sample on the key picture before."""
-    estimator: int
-    """Motion estimator of the stream."""
     make_renderer: MakeRenderer
     """What draws the frames between."""
 
@@ -130,7 +127,6 @@ class DecodedInterval:
             self.key.decoded,
             self.interval,
             self.closing,
-            self.estimator,
             drawn=(self.before.shown, self.key.shown),
         )
 
@@ -221,9 +217,8 @@ class Reconstruction:
     def _interval(
         self, interval: Interval, key: ShownKey, before: ShownKey | None
     ) -> DecodedInterval:
-        estimator = self._header.motion_estimator
         closing, make = self._closing, self._make_renderer
-        return DecodedInterval(interval, key, before, closing, estimator, make)
+        return DecodedInterval(interval, key, before, closing, make)
 
     def _decoded(self, unit: bytes, texture: Texture | None) -> ShownKey:
         # The reader refuses a stream that begins otherwise than with an intra picture.

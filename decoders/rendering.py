@@ -1,4 +1,4 @@
-"""Rendering: frames drawn by moving the nearer coded picture to a frame's time.
+"""Rendering: frames drawn by moving the two coded pictures around them to a frame's time.
 
 Motion is the decoder's own estimate, linear in time, plus the scaffold's (see
 `gsvc.decoders.motion.sources`). Frames at the ends of a scene hold its first or last coded picture,
@@ -17,23 +17,14 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.camera import CAMERA
 from gsvc.codec.scaffold.types import Interval, Sample
+from gsvc.decoders.drawn_pair import DrawnPair, agreement, towards
 from gsvc.decoders.motion.bend import Bend
+from gsvc.decoders.motion.between import FrameMotion, MotionBetween
 from gsvc.decoders.motion.camera import camera_field
-from gsvc.decoders.motion.estimation import (
-    DIS_BLENDED,
-    DIS_DISSOLVING,
-    Flow,
-    dense_flow,
-    gray,
-    pixel_grid,
-    trust,
-    warp,
-)
+from gsvc.decoders.motion.estimation import Flow, gray, pixel_grid, warp
 from gsvc.decoders.motion.sources import SOURCES, total_bend
 
 FloatImage = NDArray[np.float32]
-
-_FLOOR = 1e-3  # added to trust, so that weights never divide by zero
 
 
 class IntervalRenderer:
@@ -45,21 +36,18 @@ class IntervalRenderer:
         right: Picture,
         interval: Interval,
         before: Sample | None,
-        estimator: int = DIS_DISSOLVING,
         drawn: tuple[Picture, Picture] | None = None,
     ) -> None:
         """Motion is estimated between `left` and `right`, RGB uint8 (H, W, 3).
 
-        `drawn`: pictures to move in their place; `before`: the sample on the left picture;
-        `estimator`: the header's `motion_estimator`.
+        `drawn`: pictures to move in their place; `before`: the sample on the left picture.
         """
         self._left, self._right = left, right
         self._drawn = drawn or (left, right)
         self._interval, self._length = interval, interval.length
-        self._geometry = Geometry(left.shape[1], left.shape[0])
-        self._grid = pixel_grid(*left.shape[:2])
-        self._estimator = estimator
-        self._blends = estimator == DIS_BLENDED
+        self._size = left.shape[1], left.shape[0]
+        self._geometry = Geometry(*self._size)
+        self._last: tuple[int, FrameMotion] | None = None
         self.set_samples(before, interval.samples)
 
     def set_samples(self, before: Sample | None, samples: tuple[Sample, ...]) -> None:
@@ -68,78 +56,43 @@ class IntervalRenderer:
         self._sources = [make(self._interval, before, self._geometry) for make in SOURCES]
 
     @cached_property
-    def _backward(self) -> Flow:
-        """Motion from the right picture to the left one."""
-        return dense_flow(gray(self._right), gray(self._left), self._estimator)
+    def _motion(self) -> MotionBetween:
+        return MotionBetween(gray(self._left), gray(self._right))
 
     @cached_property
-    def _forward(self) -> Flow:
-        """Motion from the left picture to the right one."""
-        return dense_flow(gray(self._left), gray(self._right), self._estimator)
-
-    @cached_property
-    def _trust(self) -> tuple[FloatImage, FloatImage]:
-        """How well the two estimates agree, at the pixels of the left and of the right picture."""
-        return trust(self._forward, self._backward), trust(self._backward, self._forward)
+    def _pair(self) -> DrawnPair:
+        return DrawnPair(*self._drawn)
 
     def picture(self, offset: int) -> Picture:
         """The frame `offset` frames after the left picture: RGB uint8 (H, W, 3).
 
         0 < `offset` < length of the interval.
         """
-        if self._interval.dissolves:
-            return dissolved(*self._drawn, offset / self._length)
-        bend = total_bend(self._sources, offset)
-        side = None if bend is None else bend.side
-        is_left = self.is_left_nearer(offset)
-        if not self._blends and (side is None or not side.any()):
-            return self._moved(offset, bend, left=is_left)
-        left, right = (self._moved(offset, bend, left=one) for one in (True, False))
-        if self._blends:
-            weight = self._trusted(offset)
-        else:
-            # A blend of two pictures is blurred: the nearer one alone looks better.
-            weight = np.full(left.shape[:2], is_left, np.float32)
-        weight = weight if side is None else np.clip(weight + side, 0, 1)
-        return np.asarray(cv2.blendLinear(left, right, weight, 1 - weight), np.uint8)
-
-    def _moved(self, offset: int, bend: Bend | None, *, left: bool) -> Picture:
-        towards = self._towards(offset, left=left)
-        if bend is not None:
-            towards = towards + bend.vectors
-        lookup = cv2.INTER_LINEAR if self._blends else cv2.INTER_CUBIC
-        return warp(self._drawn[0 if left else 1], self._grid + towards, lookup)
-
-    def _trusted(self, offset: int) -> FloatImage:
-        """The weight of the left picture in a blend: by time, and by how well motion agrees."""
         time = offset / self._length
-        to_left, to_right = self.motion_at(offset)
-        left = (warp(self._trust[0], self._grid + to_left) + _FLOOR) * (1 - time)
-        right = (warp(self._trust[1], self._grid + to_right) + _FLOOR) * time
-        return np.asarray(left / (left + right), np.float32)
+        if self._interval.dissolves:
+            return dissolved(*self._drawn, time)
+        return self._pair.frame(self._motion_of(offset), time, self._bend(offset))
 
     def confidence(self, offset: int) -> FloatImage:
-        """How far motion there and back agrees at a frame's pixels: float32 (H, W), 0 to 1."""
-        nearer = 0 if self.is_left_nearer(offset) else 1
-        return warp(self._trust[nearer], self._grid + self.motion_at(offset)[nearer])
+        """How far both pictures' motion agrees at a frame's pixels: float32 (H, W), 0 to 1."""
+        return np.asarray(cv2.resize(agreement(self._motion_of(offset)), self._size), np.float32)
 
     def is_left_nearer(self, offset: int) -> bool:
-        """Whether a frame is drawn from the left picture where the scaffold gives no side."""
+        """Whether the left picture has the larger share of a frame where both show it."""
         return 2 * offset <= self._length
 
     def motion_at(self, offset: int) -> tuple[Flow, Flow]:
         """Motion at a frame towards the left and the right picture: float32 (H, W, 2) in pixels."""
-        to_left, to_right = self._towards(offset, left=True), self._towards(offset, left=False)
-        bend = total_bend(self._sources, offset)
-        if bend is None:
-            return to_left, to_right
-        return to_left + bend.vectors, to_right + bend.vectors
+        time = offset / self._length
+        return towards(self._motion_of(offset), time, self._size, self._bend(offset))
 
-    def _towards(self, offset: int, *, left: bool) -> Flow:
-        """The decoder's own estimate at a frame towards one picture, linear in time."""
-        if left:
-            return np.float32(offset / self._length) * self._backward
-        return np.float32(1 - offset / self._length) * self._forward
+    def _motion_of(self, offset: int) -> FrameMotion:
+        if self._last is None or self._last[0] != offset:
+            self._last = offset, self._motion.at(offset / self._length)
+        return self._last[1]
+
+    def _bend(self, offset: int) -> Bend | None:
+        return total_bend(self._sources, offset)
 
 
 def dissolved(left: Picture, right: Picture, time: float) -> Picture:

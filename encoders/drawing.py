@@ -1,6 +1,7 @@
 """How frames between key pictures are drawn in a trial: plainly, along a path, or dissolving."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 import cv2
 import numpy as np
@@ -11,12 +12,13 @@ from gsvc.codec.scaffold.layer import Site
 from gsvc.codec.scaffold.layers.camera import CAMERA, Camera
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval
+from gsvc.decoders.drawn_pair import DrawnPair
+from gsvc.decoders.motion.bend import Bend
+from gsvc.decoders.motion.between import MotionBetween
 from gsvc.decoders.motion.camera import camera_field
-from gsvc.decoders.motion.estimation import Flow, pixel_grid, warp
 from gsvc.decoders.rendering import dissolved, held_picture
 from gsvc.encoders.distortion import FloatMap, Reference
 from gsvc.encoders.layers.camera import CameraPath
-from gsvc.encoders.motion import source_motion
 from gsvc.encoders.plan import PLAIN, Drawing, PlannedInterval
 from gsvc.encoders.tuning import FADED, MIXED, SHORTEST_FADE
 
@@ -25,18 +27,31 @@ Parts = list[tuple[float, float]]
 
 
 class TrialRenderer:
-    """Luma of an interval's frames, about as the decoder draws them: motion found at half size."""
+    """Luma of an interval's frames, about as the decoder draws them, without samples.
+
+    Motion and look-ups are rougher, and faster: detail is raised in any case.
+    """
 
     def __init__(self, planned: PlannedInterval, decoded: Mapping[int, Picture]) -> None:
         """`decoded`: luma of the key pictures by index, uint8 (H, W)."""
         self._planned, self._decoded = planned, decoded
-        self._flows: dict[int, Flow] = {}
+
+    @property
+    def _ends(self) -> tuple[Picture, Picture]:
+        return self._decoded[self._planned.start], self._decoded[self._planned.end]
+
+    @cached_property
+    def _motion(self) -> MotionBetween:
+        return MotionBetween(*self._ends, cv2.DISOPTICAL_FLOW_PRESET_FAST)
+
+    @cached_property
+    def _pair(self) -> DrawnPair:
+        return DrawnPair(*self._ends, cv2.INTER_LINEAR)
 
     def dissolved(self, index: int) -> Picture:
         """One frame, the key pictures fading into each other."""
-        start, end = self._planned.start, self._planned.end
-        share = (index - start) / (end - start)
-        return dissolved(self._decoded[start], self._decoded[end], share)
+        share = (index - self._planned.start) / self._planned.length
+        return dissolved(*self._ends, share)
 
     def frame(self, index: int, camera: Camera | None) -> Picture:
         """One frame, moved along the camera's path if there is one."""
@@ -45,19 +60,14 @@ class TrialRenderer:
             key = planned.end if planned.place is Place.BEFORE else planned.start
             held = Interval((1,) * planned.length, values={CAMERA: camera}, place=planned.place)
             return held_picture(self._decoded[key], held, time)
-        is_left = 2 * index <= planned.start + planned.end
-        near, far = (planned.start, planned.end) if is_left else (planned.end, planned.start)
-        if near not in self._flows:
-            ends = self._decoded[far], (self._decoded[near],)
-            (self._flows[near],) = source_motion(*ends, cv2.DISOPTICAL_FLOW_PRESET_FAST)
-        share = np.float32(abs(index - near) / planned.length)
-        picture = self._decoded[near]
-        positions = pixel_grid(*picture.shape) + share * self._flows[near]
+        share = (index - planned.start) / planned.length
+        bend = None
         if camera is not None:
-            geometry = Geometry(picture.shape[1], picture.shape[0])
+            height, width = self._decoded[planned.start].shape
+            geometry = Geometry(width, height)
             path = camera_field(camera, planned.place, planned.length, time, geometry)
-            positions = positions if path is None else positions + path
-        return warp(picture, positions, cv2.INTER_CUBIC)
+            bend = None if path is None else Bend(path)
+        return self._pair.frame(self._motion.at(share), share, bend)
 
 
 class Drawer:

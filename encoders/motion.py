@@ -8,20 +8,16 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.decoders.motion.estimation import Flow, dis_flow, gray
+from gsvc.decoders.motion.estimation import Flow, dense_flow, gray
 
 _LONGEST = 127
 """Magnitude of a vector's component that the encoder proposes, in motion units."""
 
 
-def source_motion(
-    picture: Picture,
-    others: Sequence[Picture],
-    preset: int = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
-) -> list[Flow]:
+def source_motion(picture: Picture, others: Sequence[Picture]) -> list[Flow]:
     """Motion from a picture (RGB or luma) to each of the others: float32 (H, W, 2) in pixels.
 
-    It is found at half size, which is enough for medians of blocks, with a preset of OpenCV's DIS.
+    It is found at half size, which is enough for medians of blocks.
     """
     height, width = picture.shape[:2]
     half = max(1, width // 2), max(1, height // 2)
@@ -30,7 +26,7 @@ def source_motion(
         np.asarray(cv2.resize(gray(p), half, interpolation=cv2.INTER_AREA), np.uint8)
         for p in (picture, *others)
     )
-    found = (cv2.resize(dis_flow(luma, end, preset), (width, height)) * scale for end in ends)
+    found = (cv2.resize(dense_flow(luma, end), (width, height)) * scale for end in ends)
     return [np.asarray(motion, np.float32) for motion in found]
 
 

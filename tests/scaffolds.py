@@ -70,7 +70,7 @@ class GroupCoder:
         holds: bool = True,
     ) -> None:
         self._layout = LayoutCoder(coder, ticks, holds=holds)
-        self._intervals = IntervalCoder(coder, geometry, tools or Tools(), dissolves=holds)
+        self._intervals = IntervalCoder(coder, geometry, tools or Tools())
         self._opens_group = True
 
     def code(self, frames: int, intervals: Sequence[Interval] | None) -> list[Interval]:

@@ -259,9 +259,7 @@ class Plain:
 
     def interval(self, place: Place, ticks: tuple[int, ...]) -> Interval:
         frames = len(ticks)
-        may_dissolve = (
-            self.header["motion_estimator"] >= 3 and place is Place.BETWEEN and frames > 1
-        )
+        may_dissolve = place is Place.BETWEEN and frames > 1
         dissolves = may_dissolve and bool(self.code("interval.dissolves"))
         camera = self.code_path(place, frames) if self.header["camera"] else None
         if place is Place.AFTER:

@@ -20,7 +20,6 @@ from gsvc.codec.frames import Color, VideoFormat
 from gsvc.codec.limits import Limits
 from gsvc.codec.scaffold.tools import Tools
 from gsvc.codec.stream.header import FIELDS, HEADER_BYTES, Header, storable_format
-from scaffolds import only
 
 VIDEO = VideoFormat(
     width=853,
@@ -66,23 +65,6 @@ def test_header_comes_back_in_32_bytes() -> None:
 
 def test_literal_bytes_stay() -> None:
     assert HEADER.to_bytes().hex() == LITERAL
-
-
-@pytest.mark.parametrize(
-    "newer",
-    [
-        replace(HEADER, holds=True),
-        replace(HEADER, tools=only("segmentation", "flow", "texture")),
-        replace(HEADER, tools=only("segmentation", "flow", "camera")),
-    ],
-    ids=["holds", "texture", "camera"],
-)
-def test_older_decoders_see_an_estimator_that_they_refuse(newer: Header) -> None:
-    """Bits that came later lie on top of the estimator, which took 8 bits and was never above 2."""
-    assert Header.from_bytes(newer.to_bytes()) == newer
-    for header, is_known in ((HEADER, True), (newer, False)):
-        packed = int.from_bytes(header.to_bytes()[4:-4], "big")
-        assert (packed >> 48 & 255 in (1, 2)) == is_known
 
 
 LITERAL = "4753560106aa0780806c2d34000457e4002eec007b01d4310102feff98a2f25f"

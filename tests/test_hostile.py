@@ -321,10 +321,9 @@ def test_pictures_stay_pictures_however_far_things_are_moved() -> None:
         corners = np.full((3, 3, 2), 16384, np.int16)
         corners[:, 1:] *= -1
         interval = replace(given, samples=tuple(samples), values={CAMERA: Camera(0, corners)})
-        for estimator in (1, 2):
-            renderer = IntervalRenderer(left, right, interval, samples[-1], estimator)
-            for offset in (1, 2, 3):
-                assert renderer.picture(offset).dtype == np.uint8
+        renderer = IntervalRenderer(left, right, interval, samples[-1])
+        for offset in (1, 2, 3):
+            assert renderer.picture(offset).dtype == np.uint8
 
 
 def test_times_that_lie_far_apart_order_little_work(monkeypatch: pytest.MonkeyPatch) -> None:

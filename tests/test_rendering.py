@@ -9,12 +9,11 @@ import pytest
 
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.camera import MAX_CAMERA, Camera, camera_nodes
-from gsvc.codec.scaffold.layers.flow import BOTH, LEFT, RIGHT, Correction
+from gsvc.codec.scaffold.layers.flow import LEFT, RIGHT, Correction
 from gsvc.codec.scaffold.layers.pose import POINTS, Person
 from gsvc.codec.scaffold.layers.segmentation import MAX_LABEL
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval
-from gsvc.decoders.motion.estimation import DIS_BLENDED, DIS_NEARER
 from gsvc.decoders.rendering import IntervalRenderer, held_picture
 from scaffolds import make_interval, make_sample
 
@@ -107,13 +106,52 @@ def test_one_sided_blocks_show_that_side_alone(side: int, value: int) -> None:
     left, right = (np.full((64, 96, 3), level, np.uint8) for level in (0, 200))
     picture = IntervalRenderer(left, right, Interval((1, 1), (sample,)), None).picture(1)
     assert np.abs(picture.astype(int) - value).max() <= 1
-    none = make_sample(
-        1, correction=Correction(2, 0 * sides + BOTH, np.zeros((*shape, 2), np.int16))
+
+
+def test_light_crosses_over_and_detail_does_not_blur() -> None:
+    """What both pictures show is as light as its time says and as sharp as either of them."""
+    textured = scene(0).astype(np.float64)
+    left, right = ((textured / 2 + add).astype(np.uint8) for add in (10, 50))
+    renderer = IntervalRenderer(left, right, Interval((1,) * 4), None)
+    means = [float(renderer.picture(offset).mean()) for offset in (1, 2, 3)]
+    ends = float(left.mean()), float(right.mean())
+    wanted = [ends[0] + share * (ends[1] - ends[0]) for share in (0.25, 0.5, 0.75)]
+    assert means == pytest.approx(wanted, abs=2)
+    assert renderer.picture(2).std() == pytest.approx(left.std(), rel=0.05)
+
+
+def passing(time: float) -> np.ndarray:
+    """A textured square that moves right over a textured wall, 3 pixels a frame."""
+    rng = np.random.default_rng(5)
+    wall, square = (
+        cv2.GaussianBlur(rng.integers(0, 256, shape, np.uint8), (0, 0), 3)
+        for shape in ((192, 256, 3), (80, 80, 3))
     )
-    ends = left, right, Interval((1, 1), (none,)), None
-    for estimator, between in ((DIS_NEARER, 0), (DIS_BLENDED, 100)):
-        renderer = IntervalRenderer(*ends, estimator)
-        assert np.abs(renderer.picture(1).astype(int) - between).max() <= 1
+    cv2.normalize(wall, wall, 0, 160, cv2.NORM_MINMAX)
+    cv2.normalize(square, square, 120, 255, cv2.NORM_MINMAX)
+    x = 80 + round(3 * time)
+    wall[56:136, x : x + 80] = square
+    return np.asarray(wall, np.uint8)
+
+
+def test_what_passes_is_whole_and_leaves_its_surroundings_alone() -> None:
+    renderer = IntervalRenderer(passing(0), passing(4), Interval((1,) * 4), None)
+    for offset in (1, 2, 3):
+        drawn, x = renderer.picture(offset), 80 + 3 * offset
+        wrong = np.abs(drawn.astype(float) - passing(offset))[72:120]
+        assert wrong[:, x + 4 : x + 76].mean() < 2
+        assert wrong[:, :76].mean() < 2 and wrong[:, 176:].mean() < 2
+
+
+def test_borders_that_the_camera_uncovers_come_from_the_other_picture() -> None:
+    wide = cv2.GaussianBlur(np.random.default_rng(3).random((128, 240, 3), np.float32), (0, 0), 4)
+    wide = cv2.normalize(wide, np.empty(0), 0, 255, cv2.NORM_MINMAX).astype(np.uint8)
+    left, right = wide[:, :192], wide[:, 16:208]
+    renderer = IntervalRenderer(left, right, Interval((1,) * 4), None)
+    # The left picture ends 8 pixels before the frame's border, the right one begins 8 after it.
+    drawn = renderer.picture(2)[16:-16].astype(int)
+    assert np.abs(drawn[:, -8:] - wide[16:-16, 192:200]).mean() < 6
+    assert np.abs(drawn[:, :8] - wide[16:-16, 8:16]).mean() < 6
 
 
 def test_layers_move_their_label_alone() -> None:
@@ -177,11 +215,10 @@ def test_every_scaffold_renders_in_shape_and_range(size: tuple[int, int], seed: 
 
 
 def test_motion_is_that_of_the_decoded_pictures_whatever_is_drawn() -> None:
-    left, right, flat = scene(0), scene(8), np.full((64, 96, 3), 99, np.uint8)
     interval = Interval((1,) * 4)
-    other = IntervalRenderer(left, right, interval, None, drawn=(scene(20), flat))
-    assert error(other.picture(1), scene(22)) < 4
-    assert np.array_equal(other.picture(3), flat)
+    other = IntervalRenderer(scene(0), scene(8), interval, None, drawn=(scene(20), scene(28)))
+    for offset in (1, 3):
+        assert error(other.picture(offset), scene(20 + 2 * offset)) < 4
 
 
 @pytest.mark.slow

@@ -162,7 +162,7 @@ def random_intervals(
                 )
             )
         texture = random_texture(rng, geometry) if "texture" in tools else None
-        may_dissolve = holds and place is Place.BETWEEN and length > 1
+        may_dissolve = place is Place.BETWEEN and length > 1
         dissolves = may_dissolve and bool(rng.random() < 0.3)
         intervals.append(make_interval(times, tuple(samples), texture, camera, place, dissolves))
     return intervals

@@ -60,9 +60,8 @@ def code_coding(coder: Coder, coding: Coding | None) -> Coding:
 class IntervalCoder:
     """Codes the intervals of one group, in order, with `coder`."""
 
-    def __init__(self, coder: Coder, geometry: Geometry, tools: Tools, *, dissolves: bool) -> None:
-        """`dissolves`: whether intervals may."""
-        self._coder, self._geometry, self._may_dissolve = coder, geometry, dissolves
+    def __init__(self, coder: Coder, geometry: Geometry, tools: Tools) -> None:
+        self._coder, self._geometry = coder, geometry
         self._layers = {
             scope: [layer for layer in LAYERS if layer.scope is scope and layer.name in tools]
             for scope in Scope
@@ -112,7 +111,7 @@ class IntervalCoder:
         return values
 
     def _code_dissolve(self, span: Span, interval: Interval | None) -> bool:
-        may_dissolve = self._may_dissolve and span.place is Place.BETWEEN and span.length > 1
+        may_dissolve = span.place is Place.BETWEEN and span.length > 1
         if interval is not None and interval.dissolves and not may_dissolve:
             raise ConfigError("nothing can dissolve here")
         if not may_dissolve:

@@ -35,9 +35,7 @@ class _PacketCoder:
         self._opens_group = False
         self._layout = LayoutCoder(coder, header.frame_ticks, holds=header.holds)
         self._units = UnitCoder(coder)
-        self._intervals = IntervalCoder(
-            coder, header.geometry, header.tools, dissolves=header.dissolves
-        )
+        self._intervals = IntervalCoder(coder, header.geometry, header.tools)
 
     def layout(self, frames: int, intervals: Sequence[Interval] | None) -> tuple[Span, ...]:
         """Where a packet's frames lie; comes first."""

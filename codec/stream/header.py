@@ -56,8 +56,6 @@ _POSITIVE = (
     *("width", "height", "pixel_aspect_num", "pixel_aspect_den"),
     *("time_base_num", "time_base_den", "frame_ticks_num", "frame_ticks_den"),
 )
-_FIRST_TO_DISSOLVE = 3
-"""The first motion estimator whose streams may have dissolves."""
 assert len(MAGIC) + 1 + _FIELD_BITS / 8 + 4 == HEADER_BYTES
 
 
@@ -75,8 +73,8 @@ class Header:
     """Whether AUDIO packets may occur."""
     holds: bool = True
     """Whether frames at the ends of a scene may be held."""
-    motion_estimator: int = 3
-    """How the decoder estimates motion: a key of `gsvc.decoders.motion.estimation.ESTIMATORS`."""
+    motion_estimator: int = 1
+    """How the decoder estimates motion: 1, the only way there is."""
     seed: int = 0
     """Seed of the refiner's noise, 0-65535. Informative."""
     model_id: bytes = bytes(4)
@@ -92,11 +90,6 @@ class Header:
     def geometry(self) -> Geometry:
         """The scaffold's grids for this picture size."""
         return Geometry(self.format.width, self.format.height)
-
-    @property
-    def dissolves(self) -> bool:
-        """Whether intervals may dissolve."""
-        return self.motion_estimator >= _FIRST_TO_DISSOLVE
 
     def fields(self) -> dict[str, int]:
         """The value of every field, by its name in `FIELDS`."""

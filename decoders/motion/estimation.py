@@ -16,19 +16,18 @@ _T = TypeVar("_T", bound=np.generic)
 Flow = NDArray[np.float32]
 """Optical flow, float32 (height, width, 2): x and y displacement in pixels."""
 
-DIS_BLENDED, DIS_NEARER, DIS_DISSOLVING = 1, 2, 3
-ESTIMATORS = dict.fromkeys(
-    (DIS_BLENDED, DIS_NEARER, DIS_DISSOLVING), cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
-)
-"""The preset of DIS for each motion estimator; frames are also rendered differently for each."""
+MOTION_ESTIMATOR = 1
+"""The id of the one estimator."""
+PRESET = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
+"""Of DIS."""
 
 _CONSISTENT = 2.0
 """Forward-backward error, in pixels, at which trust has fallen to 1/e."""
 
 
-def dense_flow(a: Picture, b: Picture, estimator: int = DIS_DISSOLVING) -> Flow:
-    """Optical flow from picture `a` to `b`, luma, uint8 (H, W), as a motion estimator has it."""
-    return dis_flow(a, b, ESTIMATORS[estimator])
+def dense_flow(a: Picture, b: Picture) -> Flow:
+    """Optical flow from picture `a` to `b`, luma, uint8 (H, W), as the decoder estimates it."""
+    return dis_flow(a, b, PRESET)
 
 
 def dis_flow(a: Picture, b: Picture, preset: int) -> Flow:

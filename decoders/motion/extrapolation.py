@@ -6,35 +6,25 @@ import cv2
 import numpy as np
 
 from gsvc.codec.frames import Picture
-from gsvc.decoders.motion.estimation import (
-    DIS_DISSOLVING,
-    Flow,
-    dense_flow,
-    gray,
-    pixel_grid,
-    trust,
-    warp,
-)
+from gsvc.decoders.motion.estimation import Flow, dense_flow, gray, pixel_grid, trust, warp
 
 
 class Extrapolator:
     """Continues the motion from one coded picture to the next, as far as it can be trusted."""
 
-    def __init__(
-        self, before: Picture, last: Picture, drawn: Picture, estimator: int = DIS_DISSOLVING
-    ) -> None:
+    def __init__(self, before: Picture, last: Picture, drawn: Picture) -> None:
         """Two successive coded pictures, RGB uint8 (H, W, 3).
 
         `drawn` is moved in place of `last`, from which motion is estimated.
         """
-        self._before, self._last, self._drawn, self._estimator = before, last, drawn, estimator
+        self._before, self._last, self._drawn = before, last, drawn
 
     @cached_property
     def _back(self) -> Flow:
         """Motion from the last picture to the one before, scaled by trust."""
         before, last = gray(self._before), gray(self._last)
-        back = dense_flow(last, before, self._estimator)
-        there = dense_flow(before, last, self._estimator)
+        back = dense_flow(last, before)
+        there = dense_flow(before, last)
         return np.asarray(back * trust(back, there)[..., None], np.float32)
 
     def picture(self, time: float) -> Picture:

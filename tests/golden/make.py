@@ -144,7 +144,7 @@ def held_and_moved() -> bytes:
     geometry = Geometry(*size)
     tools = only("flow", "texture", "camera")
     video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
-    header = Header(video, 2, tools, motion_estimator=2)
+    header = Header(video, 2, tools)
 
     def path(place: Place, length: int, step_log2: int) -> Camera:
         nodes = np.array(camera_nodes(place, length, step_log2)).reshape(-1, 1, 1)
@@ -210,7 +210,7 @@ def raised_texture() -> bytes:
     geometry = Geometry(*size)
     tools = only("flow", "texture")
     video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
-    header = Header(video, 1, tools, holds=False, motion_estimator=2)
+    header = Header(video, 1, tools, holds=False)
 
     def texture(block_log2: int, step: int) -> Texture:
         rows, columns = geometry.block_shape(block_log2)
@@ -241,7 +241,6 @@ def every_tool() -> bytes:
         holds=False,
         seed=77,
         model_id=b"gold",
-        motion_estimator=1,
     )
 
     def interval(step: int, length: int) -> Interval:
@@ -279,7 +278,6 @@ def cut_and_odd_times() -> bytes:
         1,
         only("flow"),
         holds=False,
-        motion_estimator=1,
     )
     shape = Geometry(*size).block_shape(1)
     vectors = np.full((*shape, 2), (4, -3), np.int16)
@@ -314,7 +312,6 @@ def sound_and_the_unknown() -> bytes:
         0,
         only(),
         holds=False,
-        motion_estimator=1,
         audio=True,
     )
     chunk = AudioChunk(-312, 1, 960, 312, tone(10))
@@ -332,7 +329,7 @@ def dissolving() -> bytes:
     size = 64, 48
     geometry = Geometry(*size)
     tools = only("flow", "texture", "camera")
-    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 1, tools, motion_estimator=3)
+    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 1, tools)
 
     def interval(length: int, *, dissolves: bool) -> Interval:
         vectors = np.full((*geometry.block_shape(2), 2), (9, -7), np.int16)
@@ -384,7 +381,6 @@ def one_small_frame() -> bytes:
         2,
         FIRST,
         holds=False,
-        motion_estimator=1,
     )
     sample = make_sample(1, np.eye(2, dtype=np.uint8), np.zeros((8, 2), np.int16), ())
     return stream(header, [(20, 8, [(scene((16, 16), 0), Interval((1,), (sample,)))])])
