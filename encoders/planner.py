@@ -6,8 +6,8 @@ from gsvc.encoders.search import GroupSearch
 from gsvc.encoders.tuning import EASIER, TEXTURE_OF_ST_LPIPS
 
 _RATE_ROUNDS, _QUALITY_ROUNDS = 4, 6
-_LEAST_TRIALS = 4
-"""At another lambda: the usual plan, the one before, and two leaps from the better of them."""
+_LEAST_TRIALS = 2
+"""At another lambda: those made before tell where the best plan lies."""
 
 
 class Planner:
@@ -31,7 +31,7 @@ class Planner:
         else:
             if not exact:
                 self.lmbda = max(self._level.lmbda, EASIER * self.lmbda)
-            trials = self._effort.trials_of(self._plan is None, self.lmbda)
+            trials = self._effort.trials_of(self._plan is None)
             again, rounds = self._effort.trials if exact else 0, _RATE_ROUNDS
         trial = search.best(self.lmbda, self._plan, trials)
         for _ in range(rounds):

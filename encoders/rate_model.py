@@ -1,47 +1,78 @@
-"""How bits and distortion follow from a plan: powers fitted to grids of trials.
+"""What plans of a group should come to, foretold from those tried: Bayesian linear regression.
 
-Let z be what the quantiser does to the logarithm of bits. Bits grow as e^(1.15 z) * count^0.65, the
-distortion that coded pictures have themselves falls as e^(-0.85 z) * count^-0.19; what drawing the
-frames between adds goes with the error of `Placement` (docs/logs/search.md, "An objective that sees
-motion").
+The logarithms of bits and of distortion, per pixel, are quadratic in the logarithms of how many
+pictures there are, of their size and of what their quantiser leaves of the bits, and, for
+distortion, of the error of `Placement`. Coefficients have a normal prior, fitted to grids of
+trials (docs/logs/search.md, "Foretelling trials"); each trial narrows it. Source: Bishop, Pattern
+Recognition and Machine Learning (2006), section 3.3.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gsvc.encoders.plan import Trial
 from gsvc.encoders.tuning import (
-    LEAST_TRIAL_CRF,
     LOG_BITS_OF_CRF,
     MODEL_BITS,
     MODEL_DISTORTION,
     MODEL_LEAST_ERROR,
-    MODEL_REACH,
+    Prior,
 )
+
+_Array = NDArray[np.float64]
+
+
+class PlanFeatures:
+    """Plans as the model sees them, one a row."""
+
+    def __init__(
+        self,
+        shares: Sequence[float],
+        crfs: Sequence[float],
+        scales: Sequence[float],
+        errors: Sequence[float],
+    ) -> None:
+        """`shares`: pictures a frame; `crfs`: quantisers; `scales`: eighths of the side;
+        `errors`: of drawing the frames between, mean of 1 - SSIM."""
+        one = np.ones(len(shares))
+        count = np.log(shares)
+        fine = np.interp(crfs, *LOG_BITS_OF_CRF)
+        size = np.log(np.array(scales) / 8)
+        drawn = np.log(np.array(errors) + MODEL_LEAST_ERROR)
+        bits = one, count, fine, size, count**2, fine**2, count * fine, count * size, fine * size
+        own = one, count, fine, size, fine**2, fine * size
+        self.bits: _Array = np.stack(bits, 1)
+        self.distortion: _Array = np.stack([*own, drawn, drawn**2, drawn * fine, drawn * size], 1)
+        self.place: _Array = np.stack([count, fine, size], 1)
+        """Where they lie: plans that are near to each other come to about the same."""
 
 
 def foretold(
-    trial: Trial, count: int, counts: Sequence[int], error: Callable[[int], float], lmbda: float
-) -> tuple[int, float]:
-    """The number of pictures and the quantiser where D + lambda R should be least.
+    features: PlanFeatures, tried: Sequence[int], bits: Sequence[float], distortion: Sequence[float]
+) -> tuple[_Array, _Array]:
+    """Bits and distortion of every plan, in the units of those `tried`, rows of `features`.
 
-    `count`: pictures of the trial; `counts`: that may be taken; `error`: of drawing the frames
-    between so many pictures, per frame.
+    `bits`, `distortion`: per pixel, of the plans tried.
     """
-    finest, most = MODEL_REACH
-    crfs, log_bits = LOG_BITS_OF_CRF
-    now = float(np.interp(trial.plan.crf, crfs, log_bits))
-    quantisers = np.arange(LEAST_TRIAL_CRF, crfs[-1] + 1)
-    finer = np.interp(quantisers, crfs, log_bits) - now
-    quantisers, finer = quantisers[abs(finer) <= finest], finer[abs(finer) <= finest]
-    near = [one for one in counts if abs(np.log(one / count)) <= most] or [count]
-    more = np.log(np.array(near) / count)[:, None]
-    drawn = np.array([error(one) + MODEL_LEAST_ERROR for one in near])[:, None]
-    added = trial.distortion * max(0.0, trial.interpolation_share)
-    own = trial.distortion - added
-    total = own * np.exp(MODEL_DISTORTION[0] * finer + MODEL_DISTORTION[1] * more)
-    total = total + added * drawn / (error(count) + MODEL_LEAST_ERROR)
-    total = total + lmbda * trial.bits * np.exp(MODEL_BITS[0] * finer + MODEL_BITS[1] * more)
-    row, column = np.unravel_index(int(total.argmin()), total.shape)
-    return near[row], float(quantisers[column])
+    rows = list(tried)
+    return (
+        np.exp(_posterior(MODEL_BITS, features.bits, rows, np.log(np.maximum(bits, 1e-9)))),
+        np.exp(
+            _posterior(
+                MODEL_DISTORTION, features.distortion, rows, np.log(np.maximum(distortion, 1e-9))
+            )
+        ),
+    )
+
+
+def _posterior(prior: Prior, features: _Array, tried: list[int], seen: _Array) -> _Array:
+    """Mean of what is expected for every row of `features`."""
+    mean: _Array = features @ np.array(prior.mean)
+    if not tried:
+        return mean
+    spread = features * np.array(prior.deviation)
+    known = spread[tried]
+    noise = prior.noise**2 * np.eye(len(tried))
+    missed = np.linalg.solve(known @ known.T + noise, seen - mean[tried])
+    return np.asarray(mean + spread @ known.T @ missed, np.float64)

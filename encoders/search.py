@@ -1,28 +1,27 @@
 """The search over a group: where its pictures go, their size and quantiser, by D + lambda R."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from itertools import chain, islice
+from functools import cached_property
+from itertools import product
+
+import numpy as np
 
 from gsvc.codec.frames import Picture
 from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.pictures import MAX_CRF
 from gsvc.encoders.placement import Placement
 from gsvc.encoders.plan import Plan, Trial
-from gsvc.encoders.rate_model import foretold
+from gsvc.encoders.rate_model import PlanFeatures, foretold
 from gsvc.encoders.trials import Trials
-from gsvc.encoders.tuning import (
-    CRF_PER_SCALE,
-    CRF_STEP,
-    LEAST_TRIAL_CRF,
-    SMALLER_FROM_CRF,
-    USUAL_PICTURE,
-    usual_crf,
-)
+from gsvc.encoders.tuning import LEAST_TRIAL_CRF, PLANS_APART
 
 _SCALES = (8, 6, 4)
 _AT_ONCE = 2
+_CRF_STEP = 2
+_LEAST_SAVED = 1e-4
+"""Of the error of drawing, mean of 1 - SSIM, by more pictures; a still scene needs one."""
 
 
 class GroupSearch:
@@ -47,74 +46,78 @@ class GroupSearch:
             open_ended=open_ended,
             longest=recipe.longest_interval,
         )
-        self._place = recipe.place
+        self._pixels = recipe.header.geometry.width * recipe.header.geometry.height * len(pictures)
         self._scales = [scale for scale in _SCALES if recipe.can_scale(scale)]
 
     def best(self, lmbda: float, start: Plan | None, trials: int) -> Trial:
-        """The trial with the least D + lambda R of `trials` trials, or one more.
+        """The trial with the least D + lambda R, after `trials` new ones, or one more.
 
-        From the better of the usual plan and `start`, or a smaller size, it leaps to where a model
-        says the least is; where that gives nothing new, it walks to better neighbours. Two are
-        tried at a time.
+        Tried are, two at a time, the plans that a model expects to cost least, which learns from
+        all trials; and `start`, a plan of another group, as one of the first two.
         """
-        usual = self._usual(lmbda)
-        other = self._transferred(start) if start else next(self._resized(usual), usual)
-        first = [usual, other][:trials]
-        tried = dict.fromkeys(first)
-        best = self.trials.best(lmbda, first)
-        step = CRF_STEP
-        while len(tried) < trials and step >= 1:
-            near = chain(self._leaps(best, lmbda), self._neighbours(best.plan, step))
-            ahead = list(islice((plan for plan in near if plan not in tried), _AT_ONCE))
-            if not ahead:
-                step /= 2
-                continue
-            tried.update(dict.fromkeys(ahead))
-            best = self.trials.best(lmbda, [best.plan, *ahead])
-        return best
+        for left in range(trials, 0, -_AT_ONCE):
+            first = [self._transferred(start)] if start and not self.trials.made else []
+            ahead = self._proposed(lmbda, first, min(left, _AT_ONCE))
+            self.trials.make(lmbda, ahead)
+        return min(self.trials.made.values(), key=lambda trial: trial.cost(lmbda))
 
-    def _usual(self, lmbda: float) -> Plan:
-        """As many pictures as pay for what they save of the error of drawing, if each takes as many
-        bits as is usual."""
-        picture = lmbda * USUAL_PICTURE / (self._place * len(self.trials.thumbnails))
-        count = min(
-            self._placement.counts,
-            key=lambda one: self._placement.error(one) + picture * one,
+    def _proposed(self, lmbda: float, first: list[Plan], count: int) -> list[Plan]:
+        """The `count` plans that should cost least, `first` before them, none near to another one
+        or to one that was tried."""
+        made = list(self.trials.made.values())
+        rows = [*first, *(trial.plan for trial in made)]
+        features = self._features([*self._grid, *rows])
+        known = range(len(self._grid) + len(first), len(self._grid) + len(rows))
+        bits, distortion = foretold(
+            features,
+            known,
+            [trial.bits / self._pixels for trial in made],
+            [trial.distortion / self._pixels for trial in made],
         )
-        return Plan(self._placement.placed(count), usual_crf(lmbda), 8)
+        taken = [*features.place[len(self._grid) :]]
+        found = list(first)
+        for row in np.argsort((distortion + lmbda * bits)[: len(self._grid)]):
+            if len(found) >= count:
+                break
+            near = (np.abs(features.place[row] - other) < PLANS_APART for other in taken)
+            if not any(map(np.all, near)):
+                found.append(self._grid[row])
+                taken.append(features.place[row])
+        return found
+
+    @cached_property
+    def _grid(self) -> list[Plan]:
+        """Plans that may be tried."""
+        crfs = np.arange(LEAST_TRIAL_CRF, MAX_CRF + 1, _CRF_STEP)
+        keys = [self._placement.placed(count) for count in self._counts]
+        return [Plan(*one) for one in product(keys, map(float, crfs), self._scales)]
+
+    @property
+    def _counts(self) -> list[int]:
+        """Numbers of pictures that differ by a sixth at least, where more of them help at all."""
+        first, *others = self._placement.counts
+        found = [first]
+        for count in others:
+            saved = self._placement.error(found[-1]) - self._placement.error(count)
+            is_other = count >= found[-1] * 7 / 6 or count == others[-1]
+            if is_other and saved > _LEAST_SAVED:
+                found.append(count)
+        return found
+
+    def _features(self, plans: Sequence[Plan]) -> PlanFeatures:
+        counts = [self._count(plan) for plan in plans]
+        return PlanFeatures(
+            [count / len(self.trials.thumbnails) for count in counts],
+            [plan.crf for plan in plans],
+            [plan.scale for plan in plans],
+            [self._placement.error(count) for count in counts],
+        )
 
     def _transferred(self, plan: Plan) -> Plan:
         """A plan of another group, with as many pictures a frame."""
         gaps = len(plan.keys) - 1
         count = gaps * len(self.trials.thumbnails) / (plan.keys[-1] - plan.keys[0]) if gaps else 1
         return replace(plan, keys=self._placement.placed(round(count)))
-
-    def _leaps(self, trial: Trial, lmbda: float) -> Iterator[Plan]:
-        """Where D + lambda R should be least, and half-way there."""
-        if trial.distortion <= 0:
-            return
-        place, now = self._placement, self._count(trial.plan)
-        count, crf = foretold(trial, now, place.counts, place.error, lmbda)
-        yield replace(trial.plan, keys=place.placed(count), crf=crf)
-        half = round((now * count) ** 0.5)
-        yield replace(trial.plan, keys=place.placed(half), crf=(crf + trial.plan.crf) // 2)
-
-    def _neighbours(self, plan: Plan, step: float) -> Iterator[Plan]:
-        """Plans one step away: other sizes, rarer pictures, closer ones, other quantisers."""
-        yield from self._resized(plan)
-        count = self._count(plan)
-        for sign in (-1, 1):
-            keys = self._placement.placed(round(count * 2 ** (sign * step / CRF_STEP)))
-            if keys != plan.keys:
-                yield replace(plan, keys=keys)
-            crf = min(MAX_CRF, max(LEAST_TRIAL_CRF, plan.crf + sign * step / 2))
-            yield replace(plan, crf=crf)
-
-    def _resized(self, plan: Plan) -> Iterator[Plan]:
-        for scale in self._scales:
-            if abs(scale - plan.scale) == 2 and plan.crf >= SMALLER_FROM_CRF:
-                crf = min(MAX_CRF, plan.crf + CRF_PER_SCALE * (scale - plan.scale))
-                yield replace(plan, scale=scale, crf=crf)
 
     def _count(self, plan: Plan) -> int:
         return len(self.trials.own_keys(plan))

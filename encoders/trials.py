@@ -42,7 +42,8 @@ class Trials:
         self._planes = cache(lambda key, scale: planes_of(pictures[key], size(scale), color))
         self.reference = cache(lambda index: Reference(pictures[index], recipe.place))
         """Gives a frame to compare with."""
-        self._made: dict[Plan, Trial] = {}
+        self.made: dict[Plan, Trial] = {}
+        """All trials so far."""
         count = recipe.effort.samples_of(len(pictures))
         spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(count)}
         self._samples = {i: self.reference(i) for i in sorted(spread)}
@@ -51,16 +52,15 @@ class Trials:
         path = CameraPath(pictures, pool) if CAMERA.name in recipe.header.tools else None
         self._drawer = Drawer(self.thumbnails, self._samples, self.reference, path)
 
-    def best(self, lmbda: float, plans: Sequence[Plan]) -> Trial:
-        """The first of the trials with the least D + lambda R; new ones are made side by side.
+    def make(self, lmbda: float, plans: Sequence[Plan]) -> None:
+        """Make trials of the plans that have none, side by side.
 
         A trial is the same however many run at once. One that was made at another lambda keeps the
         camera's paths that paid then.
         """
-        new = [plan for plan in dict.fromkeys(plans) if plan not in self._made]
+        new = [plan for plan in dict.fromkeys(plans) if plan not in self.made]
         made = self._pool.map(lambda plan: self._try(plan, lmbda), new)
-        self._made.update(zip(new, made, strict=True))
-        return min((self._made[plan] for plan in plans), key=lambda trial: trial.cost(lmbda))
+        self.made.update(zip(new, made, strict=True))
 
     def own_keys(self, plan: Plan) -> tuple[int, ...]:
         """Its key pictures but for the next group's."""

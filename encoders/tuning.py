@@ -50,7 +50,6 @@ clips of 288 lines come near to them, scaled to the distance of "Place"."""
 GROUP_SECONDS = 4.0
 """Longest time between intra pictures: how long a receiver waits to join."""
 
-_LOW_LMBDA = 12.0
 _CLOSE = 8
 """Frames between key pictures below which coding them takes most of the time: there SVT-AV1 runs
 one preset faster ("The search leaps")."""
@@ -62,7 +61,7 @@ class Effort:
     """How much time the encoder takes."""
 
     trials: int
-    """Plans tried for a group, about, where a bit must save little."""
+    """Plans tried for a group."""
     samples: int
     """Frames that distortion is measured on, of a group of up to 100."""
     svt: int
@@ -70,13 +69,9 @@ class Effort:
     anchors: int
     """Most scaffold samples tried between two key pictures."""
 
-    def trials_of(self, begins: bool, lmbda: float) -> int:
-        """Plans tried for a group that `begins` a scene, or for one that goes on from a good plan.
-
-        The higher `lmbda`, the rarer key pictures are, and the less time a trial takes.
-        """
-        trials = round(self.trials * min(3.0, max(1.0, math.sqrt(lmbda / _LOW_LMBDA))))
-        return trials if begins else max(2, trials // 2)
+    def trials_of(self, begins: bool) -> int:
+        """Plans tried for a group that `begins` a scene, or that goes on from a good plan."""
+        return self.trials if begins else max(2, self.trials // 2)
 
     def preset_of(self, keys: Sequence[int]) -> int:
         """SVT-AV1's preset for key pictures at these indices."""
@@ -89,11 +84,11 @@ class Effort:
 
 PRESETS = {
     "fast": Effort(trials=2, samples=6, svt=8, anchors=1),
-    "medium": Effort(trials=4, samples=16, svt=4, anchors=1),
-    "slow": Effort(trials=32, samples=32, svt=2, anchors=3),
+    "medium": Effort(trials=6, samples=16, svt=4, anchors=1),
+    "slow": Effort(trials=16, samples=32, svt=2, anchors=3),
 }
-"""Medium: "The search leaps" (trials, SVT-AV1's preset); slow: "Preset slow on the packaged clips";
-SVT-AV1's presets by time and bytes: "The walk"."""
+"""Trials: "Foretelling trials"; SVT-AV1's presets: "The search leaps" (medium), "Preset slow on the
+packaged clips" (slow), and by time and bytes "The walk"."""
 DEFAULT_PRESET = "medium"
 
 # Distortion: how far a rendering is from the source.
@@ -110,20 +105,12 @@ TEXTURE_OF_ST_LPIPS = 0.73, 0.04
 trials of "A distance for the encoder's search"; within about 15 % for most video, too careful for
 soft gray pictures."""
 
-# The search: where it begins, what it tries.
+# The search: what it tries.
 
 TRIAL_PRESET = 8
 """SVT-AV1's preset for trials: 10 loses points, 6 gains none ("The search by trials")."""
-USUAL_PICTURE = 0.006
-"""Bits per pixel of one more picture, as the plan has it that a search begins with ("An objective
-that sees motion")."""
-CRF_STEP = 8.0
-"""First step of the walk; with it the number of key pictures doubles or halves ("The walk")."""
 LEAST_TRIAL_CRF = 24.0
 """Finest quantiser that is tried: the finest of the grids of "The search leaps"."""
-SMALLER_FROM_CRF, CRF_PER_SCALE = 46.0, 3.0
-"""Quantiser from which another size is tried, and by how much finer it is for an eighth less. By
-hand; why small sizes seldom win: "The search by trials", on what lies beyond crf 63."""
 SHORTEST_FADE = 5
 """Frames of an interval that may dissolve: in a shorter one motion, too, looks like a mixture."""
 FADED, MIXED = 4.0, 0.4
@@ -136,19 +123,40 @@ def usual_crf(lmbda: float) -> float:
     return min(68.0, max(LEAST_TRIAL_CRF, round(52 + 2.6 * math.log2(lmbda / 9))))
 
 
-# How bits and distortion follow from a plan: "An objective that sees motion", all of it.
+# How bits and distortion follow from a plan: "Foretelling trials", all of it.
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Of the coefficients of a linear regression, each normal and independent of the others."""
+
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    noise: float
+    """Standard deviation of what the regression leaves."""
+
 
 LOG_BITS_OF_CRF = (
     (24.0, 42.0, 48.0, 54.0, 60.0, 65.0, 70.0),
     (2.2, 1.3, 1.0, 0.6, 0.0, -0.74, -0.97),
 )
 """Quantisers, and the logarithm of bits that they leave."""
-MODEL_BITS, MODEL_DISTORTION = (1.15, 0.65), (-0.85, -0.19)
-"""Exponents of quantiser and count, of bits and of the distortion of coded pictures."""
 MODEL_LEAST_ERROR = 0.003
 """Of drawing frames between coded pictures, beside what it is between sources."""
-MODEL_REACH = 1.5, 1.4
-"""How far logarithms of the quantiser's bits and of the count are foretold."""
+MODEL_BITS = Prior(
+    (-4.346, 0.694, 0.925, 1.127, 0.02, 0.02, -0.007, 0.009, 0.145),
+    (0.642, 0.086, 0.089, 0.127, 0.032, 0.058, 0.051, 0.046, 0.13),
+    0.067,
+)
+MODEL_DISTORTION = Prior(
+    (-0.229, -0.175, -0.185, -0.072, 0.073, -0.031, 0.3, 0.019, 0.097, 0.138),
+    (0.452, 0.12, 0.125, 0.078, 0.061, 0.081, 0.182, 0.035, 0.058, 0.077),
+    0.087,
+)
+"""Logarithms per pixel; the order is that of `PlanFeatures`."""
+PLANS_APART = 0.2, 0.2, 0.1
+"""Of pictures, quantiser and size, all as logarithms: plans that are nearer than that are not tried
+both."""
 
 # Rate.
 
