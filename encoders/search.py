@@ -76,7 +76,8 @@ class GroupSearch:
         )
         taken = [*features.place[len(self._grid) :]]
         found = list(first)
-        for row in np.argsort((distortion + lmbda * bits)[: len(self._grid)]):
+        costs = (distortion + lmbda * bits)[: len(self._grid)]
+        for row in np.argsort(costs, kind="stable"):
             if len(found) >= count:
                 break
             near = (np.abs(features.place[row] - other) < PLANS_APART for other in taken)
