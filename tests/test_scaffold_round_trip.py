@@ -230,7 +230,8 @@ def test_random_scaffolds_come_back(seed: int) -> None:
         assert models_of(writer) == models_of(reader) == models_of(counter)
         assert writer.bits == reader.bits == counter.bits
         counted_bytes = (sum(writer.bits.values()) - before) / 8
-        assert -2 <= len(data) - counted_bytes <= 1.5 + counted_bytes / 5_000
+        # Zeros at the end of a packet are not sent; now and then there are two or three.
+        assert -3 <= len(data) - counted_bytes <= 1.5 + counted_bytes / 5_000
 
 
 @pytest.mark.parametrize("seed", range(60))
