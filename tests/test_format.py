@@ -177,7 +177,9 @@ class Plain:
             self.code = Elements()
         self.code.start(scaffold)
         if intra:
-            self.code("picture.crf"), self.code("picture.eighths")
+            self.code("picture.crf")
+            scale, sides = self.code("picture.eighths"), ("width", "height")
+            self.coded_size = [2 * ceil(self.header[side] * scale / 16) for side in sides]
             self.alone = self.code("packet.alone")
             self.clock = Clock(
                 Fraction(self.header["frame_ticks_num"], self.header["frame_ticks_den"])
@@ -236,7 +238,7 @@ class Plain:
                 size, left = size + bytes([left & 127 | 128]), left >> 7
             return bytes([kind << 3 | 2]) + size + bytes([left]) + payload
 
-        unit = obu(1, rest.take(self.code("unit.sequence"))) if is_first else b""
+        unit = obu(1, self.sequence_header()) if is_first else b""
         repeats = self.repeats = self.code("unit.repeats", self.repeats)
         slot = self.code("unit.slot") if repeats else 0
         for n in range(self.code("unit.hidden", repeats), 0, -1):
@@ -244,6 +246,16 @@ class Plain:
         if repeats:
             return unit + obu(3, bytes([0x88 | slot << 4]))
         return unit + obu(6, self.frame(rest, 0, is_last))
+
+    def sequence_header(self) -> bytes:
+        sides = [side - 1 for side in self.coded_size]
+        lengths = [max(1, side.bit_length()) for side in sides]
+        bits = "0" * 29 + "".join(f"{length - 1:04b}" for length in lengths)
+        bits += "".join(f"{side:0{length}b}" for side, length in zip(sides, lengths, strict=True))
+        bits += f"{0x3ABE001:028b}"
+        size = (-(-len(bits) // 8) + self.code("unit.sequence")) % 256
+        usual = bits.ljust(8 * size, "0")[: 8 * size]
+        return np.packbits([int(bit) ^ self.code("unit.unusual") for bit in usual]).tobytes()
 
     def frame(self, rest: Bytes, n: int, is_last: bool) -> bytes:
         left = len(rest.rest())

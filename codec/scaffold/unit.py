@@ -2,7 +2,8 @@
 
 A hierarchical AV1 sequence shows half of its pictures by naming a frame that was coded before, and
 most of the others begin with much the same frame header. So the number of frames, their sizes and
-the first bytes of each are entropy-coded; all further bytes follow as they are.
+the first bytes of each are entropy-coded; all further bytes follow as they are. The sequence header
+is coded as what it differs in from the usual one.
 """
 
 from collections.abc import Sequence
@@ -17,13 +18,18 @@ HEAD_BYTES = 14
 _LAYERS = 6
 _LAYER = "key pictures"
 
-_SEQUENCE = Element("unit.sequence", _LAYER, UNSIGNED, 255)
+SEQUENCE_BYTES = 255
+"""The most that a sequence header may take."""
+
+_SIZES = SEQUENCE_BYTES + 1
+_SEQUENCE = Element("unit.sequence", _LAYER, UNSIGNED, SEQUENCE_BYTES)
+_UNUSUAL = Element("unit.unusual", _LAYER, FLAG, is_traced=False)
 _REPEATS = Element("unit.repeats", _LAYER, FLAG, contexts=2)
 _SLOT = Element("unit.slot", _LAYER, UNSIGNED, 7)
 _HIDDEN = Element("unit.hidden", _LAYER, UNSIGNED, MAX_UNIT_FRAMES - 1, 2)
 _SIZE = Element("frame.size", _LAYER, UNSIGNED, DEFAULT_LIMITS.packet_bytes, _LAYERS)
 _HEAD = Element("frame.head", _LAYER, FLAG, 1, 2 * 8 * HEAD_BYTES * 4, is_traced=False)
-UNIT_ELEMENTS = _SEQUENCE, _REPEATS, _SLOT, _HIDDEN, _SIZE, _HEAD
+UNIT_ELEMENTS = _SEQUENCE, _UNUSUAL, _REPEATS, _SLOT, _HIDDEN, _SIZE, _HEAD
 """Every syntax element of coded pictures."""
 
 
@@ -41,15 +47,15 @@ class Unit:
 
 def plain_bytes(units: Sequence[Unit]) -> bytes:
     """What of the units is not entropy-coded."""
-    parts = ((unit.sequence, *(frame[HEAD_BYTES:] for frame in unit.frames)) for unit in units)
-    return b"".join(part for unit in parts for part in unit)
+    return b"".join(frame[HEAD_BYTES:] for unit in units for frame in unit.frames)
 
 
 class UnitCoder:
     """Codes the pictures of one group, packet by packet, with `coder`."""
 
-    def __init__(self, coder: Coder) -> None:
-        self._coder = coder
+    def __init__(self, coder: Coder, usual_sequence: bytes) -> None:
+        """`usual_sequence`: the sequence header to expect."""
+        self._coder, self._usual = coder, usual_sequence
         self.forget()
 
     def forget(self) -> None:
@@ -78,7 +84,7 @@ class UnitCoder:
         code = self._coder.code
         sequence = b""
         if is_first:
-            sequence = rest.take(code(_SEQUENCE, None if unit is None else len(unit.sequence)))
+            sequence = self._sequence(None if unit is None else unit.sequence)
         repeats = None if unit is None else int(unit.slot is not None)
         repeats = self._repeated = code(_REPEATS, repeats, self._repeated)
         slot = code(_SLOT, None if unit is None else unit.slot) if repeats else None
@@ -90,6 +96,19 @@ class UnitCoder:
             frame, layer = None if given is None else given[n], hidden - n
             frames.append(self._frame(frame, rest, layer, is_last=is_last and layer == 0))
         return Unit(tuple(frames), slot, sequence)
+
+    def _sequence(self, sequence: bytes | None) -> bytes:
+        """Its size, less the usual one's modulo 256, and bits."""
+        more = None if sequence is None else (len(sequence) - len(self._usual)) % _SIZES
+        size = (len(self._usual) + self._coder.code(_SEQUENCE, more)) % _SIZES
+        usual = int.from_bytes(self._usual[:size].ljust(size, b"\0"), "big")
+        wanted = None if sequence is None else int.from_bytes(sequence, "big")
+        coded = 0
+        for place in reversed(range(8 * size)):
+            expected = usual >> place & 1
+            unusual = None if wanted is None else wanted >> place & 1 ^ expected
+            coded = coded << 1 | self._coder.code(_UNUSUAL, unusual) ^ expected
+        return coded.to_bytes(size, "big")
 
     def _frame(self, frame: bytes | None, rest: "_Rest", layer: int, *, is_last: bool) -> bytes:
         """`layer`: frames of the unit after it; `is_last`: nothing of the packet follows it."""

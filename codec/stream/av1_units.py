@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gsvc.codec.errors import BitstreamError, LimitError
 from gsvc.codec.limits import MAX_UNIT_FRAMES, MAX_UNIT_OBUS
-from gsvc.codec.scaffold.unit import Unit
+from gsvc.codec.scaffold.unit import SEQUENCE_BYTES, Unit
 from gsvc.codec.stream.varint import varint
 
 SEQUENCE_HEADER = 1
@@ -19,6 +19,9 @@ PADDING = 15
 
 _SEQUENCE_BYTES = 64
 """Bytes of a sequence header that always include the frame size."""
+_USUAL_TOOLS = 0b11_1010_1011_1110_0000_0000_0001
+"""The end of a usual sequence header, from frame_id_numbers_present_flag to the trailing one bit,
+without the two zeros that it begins with."""
 _NEEDLESS = (TEMPORAL_DELIMITER, METADATA, REDUNDANT_FRAME_HEADER, PADDING)
 _PERMITTED = (SEQUENCE_HEADER, FRAME_HEADER, TILE_GROUP, METADATA, FRAME, REDUNDANT_FRAME_HEADER)
 
@@ -67,7 +70,7 @@ def parted(unit: bytes) -> Unit:
         payload = obu.data[obu.start :]
         if slot is not None or (sequence and obu.kind == SEQUENCE_HEADER) or obu.spatial_layer:
             raise BitstreamError("an AV1 unit holds more than a picture: re-encode it")
-        if obu.kind == SEQUENCE_HEADER and not frames:
+        if obu.kind == SEQUENCE_HEADER and not frames and len(payload) <= SEQUENCE_BYTES:
             sequence = payload
         elif obu.kind == FRAME:
             frames.append(payload)
@@ -110,7 +113,7 @@ def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:
                 f"a coded picture has over {MAX_UNIT_FRAMES} AV1 frames or {MAX_UNIT_OBUS} units"
             )
         if obu.kind == SEQUENCE_HEADER:
-            declared = _sequence_size(_Bits(obu.data[obu.start :][:_SEQUENCE_BYTES]))
+            declared = sequence_size(obu.data[obu.start :])
             if declared != size:
                 sizes = "{}x{}, its packet says {}x{}".format(*declared, *size)
                 raise BitstreamError(f"a picture is coded at {sizes}: the stream is damaged")
@@ -122,6 +125,30 @@ def _is_shown(frame: _Obu) -> bool:
     """show_existing_frame or show_frame of a frame header (AV1, section 5.9.2)."""
     first = frame.data[frame.start : frame.start + 1]
     return bool(first and first[0] & 0b1001_0000)
+
+
+def usual_sequence(size: tuple[int, int]) -> bytes:
+    """The sequence header that SVT-AV1 3 and 4 write for pictures of (width, height).
+
+    8 bits 4:2:0, one operating point, no timing (AV1, section 5.5.1); level 2.0, which larger
+    pictures exceed.
+    """
+    most = [side - 1 for side in size]
+    widths = [max(1, side.bit_length()) for side in most]
+    value = (widths[0] - 1) << 4 | widths[1] - 1
+    for side, width in zip(most, widths, strict=True):
+        value = value << width | side
+    value = value << _USUAL_TOOLS.bit_length() + 2 | _USUAL_TOOLS
+    bits = 24 + 5 + 8 + sum(widths) + _USUAL_TOOLS.bit_length() + 2
+    return (value << -bits % 8).to_bytes(-(-bits // 8), "big")
+
+
+def sequence_size(sequence: bytes) -> tuple[int, int]:
+    """Largest frame (width, height) that the payload of a sequence header declares.
+
+    Raises BitstreamError for one that is damaged or that packets cannot hold.
+    """
+    return _sequence_size(_Bits(sequence[:_SEQUENCE_BYTES]))
 
 
 class _Bits:

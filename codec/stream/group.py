@@ -17,7 +17,7 @@ from gsvc.codec.scaffold.layout import LAYOUT_ELEMENTS, LayoutCoder, Span
 from gsvc.codec.scaffold.syntax import Coding, IntervalCoder, code_coding
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.scaffold.unit import UNIT_ELEMENTS, Unit, UnitCoder, plain_bytes
-from gsvc.codec.stream.av1_units import joined, parted
+from gsvc.codec.stream.av1_units import joined, parted, sequence_size, usual_sequence
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 from gsvc.codec.stream.varint import Cutter, read_varint, varint
@@ -34,7 +34,7 @@ class _PacketCoder:
         self._coder, self._begins = coder, begins
         self._opens_group = False
         self._layout = LayoutCoder(coder, header.frame_ticks, holds=header.holds)
-        self._units = UnitCoder(coder)
+        self._units = UnitCoder(coder, usual_sequence(header.geometry.coded_size(coding.scale)))
         self._intervals = IntervalCoder(coder, header.geometry, header.tools)
 
     def layout(self, frames: int, intervals: Sequence[Interval] | None) -> tuple[Span, ...]:
@@ -88,7 +88,8 @@ def picture_bits(units: Sequence[bytes]) -> float:
     """What the pictures of a group, given as temporal units, take in its packets."""
     coder, parts = Coder(), tuple(map(parted, units))
     plain = plain_bytes(parts)
-    UnitCoder(coder).code(len(parts), parts, plain, opens_group=True)
+    usual = usual_sequence(sequence_size(parts[0].sequence))
+    UnitCoder(coder, usual).code(len(parts), parts, plain, opens_group=True)
     return coder.total + 8 * len(plain)
 
 
