@@ -277,6 +277,7 @@ def test_codecs_are_found_by_name_with_options() -> None:
         ("gsvc", {"steps": 3}, "steps 3"),
         ("gsvc", {"level": 1, "bpp": 0.1}, "not both"),
         ("gsvc", {"tools": "hammer"}, "hammer"),
+        ("gsvc", {"tune": "banjo"}, "banjo"),
     ):
         with pytest.raises(ConfigError, match=words):
             find_codec(name, **options)

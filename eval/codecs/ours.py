@@ -20,7 +20,7 @@ from gsvc.codec.stream.info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.decoders.refiners.base import Refiner
 from gsvc.decoders.refiners.registry import BACKENDS, model_id
-from gsvc.encoders.tuning import DEFAULT_PRESET, LEVELS
+from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS
 from gsvc.eval.codecs.base import Codec, Compute, Decoded, Encoded, Settings, Value, require_frames
 from gsvc.eval.codecs.code_hash import code_hash, weights_hash
 from gsvc.eval.codecs.conventional import BT709
@@ -50,6 +50,7 @@ class Gsvc(Codec):
         level or bpp: 0 to 3, or bits per pixel to come near to.
         tools: a key of `TOOL_SETS`.
         preset: of the encoder.
+        tune: of the encoder, where it is not balanced.
         seed: written into the stream.
 
     Ways to decode:
@@ -76,6 +77,7 @@ class Gsvc(Codec):
         seed: Option = 0,
         model: Option = _NANO,
         motion: Option = _DIS,
+        tune: Option = DEFAULT_TUNE,
     ) -> None:
         if level is not None and bpp is not None:
             raise ConfigError("give levels or bpp as rate points, not both")
@@ -84,8 +86,11 @@ class Gsvc(Codec):
             rates: list[Settings] = [{"level": one} for one in levels]
         else:
             rates = [{"bpp": one} for one in all_of("bpp", bpp, float)]
-        sets = product(rates, all_of("preset", preset, str), all_of("tools", tools, str))
-        self._points = [{**rate, "tools": t, "preset": p, "seed": 0} for rate, p, t in sets]
+        tuned = [{"tune": t} if t != DEFAULT_TUNE else {} for t in all_of("tune", tune, str)]
+        sets = product(rates, all_of("preset", preset, str), all_of("tools", tools, str), tuned)
+        self._points = [
+            {**rate, "tools": t, "preset": p, "seed": 0, **tunes} for rate, p, t, tunes in sets
+        ]
         self._ways = _ways(
             all_of("motion", motion, str),
             all_of("model", model, str),
@@ -236,12 +241,14 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
         bpp = float(values.pop("bpp")) if "bpp" in values else None
     except (KeyError, ValueError) as error:
         raise ConfigError(f"gsvc needs a preset and a whole number as seed: {error}") from error
+    tune = str(values.pop("tune", DEFAULT_TUNE))
     _refuse(values, "setting")
     return EncoderSettings(
         level=level,
         bpp=bpp,
         tools=TOOL_SETS[str(tools)],
         preset=preset,
+        tune=tune,
         seed=seed,
         model_id=model_id("compact"),
     )
