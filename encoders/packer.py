@@ -6,6 +6,7 @@ from itertools import accumulate, islice
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.syntax import Coding
+from gsvc.codec.scaffold.timing import nominal_time
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.group import GroupWriter
 from gsvc.encoders.fitting import fit_pictures
@@ -26,7 +27,8 @@ class Packer:
         most = recipe.max_bitrate
         self._cap = None if most is None else WindowCap(most, FIXED_BITS)
         self._scaffold_share = 0.1
-        self._clock = 0
+        # The first frame, one nominal step later, is shown at 0.
+        self._clock = -nominal_time(1, recipe.header.frame_ticks)
 
     def picture_bits(self, budget: float) -> float:
         """What the scaffold is likely to leave of a budget in bits."""
