@@ -206,6 +206,7 @@ def _recipe(settings: EncoderSettings, header: Header) -> Recipe:
         bpp=limit if target is None else target,
         exact=target is not None,
         place=TUNES[settings.tune],
+        people=settings.people,
         semantics=settings.semantics,
         quality=settings.quality,
         max_bitrate=settings.max_bitrate,

@@ -9,7 +9,15 @@ from gsvc.codec.scaffold.layers import LAYERS
 from gsvc.codec.scaffold.layers.pose import POSE
 from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
 from gsvc.codec.scaffold.tools import Tools
-from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PRESETS, TUNES
+from gsvc.encoders.tuning import (
+    DEFAULT_PRESET,
+    DEFAULT_TUNE,
+    LEVELS,
+    MOST_PEOPLE,
+    PEOPLE,
+    PRESETS,
+    TUNES,
+)
 
 _LEAST_PACKET = 64
 
@@ -41,6 +49,9 @@ class EncoderSettings:
     tune: str = DEFAULT_TUNE
     """What bits are spent on: "balanced", "texture" (sharper pictures that may be out of place) or
     "motion" (everything where it belongs, softer)."""
+    people: float = PEOPLE
+    """How much more faces weigh than the rest when bits are spent, 1 to 8. Above 1 it needs a model
+    (`gsvc models pull`); without it a warning is logged and all weighs alike."""
     semantics: bool = False
     """Send segmentation and pose even where they do not pay."""
     low_delay: bool = False
@@ -72,6 +83,8 @@ class EncoderSettings:
             )
         if self.preset not in PRESETS:
             raise ConfigError(f"preset {self.preset!r}: choose one of {', '.join(PRESETS)}")
+        if not 1 <= self.people <= MOST_PEOPLE:
+            raise ConfigError(f"people {self.people:g}: choose a weight from 1 to {MOST_PEOPLE:g}")
         if self.tune not in TUNES:
             raise ConfigError(f"tune {self.tune!r}: choose one of {', '.join(TUNES)}")
 

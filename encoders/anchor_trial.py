@@ -11,7 +11,7 @@ from gsvc.codec.scaffold.types import Sample
 from gsvc.codec.stream.header import Header
 from gsvc.decoders.motion.estimation import Flow
 from gsvc.decoders.rendering import IntervalRenderer
-from gsvc.encoders.distortion import Reference
+from gsvc.encoders.distortion import Judge
 from gsvc.encoders.motion import source_motion
 
 
@@ -25,7 +25,7 @@ class AnchorTrial:
         sources: Sequence[Picture],
         header: Header,
         lmbda: float,
-        place: float,
+        judge: Judge,
         samples: Sequence[Sample],
         index: int,
     ) -> None:
@@ -33,14 +33,14 @@ class AnchorTrial:
 
         `before`: the sample before the interval. `sources`: its source frames, both coded pictures
         included. `header`: of the stream. `lmbda`: the distortion that a bit must save, summed over
-        the pixels of the frame. `place`: weight of structure in it. `samples`: those of the
+        the pixels of the frame. `judge`: of the stream. `samples`: those of the
         interval, in order.
         """
         self.anchor, self.lmbda = samples[index], lmbda
         self.predictor = samples[index - 1] if index else before
         """The sample that the anchor is coded against."""
         self.is_left_nearer = renderer.is_left_nearer(self.anchor.offset)
-        self.source = Reference(sources[self.anchor.offset], place)
+        self.source = judge.reference(sources[self.anchor.offset])
         self._renderer, self._before, self._sources = renderer, before, sources
         self._header, self._samples, self._index = header, samples, index
 

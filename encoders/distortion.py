@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.decoders.motion.estimation import gray
+from gsvc.encoders.people.face_weights import FaceWeights
 from gsvc.encoders.tuning import DEFAULT_TUNE, FLAT, TUNES
 
 STRIDE = 4
@@ -49,10 +50,17 @@ class Structure:
 class Reference:
     """A source picture to compare renderings with."""
 
-    def __init__(self, picture: Picture, place: float = TUNES[DEFAULT_TUNE]) -> None:
-        """`picture`: RGB (H, W, 3) or luma (H, W), uint8; `place`: weight of structure."""
+    def __init__(
+        self,
+        picture: Picture,
+        place: float = TUNES[DEFAULT_TUNE],
+        weights: FloatMap | None = None,
+    ) -> None:
+        """`picture`: RGB (H, W, 3) or luma (H, W), uint8; `place`: weight of structure; `weights`:
+        of the picture's parts, same shape as of `texture`, None: all 1."""
         luma = gray(picture)
         self._place = place
+        self._weights = np.float32(1) if weights is None else weights
         self._energies = _energies(luma)
         self.structure = Structure(quarter(luma))
 
@@ -79,8 +87,8 @@ class Reference:
         return self.weighted(texture, self.misplaced(other))
 
     def weighted(self, texture: FloatMap, misplaced: FloatMap) -> FloatMap:
-        """The sum of both parts as the tune weighs them."""
-        return texture + np.float32(self._place) * misplaced
+        """The sum of both parts as the tune weighs them, and the picture's parts."""
+        return np.asarray(self._weights * (texture + np.float32(self._place) * misplaced))
 
     def total(self, other: Picture) -> float:
         """The distortion summed over all pixels."""
@@ -88,8 +96,25 @@ class Reference:
 
     def totals(self, other: Picture) -> tuple[float, float]:
         """Its two parts, summed over all pixels: texture, and misplaced structure, weighted."""
-        texture = float(self.texture(_energies(gray(other))).sum()) * STRIDE**2
-        return texture, self._place * float(self.misplaced(other).sum()) * STRIDE**2
+        parts = self.texture(_energies(gray(other))), self._place * self.misplaced(other)
+        texture, misplaced = (float((self._weights * part).sum()) * STRIDE**2 for part in parts)
+        return texture, misplaced
+
+
+class Judge:
+    """Makes what renderings of a stream are compared with."""
+
+    def __init__(self, place: float, weights: FaceWeights | None = None) -> None:
+        """`place`: weight of structure; `weights`: of a picture's parts."""
+        self._place, self._weights = place, weights
+
+    def reference(self, picture: Picture) -> Reference:
+        """A source picture, RGB uint8 (H, W, 3), to compare with."""
+        return Reference(picture, self._place, self.weights(picture))
+
+    def weights(self, picture: Picture) -> FloatMap | None:
+        """Of the parts of a source picture, same shape as of `Reference.texture`; None: all 1."""
+        return None if self._weights is None else self._weights(picture, STRIDE)
 
 
 def block_sums(values: NDArray[np.float32], geometry: Geometry, block_log2: int) -> FloatMap:

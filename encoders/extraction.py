@@ -12,7 +12,7 @@ from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.decoders.motion.estimation import gray
 from gsvc.decoders.rendering import IntervalRenderer
 from gsvc.encoders.anchor_trial import AnchorTrial
-from gsvc.encoders.distortion import Reference
+from gsvc.encoders.distortion import Judge
 from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.layers import EXTRACTORS
 from gsvc.encoders.plan import PLAIN, Drawing
@@ -61,11 +61,11 @@ class Before:
 class ScaffoldExtractor:
     """Turns source frames into samples."""
 
-    def __init__(self, recipe: Recipe, pool: Executor) -> None:
+    def __init__(self, recipe: Recipe, judge: Judge, pool: Executor) -> None:
         """`pool` works on what is independent. Raises MissingModelError when a layer's model is not
         here."""
         self._pool, self._anchors, self._header = pool, recipe.effort.anchors, recipe.header
-        self._place = recipe.place
+        self._judge = judge
         self._extractors = [
             make(self._header.geometry, recipe.level)
             for make in EXTRACTORS
@@ -136,7 +136,7 @@ class ScaffoldExtractor:
         trial_of = self._trials(interval, before, lmbda, len(samples))
         # A frame between is hardly better than the better of the coded pictures.
         ends = (before.source, before.shown), (interval.sources[-1], interval.shown)
-        floor = min(Reference(source, self._place).total(shown) for source, shown in ends)
+        floor = min(self._judge.reference(source).total(shown) for source, shown in ends)
         anchors, middle = range(len(samples) - 1), interval.length // 2
         middle_first = sorted(anchors, key=lambda k: abs(samples[k].offset - middle))
         if watching:
@@ -169,7 +169,7 @@ class ScaffoldExtractor:
         renderer = IntervalRenderer(*ends, plain, before.closing)
         sources = [before.source, *interval.sources]
         return partial(
-            AnchorTrial, renderer, before.closing, sources, self._header, lmbda, self._place
+            AnchorTrial, renderer, before.closing, sources, self._header, lmbda, self._judge
         )
 
 
@@ -177,11 +177,11 @@ def distortion_between(
     sources: Sequence[SourceInterval],
     before: Before | None,
     intervals: Sequence[Interval],
-    place: float,
+    judge: Judge,
 ) -> float:
     """Distortion of what is drawn between the coded pictures, summed over pixels and frames.
 
-    It is measured in the middle of every interval and half-way to it. `place`: weight of structure.
+    It is measured in the middle of every interval and half-way to it.
     """
     total = 0.0
     closing = None if before is None else before.closing
@@ -194,7 +194,7 @@ def distortion_between(
             renderer = IntervalRenderer(*ends, interval, closing)
             seen = sorted({max(1, length // 4), length // 2, 3 * length // 4})
             drawn = (
-                Reference(source.sources[k - 1], place).total(renderer.picture(k)) for k in seen
+                judge.reference(source.sources[k - 1]).total(renderer.picture(k)) for k in seen
             )
             total += sum(drawn) * (length - 1) / len(seen)
         closing = interval.closing_sample

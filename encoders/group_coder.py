@@ -1,14 +1,20 @@
 """What both coders of groups are given, what they give, and how they are driven."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gsvc.codec.errors import MissingDependencyError, MissingModelError
 from gsvc.codec.frames import Picture
 from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.stream.header import Header
+from gsvc.encoders.distortion import Judge
+from gsvc.encoders.people.face_weights import FaceWeights
 from gsvc.encoders.pictures import can_code
 from gsvc.encoders.tuning import DEFAULT_TUNE, TUNES, Effort, Level
+
+_log = logging.getLogger(__name__)
 
 FRAMING_BYTES = 8
 """What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
@@ -56,6 +62,8 @@ class Recipe:
     """Whether `bpp` is to be met, or only a limit."""
     place: float = TUNES[DEFAULT_TUNE]
     """Weight of structure in the distortion."""
+    people: float = 1.0
+    """Weight of faces in the distortion, where all else weighs 1."""
     semantics: bool = False
     """Send people and regions whether they pay or not."""
     quality: float | None = None
@@ -79,6 +87,17 @@ class Recipe:
         seconds = frames / float(self.header.format.frame_rate)
         packets = max(1.0, seconds / PACKET_SECONDS, bits / 8 / PACKET_BYTES)
         return _PACKET_BITS * min(packets, pictures) + _PICTURE_BITS * pictures
+
+    def judge(self) -> Judge:
+        """What renderings are compared with. Faces weigh no more where the model that finds them is
+        not here."""
+        if self.people == 1:
+            return Judge(self.place)
+        try:
+            return Judge(self.place, FaceWeights(self.people))
+        except (MissingModelError, MissingDependencyError) as cause:
+            _log.warning("faces weigh no more than the rest: %s", cause)
+            return Judge(self.place)
 
     def packet_excess(self, coded: Sequence[CodedPacket]) -> float:
         """Size of the largest packet in proportion to `packet_bytes`; 0 without a limit."""

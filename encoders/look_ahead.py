@@ -33,7 +33,8 @@ class LookAhead(GroupCoder):
         self._recipe = recipe
         # One pool for good: threads that come and go leave the allocator's memory behind.
         self._pool = ThreadPoolExecutor(_AT_ONCE)
-        self._extractor = ScaffoldExtractor(recipe, self._pool)
+        self._judge = recipe.judge()
+        self._extractor = ScaffoldExtractor(recipe, self._judge, self._pool)
         self._planner, self._packer = Planner(recipe), Packer(recipe)
         self._rate = RateControl(recipe)
         frames = round(GROUP_SECONDS * recipe.header.format.frame_rate)
@@ -78,6 +79,7 @@ class LookAhead(GroupCoder):
         search = GroupSearch(
             pictures,
             self._recipe,
+            self._judge,
             self._pool,
             begins=self._before is None,
             open_ended=open_ended,
@@ -139,7 +141,7 @@ class LookAhead(GroupCoder):
         plain = self._scaffold(keys, sources, watching=False)
 
         def cost(intervals: Sequence[Interval]) -> float:
-            drawn = distortion_between(sources, self._before, intervals, self._recipe.place)
+            drawn = distortion_between(sources, self._before, intervals, self._judge)
             return drawn + self._planner.lmbda * self._packer.scaffold_bits(keys, intervals)
 
         return min(plain, watched, key=cost)

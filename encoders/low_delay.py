@@ -17,7 +17,6 @@ from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.group import GroupWriter
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.texture import raise_texture
-from gsvc.encoders.distortion import Reference
 from gsvc.encoders.extraction import Before, ScaffoldExtractor, SourceInterval
 from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
 from gsvc.encoders.layers.texture import choose_texture
@@ -55,7 +54,8 @@ class LowDelay(GroupCoder):
         self._spacing = max(1, round(self._level.spacing * frame_rate))
         self._longest = max(self._spacing, round(GROUP_SECONDS * frame_rate))
         self._pool = ThreadPoolExecutor(1)
-        self._extractor = ScaffoldExtractor(recipe, self._pool)
+        self._judge = recipe.judge()
+        self._extractor = ScaffoldExtractor(recipe, self._judge, self._pool)
         self._crf = usual_crf(self._level.lmbda)
         # How much coarser than the rate asks for, and how small, packets' limit makes pictures.
         self._coarser, self._scale = 0.0, 8
@@ -136,7 +136,7 @@ class LowDelay(GroupCoder):
         decoded = group.decoder.decode(unit, self._geometry.coded_size(self._scale))
         texture, level = None, self._level
         if TEXTURE.name in self._recipe.header.tools:
-            block_log2, reference = level.texture_log2, Reference(pictures[-1], self._recipe.place)
+            block_log2, reference = level.texture_log2, self._judge.reference(pictures[-1])
             texture = choose_texture(reference, decoded, block_log2, self._spacing, level.lmbda)
         shown, _ = raise_texture(decoded, texture)
         source = SourceInterval(pictures, shown)

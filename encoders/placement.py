@@ -51,17 +51,20 @@ class Placement:
     def __init__(
         self,
         thumbnails: Sequence[FloatMap],
+        weights: Sequence[FloatMap | None],
         pool: Executor,
         *,
         begins: bool,
         open_ended: bool,
         longest: int,
     ) -> None:
-        """`thumbnails`: luma of every frame, small; `begins`: a scene begins with the group;
+        """`thumbnails`: luma of every frame, small; `weights`: of the parts of each, None: all 1;
+        `begins`: a scene begins with the group;
         `open_ended`: the last frame is the next group's; `longest`: most frames from one coded
         picture to the next."""
         self._frames = [_smaller(one) for one in thumbnails]
         self._structures = [Structure(frame.astype(np.float32)) for frame in self._frames]
+        self._weights = [None if one is None else _fitted(one, self._frames[0]) for one in weights]
         self._pool, self._begins, self._open_ended = pool, begins, open_ended
         self._last, self._longest = len(thumbnails) - 1, longest
 
@@ -162,7 +165,9 @@ class Placement:
         return (length - 1) * sum(errors) / len(errors)
 
     def _misplaced(self, index: int, drawn: Picture) -> float:
-        return float(self._structures[index].misplaced(drawn.astype(np.float32)).mean())
+        error = self._structures[index].misplaced(drawn.astype(np.float32))
+        weights = self._weights[index]
+        return float((error if weights is None else weights * error).mean())
 
 
 def _path(came_from: Sequence[NDArray[np.intp]], end: int) -> tuple[int, ...]:
@@ -170,6 +175,11 @@ def _path(came_from: Sequence[NDArray[np.intp]], end: int) -> tuple[int, ...]:
     for origin in reversed(came_from):
         keys.append(int(origin[keys[-1]]))
     return tuple(reversed(keys))
+
+
+def _fitted(weights: FloatMap, frame: Picture) -> FloatMap:
+    size = frame.shape[1], frame.shape[0]
+    return np.asarray(cv2.resize(weights, size, interpolation=cv2.INTER_AREA), np.float32)
 
 
 def _smaller(thumbnail: FloatMap) -> Picture:

@@ -13,7 +13,7 @@ from gsvc.codec.scaffold.layers.camera import CAMERA
 from gsvc.codec.stream.group import picture_bits
 from gsvc.decoders.motion.estimation import gray
 from gsvc.decoders.pictures import decode_pictures
-from gsvc.encoders.distortion import Reference, quarter
+from gsvc.encoders.distortion import Judge, quarter
 from gsvc.encoders.drawing import Drawer
 from gsvc.encoders.emphasis import emphasised
 from gsvc.encoders.group_coder import Recipe
@@ -31,7 +31,13 @@ class Trials:
     """Makes trials over one group, each once."""
 
     def __init__(
-        self, pictures: Sequence[Picture], recipe: Recipe, pool: Executor, *, open_ended: bool
+        self,
+        pictures: Sequence[Picture],
+        recipe: Recipe,
+        judge: Judge,
+        pool: Executor,
+        *,
+        open_ended: bool,
     ) -> None:
         """`pictures`: of the group, RGB uint8 (H, W, 3); `pool`: runs trials side by side;
         `open_ended`: the last picture is the next group's first and not paid for here."""
@@ -40,7 +46,7 @@ class Trials:
         self._framing_bits = recipe.framing_bits
         size, color = self._geometry.coded_size, self._color
         self._planes = cache(lambda key, scale: planes_of(pictures[key], size(scale), color))
-        self.reference = cache(lambda index: Reference(pictures[index], recipe.place))
+        self.reference = cache(lambda index: judge.reference(pictures[index]))
         """Gives a frame to compare with."""
         self.made: dict[Plan, Trial] = {}
         """All trials so far."""

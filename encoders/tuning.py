@@ -100,6 +100,8 @@ TUNES = {"balanced": 4.0, "texture": 0.2, "motion": 12.0}
 """Weight of structure out of place, 1 - SSIM, beside a logarithm of gradient energies ("An
 objective that sees motion")."""
 DEFAULT_TUNE = "balanced"
+PEOPLE, MOST_PEOPLE = 4.0, 8.0
+"""Weight of faces, usual and greatest ("Faces weigh more")."""
 TEXTURE_OF_ST_LPIPS = 0.73, 0.04
 """Slope and offset: ST-LPIPS AlexNet as a line in the texture part of distortion, fitted to the
 trials of "A distance for the encoder's search"; within about 15 % for most video, too careful for

@@ -39,6 +39,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     cap = "never more than this in any second"
     add("--max-bitrate", type=bitrate, metavar="RATE", help=cap)
     add("--low-delay", action="store_true", help="no look-ahead: more bits, less waiting")
+    seen = "how much more faces weigh than the rest (%(default)g)"
+    add("--people", type=float, default=defaults.people, metavar="1..8", help=seen)
     pay = "send people and regions even if they do not pay"
     add("--semantics", action="store_true", help=pay)
     add_part(parser, "encode")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.encoders.people.detector import Detection, Detector
+from gsvc.encoders.people.face_weights import MODEL, STRIDES
 from gsvc.encoders.people.tflite import Network, sigmoid
 
 OUTER_EYE_CORNERS = (33, 263)
@@ -18,7 +19,6 @@ OUTER_EYE_CORNERS = (33, 263)
 Square = NDArray[np.float64]
 """Affine map, (2, 3), from pixels of the network's input to those of a picture."""
 
-_STRIDES = (8, 16, 16, 16)
 _SQUARE_SCALE = 1.5
 """How much larger the square that is looked at is than the face's box."""
 _POINTS = 468
@@ -33,7 +33,7 @@ class FacePoints:
     """
 
     def __init__(self) -> None:
-        self._detect = Detector("face_detection_short_range", _STRIDES)
+        self._detect = Detector(MODEL, STRIDES)
         self._network = Network("face_landmark")
         self._side = self._network.input_shape[1]
 

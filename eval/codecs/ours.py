@@ -20,7 +20,7 @@ from gsvc.codec.stream.info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.decoders.refiners.base import Refiner
 from gsvc.decoders.refiners.registry import BACKENDS, model_id
-from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS
+from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PEOPLE
 from gsvc.eval.codecs.base import Codec, Compute, Decoded, Encoded, Settings, Value, require_frames
 from gsvc.eval.codecs.code_hash import code_hash, weights_hash
 from gsvc.eval.codecs.conventional import BT709
@@ -51,6 +51,7 @@ class Gsvc(Codec):
         tools: a key of `TOOL_SETS`.
         preset: of the encoder.
         tune: of the encoder, where it is not balanced.
+        people: weight of faces, where it is not the usual one.
         seed: written into the stream.
 
     Ways to decode:
@@ -78,6 +79,7 @@ class Gsvc(Codec):
         model: Option = _NANO,
         motion: Option = _DIS,
         tune: Option = DEFAULT_TUNE,
+        people: Option = PEOPLE,
     ) -> None:
         if level is not None and bpp is not None:
             raise ConfigError("give levels or bpp as rate points, not both")
@@ -87,9 +89,12 @@ class Gsvc(Codec):
         else:
             rates = [{"bpp": one} for one in all_of("bpp", bpp, float)]
         tuned = [{"tune": t} if t != DEFAULT_TUNE else {} for t in all_of("tune", tune, str)]
-        sets = product(rates, all_of("preset", preset, str), all_of("tools", tools, str), tuned)
+        seen = [{"people": p} if p != PEOPLE else {} for p in all_of("people", people, float)]
+        presets, sets_of_tools = all_of("preset", preset, str), all_of("tools", tools, str)
+        sets = product(rates, presets, sets_of_tools, tuned, seen)
         self._points = [
-            {**rate, "tools": t, "preset": p, "seed": 0, **tunes} for rate, p, t, tunes in sets
+            {**rate, "tools": t, "preset": p, "seed": 0, **tunes, **weights}
+            for rate, p, t, tunes, weights in sets
         ]
         self._ways = _ways(
             all_of("motion", motion, str),
@@ -242,6 +247,7 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
     except (KeyError, ValueError) as error:
         raise ConfigError(f"gsvc needs a preset and a whole number as seed: {error}") from error
     tune = str(values.pop("tune", DEFAULT_TUNE))
+    people = float(values.pop("people", PEOPLE))
     _refuse(values, "setting")
     return EncoderSettings(
         level=level,
@@ -249,6 +255,7 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
         tools=TOOL_SETS[str(tools)],
         preset=preset,
         tune=tune,
+        people=people,
         seed=seed,
         model_id=model_id("compact"),
     )

@@ -1,0 +1,76 @@
+"""Faces weigh more than the rest where bits are spent; without the model nothing does."""
+
+import logging
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gsvc.codec.encoder import Encoder
+from gsvc.codec.encoder_settings import EncoderSettings
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.datasets.packaged import load_clip
+from gsvc.encoders.distortion import Judge, Reference
+from gsvc.encoders.people.face_weights import FaceWeights
+from needs import need_clip, need_models
+
+FAST = EncoderSettings(preset="fast", people=1)
+
+
+@pytest.fixture(scope="module")
+def speaker() -> list[Picture]:
+    """Nine frames of a talking head."""
+    return list(load_clip(need_clip("carphone"), 9, 144)[0])
+
+
+def payloads(pictures: list[Picture], settings: EncoderSettings) -> bytes:
+    height, width = pictures[0].shape[:2]
+    with Encoder(VideoFormat(width, height, Fraction(1, 25), Fraction(25)), settings) as encoder:
+        packets = [one for t, p in enumerate(pictures) for one in encoder.encode(Frame(p, t))]
+        return b"".join(packet.payload for packet in (*packets, *encoder.flush()))
+
+
+def test_a_face_weighs_more_and_the_rest_weighs_one(speaker: list[Picture]) -> None:
+    need_models()
+    weights = FaceWeights(5)(speaker[0], 4)
+    assert weights is not None and weights.shape == (36, 44)
+    assert set(np.unique(weights)) == {1, 5}
+    assert weights[18, 22] == 5 and weights[0].max() == 1
+    assert 0.02 < (weights == 5).mean() < 0.3
+    assert FaceWeights(5)(np.full_like(speaker[0], 90), 4) is None
+
+
+def test_the_same_error_counts_for_more_on_the_face(speaker: list[Picture]) -> None:
+    need_models()
+    face, corner = speaker[0].copy(), speaker[0].copy()
+    face[60:84, 76:100], corner[-24:, :24] = face[60:84, 76:100, ::-1] // 2, corner[-24:, :24] // 2
+    weighed = Judge(4.0, FaceWeights(4)).reference(speaker[0])
+    plain = Reference(speaker[0])
+    assert weighed.total(face) > 1.5 * plain.total(face)
+    assert weighed.total(corner) == pytest.approx(plain.total(corner), rel=0.01)
+    assert weighed.total(face) == pytest.approx(weighed.distortion(face).sum() * 16, rel=1e-4)
+
+
+def test_without_the_model_all_weighs_alike_and_a_line_says_so(
+    speaker: list[Picture],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
+    with caplog.at_level(logging.WARNING):
+        weighed = payloads(speaker, replace(FAST, people=8))
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "faces" in line and "gsvc models pull" in line
+    caplog.clear()
+    assert weighed == payloads(speaker, FAST)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("people", [0, 0.5, 9, float("nan")])
+def test_weights_out_of_range_are_refused(people: float) -> None:
+    with pytest.raises(ConfigError, match="from 1 to 8"):
+        EncoderSettings(people=people)
