@@ -115,3 +115,33 @@ def test_the_gap_of_a_source_without_people_says_so(name: str) -> None:
     (found,) = score(name, "1", empty, [empty.frames], [0])
     assert found.mean is None
     assert "the source shows no" in found.gap  # "nobody", "no face"
+
+
+def test_a_mouth_that_speaks_in_step_and_one_that_does_not() -> None:
+    frames, rate = load_clip(need_clip("carphone"), frames=48)
+    clip = TestClip("carphone", frames, rate)
+    tests = [frames, frames[:1] * 48, [np.full_like(frame, 128) for frame in frames], frames[::-1]]
+    values = ready("mouth_opening").measure(clip, tests, [0])[:, 0]
+    assert values[0] == pytest.approx(1) and values[2] == 0
+    assert values[1] < 0.5 and values[3] < 0.7
+
+
+@pytest.mark.parametrize("name", ["face_cvvdp", "face_st_lpips_vgg"])
+def test_only_what_is_in_the_box_of_the_face_counts(name: str, talking: TestClip) -> None:
+    corner, middle = ([frame.copy() for frame in talking.frames] for _ in range(2))
+    for one, other in zip(corner, middle, strict=True):
+        one[:24, :24], other[132:156, 164:188] = 0, 0
+    same, outside, inside = (
+        ready(name).measure(talking, [talking.frames, corner, middle], [0, 1]).mean(axis=1)
+    )
+    assert outside == same != inside
+    empty = TestClip("empty", [np.full((96, 128, 3), 90, np.uint8)], Fraction(25))
+    assert np.isnan(ready(name).measure(empty, [empty.frames], [0])).all()
+
+
+def test_motion_counts_on_people_alone(talking: TestClip) -> None:
+    metric = ready("person_motion_error")
+    still = [talking.frames[0]] * 2
+    assert metric.measure(talking, [talking.frames, still], [0, 1])[:, 1].tolist() > [0, 0.5]
+    moved = [np.roll(np.full((96, 128, 3), 90, np.uint8), n, axis=1) for n in range(2)]
+    assert np.isnan(metric.measure(TestClip("empty", moved, Fraction(25)), [moved], [1])).all()

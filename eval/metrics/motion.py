@@ -45,7 +45,7 @@ class MotionError(FrameMetric):
 
     name = "motion_error"
     unit = "px"
-    golden = Golden(0, 0.671875, tolerance=0.05, side=96, frames=3)
+    golden: Golden | None = Golden(0, 0.671875, tolerance=0.05, side=96, frames=3)
     advice = _ADVICE
     nothing = "the source does not move on any frame measured"
 
@@ -59,7 +59,7 @@ class MotionError(FrameMetric):
             return None
         scale = LINES / min(source[0].shape[:2])
         motion = motion_between(source[index - 1], source[index])
-        moves = scale * np.linalg.norm(motion, axis=2) >= _MOVES
+        moves = (scale * np.linalg.norm(motion, axis=2) >= _MOVES) & self._counts(source[index])
         if np.mean(moves) >= _LEAST_SHARE:
             moves &= scale * _disagreement(source, index, motion) < _SAME_PLACE
         if np.mean(moves) < _LEAST_SHARE:
@@ -70,6 +70,10 @@ class MotionError(FrameMetric):
             return float(scale * np.linalg.norm((found - motion)[moves], axis=1).mean())
 
         return distance
+
+    def _counts(self, picture: Picture) -> NDArray[np.bool_]:
+        """Which pixels of a frame of the source count if they move."""
+        return np.ones(picture.shape[:2], bool)
 
 
 class Jumps(ProvedMetric):

@@ -11,10 +11,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.frames import Picture
 from gsvc.datasets.models import EXTRACTORS
 from gsvc.encoders.people.body_pose import COCO17, DetectedPose, PoseEstimator
 from gsvc.encoders.people.face_points import OUTER_EYE_CORNERS, FacePoints
 from gsvc.encoders.people.person_mask import PersonSegmenter
+from gsvc.eval.metrics.motion import MotionError
 from gsvc.eval.metrics.proved import FrameMetric, Frames
 
 _PERSON = 0.5
@@ -27,6 +29,9 @@ _COCO_SIGMAS = np.array(
     [.026, .025, .025, .035, .035, .079, .079, .072, .072,
      .062, .062, .107, .107, .087, .087, .089, .089]
 )  # fmt: skip
+
+FACE_MODELS = ("face_detection_short_range", "face_landmark")
+NO_FACE = "the source shows no face on the frames measured"
 
 Score = Callable[[DetectedPose, DetectedPose], float]
 
@@ -58,13 +63,40 @@ class MaskIou(_SemanticMetric):
     def version(self) -> str:
         """See `Metric.version`."""
         _ = self._masks, self._poses
-        return _models_version("selfie_segmentation", "pose_detection")
+        return models_version("selfie_segmentation", "pose_detection")
 
     def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
         if not self._poses(source[index]):
             return None
         mask = self._masks(source[index]) >= _PERSON
         return lambda test: intersection_over_union(mask, self._masks(test[index]) >= _PERSON)
+
+
+class PersonMotionError(MotionError):
+    """The motion error on people: where the source's person mask is, and moves.
+
+    NaN where the source shows nobody, or nobody who moves.
+    """
+
+    name = "person_motion_error"
+    golden = None
+    nothing = "nobody moves in the source on the frames measured"
+
+    @cached_property
+    def _people(self) -> tuple[PersonSegmenter, PoseEstimator]:
+        return PersonSegmenter(), PoseEstimator()
+
+    def version(self) -> str:
+        """See `Metric.version`."""
+        _ = self._people
+        models = models_version("selfie_segmentation", "pose_detection")
+        return f"{super().version()}, on people, {models}"
+
+    def _counts(self, picture: Picture) -> NDArray[np.bool_]:
+        masks, poses = self._people
+        if not poses(picture):
+            return np.zeros(picture.shape[:2], bool)
+        return masks(picture) >= _PERSON
 
 
 class PoseScore(_SemanticMetric):
@@ -79,7 +111,7 @@ class PoseScore(_SemanticMetric):
     def version(self) -> str:
         """See `Metric.version`."""
         _ = self._poses
-        return f"{self._description}, {_models_version('pose_detection', 'pose_landmark_full')}"
+        return f"{self._description}, {models_version('pose_detection', 'pose_landmark_full')}"
 
     def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
         people = [one for one in self._poses(source[index]) if _points(one)[1].any()]
@@ -104,7 +136,7 @@ class FaceError(FrameMetric):
     name = "face_nme"
     golden = None  # as above: a made picture shows no face
     advice = "bring the models again: gsvc models pull"
-    nothing = "the source shows no face on the frames measured"
+    nothing = NO_FACE
 
     @cached_property
     def _faces(self) -> FacePoints:
@@ -113,7 +145,7 @@ class FaceError(FrameMetric):
     def version(self) -> str:
         """See `Metric.version`."""
         _ = self._faces
-        models = _models_version("face_detection_short_range", "face_landmark")
+        models = models_version(*FACE_MODELS)
         return f"468 points over the outer eye corners' distance, {models}"
 
     def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
@@ -172,7 +204,8 @@ def _points(pose: DetectedPose) -> tuple[NDArray[np.float64], NDArray[np.bool_]]
     return pose.points[coco].astype(np.float64), pose.visibility[coco] >= _VISIBLE
 
 
-def _models_version(*names: str) -> str:
+def models_version(*names: str) -> str:
+    """Names and hashes of models, for a metric's version."""
     return ", ".join(f"{name} {EXTRACTORS[name].sha256[:8]}" for name in names)
 
 
@@ -182,4 +215,5 @@ METRICS = (
     PoseScore("pose_oks", key_point_similarity, "OKS, COCO's 17 points, box area"),
     PoseScore("pose_pck", correct_key_points, _PCK),
     FaceError(),
+    PersonMotionError(),
 )
