@@ -92,8 +92,8 @@ class MouthOpening(ProvedMetric):
     """Whether the mouth opens when the source's does: the correlation of both openings over time.
 
     The opening is the distance of the inner lips over that of the outer eye corners. 1 = in step;
-    about 0 where the output's mouth does not move, 0 where its face is lost. All frames count whose source has a
-    face. NaN where no mouth moves in the source.
+    about 0 where the output's mouth does not move, 0 where its face is lost. All frames count whose
+    source has a face. NaN where no mouth moves in the source.
     """
 
     name = "mouth_opening"
