@@ -42,6 +42,7 @@ def encode_file(
     start: float = 0.0,
     frames: int | None = None,
     audio: str = "opus",
+    audio_bitrate: int | None = None,
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> EncodeReport:
@@ -54,6 +55,8 @@ def encode_file(
         start: Second of the source to begin at.
         frames: Most frames to encode; None for all.
         audio: "opus" carries the sound, "none" drops it. Images and pipes have none.
+        audio_bitrate: Bits per second of the sound, 6000 to 510000, mono below 18000; None takes
+            16000 for mono and 24000 for stereo.
         overwrite: Replace a target that exists.
         progress: Called at the beginning and after every group.
 
@@ -71,7 +74,8 @@ def encode_file(
         raise ConfigError(f"audio {audio!r}: choose one of {', '.join(AUDIO_CODINGS)}")
     _refuse_same(source, target)
     with open_video(source, start=start, frames=frames) as video:
-        sound = open_sound(source, start) if audio == "opus" else Sound(iter(()))
+        is_heard = audio == "opus"
+        sound = open_sound(source, start, audio_bitrate) if is_heard else Sound(iter(()))
         encoder = Encoder(video.format, settings, audio=bool(sound))
         with encoder, create_stream(target, overwrite) as file:
             encoding = _Encoding(encoder, file, video.frame_count, progress)

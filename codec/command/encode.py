@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_level(parser, defaults)
     rate = parser.add_mutually_exclusive_group()
     rate.add_argument("--bpp", type=float, help="meet this many bits per pixel")
-    rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=BITRATE)
+    rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=f"{BITRATE}, without sound")
     near = "come near this ST-LPIPS: 0.05 good, 0.3 bad"
     rate.add_argument("--quality", type=float, metavar="D", help=near)
     cap = "never more than this in any second"
@@ -46,6 +46,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_part(parser, "encode")
     sound = "carry the sound, or drop it"
     add("--audio", choices=AUDIO_CODINGS, default=AUDIO_CODINGS[0], help=sound)
+    usual = "of the sound (16k, stereo 24k); mono below 18k"
+    add("--audio-bitrate", type=bitrate, metavar="RATE", help=usual)
     for layer in TOOLS:
         add(f"--no-{layer}", action="store_true", help=f"send no {layer}")
     own = "for the decoder's refiner"
@@ -67,6 +69,7 @@ def run(options: Namespace) -> int:
             start=options.start,
             frames=options.frames,
             audio=options.audio,
+            audio_bitrate=options.audio_bitrate and round(options.audio_bitrate),
             overwrite=options.overwrite,
             progress=progress,
         )
