@@ -48,6 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--audio", choices=AUDIO_CODINGS, default=AUDIO_CODINGS[0], help=sound)
     usual = "of the sound (16k, stereo 24k); mono below 18k"
     add("--audio-bitrate", type=bitrate, metavar="RATE", help=usual)
+    add("--no-texts", action="store_true", help="leave out title, chapters and subtitles")
     for layer in TOOLS:
         add(f"--no-{layer}", action="store_true", help=f"send no {layer}")
     own = "for the decoder's refiner"
@@ -69,6 +70,7 @@ def run(options: Namespace) -> int:
             start=options.start,
             frames=options.frames,
             audio=options.audio,
+            texts=not options.no_texts,
             audio_bitrate=options.audio_bitrate and round(options.audio_bitrate),
             overwrite=options.overwrite,
             progress=progress,
@@ -88,9 +90,10 @@ def _settings(options: Namespace) -> EncoderSettings:
 
 
 def _line(report: EncodeReport) -> str:
-    sound = f" + {report.audio_size} bytes of sound" if report.audio_size else ""
+    beside = {"sound": report.audio_size, "texts": report.text_size}
+    also = "".join(f" + {size} bytes of {what}" for what, size in beside.items() if size)
     return (
         f"{report.target}: {report.frames} frames, level {report.level}, "
-        f"{report.size - report.audio_size} bytes{sound}, {report.bpp:.5f} bpp, "
+        f"{report.video_size} bytes{also}, {report.bpp:.5f} bpp, "
         f"{report.bitrate / 1000:.2f} kbit/s, in {report.elapsed:.1f} s"
     )
