@@ -128,6 +128,12 @@ def add_overwrite(parser: ArgumentParser) -> None:
     parser.add_argument("-y", dest="overwrite", action="store_true", help=help)
 
 
+def add_quiet(parser: ArgumentParser) -> None:
+    """--quiet."""
+    help = "show only errors: no progress, no warnings, no closing line"
+    parser.add_argument("--quiet", "-q", action="store_true", help=help)
+
+
 def add_json(parser: Any, what: str = "") -> None:
     """--json; `what` it shows."""
     parser.add_argument("--json", action="store_true", help=f"{what}one JSON object a line")

@@ -11,11 +11,12 @@ from gsvc.codec.command.arguments import (
     add_overwrite,
     add_part,
     add_paths,
+    add_quiet,
     bitrate,
     settings_of,
     target_of,
 )
-from gsvc.codec.command.progress import json_lines, shown_progress
+from gsvc.codec.command.progress import has_watcher, json_lines, shown_progress
 from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.reports import EncodeReport
 from gsvc.codec.scaffold.tools import TOOLS
@@ -54,6 +55,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     own = "for the decoder's refiner"
     add("--seed", type=int, default=defaults.seed, metavar="0..65535", help=own)
     add_overwrite(parser)
+    add_quiet(parser)
     add_json(parser, "progress and result as ")
 
 
@@ -78,7 +80,7 @@ def run(options: Namespace) -> int:
     if options.json:
         rates = {"bpp": report.bpp, "bitrate": report.bitrate}
         json_lines(options).put("done", **asdict(report), **rates)
-    elif sys.stderr.isatty():
+    elif has_watcher(options):
         print(_line(report), file=sys.stderr)
     return 0
 
