@@ -24,6 +24,7 @@ COMMANDS = {
     "info": "what is in a stream",
     "send": "video to network",
     "recv": "network to video",
+    "score": "two videos compared",
     "models": "models of others",
     "bench": "compare codecs",
     "train": "make a refiner",
