@@ -34,13 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--out", metavar="FOLDER", help="encode every IN, folders too, into FOLDER")
     add("--jobs", "-j", type=int, default=1, metavar="N", help="files at once, with --out (1)")
     add_level(parser, defaults)
-    rate = parser.add_mutually_exclusive_group()
-    rate.add_argument("--bpp", type=float, help="meet this many bits per pixel")
-    rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=f"{BITRATE}, without sound")
-    near = "come near this ST-LPIPS: 0.05 good, 0.3 bad"
-    rate.add_argument("--quality", type=float, metavar="D", help=near)
-    cap = "never more than this in any second"
-    add("--max-bitrate", type=bitrate, metavar="RATE", help=cap)
+    _add_rate(parser)
     add("--low-delay", action="store_true", help="no look-ahead: more bits, less waiting")
     seen = "how much more faces weigh than the rest (%(default)g)"
     add("--people", type=float, default=defaults.people, metavar="1..8", help=seen)
@@ -59,6 +53,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_overwrite(parser)
     add_quiet(parser)
     add_json(parser, "progress and result as ")
+
+
+def _add_rate(parser: ArgumentParser) -> None:
+    """What rate or quality to meet."""
+    rate = parser.add_mutually_exclusive_group()
+    rate.add_argument("--bpp", type=float, help="meet this many bits per pixel")
+    rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=f"{BITRATE}, without sound")
+    near = "come near this ST-LPIPS: 0.05 good, 0.3 bad"
+    rate.add_argument("--quality", type=float, metavar="D", help=near)
+    cap = "never more than this in any second"
+    parser.add_argument("--max-bitrate", type=bitrate, metavar="RATE", help=cap)
 
 
 def run(options: Namespace) -> int:
