@@ -19,6 +19,7 @@ from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.media.audio_source import Sound, open_sound
 from gsvc.codec.media.image_writer import image_pattern
+from gsvc.codec.media.text_source import Wanted, read_beside
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import VideoWriter, open_writer
 from gsvc.codec.output import STANDARD_OUTPUT
@@ -29,6 +30,7 @@ from gsvc.codec.stream.container import StreamWriter
 from gsvc.codec.stream.decoding import decoded_frames
 from gsvc.codec.stream.file import create_stream, open_stream
 from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.texts import Texts, text_packets
 from gsvc.decoders.refiners.registry import model_id
 
 _log = logging.getLogger(__name__)
@@ -42,6 +44,8 @@ def encode_file(
     start: float = 0.0,
     frames: int | None = None,
     audio: str = "opus",
+    audio_bitrate: int | None = None,
+    texts: bool = True,
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> EncodeReport:
@@ -54,6 +58,9 @@ def encode_file(
         start: Second of the source to begin at.
         frames: Most frames to encode; None for all.
         audio: "opus" carries the sound, "none" drops it. Images and pipes have none.
+        audio_bitrate: Bits per second of the sound, 6000 to 510000, mono below 18000; None takes
+            16000 for mono and 24000 for stereo.
+        texts: Carry title, chapters and subtitles.
         overwrite: Replace a target that exists.
         progress: Called at the beginning and after every group.
 
@@ -71,10 +78,15 @@ def encode_file(
         raise ConfigError(f"audio {audio!r}: choose one of {', '.join(AUDIO_CODINGS)}")
     _refuse_same(source, target)
     with open_video(source, start=start, frames=frames) as video:
-        sound = open_sound(source, start) if audio == "opus" else Sound(iter(()))
+        is_heard = audio == "opus"
+        sound = open_sound(source, start, audio_bitrate) if is_heard else Sound(iter(()))
         encoder = Encoder(video.format, settings, audio=bool(sound))
+        beside = read_beside(
+            source, video.origin, video.seconds, Wanted(is_heard, audio_bitrate, texts)
+        )
         with encoder, create_stream(target, overwrite) as file:
             encoding = _Encoding(encoder, file, video.frame_count, progress)
+            encoding.write_texts(beside)
             encoding.write(video, sound, cut=frames is not None)
     return encoding.report(str(target), monotonic() - began)
 
@@ -122,10 +134,12 @@ def decode_file(
     settings = settings or DecoderSettings()
     _refuse_same(source, target)
     with open_stream(source) as file:
-        portion = find_portion(file, start, frames, limits, carries_sound=_carries_sound(target))
+        portion = find_portion(file, start, frames, limits, is_container=_is_container(target))
         header = portion.header
         _warn_of_other_model(header.model_id, settings)
-        output = open_writer(target, header.format, audio=portion.sound, overwrite=overwrite)
+        output = open_writer(
+            target, header.format, audio=portion.sound, texts=portion.texts, overwrite=overwrite
+        )
         with Decoder(header, settings, limits) as decoder, output as writer:
             times = _write_frames(decoder, portion, writer, progress)
     return DecodeReport(
@@ -149,7 +163,14 @@ class _Encoding:
         self._encoder, self._total, self._progress = encoder, total, progress
         self._writer = StreamWriter(file, encoder.header)
         self._times = array("q")
-        self._audio_size = 0
+        self._audio_size = self._text_size = 0
+
+    def write_texts(self, texts: Texts) -> None:
+        """Write title, chapters and subtitles: before the pictures, where a pipe needs them."""
+        before = self._writer.bytes_written
+        for packet in text_packets(texts):
+            self._writer.write(packet)
+        self._text_size = self._writer.bytes_written - before
 
     def write(self, video: Iterable[Frame], sound: Sound, *, cut: bool) -> None:
         """Encode every frame; `cut`: the sound ends with the last one."""
@@ -171,6 +192,7 @@ class _Encoding:
             level=header.level,
             size=self._writer.bytes_written,
             audio_size=self._audio_size,
+            text_size=self._text_size,
             elapsed=elapsed,
         )
 
@@ -228,7 +250,8 @@ def _write_frames(
     return times
 
 
-def _carries_sound(target: str | Path) -> bool:
+def _is_container(target: str | Path) -> bool:
+    """Whether more than pictures goes into the target."""
     name = str(target)
     is_y4m = name == STANDARD_OUTPUT or name.lower().endswith(".y4m")
     return not is_y4m and image_pattern(name) is None

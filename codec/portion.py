@@ -1,9 +1,10 @@
 """The part of a stream to decode: all of it, or some frames and the sound that goes with them."""
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from math import inf
 from typing import BinaryIO
 
@@ -16,6 +17,7 @@ from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.index import StreamIndex
 from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.texts import Texts, moved, read_texts
 
 _ALWAYS = range(-(1 << 62), 1 << 62)
 _PACKET_BYTES, _OPUS_BYTES = 300, 64
@@ -32,6 +34,8 @@ class Portion:
     """Packets in order, each with whether any of its frames is to be shown."""
     sound: list[AudioChunk]
     """The sound, from time 0 on."""
+    texts: Texts
+    """Title, chapters and subtitles, from time 0 on."""
     frames: int | None
     """Number of frames; None where only decoding will tell."""
     times: range = _ALWAYS
@@ -41,7 +45,7 @@ class Portion:
 
 
 def find_portion(
-    file: BinaryIO, start: float, frames: int | None, limits: Limits, *, carries_sound: bool
+    file: BinaryIO, start: float, frames: int | None, limits: Limits, *, is_container: bool
 ) -> Portion:
     """`frames` frames (None: all) from `start` seconds on; the file is checked to its end.
 
@@ -50,7 +54,7 @@ def find_portion(
         start: Second to begin at.
         frames: Most frames.
         limits: What the stream may ask for.
-        carries_sound: Whether the sound is wanted.
+        is_container: Whether sound and texts are wanted.
 
     Raises:
         ConfigError: No such part can be had.
@@ -58,12 +62,12 @@ def find_portion(
         BitstreamError: The stream is damaged or beyond `limits`.
     """
     if start == 0 and frames is None:
-        return _all(file, limits, carries_sound=carries_sound)
+        return _all(file, limits, is_container=is_container)
     if not 0 <= start < inf or (frames is not None and frames < 1):
         raise ConfigError(f"start {start} s, {frames} frames: from 0 s on, at least 1 frame")
     if not file.seekable():
         raise ConfigError("a part can only be decoded of a file: save the stream first")
-    return _part(file, start, frames, limits, carries_sound=carries_sound)
+    return _part(file, start, frames, limits, is_container=is_container)
 
 
 def duration(times: "array[int]", form: VideoFormat) -> Fraction:
@@ -71,7 +75,7 @@ def duration(times: "array[int]", form: VideoFormat) -> Fraction:
     return (times[-1] - times[0]) * form.time_base + 1 / form.frame_rate
 
 
-def _all(file: BinaryIO, limits: Limits, *, carries_sound: bool) -> Portion:
+def _all(file: BinaryIO, limits: Limits, *, is_container: bool) -> Portion:
     """All of a stream.
 
     A writer wants the sound before the pictures. A file is read twice for it; from a pipe, the
@@ -81,11 +85,12 @@ def _all(file: BinaryIO, limits: Limits, *, carries_sound: bool) -> Portion:
     header, packets = reader.header, iter(reader)
     sound: list[AudioChunk] = []
     frames: int | None = None
+    texts, packets = _texts_before(packets, held)
     if file.seekable():
         sound, frames = _survey(packets, held)
         file.seek(0)
         packets = iter(StreamReader(file, limits))
-    elif carries_sound and header.audio:
+    elif is_container and header.audio:
         kept = []
         for packet in packets:
             held.add(_PACKET_BYTES + len(packet.payload))
@@ -93,11 +98,13 @@ def _all(file: BinaryIO, limits: Limits, *, carries_sound: bool) -> Portion:
         sound, frames = _survey(kept, held)
         packets = iter(kept)
     every = ((packet, True) for packet in packets)
-    return Portion(header, every, sound if carries_sound else [], frames)
+    if not is_container:
+        sound, texts = [], Texts()
+    return Portion(header, every, sound, texts, frames)
 
 
 def _part(
-    file: BinaryIO, start: float, frames: int | None, limits: Limits, *, carries_sound: bool
+    file: BinaryIO, start: float, frames: int | None, limits: Limits, *, is_container: bool
 ) -> Portion:
     """A part of a file; arguments as of `find_portion`."""
     index = StreamIndex(file, limits)
@@ -106,15 +113,30 @@ def _part(
     if not times:
         raise InputError(f"the stream ends before {start:g} s: choose an earlier start")
     sound: list[AudioChunk] = []
-    if carries_sound and index.header.audio:
+    texts = Texts()
+    if is_container:
         file.seek(0)
-        sound, _ = _survey(StreamReader(file, limits), Held(limits))
-        form = index.header.format
+        held = Held(limits)
+        texts, all_packets = _texts_before(iter(StreamReader(file, limits)), held)
+        form, length = index.header.format, duration(times, index.header.format)
         begin = (times[0] - index.times[0]) * form.time_base
-        sound = list(cut(sound, begin, begin + duration(times, form)))
+        texts = moved(texts, round(1000 * begin), round(1000 * length))
+        if index.header.audio:
+            sound = list(cut(_survey(all_packets, held)[0], begin, begin + length))
     shown, origin = range(times[0], times[-1] + 1), times[0]
     packets = index.packets(first, len(times))
-    return Portion(index.header, packets, sound, len(times), shown, origin)
+    return Portion(index.header, packets, sound, texts, len(times), shown, origin)
+
+
+def _texts_before(packets: Iterator[Packet], held: Held) -> tuple[Texts, Iterator[Packet]]:
+    """The texts, which precede the first picture packet, and all packets again."""
+    kept = []
+    for packet in packets:
+        kept.append(packet)
+        if packet.is_picture:
+            break
+        held.add(_PACKET_BYTES + len(packet.payload))
+    return read_texts(kept, held), chain(kept, packets)
 
 
 def _survey(packets: Iterable[Packet], held: Held) -> tuple[list[AudioChunk], int]:

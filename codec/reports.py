@@ -47,16 +47,23 @@ class EncodeReport(FileReport):
     """Bytes of the stream."""
     audio_size: int
     """Bytes of the sound in it, with its framing."""
+    text_size: int
+    """Bytes of title, chapters and subtitles in it, with their framing."""
+
+    @property
+    def video_size(self) -> int:
+        """Bytes of the pictures, with all headers."""
+        return self.size - self.audio_size - self.text_size
 
     @property
     def bpp(self) -> float:
-        """Bits per pixel of a frame, without sound."""
-        return 8 * (self.size - self.audio_size) / (self.width * self.height * self.frames)
+        """Bits per pixel of a frame, without sound and texts."""
+        return 8 * self.video_size / (self.width * self.height * self.frames)
 
     @property
     def bitrate(self) -> float:
-        """Bits per second, without sound."""
-        return 8 * (self.size - self.audio_size) / self.duration
+        """Bits per second, without sound and texts."""
+        return 8 * self.video_size / self.duration
 
 
 @dataclass(frozen=True)

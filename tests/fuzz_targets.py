@@ -25,6 +25,7 @@ from fuzz_bytes import (
 from fuzz_decoding import check_concealment, check_decoder, check_index, check_picture, make_picture
 from fuzz_network import check_datagrams, check_rtcp, make_datagrams, make_rtcp
 from gsvc.codec.errors import BitstreamError
+from gsvc.codec.limits import DEFAULT_LIMITS, Held
 from gsvc.codec.scaffold.coder import Reader, Writer
 from gsvc.codec.scaffold.digest import scaffold_bytes
 from gsvc.codec.scaffold.geometry import Geometry
@@ -45,6 +46,8 @@ from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.group import split_payload
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.info import read_info
+from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.texts import read_texts, text_packets
 from gsvc.codec.stream.varint import varint
 from scaffolds import GroupCoder
 
@@ -94,6 +97,21 @@ def check_audio(data: bytes) -> None:
     """A run of Opus packets."""
     chunk = unpack_audio(data)
     assert unpack_audio(pack_audio(chunk)) == chunk
+
+
+def check_texts(data: bytes) -> None:
+    """Title, chapters and subtitles."""
+    texts = read_texts([Packet(PacketType.TEXT, 0, data)], Held(DEFAULT_LIMITS))
+    assert read_texts(text_packets(texts), Held(DEFAULT_LIMITS)) == texts
+
+
+def make_texts(rng: random.Random) -> bytes:
+    """A few entries of all kinds, true or nearly so."""
+    kinds = [rng.choice((0, 1, 2, 3, 3, 7)) for _ in range(rng.randint(1, 6))]
+    bodies = [varint(rng.randrange(4)) + varint(rng.randrange(300)) + b"text" for _ in kinds]
+    entries = [varint(kind) + varint(len(b)) + b for kind, b in zip(kinds, bodies, strict=True)]
+    data = b"".join(entries)
+    return data if rng.random() < 0.2 else bend(rng, data)
 
 
 def make_audio(rng: random.Random) -> bytes:
@@ -205,6 +223,7 @@ TARGETS: dict[str, Target] = {
     ),
     "container": Target(bent_stream, check_container),
     "audio": Target(make_audio, check_audio),
+    "texts": Target(make_texts, check_texts),
     "unit": Target(make_unit, check_unit),
     **{layer.name: Target(any_bytes, _check_layer(layer), cost=8) for layer in LAYERS},
     "scaffold": Target(make_scaffold, check_scaffold, cost=4),

@@ -129,6 +129,7 @@ def test_a_chunk_beyond_the_limits_is_not_packed() -> None:
 # From files
 
 Sound = NDArray[np.float32]
+_LAYOUTS = {1: "mono", 2: "stereo", 6: "5.1"}
 
 
 def bursts(seconds: float, times: Sequence[float], channels: int = 1) -> Sound:
@@ -157,7 +158,7 @@ def clip(
         video.time_base = video.codec_context.time_base = Fraction(1, 1000)
         sound = container.add_stream(codec, rate=RATE)
         assert isinstance(sound, AudioStream)
-        sound.codec_context.layout = "mono" if pieces[0][1].shape[0] == 1 else "stereo"
+        sound.codec_context.layout = _LAYOUTS[pieces[0][1].shape[0]]
         for index in range(round(25 * seconds)):
             frame = av.VideoFrame.from_ndarray(np.full((16, 16, 3), index, np.uint8), "rgb24")
             frame.pts = round(1000 * first_frame) + 40 * index
@@ -173,7 +174,7 @@ def clip(
 def _encode(
     container: av.container.OutputContainer, stream: AudioStream, begin: float, samples: Sound
 ) -> None:
-    layout = "mono" if samples.shape[0] == 1 else "stereo"
+    layout = _LAYOUTS[samples.shape[0]]
     for at in range(0, samples.shape[1], 4410):
         piece = np.ascontiguousarray(samples[:, at : at + 4410])
         frame = av.AudioFrame.from_ndarray(piece, "fltp", layout)
@@ -284,7 +285,9 @@ def test_chunks_are_contiguous_and_about_a_second_long(tmp_path: Path) -> None:
         assert 1 <= len(one.packets) * one.packet_samples / SAMPLE_RATE < 1.1
 
 
-@pytest.mark.parametrize(("bitrate", "channels"), [(6_000, 1), (12_000, 1), (64_000, 2)])
+@pytest.mark.parametrize(
+    ("bitrate", "channels"), [(6_000, 1), (12_000, 1), (18_000, 2), (64_000, 2)]
+)
 def test_bitrate_and_channels(tmp_path: Path, bitrate: int, channels: int) -> None:
     noise = np.random.default_rng(0).uniform(-0.3, 0.3, (2, 4 * RATE)).astype(np.float32)
     source = clip(tmp_path / "source.mkv", [(0, noise)])
@@ -293,6 +296,22 @@ def test_bitrate_and_channels(tmp_path: Path, bitrate: int, channels: int) -> No
     size = sum(len(packet) for item in chunks for packet in item.packets)
     assert 0.5 * bitrate < size * 8 / 4 < 1.1 * bitrate
     assert heard(show(tmp_path / "a.mkv", chunks))[0].std() > 0.02
+
+
+@pytest.mark.parametrize("layout", ["stereo", "5.1"])
+def test_sides_stay_apart(tmp_path: Path, layout: str) -> None:
+    """A tone on the left alone, at the usual bit rate."""
+    noise = np.random.default_rng(0).uniform(-0.3, 0.3, 4 * RATE).astype(np.float32)
+    sound = np.zeros((len(av.AudioLayout(layout).channels), 4 * RATE), np.float32)
+    sound[0] = noise
+    source = clip(tmp_path / "source.mkv", [(0, sound)])
+    path = show(tmp_path / "a.mkv", list(read_audio(source)))
+    with av.open(str(path)) as container:
+        stream = container.streams.audio[0]
+        parts = [frame.to_ndarray() for frame in container.decode(stream)]
+        assert stream.codec_context.layout.name == "stereo"
+    left, right = np.concatenate(parts, 1).std(1)
+    assert left > 0.05 and right < left / 10
 
 
 def test_without_libopus_sound_is_not_coded_but_still_written(

@@ -176,6 +176,35 @@ def test_a_terminal_gets_progress_and_a_summary(clip: Path, tmp_path: Path) -> N
     assert b"20 frames, level 3" in shown.splitlines()[-1]
 
 
+def test_quiet_leaves_errors_alone(clip: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+    ours, theirs = pty.openpty()
+    low = "--audio-bitrate", "6k", "--people", "4"
+    done = run_gsvc(
+        "encode",
+        clip,
+        tmp_path / "it.gsv",
+        "--quiet",
+        *low,
+        *BARE,
+        stderr=theirs,
+        stdout=subprocess.PIPE,
+        capture_output=False,
+    )
+    assert (done.returncode, done.stdout) == (0, b"")
+    done = run_gsvc(
+        "decode",
+        tmp_path / "none.gsv",
+        "--quiet",
+        stderr=theirs,
+        stdout=subprocess.PIPE,
+        capture_output=False,
+    )
+    os.close(theirs)
+    assert done.returncode == 1
+    assert os.read(ours, 4096).startswith(b"gsvc: error: ")
+    os.close(ours)
+
+
 def test_a_reader_that_leaves_early_is_no_noise(stream: Path) -> None:
     decode = f"{SCRIPT} decode {stream} -o - --steps 0"
     line = f"{decode} | head -c 100 > /dev/null; exit ${{PIPESTATUS[0]}}"

@@ -9,13 +9,14 @@ from gsvc.codec.command.arguments import (
     add_overwrite,
     add_part,
     add_paths,
+    add_quiet,
     add_refiner,
     add_untrusted,
     limits_of,
     settings_of,
     target_of,
 )
-from gsvc.codec.command.progress import json_lines, shown_progress
+from gsvc.codec.command.progress import has_watcher, json_lines, shown_progress
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.reports import DecodeReport
 
@@ -30,6 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_part(parser, "decode")
     add_untrusted(parser)
     add_overwrite(parser)
+    add_quiet(parser)
     add_json(parser, "progress and result as ")
 
 
@@ -51,7 +53,7 @@ def run(options: Namespace) -> int:
         )
     if options.json:
         json_lines(options).put("done", **asdict(report))
-    elif sys.stderr.isatty():
+    elif has_watcher(options):
         print(_line(report), file=sys.stderr)
     return 0
 

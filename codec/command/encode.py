@@ -2,7 +2,7 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
-from dataclasses import asdict, replace
+from pathlib import Path
 
 from gsvc.codec.command.arguments import (
     BITRATE,
@@ -11,18 +11,19 @@ from gsvc.codec.command.arguments import (
     add_overwrite,
     add_part,
     add_paths,
+    add_quiet,
     bitrate,
-    settings_of,
     target_of,
 )
-from gsvc.codec.command.progress import json_lines, shown_progress
+from gsvc.codec.command.encode_one import as_json, as_line, encode_one
+from gsvc.codec.command.progress import has_watcher, json_lines, shown_progress
 from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.reports import EncodeReport
+from gsvc.codec.errors import ConfigError
 from gsvc.codec.scaffold.tools import TOOLS
 from gsvc.codec.stream.audio import AUDIO_CODINGS
 
 DESCRIPTION = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, a glob of images
-('in/*.png', quoted), or - for y4m on standard input."""
+('in/*.png', quoted), or - for y4m on standard input. With --out: several videos, or folders."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -30,14 +31,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     defaults = EncoderSettings()
     add_paths(parser, "the video", "the stream (default: IN with .gsv)")
     add = parser.add_argument
+    add("--out", metavar="FOLDER", help="encode every IN, folders too, into FOLDER")
+    add("--jobs", "-j", type=int, default=1, metavar="N", help="files at once, with --out (1)")
     add_level(parser, defaults)
-    rate = parser.add_mutually_exclusive_group()
-    rate.add_argument("--bpp", type=float, help="meet this many bits per pixel")
-    rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=BITRATE)
-    near = "come near this ST-LPIPS: 0.05 good, 0.3 bad"
-    rate.add_argument("--quality", type=float, metavar="D", help=near)
-    cap = "never more than this in any second"
-    add("--max-bitrate", type=bitrate, metavar="RATE", help=cap)
+    _add_rate(parser)
     add("--low-delay", action="store_true", help="no look-ahead: more bits, less waiting")
     seen = "how much more faces weigh than the rest (%(default)g)"
     add("--people", type=float, default=defaults.people, metavar="1..8", help=seen)
@@ -46,48 +43,46 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_part(parser, "encode")
     sound = "carry the sound, or drop it"
     add("--audio", choices=AUDIO_CODINGS, default=AUDIO_CODINGS[0], help=sound)
+    usual = "of the sound (16k, stereo 24k); mono below 18k"
+    add("--audio-bitrate", type=bitrate, metavar="RATE", help=usual)
+    add("--no-texts", action="store_true", help="leave out title, chapters and subtitles")
     for layer in TOOLS:
         add(f"--no-{layer}", action="store_true", help=f"send no {layer}")
     own = "for the decoder's refiner"
     add("--seed", type=int, default=defaults.seed, metavar="0..65535", help=own)
     add_overwrite(parser)
+    add_quiet(parser)
     add_json(parser, "progress and result as ")
 
 
-def run(options: Namespace) -> int:
-    """Encode a file, then tell what came out."""
-    from gsvc.codec.files import encode_file  # late: --help and usage errors do not wait for FFmpeg
+def _add_rate(parser: ArgumentParser) -> None:
+    """What rate or quality to meet."""
+    rate = parser.add_mutually_exclusive_group()
+    rate.add_argument("--bpp", type=float, help="meet this many bits per pixel")
+    rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=f"{BITRATE}, without sound")
+    near = "come near this ST-LPIPS: 0.05 good, 0.3 bad"
+    rate.add_argument("--quality", type=float, metavar="D", help=near)
+    cap = "never more than this in any second"
+    parser.add_argument("--max-bitrate", type=bitrate, metavar="RATE", help=cap)
 
+
+def run(options: Namespace) -> int:
+    """Encode a file or many, then tell what came out."""
+    if options.out is not None:
+        from gsvc.codec.command.encode_many import encode_many
+
+        return encode_many(options)
+    if Path(options.source).is_dir():
+        raise ConfigError(
+            f"{options.source} is a folder: say where its streams go with --out FOLDER"
+        )
+    if options.jobs != 1:
+        raise ConfigError("--jobs is for several files: add --out FOLDER")
     target = target_of(options, ".gsv")
     with shown_progress(options, "encoded") as progress:
-        report = encode_file(
-            options.source,
-            target,
-            settings=_settings(options),
-            start=options.start,
-            frames=options.frames,
-            audio=options.audio,
-            overwrite=options.overwrite,
-            progress=progress,
-        )
+        report = encode_one(options, options.source, target, progress)
     if options.json:
-        rates = {"bpp": report.bpp, "bitrate": report.bitrate}
-        json_lines(options).put("done", **asdict(report), **rates)
-    elif sys.stderr.isatty():
-        print(_line(report), file=sys.stderr)
+        json_lines(options).put("done", **as_json(report))
+    elif has_watcher(options):
+        print(as_line(report), file=sys.stderr)
     return 0
-
-
-def _settings(options: Namespace) -> EncoderSettings:
-    settings = settings_of(EncoderSettings, options)
-    off = [layer for layer in TOOLS if getattr(options, f"no_{layer}")]
-    return replace(settings, tools=settings.chosen_tools().without(*off))
-
-
-def _line(report: EncodeReport) -> str:
-    sound = f" + {report.audio_size} bytes of sound" if report.audio_size else ""
-    return (
-        f"{report.target}: {report.frames} frames, level {report.level}, "
-        f"{report.size - report.audio_size} bytes{sound}, {report.bpp:.5f} bpp, "
-        f"{report.bitrate / 1000:.2f} kbit/s, in {report.elapsed:.1f} s"
-    )

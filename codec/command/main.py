@@ -24,6 +24,7 @@ COMMANDS = {
     "info": "what is in a stream",
     "send": "video to network",
     "recv": "network to video",
+    "score": "two videos compared",
     "models": "models of others",
     "bench": "compare codecs",
     "train": "make a refiner",
@@ -37,8 +38,7 @@ _FAILED, _INTERRUPTED, _TERMINATED = 1, 130, 143
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with `arguments` (default: the process's own); returns the exit code."""
-    _log_to_stderr()
-    signal.signal(signal.SIGTERM, _terminate)
+    prepare_process()
     options = Namespace(json=False)
     try:
         _parser().parse_args(arguments, options)
@@ -116,6 +116,12 @@ def _drop_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def prepare_process() -> None:
+    """Warnings go to standard error, and SIGTERM ends the work in good order."""
+    _log_to_stderr()
+    signal.signal(signal.SIGTERM, _terminate)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

@@ -1,6 +1,7 @@
 """What a command shows while it works: a line with the time left, JSON objects, or nothing."""
 
 import json
+import logging
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -94,12 +95,35 @@ def json_lines(options: Namespace) -> JsonLines:
     return JsonLines(sys.stderr if carries_data else sys.stdout)
 
 
+def has_watcher(options: Namespace) -> bool:
+    """Whether somebody sits at a terminal and wants to be told."""
+    return sys.stderr is not None and sys.stderr.isatty() and not options.quiet
+
+
+@contextmanager
+def without_warnings(quiet: bool) -> Iterator[None]:
+    """Keep warnings back, if `quiet`."""
+    log = logging.getLogger("gsvc")
+    level = log.level
+    log.setLevel(logging.ERROR if quiet else level)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
 @contextmanager
 def shown_progress(options: Namespace, verb: str) -> "Iterator[Report | None]":
-    """What to tell progress to, as --json and the terminal want it; None: nobody looks."""
-    if options.json:
+    """What to tell progress to, as --json, --quiet and the terminal want it; None: nobody looks."""
+    with without_warnings(options.quiet), _progress(options, verb) as progress:
+        yield progress
+
+
+@contextmanager
+def _progress(options: Namespace, verb: str) -> "Iterator[Report | None]":
+    if options.json and not options.quiet:
         yield json_lines(options)
-    elif sys.stderr is None or not sys.stderr.isatty():
+    elif not has_watcher(options):
         yield None
     else:
         line = ProgressLine(sys.stderr, verb)

@@ -67,19 +67,21 @@ def _end(chunk: AudioChunk) -> int:
     return chunk.pts + len(chunk.packets) * chunk.packet_samples
 
 
-def open_sound(source: str | Path, start: float) -> Sound:
+def open_sound(source: str | Path, start: float, bitrate: int | None) -> Sound:
     """The audio of what `open_video` reads; none of images or pipes, which are read once."""
-    return Sound(iter(()) if Path(source).is_fifo() else read_audio(source, start=start))
+    is_pipe = Path(source).is_fifo()
+    return Sound(iter(()) if is_pipe else read_audio(source, start=start, bitrate=bitrate))
 
 
 def read_audio(
-    source: str | Path, *, start: float = 0.0, bitrate: int = 12_000
+    source: str | Path, *, start: float = 0.0, bitrate: int | None = None
 ) -> Iterator[AudioChunk]:
-    """Code the first audio stream as Opus, in chunks of about a second, timed by the first frame.
+    """Code the best audio stream as Opus, in chunks of about a second, timed by the first frame.
 
-    `start` is as given to `open_video`; `bitrate` is 6000-510000 bit/s, mono below 32000. Images,
-    standard input and silent files give nothing. Raises InputError when the source cannot be read,
-    ConfigError for a bit rate out of range.
+    Stereo stays stereo, and more channels become stereo. `start` is as given to `open_video`;
+    `bitrate` is 6000-510000 bit/s, mono below 18000; None takes 16000 for mono and 24000 for
+    stereo. Images, standard input and silent files give nothing. Raises InputError when the source
+    cannot be read, ConfigError for a bit rate out of range.
     """
     check_bitrate(bitrate)
     if str(source) == STANDARD_INPUT or is_glob(source):

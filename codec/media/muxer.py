@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import av
 from av.container import OutputContainer
@@ -17,6 +17,8 @@ from gsvc.codec.errors import ConfigError, OutputError
 from gsvc.codec.frames import AudioChunk, Color, Frame, VideoFormat
 from gsvc.codec.media.audio_track import AudioTrack
 from gsvc.codec.media.color import coded_picture
+from gsvc.codec.media.text_track import TextTrack
+from gsvc.codec.stream.texts import Texts
 
 USUAL_SUFFIXES = ".mp4, .mkv, .mov, .webm, .avi, .y4m, or images as folder/%05d.png"
 
@@ -74,15 +76,20 @@ class _Sink(io.FileIO):
             raise self._failure
 
 
+class Beside(NamedTuple):
+    """What goes into a file with the pictures."""
+
+    audio: Sequence[AudioChunk]
+    texts: Texts
+
+
 class Muxer:
     """Codes frames into the file at `path`, in the container that `target`'s suffix names.
 
     Raises ConfigError for a suffix of no video container, OutputError when writing fails.
     """
 
-    def __init__(
-        self, path: Path, target: str, form: VideoFormat, audio: Sequence[AudioChunk]
-    ) -> None:
+    def __init__(self, path: Path, target: str, form: VideoFormat, beside: Beside) -> None:
         self._target = target
         self._form = form
         self._sink = _Sink(path, target)
@@ -91,7 +98,8 @@ class Muxer:
             self._stream, self._color = _open_video(self._container, form, target)
             self._ticks = _Ticks(self._container, form)
             self._stream.time_base = self._stream.codec_context.time_base = self._ticks.time_base
-            self._audio = AudioTrack(self._container, audio)
+            self._audio = AudioTrack(self._container, beside.audio)
+            self._texts = TextTrack(self._container, beside.texts)
         except BaseException:
             self.close()
             raise
@@ -102,6 +110,7 @@ class Muxer:
         picture.pts, picture.time_base = self._ticks.of(frame.pts), self._ticks.time_base
         with self._explained():
             self._audio.write_until(frame.pts * self._form.time_base)
+            self._texts.write_until(frame.pts * self._form.time_base)
             self._container.mux(self._stream.encode(picture))
 
     def finish(self) -> None:

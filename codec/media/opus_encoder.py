@@ -26,7 +26,8 @@ OPUS_ENCODER = "libopus"
 
 _MIN_BITRATE, _MAX_BITRATE = 6_000, 510_000
 _MAX_MONO_BITRATE = 256_000
-_STEREO_BITRATE = 32_000
+_LEAST_STEREO_BITRATE = 18_000  # below it, libopus by itself codes two channels as one
+_USUAL_BITRATE = {"mono": 16_000, "stereo": 24_000}  # clear speech; music that one can listen to
 _LONG_PACKET_BITRATE = 32_000  # below it, packets of 60 ms: headers cost more than their delay
 _JITTER = SAMPLE_RATE // 20
 _LONGEST_GAP = 600 * SAMPLE_RATE
@@ -35,12 +36,18 @@ _PRE_ROLL = Fraction(1, 2)
 _log = logging.getLogger(__name__)
 
 
-def check_bitrate(bitrate: int) -> None:
-    """Raise ConfigError when Opus cannot code at `bitrate` bit/s."""
-    if not _MIN_BITRATE <= bitrate <= _MAX_BITRATE:
+def check_bitrate(bitrate: int | None) -> None:
+    """Raise ConfigError when Opus cannot code at `bitrate` bit/s; None, the usual one, is right."""
+    if bitrate is not None and not _MIN_BITRATE <= bitrate <= _MAX_BITRATE:
         raise ConfigError(
             f"audio bit rate {bitrate} bit/s: must be {_MIN_BITRATE} to {_MAX_BITRATE}"
         )
+
+
+def coded_layout(channels: int, bitrate: int | None) -> str:
+    """How sound of so many channels is coded at a bit rate: "mono" or "stereo"."""
+    fits = bitrate is None or bitrate >= _LEAST_STEREO_BITRATE
+    return "stereo" if channels >= 2 and fits else "mono"
 
 
 def has_opus_encoder() -> bool:
@@ -48,7 +55,7 @@ def has_opus_encoder() -> bool:
     return OPUS_ENCODER in av.codecs_available
 
 
-def encode_audio(source: str | Path, origin: Fraction, bitrate: int) -> Iterator[AudioChunk]:
+def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> Iterator[AudioChunk]:
     """Opus chunks of about a second from the best audio stream; nothing without one.
 
     `origin` (seconds on the source's clock) becomes time 0; audio before it is dropped. Gaps are
@@ -62,10 +69,9 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int) -> Iterator
         if stream.codec_context is None:
             _log.warning("%s: FFmpeg here has no decoder for its audio, which is left out", source)
             return
-        stereo = bitrate >= _STEREO_BITRATE and stream.codec_context.channels >= 2
-        layout = "stereo" if stereo else "mono"
+        layout = coded_layout(stream.codec_context.channels, bitrate)
         pieces = _Aligner(origin).align(_resampled(container, stream, origin, layout))
-        yield from _encode(pieces, layout, bitrate)
+        yield from _encode(pieces, layout, bitrate or _USUAL_BITRATE[layout])
 
 
 def _resampled(

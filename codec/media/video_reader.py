@@ -69,6 +69,11 @@ class VideoReader:
             raise
         self._frames = chain((first,), rest)
 
+    @property
+    def seconds(self) -> Fraction | None:
+        """Expected duration; None if unknown."""
+        return None if self.frame_count is None else self.frame_count / self.format.frame_rate
+
     def __enter__(self) -> Self:
         return self
 

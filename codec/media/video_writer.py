@@ -8,7 +8,7 @@ from typing import BinaryIO, Protocol, cast
 from gsvc.codec.errors import ConfigError, OutputError
 from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
 from gsvc.codec.media.image_writer import ImageWriter, image_pattern
-from gsvc.codec.media.muxer import Muxer
+from gsvc.codec.media.muxer import Beside, Muxer
 from gsvc.codec.media.y4m import Y4mEncoder
 from gsvc.codec.output import (
     STANDARD_OUTPUT,
@@ -17,6 +17,7 @@ from gsvc.codec.output import (
     atomic_output,
     explain_failure,
 )
+from gsvc.codec.stream.texts import NO_TEXTS, Texts
 
 
 class Writer(Protocol):
@@ -64,6 +65,7 @@ def open_writer(
     format: VideoFormat,
     *,
     audio: Sequence[AudioChunk] = (),
+    texts: Texts = NO_TEXTS,
     overwrite: bool = False,
 ) -> Iterator[VideoWriter]:
     """Open a video for writing in a `with` block; it appears when the block ends without error.
@@ -75,20 +77,20 @@ def open_writer(
     - y4m, as "*.y4m" or "-" for standard output, which is written as frames come.
 
     Odd sizes are coded as 4:4:4. y4m, .avi and images have a fixed rate; y4m and images carry no
-    audio. Raises ConfigError for a suffix of no video format, OutputError for an existing target
-    (unless `overwrite`), a missing folder, no permission, a full disk.
+    audio and no texts. Raises ConfigError for a suffix of no video format, OutputError for an
+    existing target (unless `overwrite`), a missing folder, no permission, a full disk.
     """
     name = str(target)
     with ExitStack() as opened:
         with explain_failure(name):
-            writer = _opened(opened, name, format, audio, overwrite)
+            writer = _opened(opened, name, format, Beside(audio, texts), overwrite)
         video = VideoWriter(writer, name, format)
         yield video
         video._finish()
 
 
 def _opened(
-    opened: ExitStack, target: str, form: VideoFormat, audio: Sequence[AudioChunk], overwrite: bool
+    opened: ExitStack, target: str, form: VideoFormat, beside: Beside, overwrite: bool
 ) -> Writer:
     """The writer of `target`; what is to be closed or removed in the end goes to `opened`."""
     if target == STANDARD_OUTPUT:
@@ -100,6 +102,6 @@ def _opened(
     path = opened.enter_context(atomic_output(target, overwrite))
     if target.lower().endswith(".y4m"):
         return Y4mEncoder(opened.enter_context(open(path, "wb")), form)
-    muxer = Muxer(path, target, form, audio)
+    muxer = Muxer(path, target, form, beside)
     opened.callback(muxer.close)
     return muxer

@@ -16,6 +16,7 @@ from gsvc.codec.stream.group import GroupReader, ParsedPacket
 from gsvc.codec.stream.header import HEADER_BYTES, Header
 from gsvc.codec.stream.ledger import HEADER_LEDGER, Ledger, packet_ledger, total
 from gsvc.codec.stream.packet import PICTURES, Packet, PacketType
+from gsvc.codec.stream.texts import read_texts
 
 # Memory that a packet, one of its intervals and an element take in the report.
 _PACKET_BYTES, _INTERVAL_BYTES, _ELEMENT_BYTES = 1500, 200, 100
@@ -70,7 +71,7 @@ class PacketInfo:
 
     @property
     def name(self) -> str:
-        """ "intra", "inter", "audio" or "end"; "type N" for an optional type that is not known."""
+        """ "intra", "inter", "audio", "text" or "end"; "type N" for an unknown optional type."""
         known = self.type in tuple(PacketType)
         return PacketType(self.type).name.lower() if known else f"type {self.type}"
 
@@ -95,19 +96,19 @@ class StreamInfo:
 
     @property
     def bpp(self) -> float:
-        """Bits per pixel of a frame, without sound."""
+        """Bits per pixel of a frame, without sound and texts."""
         video = self.header.format
         return self._video_bits / (video.width * video.height * self.frames) if self.frames else 0.0
 
     @property
     def bitrate(self) -> float:
-        """Bits per second, without sound."""
+        """Bits per second, without sound and texts."""
         return self._video_bits / self.duration if self.duration else 0.0
 
     @property
     def _video_bits(self) -> int:
-        sound = sum(8 * packet.size for packet in self.packets if packet.type == PacketType.AUDIO)
-        return 8 * self.size - sound
+        beside = PacketType.AUDIO, PacketType.TEXT
+        return 8 * (self.size - sum(one.size for one in self.packets if one.type in beside))
 
 
 def stream_info(
@@ -157,7 +158,7 @@ def read_info(
 
 class _Inspector:
     def __init__(self, header: Header, elements: bool, limits: Limits) -> None:
-        self._header = header
+        self._header, self._limits = header, limits
         self._elements: list[tuple[str, int]] = []
         trace = (lambda name, value: self._elements.append((name, value))) if elements else None
         self._parser = GroupReader(header, limits, trace)
@@ -179,6 +180,8 @@ class _Inspector:
         start, self._time = self._time, self._time + packet.frames
         if packet.type == PacketType.AUDIO:
             unpack_audio(packet.payload)  # raises where it is not valid
+        if packet.type == PacketType.TEXT:
+            read_texts([packet], Held(self._limits))  # the same
         if not packet.is_picture:
             return PacketInfo(packet.type, self._time, size, packet_ledger(packet, size))
         self._elements.clear()
@@ -234,7 +237,8 @@ def info_lines(info: StreamInfo, *, packets: bool = False) -> Iterator[str]:
     yield "stream"
     yield f"  {'frames':<18} {info.frames} in {info.duration:.3f} s"
     yield f"  {'size':<18} {info.size} bytes in {len(info.packets)} packets"
-    yield f"  {'rate':<18} {info.bpp:.5f} bpp, {info.bitrate / 1000:.2f} kbit/s without sound"
+    rate = f"{info.bpp:.5f} bpp, {info.bitrate / 1000:.2f} kbit/s without sound and texts"
+    yield f"  {'rate':<18} {rate}"
     yield f"  {'scaffold hash':<18} {info.scaffold_hash}"
     yield "ledger"
     for layer, bits in info.bits.items():

@@ -42,6 +42,8 @@ class PacketType(IntEnum):
     or only the scaffold of frames that hold the last one."""
     AUDIO = 8
     """A run of Opus packets."""
+    TEXT = 9
+    """Title, chapters and subtitles."""
 
 
 PICTURES = (PacketType.INTRA, PacketType.INTER)

@@ -1,0 +1,52 @@
+"""Encoding a file as a command line says, and its report in words and in JSON."""
+
+from argparse import Namespace
+from dataclasses import asdict, replace
+
+from gsvc.codec.command.arguments import settings_of
+from gsvc.codec.encoder_settings import EncoderSettings
+from gsvc.codec.reports import EncodeReport, Report
+from gsvc.codec.scaffold.tools import TOOLS
+
+
+def encode_one(
+    options: Namespace, source: str, target: str, progress: Report | None = None
+) -> EncodeReport:
+    """Encode a file as the options say."""
+    from gsvc.codec.files import encode_file  # late: --help and usage errors do not wait for FFmpeg
+
+    return encode_file(
+        source,
+        target,
+        settings=settings_from(options),
+        start=options.start,
+        frames=options.frames,
+        audio=options.audio,
+        texts=not options.no_texts,
+        audio_bitrate=options.audio_bitrate and round(options.audio_bitrate),
+        overwrite=options.overwrite,
+        progress=progress,
+    )
+
+
+def settings_from(options: Namespace) -> EncoderSettings:
+    """The settings of a command line. Raises ConfigError."""
+    settings = settings_of(EncoderSettings, options)
+    off = [layer for layer in TOOLS if getattr(options, f"no_{layer}")]
+    return replace(settings, tools=settings.chosen_tools().without(*off))
+
+
+def as_json(report: EncodeReport) -> dict[str, object]:
+    """The report's values by name."""
+    return {**asdict(report), "bpp": report.bpp, "bitrate": report.bitrate}
+
+
+def as_line(report: EncodeReport) -> str:
+    """The report for people."""
+    beside = {"sound": report.audio_size, "texts": report.text_size}
+    also = "".join(f" + {size} bytes of {what}" for what, size in beside.items() if size)
+    return (
+        f"{report.target}: {report.frames} frames, level {report.level}, "
+        f"{report.video_size} bytes{also}, {report.bpp:.5f} bpp, "
+        f"{report.bitrate / 1000:.2f} kbit/s, in {report.elapsed:.1f} s"
+    )

@@ -1,0 +1,146 @@
+"""`gsvc score`: how near one video is to another."""
+
+import logging
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gsvc.codec.command.arguments import add_json, add_overwrite, add_quiet
+from gsvc.codec.command.parser import complain
+from gsvc.codec.command.progress import JsonLines, has_watcher, without_warnings
+from gsvc.codec.errors import ConfigError, OutputError
+from gsvc.codec.extras import need
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gsvc.eval.score.measure import Measured
+    from gsvc.eval.score.pair import Pair
+
+DESCRIPTION = """Measure video B against video A with the benchmark's metrics. Both begin together,
+and frames that are shown at the same time are compared. Needs gsvc[eval]."""
+
+_log = logging.getLogger(__name__)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc score`."""
+    add = parser.add_argument
+    add("source", metavar="A", help="the original: a video, or a quoted glob of images")
+    add("test", metavar="B", help="what came of it")
+    names = "repeat for several (those of gsvc bench); names: see the guide, or your module:Class"
+    add("--metric", action="append", metavar="NAME", help=names)
+    add("--frames", type=int, metavar="N", help="read at most N frames of each")
+    every = "measure one frame in N (%(default)s)"
+    add("--stride", type=int, default=1, metavar="N", help=every)
+    add("--scale", action="store_true", help="bring B to the size of A")
+    add("--per-frame", action="store_true", help="a row for each frame")
+    add("--plot", metavar="FILE", help="draw the metrics over time, as .svg or .png")
+    add_overwrite(parser)
+    add_quiet(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="comma-separated values")
+    add_json(form)
+
+
+def run(options: Namespace) -> int:
+    """Measure, then show; fails when a metric that was named has no value."""
+    need("eval", "gsvc score")
+    from gsvc.eval.metrics import DEFAULT_METRICS
+    from gsvc.eval.score.measure import indices_of, measure, named_metrics
+    from gsvc.eval.score.pair import read_pair
+
+    _check_plot(options)
+    metrics = named_metrics(options.metric or DEFAULT_METRICS)
+    with without_warnings(options.quiet):
+        pair = read_pair(options.source, options.test, frames=options.frames, scale=options.scale)
+        indices = indices_of(pair, options.stride)
+        found = measure(pair, metrics, indices, lambda line: _say(options, line))
+    _say(options, "")
+    _show(options, found, pair, indices)
+    if options.plot:
+        _plot(options, found, pair, indices)
+    return _code(options, found, pair)
+
+
+def _check_plot(options: Namespace) -> None:
+    if options.plot is None:
+        return
+    if Path(options.plot).suffix.lower() not in (".svg", ".png"):
+        raise ConfigError(f"{options.plot}: a plot's name ends in .svg or .png")
+    if Path(options.plot).exists() and not options.overwrite:
+        raise OutputError(f"{options.plot} exists: choose another name, or replace it with -y")
+
+
+def _say(options: Namespace, line: str) -> None:
+    """Write over the line on a terminal."""
+    if has_watcher(options):
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+
+def _plot(
+    options: Namespace, found: "Sequence[Measured]", pair: "Pair", indices: "Sequence[int]"
+) -> None:
+    from gsvc.eval.files import write_bytes
+    from gsvc.eval.report.plots import image
+    from gsvc.eval.score.tables import plotted
+
+    target = Path(options.plot)
+    title = f"{Path(options.test).name} against {Path(options.source).name}"
+    kind = target.suffix.lower().removeprefix(".")
+    write_bytes(target, image(plotted(found, pair, indices, title), kind))
+
+
+def _show(
+    options: Namespace, found: "Sequence[Measured]", pair: "Pair", indices: "Sequence[int]"
+) -> None:
+    from gsvc.eval.layout import markdown
+    from gsvc.eval.score.tables import as_csv, frame_rows, mean_rows
+
+    if options.json:
+        _put(options, found, pair, indices)
+        return
+    rows = frame_rows(found, pair, indices) if options.per_frame else mean_rows(found)
+    if options.csv:
+        print(as_csv(rows), end="")
+    else:
+        print(markdown(rows[0], rows[1:]))
+
+
+def _put(
+    options: Namespace, found: "Sequence[Measured]", pair: "Pair", indices: "Sequence[int]"
+) -> None:
+    from gsvc.eval.score.tables import each_frame
+
+    lines = JsonLines(sys.stdout)
+    for row, index in enumerate(indices if options.per_frame else ()):
+        values = {m.name: m.scores.values[row] for m in each_frame(found)}
+        lines.put("frame", frame=index, time=pair.times[index], scores=values)
+    for m in found:
+        lines.put(
+            "score",
+            metric=m.name,
+            value=m.scores.mean,
+            unit=m.metric.unit,
+            better=m.better,
+            gap=m.scores.gap,
+            version=m.scores.version,
+        )
+    lines.put("done", frames=len(pair.test), measured=len(indices), alone=pair.alone)
+
+
+def _code(options: Namespace, found: "Sequence[Measured]", pair: "Pair") -> int:
+    """Say what is missing; 1 when a metric that was named has no value, or none has."""
+    missing = [m for m in found if m.scores.mean is None]
+    has_failed = bool(missing) and (bool(options.metric) or len(missing) == len(found))
+    say = complain if has_failed else _log.warning
+    with without_warnings(options.quiet):
+        if any(pair.alone):
+            _log.warning(
+                "%d frames are shown at the same time; %d of %s and %d of %s have no partner",
+                len(pair.test), pair.alone[0], options.source, pair.alone[1], options.test,
+            )  # fmt: skip
+        for m in missing:
+            say(f"{m.name} has no value: {m.scores.gap}")
+    return int(has_failed)

@@ -1,0 +1,1 @@
+"""`gsvc score`: the benchmark's metrics of any two videos."""

@@ -1,0 +1,105 @@
+"""Two videos, frame beside frame: those that are shown at the same time."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from gsvc.codec.errors import InputError
+from gsvc.codec.frames import Picture, VideoFormat
+from gsvc.codec.media.video_reader import open_video
+from gsvc.datasets.clips import TestClip
+from gsvc.eval.codecs.scaling import enlarge, shrink
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The frames that two videos share, in memory."""
+
+    source: TestClip = field(repr=False)
+    """What is measured against."""
+    test: Sequence[Picture] = field(repr=False)
+    """As many pictures of the same size."""
+    times: Sequence[float]
+    """Seconds after the source's first frame."""
+    alone: tuple[int, int]
+    """Frames of the source and of the test that have no partner."""
+
+
+@dataclass(frozen=True)
+class _Video:
+    name: str
+    format: VideoFormat
+    frames: list[Picture] = field(repr=False)
+    times: list[Fraction]
+
+
+def read_pair(source: str, test: str, *, frames: int | None = None, scale: bool = False) -> Pair:
+    """Read two videos; each begins at time 0. Frames pair by time, each with the nearest.
+
+    Args:
+        source: What is measured against: anything FFmpeg reads, or a glob of images.
+        test: The same.
+        frames: Most frames of each to read; None for all.
+        scale: Bring the test's pictures to the source's size.
+
+    Raises:
+        InputError: A video cannot be read, the sizes differ, or no frames are shown together.
+        ConfigError: `frames` is below 1.
+    """
+    a, b = _read(source, frames), _read(test, frames)
+    _check_sizes(a, b, scale)
+    pairs = _nearest(a, b)
+    if not pairs:
+        raise InputError(f"no frame of {b.name} is shown when one of {a.name} is: check the times")
+    size = a.format.width, a.format.height
+    clip = TestClip(a.name, [a.frames[i] for i, _ in pairs], a.format.frame_rate)
+    return Pair(
+        clip,
+        [_fitted(b.frames[j], size) for _, j in pairs],
+        [float(a.times[i]) for i, _ in pairs],
+        (len(a.frames) - len(pairs), len(b.frames) - len(pairs)),
+    )
+
+
+def _read(name: str, frames: int | None) -> _Video:
+    if name.lower().endswith(".gsv"):
+        raise InputError(f"{name} is a stream: decode it first with gsvc decode {name}")
+    with open_video(name, frames=frames) as video:
+        found = [(frame.pixels, frame.pts * video.format.time_base) for frame in video]
+        return _Video(name, video.format, [p for p, _ in found], [t for _, t in found])
+
+
+def _check_sizes(a: _Video, b: _Video, scale: bool) -> None:
+    wanted, got = (f"{v.format.width}x{v.format.height}" for v in (a, b))
+    if wanted != got and not scale:
+        raise InputError(
+            f"{b.name} is {got}, but {a.name} is {wanted}: "
+            f"add --scale to measure the former at {wanted}"
+        )
+
+
+def _nearest(a: _Video, b: _Video) -> list[tuple[int, int]]:
+    """Indices of the frames that are each other's nearest, less than half a frame apart."""
+    most = 1 / max(a.format.frame_rate, b.format.frame_rate) / 2
+    pairs = []
+    for i, time in enumerate(a.times):
+        j = _place(b.times, time)
+        if _place(a.times, b.times[j]) == i and abs(b.times[j] - time) < most:
+            pairs.append((i, j))
+    return pairs
+
+
+def _place(times: Sequence[Fraction], time: Fraction) -> int:
+    """The index of the nearest of the ascending `times`; the earlier one of two."""
+    after = bisect_left(times, time)
+    near = range(max(0, after - 1), min(after + 1, len(times)))
+    return min(near, key=lambda index: abs(times[index] - time))
+
+
+def _fitted(picture: Picture, size: tuple[int, int]) -> Picture:
+    height, width = picture.shape[:2]
+    if (width, height) == size:
+        return picture
+    is_larger = width * height > size[0] * size[1]
+    return shrink(picture, size) if is_larger else enlarge(picture, size)

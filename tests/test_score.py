@@ -1,0 +1,105 @@
+"""`gsvc score`: two videos, matched by time, in the benchmark's metrics."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import numpy as np
+import pytest
+
+import gsvc
+from gsvc.codec.errors import InputError
+from gsvc.codec.media.video_writer import open_writer
+from gsvc.eval.metrics.psnr import psnr_y
+from gsvc.eval.score.pair import read_pair
+
+Gsvc = Callable[..., CompletedProcess[bytes]]
+Pictures = Callable[..., list[gsvc.Picture]]
+
+PSNR = ("--metric", "psnr_y")
+
+
+def video(path: Path, pictures: list[gsvc.Picture], rate: int = 25) -> str:
+    """The pictures as y4m."""
+    height, width = pictures[0].shape[:2]
+    form = gsvc.VideoFormat(width, height, Fraction(1, rate), Fraction(rate))
+    with open_writer(path, form) as writer:
+        for pts, picture in enumerate(pictures):
+            writer.write(gsvc.Frame(picture, pts))
+    return str(path)
+
+
+@pytest.fixture
+def a(tmp_path: Path, moving_pictures: Pictures) -> str:
+    return video(tmp_path / "a.y4m", moving_pictures(6))
+
+
+@pytest.fixture
+def b(tmp_path: Path, moving_pictures: Pictures) -> str:
+    return video(tmp_path / "b.y4m", [picture // 8 * 8 for picture in moving_pictures(6)])
+
+
+def test_the_numbers_are_the_metrics_own(a: str, b: str, run_gsvc: Gsvc) -> None:
+    pair = read_pair(a, b)
+    truth = psnr_y(pair.source.frames, pair.test)
+    done = run_gsvc("score", a, b, *PSNR, "--csv", "--per-frame")
+    rows = list(csv.DictReader(io.StringIO(done.stdout.decode())))
+    assert done.returncode == 0
+    assert [float(row["psnr_y"]) for row in rows] == pytest.approx(truth, rel=1e-5)
+    assert [float(row["time"]) for row in rows] == pytest.approx(np.arange(6) / 25)
+
+
+def test_json_tells_each_metric_and_gap(a: str, run_gsvc: Gsvc) -> None:
+    done = run_gsvc("score", a, a, *PSNR, "--metric", "warp_error", "--json", "--frames", "3")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    by_name = {line["metric"]: line for line in lines if line["type"] == "score"}
+    assert by_name["psnr_y"]["value"] is None and "exact" in by_name["psnr_y"]["gap"]
+    assert by_name["warp_error"]["better"] == "lower"
+    assert lines[-1] == {"type": "done", "frames": 3, "measured": 3, "alone": [0, 0]}
+    assert done.returncode == 1
+
+
+def test_frames_pair_by_time(tmp_path: Path, moving_pictures: Pictures) -> None:
+    pictures = moving_pictures(6)
+    whole = video(tmp_path / "whole.y4m", pictures, rate=30)
+    half = video(tmp_path / "half.y4m", pictures[::2], rate=15)
+    for pair, alone in ((read_pair(whole, half), (3, 0)), (read_pair(half, whole), (0, 3))):
+        assert pair.times == pytest.approx([0, 1 / 15, 2 / 15])
+        assert pair.alone == alone
+        assert all(map(np.array_equal, pair.source.frames, pair.test))
+
+
+def test_another_size_is_refused_unless_scaled(
+    a: str, tmp_path: Path, moving_pictures: Pictures
+) -> None:
+    other = video(tmp_path / "other.y4m", moving_pictures(6, (96, 72)))
+    with pytest.raises(InputError, match=r"other.y4m is 96x72, but .*a.y4m is 64x48: add --scale"):
+        read_pair(a, other)
+    assert read_pair(a, other, scale=True).test[0].shape == (48, 64, 3)
+
+
+def test_a_plot_is_drawn_and_not_replaced(a: str, b: str, tmp_path: Path, run_gsvc: Gsvc) -> None:
+    target = tmp_path / "plot.svg"
+    assert run_gsvc("score", a, b, *PSNR, "--plot", target).returncode == 0
+    drawn = target.read_bytes()
+    assert b"psnr_y: higher is better" in drawn
+    done = run_gsvc("score", a, b, *PSNR, "--plot", target)
+    assert done.returncode == 1 and b"replace it with -y" in done.stderr
+    assert target.read_bytes() == drawn
+
+
+def test_what_cannot_be_scored_is_one_line(a: str, b: str, run_gsvc: Gsvc) -> None:
+    for extra, line in (
+        (("--metric", "nope"), b"unknown metric 'nope'; there are cvvdp"),
+        ((*PSNR, "--plot", "it.pdf"), b"it.pdf: a plot's name ends in .svg or .png"),
+        ((*PSNR, "--stride", "0"), b"stride 0: must be 1 or more"),
+    ):
+        done = run_gsvc("score", a, b, *extra)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.startswith(b"gsvc: error: " + line) and done.stderr.count(b"\n") == 1
+    done = run_gsvc("score", a, "it.gsv", *PSNR)
+    assert done.returncode == 1 and b"decode it first" in done.stderr
