@@ -47,6 +47,8 @@ class EncodeReport(FileReport):
     """Bytes of the stream."""
     audio_size: int
     """Bytes of the sound in it, with its framing."""
+    estimated_quality: float | None = None
+    """ST-LPIPS AlexNet that the encoder estimates, not measured; None without `quality`."""
 
     @property
     def bpp(self) -> float:

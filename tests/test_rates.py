@@ -71,6 +71,16 @@ def test_a_better_quality_costs_more(pictures: list[Picture]) -> None:
     assert len(good) > 1.5 * len(bad)
 
 
+@pytest.mark.parametrize("quality", [0.1, 0.2])
+def test_a_quality_is_met_by_the_estimate(pictures: list[Picture], quality: float) -> None:
+    height, width = pictures[0].shape[:2]
+    encoder = Encoder(VideoFormat(width, height, 1 / RATE, RATE), replace(FAST, quality=quality))
+    for pts, picture in enumerate(pictures):
+        encoder.encode(Frame(picture, pts))
+    encoder.flush()
+    assert encoder.estimated_quality == pytest.approx(quality, rel=0.1)
+
+
 def test_no_second_takes_more_than_the_cap(pictures: list[Picture]) -> None:
     free = encode(pictures, replace(FAST, level=3))
     cap = 8 * len(free) / 3

@@ -86,8 +86,10 @@ def _settings(options: Namespace) -> EncoderSettings:
 
 def _line(report: EncodeReport) -> str:
     sound = f" + {report.audio_size} bytes of sound" if report.audio_size else ""
+    quality = report.estimated_quality
+    reached = "" if quality is None else f"distance about {quality:.3f} (estimated), "
     return (
-        f"{report.target}: {report.frames} frames, level {report.level}, "
+        f"{report.target}: {report.frames} frames, level {report.level}, {reached}"
         f"{report.size - report.audio_size} bytes{sound}, {report.bpp:.5f} bpp, "
         f"{report.bitrate / 1000:.2f} kbit/s, in {report.elapsed:.1f} s"
     )
