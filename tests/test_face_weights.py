@@ -33,13 +33,14 @@ def payloads(pictures: list[Picture], settings: EncoderSettings) -> bytes:
         return b"".join(packet.payload for packet in (*packets, *encoder.flush()))
 
 
-def test_a_face_weighs_more_and_the_rest_weighs_one(speaker: list[Picture]) -> None:
+def test_a_face_weighs_more_and_the_mean_stays_one(speaker: list[Picture]) -> None:
     need_models()
     weights = FaceWeights(5)(speaker[0], 4)
     assert weights is not None and weights.shape == (36, 44)
-    assert set(np.unique(weights)) == {1, 5}
-    assert weights[18, 22] == 5 and weights[0].max() == 1
-    assert 0.02 < (weights == 5).mean() < 0.3
+    rest, face = np.unique(weights)
+    assert face == pytest.approx(5 * rest) and weights.mean() == pytest.approx(1)
+    assert weights[18, 22] == face and weights[0].max() == rest
+    assert 0.02 < (weights == face).mean() < 0.3
     assert FaceWeights(5)(np.full_like(speaker[0], 90), 4) is None
 
 
@@ -50,7 +51,7 @@ def test_the_same_error_counts_for_more_on_the_face(speaker: list[Picture]) -> N
     weighed = Judge(4.0, FaceWeights(4)).reference(speaker[0])
     plain = Reference(speaker[0])
     assert weighed.total(face) > 1.5 * plain.total(face)
-    assert weighed.total(corner) == pytest.approx(plain.total(corner), rel=0.01)
+    assert weighed.total(corner) < plain.total(corner)
     assert weighed.total(face) == pytest.approx(weighed.distortion(face).sum() * 16, rel=1e-4)
 
 

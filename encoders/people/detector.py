@@ -16,7 +16,6 @@ from gsvc.encoders.people.tflite import Array, Network, sigmoid
 
 _ANCHORS_A_CELL_AND_LAYER = 2
 _SUPPRESSION_OVERLAP = 0.3
-_LEAST_SCORE = 0.5
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,12 @@ class Detection:
 class Detector:
     """Called with a picture, gives what the model detects, the most probable first.
 
-    `strides`: of the model's layers of anchors, in pixels of its input. The constructor raises
-    MissingModelError when the model is missing.
+    `strides`: of the model's layers of anchors, in pixels of its input; `least_score`: that counts
+    as a detection, 0 to 1. The constructor raises MissingModelError when the model is missing.
     """
 
-    def __init__(self, model: str, strides: Sequence[int]) -> None:
-        self._network = Network(model)
+    def __init__(self, model: str, strides: Sequence[int], least_score: float = 0.5) -> None:
+        self._network, self._least_score = Network(model), least_score
         self._side = self._network.input_shape[1]
         self._anchors = _anchors(self._side, strides)
 
@@ -46,7 +45,7 @@ class Detector:
         square, placed = _letterbox(picture, self._side)
         raw, logits = self._network(square)
         scores = sigmoid(logits[0, :, 0])
-        likely = np.flatnonzero(scores >= _LEAST_SCORE)
+        likely = np.flatnonzero(scores >= self._least_score)
         found = _merged(_decoded(raw[0, likely], self._anchors[likely]), scores[likely])
         places = [(one.reshape(-1, 2) - placed[:, 2]) / placed[0, 0] for one in found]
         return [Detection(one[:2].ravel(), one[2:]) for one in places]

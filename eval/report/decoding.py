@@ -32,8 +32,12 @@ def decoded(folder: Path, choice: Choice, source: TestClip) -> tuple[Sequence[Pi
 
     Raises InputError when the stream is damaged, and as its codec does.
     """
+    import torch
+
     from gsvc.eval.codecs import find_codec
 
+    # A network's last bits depend on the number of threads; a run gives its workers one each.
+    torch.set_num_threads(1)
     cell, decode = choice.cell, choice.decode
     codec = find_codec(cell.codec)
     data = _stream(folder, cell)
