@@ -178,6 +178,18 @@ def test_a_metric_in_the_current_folder_keeps_its_traceback(
     assert texts and all("of_mine.py" in one and "return 1 / 0" in one for one in texts)
 
 
+def test_the_metric_of_the_guide_measures(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+    guide = Path(TESTS).with_name("docs") / "guide.md"
+    code = guide.read_text().partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "my_metrics.py").write_text(code)
+    done = run_gsvc(
+        *arguments(clips, tmp_path / "run", "Blocks", "--metric", "my_metrics:MeanError"),
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+    )
+    assert (done.returncode, b"my_metrics:MeanError" in done.stdout) == (0, True)
+
+
 def test_one_codec_alone_has_points_and_tables(whole: Path, run_gsvc: Gsvc) -> None:
     run_gsvc("bench", "report", whole)
     assert "## Points" in (whole / "summary.md").read_text()

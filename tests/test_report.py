@@ -18,7 +18,6 @@ from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.codecs import find_codec
 from gsvc.eval.report import compare_runs, write_plots, write_report, write_sheets
 from gsvc.eval.report.differences import differences, worst_second
-from gsvc.eval.report.plots import image
 from gsvc.eval.report.readme_chart import draw_chart, keep_results
 from gsvc.eval.report.style import legend, panels
 from gsvc.eval.summary import write_summary
@@ -69,7 +68,7 @@ def test_title_and_legend_of_one_clip_are_whole() -> None:
         for name in names:
             axis.plot([0, 1], label=name)
     legend(figure)
-    image(figure, "png")
+    figure.draw_without_rendering()
     for artist in (figure.legends[0], figure.texts[0]):
         box = artist.get_window_extent()
         assert box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y0 >= 0
