@@ -22,6 +22,7 @@ from gsvc.codec.media.image_writer import image_pattern
 from gsvc.codec.media.text_source import Wanted, read_beside
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import VideoWriter, open_writer
+from gsvc.codec.missed import missed_goals
 from gsvc.codec.output import STANDARD_OUTPUT
 from gsvc.codec.portion import Portion, duration, find_portion
 from gsvc.codec.reports import DecodeReport, EncodeReport, Progress, Report
@@ -65,7 +66,8 @@ def encode_file(
         progress: Called at the beginning and after every group.
 
     Returns:
-        Size, rate and duration of the stream.
+        Size, rate and duration of the stream. A rate missed by more than 5 %, or a quality by more
+        than 10 %, is logged as a warning.
 
     Raises:
         InputError: The source cannot be read as video.
@@ -88,7 +90,10 @@ def encode_file(
             encoding = _Encoding(encoder, file, video.frame_count, progress)
             encoding.write_texts(beside)
             encoding.write(video, sound, cut=frames is not None)
-    return encoding.report(str(target), monotonic() - began)
+    report = encoding.report(str(target), monotonic() - began)
+    for line in missed_goals(settings or EncoderSettings(), report):
+        _log.warning("%s", line)
+    return report
 
 
 def decode_file(
@@ -194,6 +199,7 @@ class _Encoding:
             audio_size=self._audio_size,
             text_size=self._text_size,
             elapsed=elapsed,
+            estimated_quality=self._encoder.estimated_quality,
         )
 
     def _pictures(self, video: Iterable[Frame]) -> Iterator[Packet]:

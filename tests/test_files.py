@@ -1,6 +1,7 @@
 """Whole files there and back: frames, times and sound, and the ledger of what is in between."""
 
 import io
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -328,3 +329,27 @@ def test_other_weights_are_told_of_and_no_error(
     caplog.clear()
     gsvc.decode(tmp_path / "it.gsv", tmp_path / "b.mkv", settings=FAST)
     assert not caplog.text
+
+
+@pytest.mark.parametrize(
+    ("goal", "words"),
+    [
+        ({"bitrate": 50.0}, "asked for 0.05 kbit/s, got .*the least .*shrink"),
+        ({"bpp": 20.0}, "asked for 20 bits per pixel, got .*the most"),
+        ({"bpp": 20.0, "max_packet_bytes": 400}, "asked for 20 .*raise the limit"),
+        ({"quality": 0.9}, "asked for a distance of 0.9, got .*estimate"),
+    ],
+)
+def test_a_goal_that_is_missed_is_told(
+    clip: Path,
+    bare_settings: gsvc.EncoderSettings,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    goal: dict[str, float],
+    words: str,
+) -> None:
+    settings = replace(bare_settings, level=None, **goal)  # type: ignore[arg-type]
+    report = gsvc.encode(clip, tmp_path / "it.gsv", settings=settings)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert re.search(words, line)
+    assert (report.estimated_quality is None) == ("quality" not in goal)

@@ -21,7 +21,9 @@ LAYERS = {
     "encoders": ("gsvc.encoders",),
     "façade": tuple(
         f"gsvc.codec.{name}"
-        for name in ("asyncio", "decoder", "encoder", "encoder_settings", "files", "portion")
+        for name in (
+            *("asyncio", "decoder", "encoder", "encoder_settings", "files", "missed", "portion"),
+        )
     ),
     "network": ("gsvc.codec.network",),
     "package": ("gsvc",),

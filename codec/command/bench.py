@@ -27,11 +27,18 @@ DESCRIPTION = "Measure gsvc and other codecs on clips: rate, compute, quality. N
 
 _RUN = """Code, decode and score clips with several codecs at several rates. What RUN has already is
 kept: the same command resumes, another clip, codec, metric or way to decode adds to it."""
-_MODULES = {"speed": "gsvc.codec.command.speed", "study": "gsvc.codec.command.study"}
+_MODULES = {
+    "list": "gsvc.codec.command.listing",
+    "table": "gsvc.codec.command.tables",
+    "speed": "gsvc.codec.command.speed",
+    "study": "gsvc.codec.command.study",
+}
 """Actions that are modules of their own."""
 _CLIPS = "packaged"
 _INTERRUPTED = 130
-_MAIN_TABLES = "Headline", "Slideshow test", "What is missing", "BD-rate pooled over clips"
+_MAIN_TABLES = (
+    *("Headline", "Slideshow test", "What is missing", "BD-rate pooled over clips", "Points"),
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -49,6 +56,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         action.add_argument("run", metavar="RUN", help="the folder of the run")
         add_json(action)
     for name, text in (
+        ("list", "what codecs, metrics and clips there are"),
+        ("table", "print a run's tables"),
         ("speed", "how fast refiners and motion are"),
         ("study", "let people choose, and score their votes"),
     ):
@@ -71,6 +80,8 @@ def _add_run(parser: ArgumentParser) -> None:
     add("--out", "-o", required=True, metavar="RUN", help="the folder of the run")
     add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help="repeat for several")
     add("--metric", action="append", metavar="NAME", help="repeat for several")
+    against = "codec that the others are measured against, repeat for several"
+    add("--anchor", action="append", metavar="CODEC", help=against)
     add("--size", action="append", metavar="288|480|native", help=f"short side ({size})")
     add("--levels", type=integers, metavar="N,N", help="of gsvc (0,1,2,3)")
     add("--steps", type=integers, metavar="N,N", help="of gsvc's refiner (0,1,4)")
@@ -116,6 +127,7 @@ def _settings(options: Namespace) -> "RunSettings":
         codecs=tuple(_codecs(options)),
         metrics=tuple(dict.fromkeys(options.metric or DEFAULT_METRICS)),
         sizes=tuple(dict.fromkeys(options.size or RunSettings.sizes)),
+        anchors=tuple(dict.fromkeys(options.anchor or ())),
         frames=options.frames or None,
         stride=options.stride,
     )

@@ -45,8 +45,10 @@ def as_line(report: EncodeReport) -> str:
     """The report for people."""
     beside = {"sound": report.audio_size, "texts": report.text_size}
     also = "".join(f" + {size} bytes of {what}" for what, size in beside.items() if size)
+    quality = report.estimated_quality
+    reached = "" if quality is None else f"distance about {quality:.3f} (estimated), "
     return (
-        f"{report.target}: {report.frames} frames, level {report.level}, "
+        f"{report.target}: {report.frames} frames, level {report.level}, {reached}"
         f"{report.video_size} bytes{also}, {report.bpp:.5f} bpp, "
         f"{report.bitrate / 1000:.2f} kbit/s, in {report.elapsed:.1f} s"
     )

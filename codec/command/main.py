@@ -131,6 +131,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("gsvc: %(levelname)s: %(message)s"))
-    logging.addLevelName(logging.WARNING, "warning")
+    for level in (logging.WARNING, logging.INFO):
+        logging.addLevelName(level, logging.getLevelName(level).lower())
     logging.getLogger("gsvc").addHandler(handler)
     logging.getLogger("gsvc").propagate = False
