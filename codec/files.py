@@ -63,7 +63,7 @@ def encode_file(
     Raises:
         InputError: The source cannot be read as video.
         OutputError: The target cannot be written.
-        ConfigError: A setting is out of range.
+        ConfigError: A setting is out of range, or the target does not end in ".gsv".
         MissingModelError: A scaffold layer needs a model that is not installed.
     """
     began = monotonic()

@@ -217,6 +217,24 @@ def test_outputs_that_cannot_be(clip: Path, stream: Path, folder: Path, run_gsvc
     assert_one_line(run_gsvc("decode", stream, stream, "-y", *FAST), USAGE, "source itself")
 
 
+def test_no_stream_replaces_a_video_that_a_shell_named(
+    clip: Path, stream: Path, folder: Path, tmp_path: Path, run_gsvc: Gsvc
+) -> None:
+    video = tmp_path / "b.mp4"
+    video.write_bytes(clip.read_bytes())
+    for asked in ((video, "-y"), ("-o", video, "-y"), ("-o", folder / "new.mkv")):
+        assert_one_line(run_gsvc("encode", clip, *asked, *BARE), USAGE, "does not end in .gsv")
+    result = run_gsvc("encode", clip, video, video, "-y", *BARE)
+    assert_one_line(result, USAGE, "3 names", "quote a pattern")
+    assert video.read_bytes() == clip.read_bytes()
+    other = tmp_path / "d.gsv"
+    other.write_bytes(stream.read_bytes())
+    result = run_gsvc("decode", stream, other, "-y", *FAST)
+    assert_one_line(result, USAGE, ".gsv names no video format")
+    assert_one_line(run_gsvc("decode", stream, other, other, "-y", *FAST), USAGE, "3 names")
+    assert other.read_bytes() == stream.read_bytes()
+
+
 def test_models_that_are_missing(clip: Path, folder: Path, run_gsvc: Gsvc, tmp_path: Path) -> None:
     result = run_gsvc(
         "encode", clip, folder / "it.gsv", "--semantics", env={"GSVC_CACHE": str(tmp_path / "none")}

@@ -1,7 +1,7 @@
 """Arguments that several commands have, and what their text means."""
 
 import re
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +32,7 @@ def add_paths(parser: ArgumentParser, source: str, target: str) -> None:
     """IN, and OUT behind it or as -o; `source` and `target` describe them."""
     parser.add_argument("source", metavar="IN", help=source)
     parser.add_argument("target", metavar="OUT", nargs="?", help=target)
+    parser.add_argument("others", nargs="*", help=SUPPRESS)  # for `target_of` to refuse
     parser.add_argument("-o", dest="output", metavar="OUT", help="the same, as an option")
 
 
@@ -43,6 +44,11 @@ def given_target(options: Namespace) -> str | None:
 
 def target_of(options: Namespace, suffix: str) -> str:
     """The output of `add_paths`: as given, else - for -, else beside the input."""
+    if options.others:
+        raise ConfigError(
+            f"{2 + len(options.others)} names, but gsvc {options.command} takes one input and one "
+            "output: quote a pattern of images ('in/*.png'); give other files one by one"
+        )
     if options.target is not None and options.output is not None:
         raise ConfigError(f"two outputs: {options.target} and {options.output}: give one of them")
     given = given_target(options)
