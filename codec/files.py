@@ -15,7 +15,7 @@ from gsvc.codec.encoder import Encoder
 from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.frames import Frame
-from gsvc.codec.input import STANDARD_INPUT
+from gsvc.codec.input import STANDARD_INPUT, display_name
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.media.audio_source import Sound, open_sound
 from gsvc.codec.media.image_writer import image_pattern
@@ -92,7 +92,8 @@ def decode_file(
 ) -> DecodeReport:
     """Decode a stream to a video file. The target appears only when it is complete.
 
-    A file is checked from beginning to end before its first frame is decoded.
+    Of a stream that is damaged after its first frames, these are written; then the error is raised,
+    unless the settings conceal.
 
     Args:
         source: A path, or "-" for standard input.
@@ -111,7 +112,8 @@ def decode_file(
 
     Raises:
         InputError: The source cannot be read, or ends before `start`.
-        BitstreamError: The source is damaged or beyond `limits`.
+        BitstreamError: The source is damaged or beyond `limits`. The target has the frames before
+            the damage, if there are any.
         OutputError: The target cannot be written.
         ConfigError: A setting is out of range.
         MissingDependencyError: Refiner or motion need an extra that is not installed.
@@ -122,19 +124,23 @@ def decode_file(
     settings = settings or DecoderSettings()
     _refuse_same(source, target)
     with open_stream(source) as file:
-        portion = find_portion(file, start, frames, limits, carries_sound=_carries_sound(target))
+        sound, conceals = _carries_sound(target), settings.conceal
+        portion = find_portion(file, start, frames, limits, carries_sound=sound, conceals=conceals)
         header = portion.header
         _warn_of_other_model(header.model_id, settings)
         output = open_writer(target, header.format, audio=portion.sound, overwrite=overwrite)
         with Decoder(header, settings, limits) as decoder, output as writer:
-            times = _write_frames(decoder, portion, writer, progress)
+            decoding = _Decoding(decoder, writer, progress)
+            decoding.write(portion)
+        decoding.tell_damage(portion.damage, source, target)
     return DecodeReport(
         target=str(target),
         width=header.format.width,
         height=header.format.height,
-        frames=len(times),
-        duration=float(duration(times, header.format)),
+        frames=len(decoding.times),
+        duration=float(duration(decoding.times, header.format)),
         steps=settings.steps,
+        concealed=decoding.concealed,
         elapsed=monotonic() - began,
     )
 
@@ -205,27 +211,59 @@ class _Encoding:
             self._progress(Progress(done, self._total, self._writer.bytes_written))
 
 
-def _write_frames(
-    decoder: Decoder, portion: Portion, writer: VideoWriter, progress: Report | None
-) -> "array[int]":
-    """Decode a portion of a stream; gives the pts of its frames, as they are in the stream."""
-    times, size = array("q"), 0
+class _Decoding:
+    """A stream on its way into a video file."""
 
-    def counted() -> Iterator[tuple[Packet, bool]]:
-        nonlocal size
+    def __init__(self, decoder: Decoder, writer: VideoWriter, progress: Report | None) -> None:
+        self._decoder, self._writer, self._progress = decoder, writer, progress
+        self._size = 0
+        self._damage: BitstreamError | None = None
+        self.times = array("q")
+        """The pts of the frames written, as they are in the stream."""
+        self.concealed = 0
+        """How many of them were made up."""
+
+    def write(self, portion: Portion) -> None:
+        """Decode a portion, up to damage. Raises BitstreamError where there is no frame at all."""
+        try:
+            self._put(decoded_frames(self._decoder, self._counted(portion)), portion)
+        except BitstreamError as error:
+            self._damage = error
+            self._put(self._decoder.flush(), portion)
+        if not self.times:
+            raise self._damage or BitstreamError(
+                "the stream holds no picture: there is nothing to decode"
+            )
+
+    def tell_damage(
+        self, concealed: BitstreamError | None, source: str | Path, target: str | Path
+    ) -> None:
+        """Raise BitstreamError for damage that ended the video; warn of what was `concealed`."""
+        count = len(self.times)
+        if self._damage is not None:
+            name = "standard output" if str(target) == STANDARD_OUTPUT else target
+            raise type(self._damage)(
+                f"{self._damage}; {name} has the {count} frames that can be read, "
+                "conceal to go on after the damage"
+            ) from self._damage
+        if concealed is not None or self.concealed:
+            what = f"{display_name(source)}: {concealed or 'not every packet can be decoded'}"
+            _log.warning("%s; %d of %d frames are concealed", what, self.concealed, count)
+
+    def _put(self, frames: Iterable[Frame], portion: Portion) -> None:
+        for frame in frames:
+            if frame.pts not in portion.times:
+                continue
+            self._writer.write(replace(frame, pts=frame.pts - portion.origin))
+            self.times.append(frame.pts)
+            self.concealed += frame.concealed
+            if self._progress:
+                self._progress(Progress(len(self.times), portion.frames, self._size))
+
+    def _counted(self, portion: Portion) -> Iterator[tuple[Packet, bool]]:
         for packet, is_wanted in portion.packets:
-            size += len(packet.payload)
+            self._size += len(packet.payload)
             yield packet, is_wanted
-
-    for frame in decoded_frames(decoder, counted()):
-        if frame.pts in portion.times:
-            writer.write(replace(frame, pts=frame.pts - portion.origin))
-            times.append(frame.pts)
-            if progress:
-                progress(Progress(len(times), portion.frames, size))
-    if not times:
-        raise BitstreamError("the stream holds no picture: there is nothing to decode")
-    return times
 
 
 def _carries_sound(target: str | Path) -> bool:

@@ -1,13 +1,14 @@
 """The part of a stream to decode: all of it, or some frames and the sound that goes with them."""
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
-from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.errors import BitstreamError, ConfigError, InputError, LimitError
 from gsvc.codec.frames import AudioChunk, VideoFormat
 from gsvc.codec.limits import Held, Limits
 from gsvc.codec.media.audio_source import cut
@@ -16,7 +17,9 @@ from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.index import StreamIndex
 from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.salvage import Salvage
 
+_T = TypeVar("_T")
 _ALWAYS = range(-(1 << 62), 1 << 62)
 _PACKET_BYTES, _OPUS_BYTES = 300, 64
 """Memory that a packet takes beside its bytes, and a packet of Opus in it."""
@@ -38,12 +41,20 @@ class Portion:
     """In ticks, the pts of frames to show."""
     origin: int = 0
     """The pts that becomes 0."""
+    damage: BitstreamError | None = None
+    """What is wrong with the stream, where a decoder conceals it."""
 
 
 def find_portion(
-    file: BinaryIO, start: float, frames: int | None, limits: Limits, *, carries_sound: bool
+    file: BinaryIO,
+    start: float,
+    frames: int | None,
+    limits: Limits,
+    *,
+    carries_sound: bool,
+    conceals: bool = False,
 ) -> Portion:
-    """`frames` frames (None: all) from `start` seconds on; the file is checked to its end.
+    """`frames` frames (None: all) from `start` seconds on; the file is read to its end.
 
     Args:
         file: A stream. Only all of it can be had of one that cannot be sought.
@@ -51,13 +62,25 @@ def find_portion(
         frames: Most frames.
         limits: What the stream may ask for.
         carries_sound: Whether the sound is wanted.
+        conceals: Whether to go on after damage.
 
     Raises:
         ConfigError: No such part can be had.
         InputError: The stream ends before `start`.
-        BitstreamError: The stream is damaged or beyond `limits`.
+        BitstreamError: The header is damaged or beyond `limits`. Iterating over the packets raises
+            it where the stream is damaged later.
     """
-    if start == 0 and frames is None:
+    is_all = start == 0 and frames is None
+    if conceals:
+        salvage = Salvage(file, limits)
+        if is_all and (salvage.damage is not None or not file.seekable()):
+            return _salvaged(salvage, limits, carries_sound=carries_sound)
+        if salvage.damage is not None:
+            raise ConfigError(
+                "no part of a damaged stream can be concealed: leave out --start and --frames"
+            ) from salvage.damage
+        file.seek(0)
+    if is_all:
         return _all(file, limits, carries_sound=carries_sound)
     if not 0 <= start < inf or (frames is not None and frames < 1):
         raise ConfigError(f"start {start} s, {frames} frames: from 0 s on, at least 1 frame")
@@ -82,39 +105,74 @@ def _all(file: BinaryIO, limits: Limits, *, carries_sound: bool) -> Portion:
     sound: list[AudioChunk] = []
     frames: int | None = None
     if file.seekable():
-        sound, frames = _survey(packets, held)
+        sound, frames = _survey(_whole(packets), held)
         file.seek(0)
         packets = iter(StreamReader(file, limits))
     elif carries_sound and header.audio:
-        kept = []
-        for packet in packets:
-            held.add(_PACKET_BYTES + len(packet.payload))
-            kept.append(packet)
+        kept, damage = _kept(packets, held)
         sound, frames = _survey(kept, held)
-        packets = iter(kept)
+        packets = _and_damage(kept, damage)
     every = ((packet, True) for packet in packets)
     return Portion(header, every, sound if carries_sound else [], frames)
+
+
+def _salvaged(salvage: Salvage, limits: Limits, *, carries_sound: bool) -> Portion:
+    """All that is left of a stream."""
+    sound, frames = _survey(salvage, Held(limits))
+    every = ((packet, True) for packet in salvage)
+    kept = sound if carries_sound else []
+    return Portion(salvage.header, every, kept, frames, damage=salvage.damage)
 
 
 def _part(
     file: BinaryIO, start: float, frames: int | None, limits: Limits, *, carries_sound: bool
 ) -> Portion:
     """A part of a file; arguments as of `find_portion`."""
-    index = StreamIndex(file, limits)
+    index = StreamIndex(file, limits, partial=True)
     first = index.frame_at(start)
     times = index.times[first:][:frames]
     if not times:
+        if index.damage is not None:
+            raise index.damage
         raise InputError(f"the stream ends before {start:g} s: choose an earlier start")
     sound: list[AudioChunk] = []
     if carries_sound and index.header.audio:
         file.seek(0)
-        sound, _ = _survey(StreamReader(file, limits), Held(limits))
+        sound, _ = _survey(_whole(StreamReader(file, limits)), Held(limits))
         form = index.header.format
         begin = (times[0] - index.times[0]) * form.time_base
         sound = list(cut(sound, begin, begin + duration(times, form)))
     shown, origin = range(times[0], times[-1] + 1), times[0]
-    packets = index.packets(first, len(times))
+    is_cut = frames is None or len(times) < frames
+    packets = _and_damage(index.packets(first, len(times)), index.damage if is_cut else None)
     return Portion(index.header, packets, sound, len(times), shown, origin)
+
+
+def _whole(packets: Iterable[Packet]) -> Iterator[Packet]:
+    """The packets up to damage, of which whoever decodes them is told."""
+    with suppress(BitstreamError):
+        yield from packets
+
+
+def _kept(packets: Iterable[Packet], held: Held) -> tuple[list[Packet], BitstreamError | None]:
+    """All packets up to damage, and the damage."""
+    kept = []
+    try:
+        for packet in packets:
+            held.add(_PACKET_BYTES + len(packet.payload))
+            kept.append(packet)
+    except LimitError:
+        raise
+    except BitstreamError as error:
+        return kept, error
+    return kept, None
+
+
+def _and_damage(things: Iterable[_T], damage: BitstreamError | None) -> Iterator[_T]:
+    """The same, with the damage behind it raised."""
+    yield from things
+    if damage is not None:
+        raise damage
 
 
 def _survey(packets: Iterable[Packet], held: Held) -> tuple[list[AudioChunk], int]:

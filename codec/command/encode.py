@@ -20,6 +20,7 @@ from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.reports import EncodeReport
 from gsvc.codec.scaffold.tools import TOOLS
 from gsvc.codec.stream.audio import AUDIO_CODINGS
+from gsvc.codec.times import shown_time
 
 DESCRIPTION = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, a glob of images
 ('in/*.png', quoted), or - for y4m on standard input."""
@@ -89,5 +90,5 @@ def _line(report: EncodeReport) -> str:
     return (
         f"{report.target}: {report.frames} frames, level {report.level}, "
         f"{report.size - report.audio_size} bytes{sound}, {report.bpp:.5f} bpp, "
-        f"{report.bitrate / 1000:.2f} kbit/s, in {report.elapsed:.1f} s"
+        f"{report.bitrate / 1000:.2f} kbit/s, in {shown_time(report.elapsed)}"
     )

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import NoReturn
 
 from gsvc import __version__
-from gsvc.codec.command.parser import USAGE, CommandParser, Parser, complain
+from gsvc.codec.command.parser import FAILED, USAGE, CommandParser, Parser, complain
 from gsvc.codec.errors import ConfigError, GsvcError
 
 COMMANDS = {
@@ -32,7 +32,7 @@ COMMANDS = {
 """Command → its line in `gsvc --help`. The module of that name in this folder holds the rest:
 `DESCRIPTION`, `add_arguments(parser)` and `run(options)`, which returns the exit code."""
 
-_FAILED, _INTERRUPTED, _TERMINATED = 1, 130, 143
+_INTERRUPTED, _TERMINATED = 130, 143
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,14 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GsvcError as error:
         if isinstance(error.__cause__, BrokenPipeError):
             return _leave_quietly()
-        return _fail(options, error, USAGE if isinstance(error, ConfigError) else _FAILED)
+        return _fail(options, error, USAGE if isinstance(error, ConfigError) else FAILED)
     except BrokenPipeError:
         return _leave_quietly()
     except KeyboardInterrupt:
         complain("interrupted: nothing was written")
         return _INTERRUPTED
     except Exception as error:  # noqa: BLE001 - said in one line, with the way to the traceback
-        return _fail(options, error, _FAILED, _unexpected(error))
+        return _fail(options, error, FAILED, _unexpected(error))
 
 
 def _parser() -> Parser:
@@ -107,7 +107,7 @@ def _fail(options: Namespace, error: Exception, code: int, message: str | None =
 
 def _leave_quietly() -> int:
     _drop_output()
-    return _FAILED
+    return FAILED
 
 
 def _drop_output() -> None:
