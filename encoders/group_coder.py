@@ -90,12 +90,18 @@ class Recipe:
 
     def judge(self) -> Judge:
         """What renderings are compared with. Faces weigh no more where the model that finds them is
-        not here."""
+        not here.
+
+        Raises MissingModelError and MissingDependencyError if people are to be sent, which needs
+        models anyway.
+        """
         if self.people == 1:
             return Judge(self.place)
         try:
             return Judge(self.place, FaceWeights(self.people))
         except (MissingModelError, MissingDependencyError) as cause:
+            if self.semantics:
+                raise
             _log.warning("faces weigh no more than the rest: %s", cause)
             return Judge(self.place)
 
