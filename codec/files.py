@@ -41,6 +41,7 @@ def encode_file(
     settings: EncoderSettings | None = None,
     start: float = 0.0,
     frames: int | None = None,
+    fps: float | None = None,
     audio: str = "opus",
     overwrite: bool = False,
     progress: Report | None = None,
@@ -48,11 +49,13 @@ def encode_file(
     """Encode a video file to a stream. The target appears only when it is complete.
 
     Args:
-        source: A path that FFmpeg reads, a glob of images, or "-" for y4m on standard input.
+        source: A path that FFmpeg reads, a pattern of images ("in/*.png" or "in/%05d.png"), or "-"
+            for y4m on standard input.
         target: A path, or "-" for standard output.
         settings: How to encode; level 1 by default.
         start: Second of the source to begin at.
         frames: Most frames to encode; None for all.
+        fps: Images a second, of a pattern of images; 25 by default.
         audio: "opus" carries the sound, "none" drops it. Images and pipes have none.
         overwrite: Replace a target that exists.
         progress: Called at the beginning and after every group.
@@ -70,7 +73,7 @@ def encode_file(
     if audio not in AUDIO_CODINGS:
         raise ConfigError(f"audio {audio!r}: choose one of {', '.join(AUDIO_CODINGS)}")
     _refuse_same(source, target)
-    with open_video(source, start=start, frames=frames) as video:
+    with open_video(source, start=start, frames=frames, fps=fps) as video:
         sound = open_sound(source, start) if audio == "opus" else Sound(iter(()))
         encoder = Encoder(video.format, settings, audio=bool(sound))
         with encoder, create_stream(target, overwrite) as file:
@@ -128,6 +131,8 @@ def decode_file(
         portion = find_portion(file, start, frames, limits, carries_sound=sound, conceals=conceals)
         header = portion.header
         _warn_of_other_model(header.model_id, settings)
+        if header.audio and not sound:
+            _log.warning("%s: carries no sound, which is left out: use .mp4 or .mkv", target)
         output = open_writer(target, header.format, audio=portion.sound, overwrite=overwrite)
         with Decoder(header, settings, limits) as decoder, output as writer:
             decoding = _Decoding(decoder, writer, progress)

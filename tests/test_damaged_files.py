@@ -1,4 +1,4 @@
-"""A damaged stream file: all that can be read is given, and it is said that something is missing."""
+"""A damaged stream file: what can be read is given, and it is said that something is missing."""
 
 import io
 import subprocess

@@ -3,6 +3,7 @@
 import re
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import fields
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -162,3 +163,11 @@ def time(text: str) -> float:
         return parsed_time(text)
     except ValueError:
         raise ArgumentTypeError(f"{text!r} is no time: write 90, 1:30 or 0:01:30") from None
+
+
+def frame_rate(text: str) -> float:
+    """Frames per second from text such as 25, 23.976 or 30000/1001."""
+    try:
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError):
+        raise ArgumentTypeError(f"{text!r} is no frame rate: write 25 or 30000/1001") from None

@@ -12,6 +12,7 @@ from gsvc.codec.command.arguments import (
     add_part,
     add_paths,
     bitrate,
+    frame_rate,
     settings_of,
     target_of,
 )
@@ -22,8 +23,8 @@ from gsvc.codec.scaffold.tools import TOOLS
 from gsvc.codec.stream.audio import AUDIO_CODINGS
 from gsvc.codec.times import shown_time
 
-DESCRIPTION = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, a glob of images
-('in/*.png', quoted), or - for y4m on standard input."""
+DESCRIPTION = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, images
+('in/*.png', quoted, or in/%05d.png), or - for y4m on standard input."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -39,12 +40,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     rate.add_argument("--quality", type=float, metavar="D", help=near)
     cap = "never more than this in any second"
     add("--max-bitrate", type=bitrate, metavar="RATE", help=cap)
-    add("--low-delay", action="store_true", help="no look-ahead: more bits, less waiting")
+    add(
+        "--low-delay",
+        action="store_true",
+        help="no look-ahead: less waiting, but 1.2 to 4.5 times the bits",
+    )
     seen = "how much more faces weigh than the rest (%(default)g)"
     add("--people", type=float, default=defaults.people, metavar="1..8", help=seen)
     pay = "send people and regions even if they do not pay"
     add("--semantics", action="store_true", help=pay)
     add_part(parser, "encode")
+    add("--fps", type=frame_rate, metavar="N", help="of images: how many a second (25)")
     sound = "carry the sound, or drop it"
     add("--audio", choices=AUDIO_CODINGS, default=AUDIO_CODINGS[0], help=sound)
     for layer in TOOLS:
@@ -67,6 +73,7 @@ def run(options: Namespace) -> int:
             settings=_settings(options),
             start=options.start,
             frames=options.frames,
+            fps=options.fps,
             audio=options.audio,
             overwrite=options.overwrite,
             progress=progress,
