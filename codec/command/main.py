@@ -1,6 +1,7 @@
 """The command `gsvc`: its commands, its exit codes, and one line for whatever goes wrong.
 
-Exit codes: 0 done; 1 failed; 2 usage; 130 interrupted, 143 terminated (both leave no partial file).
+Exit codes: 0 done; 1 failed; 2 usage; 129 hung up, 130 interrupted, 143 terminated (they leave
+no partial file).
 """
 
 import errno
@@ -32,13 +33,18 @@ COMMANDS = {
 """Command → its line in `gsvc --help`. The module of that name in this folder holds the rest:
 `DESCRIPTION`, `add_arguments(parser)` and `run(options)`, which returns the exit code."""
 
-_INTERRUPTED, _TERMINATED = 130, 143
+_INTERRUPTED = 130
+_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_SIGNALLED = 128
+"""Plus the signal's number: 129 hung up, 143 terminated."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with `arguments` (default: the process's own); returns the exit code."""
     _log_to_stderr()
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in _ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP for us
+            signal.signal(number, _terminate)
     options = Namespace(json=False)
     try:
         _parser().parse_args(arguments, options)
@@ -119,7 +125,7 @@ def _drop_output() -> None:
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(_TERMINATED)
+    raise SystemExit(_SIGNALLED + number)
 
 
 def _log_to_stderr() -> None:
