@@ -131,13 +131,13 @@ def decode_file(
         portion = find_portion(file, start, frames, limits, carries_sound=sound, conceals=conceals)
         header = portion.header
         _warn_of_other_model(header.model_id, settings)
-        if header.audio and not sound:
-            _log.warning("%s: carries no sound, which is left out: use .mp4 or .mkv", target)
         output = open_writer(target, header.format, audio=portion.sound, overwrite=overwrite)
         with Decoder(header, settings, limits) as decoder, output as writer:
             decoding = _Decoding(decoder, writer, progress)
             decoding.write(portion)
         decoding.tell_damage(portion.damage, source, target)
+        if header.audio and not sound:
+            _log.warning("%s carries no sound: it is left out, use .mp4 or .mkv", _written(target))
     return DecodeReport(
         target=str(target),
         width=header.format.width,
@@ -246,9 +246,8 @@ class _Decoding:
         """Raise BitstreamError for damage that ended the video; warn of what was `concealed`."""
         count = len(self.times)
         if self._damage is not None:
-            name = "standard output" if str(target) == STANDARD_OUTPUT else target
             raise type(self._damage)(
-                f"{self._damage}; {name} has the {count} frames that can be read, "
+                f"{self._damage}; {_written(target)} has the {count} frames that can be read, "
                 "conceal to go on after the damage"
             ) from self._damage
         if concealed is not None or self.concealed:
@@ -275,6 +274,11 @@ def _carries_sound(target: str | Path) -> bool:
     name = str(target)
     is_y4m = name == STANDARD_OUTPUT or name.lower().endswith(".y4m")
     return not is_y4m and image_pattern(name) is None
+
+
+def _written(target: str | Path) -> str:
+    """What a message calls the target."""
+    return "standard output" if str(target) == STANDARD_OUTPUT else str(target)
 
 
 def _warn_of_other_model(stream_model: bytes, settings: DecoderSettings) -> None:
