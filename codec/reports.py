@@ -74,3 +74,5 @@ class DecodeReport(FileReport):
 
     steps: int
     """Steps of the refiner."""
+    concealed: int
+    """Frames made up in place of damaged or missing ones, where `DecoderSettings.conceal` is."""

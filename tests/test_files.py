@@ -239,6 +239,15 @@ def test_sound_can_be_left_out(
         gsvc.encode(clip, tmp_path / "no.gsv", audio="mp3")
 
 
+def test_sound_that_the_target_cannot_carry_is_told_of(
+    stream: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a.y4m", "a/%05d.png", "a.mp4"):
+        caplog.clear()
+        gsvc.decode(stream, tmp_path / name, settings=FAST)
+        assert ("carries no sound" in caplog.text) == (name != "a.mp4")
+
+
 def test_sound_comes_before_the_pictures_it_goes_with(
     tmp_path: Path, bare_settings: gsvc.EncoderSettings, moving_pictures: Make, write_video: Write
 ) -> None:

@@ -22,7 +22,16 @@ LAYERS = {
     "façade": tuple(
         f"gsvc.codec.{name}"
         for name in (
-            *("asyncio", "decoder", "encoder", "encoder_settings", "files", "missed", "portion"),
+            *(
+                "asyncio",
+                "decoder",
+                "encoder",
+                "encoder_settings",
+                "files",
+                "file_work",
+                "missed",
+                "portion",
+            ),
         )
     ),
     "network": ("gsvc.codec.network",),
