@@ -74,8 +74,8 @@ def painted(
     backdrop: NDArray[np.float32], far_to_near: Sequence[Placed]
 ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """The picture, and whose each pixel is: 0, or 1 + an index of `far_to_near`."""
-    owner = np.zeros(backdrop.shape[:2], np.int32)
-    height, width = owner.shape
+    height, width = backdrop.shape[:2]
+    owner = np.zeros((height, width), np.int32)
     for number, one in enumerate(far_to_near, 1):
         left, top = one.corner
         low = max(left, 0), max(top, 0)

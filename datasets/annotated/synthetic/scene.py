@@ -26,7 +26,7 @@ _PILLAR = 2.2
 """Metres."""
 _LIFT, _AWAY = 4.2, 13.0
 """Metres of the cameras above the ground, and from its middle."""
-_VIEW = 0.92
+_VIEW = 1.1
 """Focal length for each pixel of width."""
 _LEAST_SEEN = 1
 """Pixels from which on a thing is in the truth of a frame."""

@@ -56,7 +56,8 @@ def _pixels(point: tuple[float, float]) -> tuple[int, int]:
 
 def person(random: np.random.Generator) -> Look:
     """Somebody who walks, in clothes of random colours."""
-    shirt, trousers, hair = (_colour(random) for _ in range(3))
+    shirt, trousers = _colour(random), _colour(random)
+    hair = _dark((190, 150, 100), random.uniform(0.15, 1.0))
     skin = tuple(int(value) for value in np.array([224, 172, 132]) * random.uniform(0.45, 1.05))
 
     def look(phase: float) -> Sprite:
