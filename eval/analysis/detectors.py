@@ -39,7 +39,7 @@ class MotionDetector:
     """
 
     name = "motion"
-    labels = None
+    labels: frozenset[str] | None = None
 
     _DEVIATIONS = 6.0
     """From the background, squared these are its threshold."""
@@ -81,7 +81,7 @@ class PeopleDetector:
     """
 
     name = "people"
-    labels = frozenset({"person"})
+    labels: frozenset[str] | None = frozenset({"person"})
 
     _HEAD = 0.08
     """Of the points' height, from the eyes to the top of the head."""

@@ -33,7 +33,7 @@ class ImageCodec(Codec):
     quality_parameter: ClassVar[int]
 
     def __init__(self, quality: Option = (5, 15, 40, 75), scale: Option = ("1", "1/2")) -> None:
-        self._points = [
+        self._points: list[Settings] = [
             {"quality": q, "scale": str(s)}
             for s in (scale if isinstance(scale, tuple) else (scale,))
             for q in all_of("quality", quality, int)

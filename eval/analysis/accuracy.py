@@ -1,0 +1,44 @@
+"""Every accuracy that the benchmark of analysis measures, of boxes against truth."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from gsvc.datasets.annotated.boxes import Boxes
+from gsvc.eval.analysis.average_precision import average_precision
+from gsvc.eval.analysis.occupancy import box_moda
+from gsvc.eval.analysis.tracking import track_scores
+
+ACCURACIES = {
+    "map50": "mAP@.5",
+    "map": "mAP@.5:.95",
+    "moda": "MODA",
+    "mota": "MOTA",
+    "idf1": "IDF1",
+}
+"""Names and titles; 1 is best, and of `moda` and `mota` the worst is below 0."""
+
+LEAST_VISIBILITY = 0.25
+"""Truth that shows less of itself is ignored."""
+
+
+def accuracies(truth: Boxes, found: Boxes) -> Mapping[str, float | None]:
+    """All of `ACCURACIES`; None without truth that counts. `found` has ids."""
+    precision, tracks = average_precision(truth, found), track_scores(truth, found)
+    return {
+        "map50": precision and precision.at_half,
+        "map": precision and precision.mean,
+        "moda": box_moda(truth, found),
+        "mota": tracks and tracks.mota,
+        "idf1": tracks and tracks.idf1,
+    }
+
+
+def judged(boxes: Boxes, labels: frozenset[str] | None) -> Boxes:
+    """What counts for a detector of these classes; without classes all things are of one."""
+    if labels is None:
+        boxes = replace(boxes, label=np.full(len(boxes), "thing"))
+    else:
+        boxes = boxes.chosen(np.isin(boxes.label, list(labels)))
+    return replace(boxes, ignored=boxes.ignored | (boxes.visibility < LEAST_VISIBILITY))
