@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 
 from gsvc.codec.errors import ConfigError, GsvcError
@@ -14,7 +15,7 @@ from gsvc.eval.analysis.iou_tracker import tracked
 from gsvc.eval.codecs.base import Codec, Settings
 
 Analyser = Callable[[bytes], Boxes]
-"""From a stream's bytes to what it says of the frames, in pixels of the clip; ids may be missing."""
+"""From a stream's bytes to boxes, in pixels of the clip; ids may be missing."""
 
 SOURCE = "source"
 """The curve of the clip as it is."""
@@ -80,7 +81,7 @@ def _of_stream(
     for way in codec.ways_to_decode(settings):
         frames = codec.decode(data, judge.clip.format, settings, way).frames
         curve = ", ".join([codec.name, *_told(way)])
-        yield judge.point(curve, settings, len(data), lambda frames=frames: judge.detect(frames))  # type: ignore[misc]
+        yield judge.point(curve, settings, len(data), partial(judge.detect, frames))
     if codec.name in analysers:
         analyse = analysers[codec.name]
         curve = f"{codec.name}, {FROM_STREAM}"

@@ -1,7 +1,7 @@
 """The benchmark of analysis: clips one by one, results in a folder after each."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gsvc.codec.errors import GsvcError, InputError
@@ -54,8 +54,8 @@ def run_analysis(
 ) -> AnalysisRun:
     """Measure every codec on every clip and write points, tables and plots into `folder`.
 
-    `note` gets a line for each clip begun and each thing that failed. Raises ConfigError for unknown
-    names, InputError when no clip can be read, MissingDependencyError, OutputError.
+    `note` gets a line for each clip begun and each thing that failed. Raises ConfigError for
+    unknown names, InputError when no clip can be read, MissingDependencyError, OutputError.
     """
     folder = Path(folder)
     sources, subject = find_sources(list(settings.clips)), _subject(settings)
@@ -73,7 +73,8 @@ def run_analysis(
         except InputError as error:
             failed(source.name, error)
             continue
-        points += measure(clip, truth, subject, lambda w, e, s=source: failed(f"{s.name}, {w}", e))
+        clip = replace(clip, name=source.name)
+        points += measure(clip, truth, subject, failed)
         write_points(folder, points)
     if not points:
         raise InputError("no clip could be read: see above")
