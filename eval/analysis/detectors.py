@@ -43,6 +43,8 @@ class MotionDetector:
 
     _DEVIATIONS = 6.0
     """From the background, squared these are its threshold."""
+    _BACKGROUND = 0.5
+    """Share of the time that makes a colour the background: things may stay for less."""
     _LEAST_AREA = 5e-4
     """Of the picture."""
 
@@ -51,6 +53,7 @@ class MotionDetector:
         model = cv2.createBackgroundSubtractorMOG2(
             history=max(2, len(frames)), varThreshold=self._DEVIATIONS**2, detectShadows=False
         )
+        model.setBackgroundRatio(self._BACKGROUND)
         for frame in frames:
             model.apply(frame)
         return joined(
