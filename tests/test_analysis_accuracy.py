@@ -75,14 +75,14 @@ def test_tracks_leave_out_what_is_ignored() -> None:
 def test_moda() -> None:
     truth = make_places([0, 0, 1], [[0, 0], [1, 0], [5, 5]], [1, 2, 1])
     assert ground_moda(truth, truth) == 1
-    found = make_places([0, 0, 1, 2], [[0.3, 0], [1, 0.8], [5, 5.5], [9, 9]], [1, 2, 1, 7])
+    found = make_places([0, 0, 1, 2], [[0.3, 0.0], [1.0, 0.8], [5.0, 5.5], [9.0, 9.0]], [1, 2, 1, 7])
     # Two are within half a metre; one is missed, two are false, of three.
     assert ground_moda(truth, found) == pytest.approx(1 - 3 / 3)
     assert ground_moda(truth, found, radius=1.0) == pytest.approx(1 - 1 / 3)
     assert ground_moda(found.chosen(found.frame > 5), found) is None
     # The nearest is not always the right partner: both can be paired, and are.
-    crowd = make_places([0, 0], [[0, 0], [0.4, 0]], [1, 2])
-    assert ground_moda(crowd, make_places([0, 0], [[0.3, 0], [0.8, 0]], [1, 2])) == 1
+    crowd = make_places([0, 0], [[0.0, 0.0], [0.4, 0.0]], [1, 2])
+    assert ground_moda(crowd, make_places([0, 0], [[0.3, 0.0], [0.8, 0.0]], [1, 2])) == 1
     boxes = _walkers()
     assert box_moda(boxes, boxes.chosen(boxes.id == 1)) == 0.5
 

@@ -30,7 +30,7 @@ def _foreground(scene: Scene, index: int, *without: int) -> NDArray[np.bool_]:
     """Which pixels change when the actors of these ids are taken away."""
     bare = replace(scene, actors=tuple(one for one in scene.actors if one.id not in without))
     shots = scene.shot(0, index).picture, bare.shot(0, index).picture
-    return np.abs(np.subtract(*shots, dtype=np.int16)).max(axis=-1) > 12
+    return np.asarray(np.abs(np.subtract(*shots, dtype=np.int16)).max(axis=-1) > 12)
 
 
 @pytest.mark.parametrize("label", ["people", "animals", "things"])
