@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gsvc.codec.errors import InputError
-from gsvc.datasets.annotated.boxes import NO_ID, make_boxes
+from gsvc.datasets.annotated.boxes import NO_ID, Boxes, make_boxes
 from gsvc.datasets.annotated.clips import AnnotatedClip
 from gsvc.datasets.annotated.text_files import read_json
 
@@ -29,38 +29,40 @@ def read_coco(path: str | Path, images: str | Path | None = None) -> AnnotatedCl
     ignored. A box without `track_id` has no id. Raises InputError that names what is wrong.
     """
     path = Path(path)
+    folder = path.parent if images is None else Path(images)
     content = read_json(path)
     try:
         names, order = _tables(content)
-        if not order:
-            raise InputError(f"{path}: lists no images: give annotations of some")
         rows = [_row(f"annotations[{n}]", one) for n, one in enumerate(content["annotations"])]
-        frames = [order[one["image_id"]] for one in rows]
-        labels = [names[one["category_id"]] for one in rows]
-        corners = np.array([one["bbox"] for one in rows], np.float64).reshape(-1, 4)
-    except (KeyError, TypeError, IndexError, ValueError) as error:
+        truth = _truth(rows, names, order)
+        files = tuple(folder / one["file_name"] for one in content["images"])
+    except (KeyError, TypeError, IndexError, ValueError, OverflowError) as error:
         raise InputError(
             f"{path}: {error} is missing or wrong: COCO's format has images (id, file_name), "
             "categories (id, name) and annotations (image_id, category_id, bbox of four numbers)"
         ) from error
+    if not files:
+        raise InputError(f"{path}: lists no images: give annotations of some")
+    return AnnotatedClip(path.stem, files, _RATE, truth)
+
+
+def _truth(
+    rows: list[Mapping[str, Any]], names: Mapping[int, str], order: Mapping[int, int]
+) -> Boxes:
+    corners = np.array([one["bbox"] for one in rows], np.float64).reshape(-1, 4)
     corners[:, 2:] += corners[:, :2]
-    truth = make_boxes(
-        frames,
+    return make_boxes(
+        [order[one["image_id"]] for one in rows],
         corners,
-        label=labels,
-        id=[one.get(_TRACK, NO_ID) for one in rows],
+        label=[names[one["category_id"]] for one in rows],
+        id=[int(one.get(_TRACK, NO_ID)) for one in rows],
         ignored=[bool(one.get("iscrowd")) for one in rows],
     )
-    folder = path.parent if images is None else Path(images)
-    files = tuple(folder / one["file_name"] for one in content["images"])
-    return AnnotatedClip(path.stem, files, _RATE, truth)
 
 
 def _tables(content: Mapping[str, Any]) -> tuple[dict[int, str], dict[int, int]]:
     """Names of categories by their id, and frames by the image's id."""
     names = {one["id"]: str(one["name"]) for one in content["categories"]}
-    for image in content["images"]:
-        Path(image["file_name"])  # raises where it is no text
     return names, {one["id"]: frame for frame, one in enumerate(content["images"])}
 
 

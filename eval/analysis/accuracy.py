@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gsvc.datasets.annotated.boxes import Boxes
+from gsvc.datasets.annotated.boxes import NO_ID, Boxes
 from gsvc.eval.analysis.average_precision import average_precision
 from gsvc.eval.analysis.occupancy import box_moda
 from gsvc.eval.analysis.tracking import track_scores
@@ -24,8 +24,12 @@ LEAST_VISIBILITY = 0.25
 
 
 def accuracies(truth: Boxes, found: Boxes) -> Mapping[str, float | None]:
-    """All of `ACCURACIES`; None without truth that counts. `found` has ids."""
-    precision, tracks = average_precision(truth, found), track_scores(truth, found)
+    """All of `ACCURACIES`; None without truth that counts, or without its ids where they matter.
+
+    `found` has ids.
+    """
+    precision = average_precision(truth, found)
+    tracks = None if (truth.id == NO_ID).any() else track_scores(truth, found)
     return {
         "map50": precision and precision.at_half,
         "map": precision and precision.mean,

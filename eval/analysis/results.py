@@ -24,6 +24,8 @@ from gsvc.eval.summary.table import NONE, number, pooled_text
 
 POINTS, TABLES = "points.csv", "analysis.md"
 _COLUMNS = ["clip", "curve", "settings", "bytes", "bits_per_second", "seconds", "truth"]
+_LOWEST = -0.25
+"""Shown in plots: MODA and MOTA may fall far below."""
 _PSEUDO_NOTE = "pseudo-truth: what the detector finds in the source; the source is 1 by definition"
 
 
@@ -79,6 +81,7 @@ def _drawn(
             score = point.accuracies[accuracy]
             if (point.clip, point.curve) == (clip, SOURCE) and score is not None:
                 axis.axhline(score, color=INK, lw=0.8, ls="--", label=SOURCE)
+        axis.set_ylim(bottom=max(_LOWEST, axis.get_ylim()[0]))
         label(axis, clip, "kbit/s", title)
         log_scale(axis.xaxis)
     legend(figure)

@@ -52,7 +52,7 @@ def run_analysis(
     folder: str | Path,
     note: Callable[[str], None] = lambda line: None,
 ) -> AnalysisRun:
-    """Measure every codec on every clip and write points, tables and plots into `folder`.
+    """Measure every codec on every clip; write points, tables and plots into `folder`.
 
     `note` gets a line for each clip begun and each thing that failed. Raises ConfigError for
     unknown names, InputError when no clip can be read, MissingDependencyError, OutputError.
@@ -73,13 +73,11 @@ def run_analysis(
         except InputError as error:
             failed(source.name, error)
             continue
-        clip = replace(clip, name=source.name)
-        points += measure(clip, truth, subject, failed)
+        points += measure(replace(clip, name=source.name), truth, subject, failed)
         write_points(folder, points)
     if not points:
         raise InputError("no clip could be read: see above")
-    report = _report(folder, points, subject)
-    return AnalysisRun(points, report, len(failures))
+    return AnalysisRun(points, _report(folder, points, subject), len(failures))
 
 
 def _subject(settings: AnalysisSettings) -> Subject:
