@@ -7,7 +7,7 @@ import pytest
 
 from gsvc.codec.errors import ConfigError
 from gsvc.datasets.annotated.boxes import NO_ID, Boxes, make_boxes, make_places
-from gsvc.eval.analysis.accuracy import accuracies, judged
+from gsvc.eval.analysis.accuracy import GROUND, accuracies, judged
 from gsvc.eval.analysis.average_precision import average_precision
 from gsvc.eval.analysis.events import Event, event_scores
 from gsvc.eval.analysis.iou_tracker import tracked
@@ -75,9 +75,8 @@ def test_tracks_leave_out_what_is_ignored() -> None:
 def test_moda() -> None:
     truth = make_places([0, 0, 1], [[0, 0], [1, 0], [5, 5]], [1, 2, 1])
     assert ground_moda(truth, truth) == 1
-    found = make_places(
-        [0, 0, 1, 2], [[0.3, 0.0], [1.0, 0.8], [5.0, 5.5], [9.0, 9.0]], [1, 2, 1, 7]
-    )
+    there = [[0.3, 0.0], [1.0, 0.8], [5.0, 5.5], [9.0, 9.0]]
+    found = make_places([0, 0, 1, 2], there, [1, 2, 1, 7])
     # Two are within half a metre; one is missed, two are false, of three.
     assert ground_moda(truth, found) == pytest.approx(1 - 3 / 3)
     assert ground_moda(truth, found, radius=1.0) == pytest.approx(1 - 1 / 3)
@@ -114,7 +113,7 @@ def test_without_identities_tracks_have_no_scores() -> None:
         need_package(package)
     found = _walkers()
     scores = accuracies(replace(found, id=np.full(8, NO_ID)), found)
-    assert scores == {"map50": 1, "map": 1, "moda": 1, "mota": None, "idf1": None}
+    assert scores == {"map50": 1, "map": 1, "moda": 1, "mota": None, "idf1": None} | {GROUND: None}
 
 
 def test_what_is_judged() -> None:

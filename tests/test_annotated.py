@@ -216,7 +216,7 @@ def test_coco_truth(tmp_path: Path) -> None:
             r"annotations\[0\].bbox",
         ),
         ({"categories": {}}, "3 is missing"),
-        ({"images": []}, "lists no images"),
+        ({"images": [], "annotations": []}, "json: lists no images"),
     ],
 )
 def test_coco_errors(tmp_path: Path, change: dict[str, object], message: str) -> None:

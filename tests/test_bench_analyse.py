@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from gsvc.codec.command.main import main
-from gsvc.datasets.annotated.boxes import Boxes
+from gsvc.datasets.annotated.boxes import Boxes, joined
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene, write_synthetic
 from gsvc.datasets.clips import TestClip
+from gsvc.eval.analysis.accuracy import GROUND
 from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE
 from gsvc.eval.analysis.run import AnalysisSettings, run_analysis
 from gsvc.eval.codecs import find_codec
@@ -55,6 +56,23 @@ def test_a_run_measures_codecs_and_streams(scene: Path, tmp_path: Path) -> None:
     assert {row["truth"] for row in rows} == {"truth"}
     assert "against jpeg" in done.report
     assert (tmp_path / "analysis-map50.svg").stat().st_size > 1000
+
+
+def test_places_on_the_ground(tmp_path: Path) -> None:
+    settings = SceneSettings(seed=2, frames=8, cameras=3, pillars=0, animals=0, things=0)
+    made = make_scene(settings)
+    write_synthetic(made, tmp_path / "set")
+    views = [joined([shot.truth for shot in made.shots(camera)]) for camera in range(3)]
+    turn = iter(views)  # the streams come camera by camera
+    codecs = ("jpeg:quality=60,scale=1", "gsvc:level=0,steps=0,preset=fast")
+    run = AnalysisSettings(
+        (str(tmp_path / "set"),), codecs, analyser=lambda _: next(turn), ground=True
+    )
+    done = run_analysis(run, tmp_path / "run")
+    scores = {point.curve: point.accuracies[GROUND] for point in done.points}
+    assert done.failed == 0
+    assert scores[f"gsvc, {FROM_STREAM}"] == pytest.approx(1, abs=0.15)
+    assert "MODA on the ground" in done.report and "IDF1" not in done.report
 
 
 def test_the_command(scene: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

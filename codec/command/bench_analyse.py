@@ -31,6 +31,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--size", default="native", metavar="288|480|native", help="short side (%(default)s)")
     count = "from the start, 0 for all (%(default)s)"
     add("--frames", type=int, default=97, metavar="N", help=count)
+    ground = "CLIPs are synthetic sets: all their cameras together, and MODA on the ground"
+    add("--ground", action="store_true", help=ground)
     add_json(parser, "points as ")
 
 
@@ -60,4 +62,5 @@ def _settings(options: Namespace) -> "AnalysisSettings":
         analyser=options.analyser,
         size=options.size,
         frames=options.frames or None,
+        ground=options.ground,
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Picture
-from gsvc.datasets.annotated.boxes import Boxes, Places
+from gsvc.datasets.annotated.boxes import Boxes, Floats, Places
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.resizing import protocol_size, resized, short_side
 
@@ -55,6 +55,9 @@ class MultiViewClip:
     """One a camera."""
     places: Places = field(repr=False)
     """Where everything stands, seen or not."""
+    homographies: tuple[Floats, ...] = field(default=(), repr=False)
+    """For each camera, from (x, y, 1) in metres to pixels in each frame, float64 (frames, 3, 3);
+    empty where the set does not tell."""
 
 
 def read_picture(path: Path) -> Picture:

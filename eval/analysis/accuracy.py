@@ -10,21 +10,23 @@ from gsvc.eval.analysis.average_precision import average_precision
 from gsvc.eval.analysis.occupancy import box_moda
 from gsvc.eval.analysis.tracking import track_scores
 
+GROUND = "ground_moda"
 ACCURACIES = {
     "map50": "mAP@.5",
     "map": "mAP@.5:.95",
     "moda": "MODA",
     "mota": "MOTA",
     "idf1": "IDF1",
+    GROUND: "MODA on the ground",
 }
-"""Names and titles; 1 is best, and of `moda` and `mota` the worst is below 0."""
+"""Names and titles; 1 is best, and MODA and MOTA may be below 0."""
 
 LEAST_VISIBILITY = 0.25
 """Truth that shows less of itself is ignored."""
 
 
 def accuracies(truth: Boxes, found: Boxes) -> Mapping[str, float | None]:
-    """All of `ACCURACIES`; None without truth that counts, or without its ids where they matter.
+    """All of `ACCURACIES` in one picture; None without truth that counts, or ids where they matter.
 
     `found` has ids.
     """
@@ -36,6 +38,7 @@ def accuracies(truth: Boxes, found: Boxes) -> Mapping[str, float | None]:
         "moda": box_moda(truth, found),
         "mota": tracks and tracks.mota,
         "idf1": tracks and tracks.idf1,
+        GROUND: None,
     }
 
 

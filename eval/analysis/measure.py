@@ -61,7 +61,7 @@ def measure(
 ) -> Iterator[Point]:
     """The source's point, then those of each codec, rate and way to decode.
 
-    Without truth what the detector finds in the source stands for it. `failed` gets the curve and
+    Without truth what the detector finds in the source stands for it. `failed` gets the name and
     the error of what cannot be done on this machine; the rest goes on.
     """
     judge = _Judge(clip, truth, subject.detector)
@@ -71,7 +71,7 @@ def measure(
             for settings in codec.rate_points():
                 yield from _of_stream(judge, codec, settings, subject.analysers)
         except GsvcError as error:
-            failed(codec.name, error)
+            failed(f"{clip.name}, {codec.name}", error)
 
 
 def _of_stream(
@@ -80,7 +80,7 @@ def _of_stream(
     data = codec.encode(judge.clip, settings).data
     for way in codec.ways_to_decode(settings):
         frames = codec.decode(data, judge.clip.format, settings, way).frames
-        curve = ", ".join([codec.name, *_told(way)])
+        curve = ", ".join([codec.name, *told(way)])
         yield judge.point(curve, settings, len(data), partial(judge.detect, frames))
     if codec.name in analysers:
         analyse = analysers[codec.name]
@@ -118,13 +118,14 @@ class _Judge:
             raise ConfigError(f"{curve}: boxes in frames outside 0 to {form.frames - 1}")
         rate = 8 * size * float(form.frame_rate) / form.frames
         scores = accuracies(self._truth, judged(found, self._detector.labels))
-        name, told = self.clip.name, ", ".join(_told(settings))
-        return Point(name, curve, told, size, rate, seconds, self._pseudo, scores)
+        name, text = self.clip.name, ", ".join(told(settings))
+        return Point(name, curve, text, size, rate, seconds, self._pseudo, scores)
 
 
 def _with_ids(found: Boxes) -> Boxes:
     return tracked(found) if (found.id == NO_ID).any() else found
 
 
-def _told(settings: Settings) -> list[str]:
+def told(settings: Settings) -> list[str]:
+    """Settings in words."""
     return [f"{name} {value}" for name, value in settings.items()]

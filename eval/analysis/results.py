@@ -98,12 +98,14 @@ def _truth(point: Point) -> str:
 
 
 def _point_table(points: Sequence[Point]) -> tuple[list[str], list[list[str]]]:
-    header = ["clip", "curve", "settings", "kbit/s", "seconds", "against", *ACCURACIES.values()]
+    measured = [name for name in ACCURACIES if any(p.accuracies[name] is not None for p in points)]
+    titles = (ACCURACIES[name] for name in measured)
+    header = ["clip", "curve", "settings", "kbit/s", "seconds", "against", *titles]
     rows = []
     for point in points:
         rate = NONE if point.curve == SOURCE else f"{point.bits_per_second / 1000:.2f}"
         row = [point.clip, point.curve, point.settings, rate, f"{point.seconds:.2f}", _truth(point)]
-        rows.append([*row, *(number(point.accuracies[name]) for name in ACCURACIES)])
+        rows.append([*row, *(number(point.accuracies[name]) for name in measured)])
     return header, rows
 
 

@@ -1,7 +1,8 @@
 """The benchmark of analysis: clips one by one, results in a folder after each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from gsvc.codec.errors import GsvcError, InputError
@@ -9,6 +10,7 @@ from gsvc.codec.plugins import find_class
 from gsvc.eval.analysis.bd import curves
 from gsvc.eval.analysis.detectors import find_detector
 from gsvc.eval.analysis.measure import Analyser, Point, Subject, measure
+from gsvc.eval.analysis.measure_ground import measure_ground
 from gsvc.eval.analysis.results import TABLES, tables, write_plots, write_points
 from gsvc.eval.analysis.sources import find_sources
 from gsvc.eval.bench.named import codec_spec, make_codec
@@ -34,6 +36,9 @@ class AnalysisSettings:
     """Of the evaluation protocol."""
     frames: int | None = 97
     """From the start of each clip; None for all."""
+    ground: bool = False
+    """Take each clip for a set of cameras that see one piece of ground, at its own size, and measure
+    places there."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +62,7 @@ def run_analysis(
     `note` gets a line for each clip begun and each thing that failed. Raises ConfigError for
     unknown names, InputError when no clip can be read, MissingDependencyError, OutputError.
     """
-    folder = Path(folder)
-    sources, subject = find_sources(list(settings.clips)), _subject(settings)
+    folder, subject = Path(folder), _subject(settings)
     points: list[Point] = []
     failures: list[str] = []
 
@@ -66,18 +70,49 @@ def run_analysis(
         failures.append(what)
         note(f"{what}: {error}")
 
-    for source in sources:
-        note(f"{source.name} ...")
+    for name, measured in _clips(settings, subject, failed):
+        note(f"{name} ...")
         try:
-            clip, truth = source.load(settings.size, settings.frames)
+            points += measured()
         except InputError as error:
-            failed(source.name, error)
+            failed(name, error)
             continue
-        points += measure(replace(clip, name=source.name), truth, subject, failed)
         write_points(folder, points)
     if not points:
         raise InputError("no clip could be read: see above")
     return AnalysisRun(points, _report(folder, points, subject), len(failures))
+
+
+def _clips(
+    settings: AnalysisSettings, subject: Subject, failed: Callable[[str, GsvcError], None]
+) -> Iterator[tuple[str, Callable[[], list[Point]]]]:
+    """Names of what is measured, and what measures it."""
+    if settings.ground:
+        for name in settings.clips:
+            yield name, partial(_on_ground, name, settings, subject, failed)
+        return
+    for source in find_sources(list(settings.clips)):
+        yield source.name, partial(_in_pictures, source, settings, subject, failed)
+
+
+def _in_pictures(
+    source: Source,
+    settings: AnalysisSettings,
+    subject: Subject,
+    failed: Callable[[str, GsvcError], None],
+) -> list[Point]:
+    clip, truth = source.load(settings.size, settings.frames)
+    return list(measure(replace(clip, name=source.name), truth, subject, failed))
+
+
+def _on_ground(
+    name: str,
+    settings: AnalysisSettings,
+    subject: Subject,
+    failed: Callable[[str, GsvcError], None],
+) -> list[Point]:
+    ground = load_ground(name, settings.frames, subject.detector.labels)
+    return list(measure_ground(ground, subject, failed))
 
 
 def _subject(settings: AnalysisSettings) -> Subject:

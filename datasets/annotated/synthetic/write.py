@@ -11,12 +11,12 @@ import numpy as np
 
 from gsvc.codec.errors import InputError, OutputError
 from gsvc.codec.output import explain_failure
-from gsvc.datasets.annotated.boxes import Places, joined, make_places
-from gsvc.datasets.annotated.clips import MultiViewClip
+from gsvc.datasets.annotated.boxes import Floats, Places, joined, make_places
+from gsvc.datasets.annotated.clips import AnnotatedClip, MultiViewClip
 from gsvc.datasets.annotated.mot import mot_text, read_mot, sequence_info
 from gsvc.datasets.annotated.synthetic.camera import Matrix
 from gsvc.datasets.annotated.synthetic.scene import Scene
-from gsvc.datasets.annotated.text_files import read_text
+from gsvc.datasets.annotated.text_files import read_json, read_text
 
 CAMERAS = "cameras.json"
 PLACES = "places.csv"
@@ -47,7 +47,8 @@ def write_synthetic(scene: Scene, folder: str | Path) -> None:
 def read_synthetic(folder: str | Path) -> MultiViewClip:
     """The views and places of a set that `write_synthetic` wrote. Raises InputError."""
     folder = Path(folder)
-    views = sorted(path.parent for path in folder.glob("C*/seqinfo.ini"))
+    found = (path.parent for path in folder.glob("C*/seqinfo.ini"))
+    views = sorted(found, key=lambda view: (len(view.name), view.name))
     if not views:
         raise InputError(f"{folder}: no C1/seqinfo.ini: give a folder of the synthetic set")
     rows = list(csv.reader(io.StringIO(read_text(folder / PLACES))))
@@ -60,7 +61,23 @@ def read_synthetic(folder: str | Path) -> MultiViewClip:
             f"{folder / PLACES}: {error}: write the columns {', '.join(_HEADER)} as numbers"
         ) from error
     places = make_places(table[:, 0] - 1, table[:, 2:], table[:, 1])
-    return MultiViewClip(tuple(read_mot(view) for view in views), places)
+    clips = tuple(read_mot(view) for view in views)
+    return MultiViewClip(clips, places, _homographies(folder / CAMERAS, clips))
+
+
+def _homographies(path: Path, views: tuple[AnnotatedClip, ...]) -> tuple[Floats, ...]:
+    content = read_json(path)
+    try:
+        found = tuple(np.array(content[view.name], np.float64) for view in views)
+        for matrices, view in zip(found, views, strict=True):
+            if matrices.shape != (len(view.pictures), 3, 3) or not np.linalg.det(matrices).all():
+                raise ValueError(f"the homographies of {view.name}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: {error} is missing or wrong: each camera has an invertible 3 x 3 matrix for "
+            "each frame"
+        ) from error
+    return found
 
 
 def _write_view(scene: Scene, camera: int, folder: Path) -> None:
