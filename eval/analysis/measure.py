@@ -17,6 +17,9 @@ from gsvc.eval.codecs.base import Codec, Settings
 Analyser = Callable[[bytes], Boxes]
 """From a stream's bytes to boxes, in pixels of the clip; ids may be missing."""
 
+Failed = Callable[[str, GsvcError], None]
+"""Called with the name and the error of what cannot be done on this machine; the rest goes on."""
+
 SOURCE = "source"
 """The curve of the clip as it is."""
 FROM_STREAM = "from the stream"
@@ -57,7 +60,7 @@ def measure(
     clip: TestClip,
     truth: Boxes | None,
     subject: Subject,
-    failed: Callable[[str, GsvcError], None],
+    failed: Failed,
 ) -> Iterator[Point]:
     """The source's point, then those of each codec, rate and way to decode.
 

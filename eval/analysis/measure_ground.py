@@ -16,7 +16,7 @@ from gsvc.datasets.annotated.boxes import Boxes, Floats, Places
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.analysis.accuracy import ACCURACIES, GROUND
 from gsvc.eval.analysis.ground import merged, standing
-from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE, Point, Subject, told
+from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE, Failed, Point, Subject, told
 from gsvc.eval.analysis.occupancy import ground_moda
 from gsvc.eval.codecs.base import Codec, Settings
 
@@ -36,9 +36,7 @@ class GroundClip:
     """Of all that the detector should find."""
 
 
-def measure_ground(
-    ground: GroundClip, subject: Subject, failed: Callable[[str, GsvcError], None]
-) -> Iterator[Point]:
+def measure_ground(ground: GroundClip, subject: Subject, failed: Failed) -> Iterator[Point]:
     """The source's point, then those of each codec; bytes are those of all cameras.
 
     See `measure`.

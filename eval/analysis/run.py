@@ -9,10 +9,10 @@ from gsvc.codec.errors import GsvcError, InputError
 from gsvc.codec.plugins import find_class
 from gsvc.eval.analysis.bd import curves
 from gsvc.eval.analysis.detectors import find_detector
-from gsvc.eval.analysis.measure import Analyser, Point, Subject, measure
+from gsvc.eval.analysis.measure import Analyser, Failed, Point, Subject, measure
 from gsvc.eval.analysis.measure_ground import measure_ground
 from gsvc.eval.analysis.results import TABLES, tables, write_plots, write_points
-from gsvc.eval.analysis.sources import find_sources
+from gsvc.eval.analysis.sources import Source, find_sources, load_ground
 from gsvc.eval.bench.named import codec_spec, make_codec
 from gsvc.eval.files import write_text
 
@@ -37,8 +37,8 @@ class AnalysisSettings:
     frames: int | None = 97
     """From the start of each clip; None for all."""
     ground: bool = False
-    """Take each clip for a set of cameras that see one piece of ground, at its own size, and measure
-    places there."""
+    """Take each clip for a set of cameras that see one piece of ground, and measure places there,
+    at its own size."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def run_analysis(
 
 
 def _clips(
-    settings: AnalysisSettings, subject: Subject, failed: Callable[[str, GsvcError], None]
+    settings: AnalysisSettings, subject: Subject, failed: Failed
 ) -> Iterator[tuple[str, Callable[[], list[Point]]]]:
     """Names of what is measured, and what measures it."""
     if settings.ground:
@@ -96,20 +96,14 @@ def _clips(
 
 
 def _in_pictures(
-    source: Source,
-    settings: AnalysisSettings,
-    subject: Subject,
-    failed: Callable[[str, GsvcError], None],
+    source: Source, settings: AnalysisSettings, subject: Subject, failed: Failed
 ) -> list[Point]:
     clip, truth = source.load(settings.size, settings.frames)
     return list(measure(replace(clip, name=source.name), truth, subject, failed))
 
 
 def _on_ground(
-    name: str,
-    settings: AnalysisSettings,
-    subject: Subject,
-    failed: Callable[[str, GsvcError], None],
+    name: str, settings: AnalysisSettings, subject: Subject, failed: Failed
 ) -> list[Point]:
     ground = load_ground(name, settings.frames, subject.detector.labels)
     return list(measure_ground(ground, subject, failed))
