@@ -6,7 +6,7 @@ older ones are dropped and counted.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from fractions import Fraction
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
@@ -111,7 +111,7 @@ async def encode_stream(
             yield packet
     finally:
         source.cancel()
-        _finish(worker, encoder.close)
+        finish(worker, encoder.close)
 
 
 async def decode_stream(decoder: Decoder, packets: AsyncIterable[Packet]) -> AsyncIterator[Frame]:
@@ -128,7 +128,7 @@ async def decode_stream(decoder: Decoder, packets: AsyncIterable[Packet]) -> Asy
         async for frame in made_in(worker, next_frames(decoder, None)):
             yield frame
     finally:
-        _finish(worker, decoder.close)
+        finish(worker, decoder.close)
 
 
 async def _fill(
@@ -158,7 +158,29 @@ async def _run(worker: Executor, work: Callable[..., _T], *arguments: object) ->
     return await asyncio.get_running_loop().run_in_executor(worker, work, *arguments)
 
 
-def _finish(worker: Executor, close: Callable[[], None]) -> None:
+async def until_set(
+    event: asyncio.Event, items: AsyncGenerator[_T, None]
+) -> AsyncGenerator[_T, None]:
+    """The items, up to when `event` is set: the one that is awaited then is not waited for."""
+    stopped = asyncio.ensure_future(event.wait())
+    try:
+        while not event.is_set():
+            item = asyncio.ensure_future(anext(items, None))
+            try:
+                await asyncio.wait((item, stopped), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                if not item.done():
+                    item.cancel()
+                    await asyncio.wait((item,))
+            if item.cancelled() or (found := item.result()) is None:
+                return
+            yield found
+    finally:
+        stopped.cancel()
+        await items.aclose()
+
+
+def finish(worker: Executor, close: Callable[[], None]) -> None:
     """Close after the work that may still be going on, without holding up the event loop."""
     worker.submit(close)
     worker.shutdown(wait=False)

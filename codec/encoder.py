@@ -86,6 +86,15 @@ class Encoder:
         return self._coder.delay
 
     @property
+    def estimated_quality(self) -> float | None:
+        """ST-LPIPS AlexNet of the frames coded so far, drawn without a refiner: an estimate.
+
+        The encoder does not measure it: it is taken to be a line in the texture that trials lack.
+        None without a `quality`, and where a limit on a second or a packet may have moved it.
+        """
+        return self._coder.quality
+
+    @property
     def target_bitrate(self) -> float | None:
         """Bits per second to meet, with headers and without sound; None lets the level decide.
 

@@ -2,35 +2,28 @@
 
 import logging
 import os
-from array import array
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import BinaryIO
 
 from gsvc.codec.decoder import Decoder
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import BitstreamError, ConfigError
-from gsvc.codec.frames import Frame
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.file_work import FileDecoding, FileEncoding, written
 from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.media.audio_source import Sound, open_sound
 from gsvc.codec.media.image_writer import image_pattern
 from gsvc.codec.media.text_source import Wanted, read_beside
 from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.media.video_writer import VideoWriter, open_writer
+from gsvc.codec.media.video_writer import open_writer
+from gsvc.codec.missed import missed_goals
 from gsvc.codec.output import STANDARD_OUTPUT
-from gsvc.codec.portion import Portion, duration, find_portion
-from gsvc.codec.reports import DecodeReport, EncodeReport, Progress, Report
-from gsvc.codec.stream.audio import AUDIO_CODINGS, pack_audio
-from gsvc.codec.stream.container import StreamWriter
-from gsvc.codec.stream.decoding import decoded_frames
+from gsvc.codec.portion import duration, find_portion
+from gsvc.codec.reports import DecodeReport, EncodeReport, Report
+from gsvc.codec.stream.audio import AUDIO_CODINGS
 from gsvc.codec.stream.file import create_stream, open_stream
-from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.codec.stream.texts import Texts, text_packets
 from gsvc.decoders.refiners.registry import model_id
 
 _log = logging.getLogger(__name__)
@@ -43,6 +36,7 @@ def encode_file(
     settings: EncoderSettings | None = None,
     start: float = 0.0,
     frames: int | None = None,
+    fps: float | None = None,
     audio: str = "opus",
     audio_bitrate: int | None = None,
     texts: bool = True,
@@ -52,11 +46,13 @@ def encode_file(
     """Encode a video file to a stream. The target appears only when it is complete.
 
     Args:
-        source: A path that FFmpeg reads, a glob of images, or "-" for y4m on standard input.
+        source: A path that FFmpeg reads, a pattern of images ("in/*.png" or "in/%05d.png"), or "-"
+            for y4m on standard input.
         target: A path, or "-" for standard output.
         settings: How to encode; level 1 by default.
         start: Second of the source to begin at.
         frames: Most frames to encode; None for all.
+        fps: Images a second, of a pattern of images; 25 by default.
         audio: "opus" carries the sound, "none" drops it. Images and pipes have none.
         audio_bitrate: Bits per second of the sound, 6000 to 510000, mono below 18000; None takes
             16000 for mono and 24000 for stereo.
@@ -65,19 +61,20 @@ def encode_file(
         progress: Called at the beginning and after every group.
 
     Returns:
-        Size, rate and duration of the stream.
+        Size, rate and duration of the stream. A rate missed by more than 5 %, or a quality by more
+        than 10 %, is logged as a warning.
 
     Raises:
         InputError: The source cannot be read as video.
         OutputError: The target cannot be written.
-        ConfigError: A setting is out of range.
+        ConfigError: A setting is out of range, or the target does not end in ".gsv".
         MissingModelError: A scaffold layer needs a model that is not installed.
     """
     began = monotonic()
     if audio not in AUDIO_CODINGS:
         raise ConfigError(f"audio {audio!r}: choose one of {', '.join(AUDIO_CODINGS)}")
     _refuse_same(source, target)
-    with open_video(source, start=start, frames=frames) as video:
+    with open_video(source, start=start, frames=frames, fps=fps) as video:
         is_heard = audio == "opus"
         sound = open_sound(source, start, audio_bitrate) if is_heard else Sound(iter(()))
         encoder = Encoder(video.format, settings, audio=bool(sound))
@@ -85,10 +82,13 @@ def encode_file(
             source, video.origin, video.seconds, Wanted(is_heard, audio_bitrate, texts)
         )
         with encoder, create_stream(target, overwrite) as file:
-            encoding = _Encoding(encoder, file, video.frame_count, progress)
+            encoding = FileEncoding(encoder, file, video.frame_count, progress)
             encoding.write_texts(beside)
             encoding.write(video, sound, cut=frames is not None)
-    return encoding.report(str(target), monotonic() - began)
+    report = encoding.report(str(target), monotonic() - began)
+    for line in missed_goals(settings or EncoderSettings(), report):
+        _log.warning("%s", line)
+    return report
 
 
 def decode_file(
@@ -104,7 +104,8 @@ def decode_file(
 ) -> DecodeReport:
     """Decode a stream to a video file. The target appears only when it is complete.
 
-    A file is checked from beginning to end before its first frame is decoded.
+    Of a stream that is damaged after its first frames, these are written; then the error is raised,
+    unless the settings conceal.
 
     Args:
         source: A path, or "-" for standard input.
@@ -123,7 +124,8 @@ def decode_file(
 
     Raises:
         InputError: The source cannot be read, or ends before `start`.
-        BitstreamError: The source is damaged or beyond `limits`.
+        BitstreamError: The source is damaged or beyond `limits`. The target has the frames before
+            the damage, if there are any.
         OutputError: The target cannot be written.
         ConfigError: A setting is out of range.
         MissingDependencyError: Refiner or motion need an extra that is not installed.
@@ -134,120 +136,29 @@ def decode_file(
     settings = settings or DecoderSettings()
     _refuse_same(source, target)
     with open_stream(source) as file:
-        portion = find_portion(file, start, frames, limits, is_container=_is_container(target))
+        beside, conceals = _is_container(target), settings.conceal
+        portion = find_portion(file, start, frames, limits, is_container=beside, conceals=conceals)
         header = portion.header
         _warn_of_other_model(header.model_id, settings)
         output = open_writer(
             target, header.format, audio=portion.sound, texts=portion.texts, overwrite=overwrite
         )
         with Decoder(header, settings, limits) as decoder, output as writer:
-            times = _write_frames(decoder, portion, writer, progress)
+            decoding = FileDecoding(decoder, writer, progress)
+            decoding.write(portion)
+        decoding.tell_damage(portion.damage, source, target)
+        if header.audio and not beside:
+            _log.warning("%s carries no sound: it is left out, use .mp4 or .mkv", written(target))
     return DecodeReport(
         target=str(target),
         width=header.format.width,
         height=header.format.height,
-        frames=len(times),
-        duration=float(duration(times, header.format)),
+        frames=len(decoding.times),
+        duration=float(duration(decoding.times, header.format)),
         steps=settings.steps,
+        concealed=decoding.concealed,
         elapsed=monotonic() - began,
     )
-
-
-class _Encoding:
-    """One video on its way into a stream file."""
-
-    def __init__(
-        self, encoder: Encoder, file: BinaryIO, total: int | None, progress: Report | None
-    ) -> None:
-        """`total`: frames of the video, None where it does not tell."""
-        self._encoder, self._total, self._progress = encoder, total, progress
-        self._writer = StreamWriter(file, encoder.header)
-        self._times = array("q")
-        self._audio_size = self._text_size = 0
-
-    def write_texts(self, texts: Texts) -> None:
-        """Write title, chapters and subtitles: before the pictures, where a pipe needs them."""
-        before = self._writer.bytes_written
-        for packet in text_packets(texts):
-            self._writer.write(packet)
-        self._text_size = self._writer.bytes_written - before
-
-    def write(self, video: Iterable[Frame], sound: Sound, *, cut: bool) -> None:
-        """Encode every frame; `cut`: the sound ends with the last one."""
-        for packet in self._with_sound(self._pictures(video), sound, cut=cut):
-            before = self._writer.bytes_written
-            self._writer.write(packet)
-            if packet.type == PacketType.AUDIO:
-                self._audio_size += self._writer.bytes_written - before
-
-    def report(self, target: str, elapsed: float) -> EncodeReport:
-        """What came out; `elapsed`: seconds it took."""
-        header = self._encoder.header
-        return EncodeReport(
-            target=target,
-            width=header.format.width,
-            height=header.format.height,
-            frames=len(self._times),
-            duration=float(duration(self._times, header.format)),
-            level=header.level,
-            size=self._writer.bytes_written,
-            audio_size=self._audio_size,
-            text_size=self._text_size,
-            elapsed=elapsed,
-        )
-
-    def _pictures(self, video: Iterable[Frame]) -> Iterator[Packet]:
-        self._tell(0)
-        done = 0
-        for frame in video:
-            self._times.append(frame.pts)
-            if ready := self._encoder.encode(frame):
-                yield from ready
-                done += sum(packet.frames for packet in ready)
-                self._tell(done)
-        yield from self._encoder.flush()
-        self._tell(len(self._times))
-
-    def _with_sound(
-        self, packets: Iterator[Packet], sound: Sound, *, cut: bool
-    ) -> Iterator[Packet]:
-        """Put sound between the packets, each chunk before the first picture shown after it."""
-        form = self._encoder.header.format
-        for packet in packets:
-            if packet.is_picture and packet.pts is not None:
-                chunks = sound.until(packet.pts * form.time_base)
-            else:
-                chunks = sound.rest(duration(self._times, form) if cut else None)
-            for chunk in chunks:
-                yield Packet(PacketType.AUDIO, 0, pack_audio(chunk))
-            yield packet
-
-    def _tell(self, done: int) -> None:
-        if self._progress:
-            self._progress(Progress(done, self._total, self._writer.bytes_written))
-
-
-def _write_frames(
-    decoder: Decoder, portion: Portion, writer: VideoWriter, progress: Report | None
-) -> "array[int]":
-    """Decode a portion of a stream; gives the pts of its frames, as they are in the stream."""
-    times, size = array("q"), 0
-
-    def counted() -> Iterator[tuple[Packet, bool]]:
-        nonlocal size
-        for packet, is_wanted in portion.packets:
-            size += len(packet.payload)
-            yield packet, is_wanted
-
-    for frame in decoded_frames(decoder, counted()):
-        if frame.pts in portion.times:
-            writer.write(replace(frame, pts=frame.pts - portion.origin))
-            times.append(frame.pts)
-            if progress:
-                progress(Progress(len(times), portion.frames, size))
-    if not times:
-        raise BitstreamError("the stream holds no picture: there is nothing to decode")
-    return times
 
 
 def _is_container(target: str | Path) -> bool:

@@ -3,7 +3,6 @@
 import errno
 import io
 import os
-import secrets
 import shutil
 import stat
 import sys
@@ -12,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gsvc.codec.errors import OutputError
+from gsvc.codec.leftovers import held, remove_leftovers, temporary_name
 
 STANDARD_OUTPUT = "-"
 """The target that stands for standard output."""
@@ -27,8 +27,9 @@ def atomic_output(target: str | Path, overwrite: bool) -> Iterator[Path]:
     """Yield the path of a temporary file beside `target`, which takes the target's name on success.
 
     On any exception, KeyboardInterrupt included, the temporary file is removed and the target stays
-    as it was. Devices and pipes are written directly. Raises OutputError when the target exists
-    (unless `overwrite`), when it cannot be created, and when the disk is full.
+    as it was; what a killed process left, the next writer of the target removes. Devices and pipes
+    are written directly. Raises OutputError when the target exists (unless `overwrite`), when it
+    cannot be created, and when the disk is full.
     """
     final = Path(os.path.realpath(target))
     with explain_failure(target):
@@ -37,11 +38,12 @@ def atomic_output(target: str | Path, overwrite: bool) -> Iterator[Path]:
         with explain_failure(target, _WRITING_ONLY):
             yield final
         return
-    temporary = final.with_name(f".{secrets.token_hex(4)}.{final.name}")
+    temporary = final.with_name(temporary_name(final.name))
+    remove_leftovers(final.parent, final.name)
     try:
         with explain_failure(target):
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        with explain_failure(target, _WRITING_ONLY):
+        with held(temporary), explain_failure(target, _WRITING_ONLY):
             yield temporary
         with explain_failure(target):
             _sync(temporary)
@@ -62,11 +64,12 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     """
     final = Path(os.path.realpath(folder))
     existed = final.is_dir()
-    temporary = (final if existed else final.parent) / f".{secrets.token_hex(4)}.{final.name}"
+    temporary = (final if existed else final.parent) / temporary_name(final.name)
+    remove_leftovers(temporary.parent, final.name)
     try:
         with explain_failure(folder):
             temporary.mkdir()
-        with explain_failure(folder, _WRITING_ONLY):
+        with held(temporary), explain_failure(folder, _WRITING_ONLY):
             yield temporary
         with explain_failure(folder):
             files = sorted(temporary.iterdir())

@@ -2,13 +2,14 @@
 
 from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from math import inf
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
-from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.errors import BitstreamError, ConfigError, InputError, LimitError
 from gsvc.codec.frames import AudioChunk, VideoFormat
 from gsvc.codec.limits import Held, Limits
 from gsvc.codec.media.audio_source import cut
@@ -17,8 +18,10 @@ from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.index import StreamIndex
 from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.stream.salvage import Salvage
 from gsvc.codec.stream.texts import Texts, moved, read_texts
 
+_T = TypeVar("_T")
 _ALWAYS = range(-(1 << 62), 1 << 62)
 _PACKET_BYTES, _OPUS_BYTES = 300, 64
 """Memory that a packet takes beside its bytes, and a packet of Opus in it."""
@@ -42,12 +45,20 @@ class Portion:
     """In ticks, the pts of frames to show."""
     origin: int = 0
     """The pts that becomes 0."""
+    damage: BitstreamError | None = None
+    """What is wrong with the stream, where a decoder conceals it."""
 
 
 def find_portion(
-    file: BinaryIO, start: float, frames: int | None, limits: Limits, *, is_container: bool
+    file: BinaryIO,
+    start: float,
+    frames: int | None,
+    limits: Limits,
+    *,
+    is_container: bool,
+    conceals: bool = False,
 ) -> Portion:
-    """`frames` frames (None: all) from `start` seconds on; the file is checked to its end.
+    """`frames` frames (None: all) from `start` seconds on; the file is read to its end.
 
     Args:
         file: A stream. Only all of it can be had of one that cannot be sought.
@@ -55,13 +66,25 @@ def find_portion(
         frames: Most frames.
         limits: What the stream may ask for.
         is_container: Whether sound and texts are wanted.
+        conceals: Whether to go on after damage.
 
     Raises:
         ConfigError: No such part can be had.
         InputError: The stream ends before `start`.
-        BitstreamError: The stream is damaged or beyond `limits`.
+        BitstreamError: The header is damaged or beyond `limits`. Iterating over the packets raises
+            it where the stream is damaged later.
     """
-    if start == 0 and frames is None:
+    is_all = start == 0 and frames is None
+    if conceals:
+        salvage = Salvage(file, limits)
+        if is_all and (salvage.damage is not None or not file.seekable()):
+            return _salvaged(salvage, limits, is_container=is_container)
+        if salvage.damage is not None:
+            raise ConfigError(
+                "no part of a damaged stream can be concealed: leave out --start and --frames"
+            ) from salvage.damage
+        file.seek(0)
+    if is_all:
         return _all(file, limits, is_container=is_container)
     if not 0 <= start < inf or (frames is not None and frames < 1):
         raise ConfigError(f"start {start} s, {frames} frames: from 0 s on, at least 1 frame")
@@ -85,46 +108,57 @@ def _all(file: BinaryIO, limits: Limits, *, is_container: bool) -> Portion:
     header, packets = reader.header, iter(reader)
     sound: list[AudioChunk] = []
     frames: int | None = None
-    texts, packets = _texts_before(packets, held)
     if file.seekable():
+        texts, packets = _texts_before(_whole(packets), held)
         sound, frames = _survey(packets, held)
         file.seek(0)
         packets = iter(StreamReader(file, limits))
-    elif is_container and header.audio:
-        kept = []
-        for packet in packets:
-            held.add(_PACKET_BYTES + len(packet.payload))
-            kept.append(packet)
-        sound, frames = _survey(kept, held)
-        packets = iter(kept)
+    else:
+        texts, packets = _texts_before(packets, held)
+        if is_container and header.audio:
+            kept, damage = _kept(packets, held)
+            sound, frames = _survey(kept, held)
+            packets = _and_damage(kept, damage)
     every = ((packet, True) for packet in packets)
     if not is_container:
         sound, texts = [], Texts()
     return Portion(header, every, sound, texts, frames)
 
 
+def _salvaged(salvage: Salvage, limits: Limits, *, is_container: bool) -> Portion:
+    """All that is left of a stream."""
+    texts, packets = _texts_before(iter(salvage), held := Held(limits))
+    sound, frames = _survey(packets, held)
+    every = ((packet, True) for packet in salvage)
+    if not is_container:
+        sound, texts = [], Texts()
+    return Portion(salvage.header, every, sound, texts, frames, damage=salvage.damage)
+
+
 def _part(
     file: BinaryIO, start: float, frames: int | None, limits: Limits, *, is_container: bool
 ) -> Portion:
     """A part of a file; arguments as of `find_portion`."""
-    index = StreamIndex(file, limits)
+    index = StreamIndex(file, limits, partial=True)
     first = index.frame_at(start)
     times = index.times[first:][:frames]
     if not times:
+        if index.damage is not None:
+            raise index.damage
         raise InputError(f"the stream ends before {start:g} s: choose an earlier start")
     sound: list[AudioChunk] = []
     texts = Texts()
     if is_container:
         file.seek(0)
-        held = Held(limits)
-        texts, all_packets = _texts_before(iter(StreamReader(file, limits)), held)
+        texts, whole = _texts_before(_whole(StreamReader(file, limits)), held := Held(limits))
         form, length = index.header.format, duration(times, index.header.format)
         begin = (times[0] - index.times[0]) * form.time_base
         texts = moved(texts, round(1000 * begin), round(1000 * length))
         if index.header.audio:
-            sound = list(cut(_survey(all_packets, held)[0], begin, begin + length))
+            sound = list(cut(_survey(whole, held)[0], begin, begin + length))
     shown, origin = range(times[0], times[-1] + 1), times[0]
-    packets = index.packets(first, len(times))
+    is_cut = frames is None or len(times) < frames
+    packets = _and_damage(index.packets(first, len(times)), index.damage if is_cut else None)
     return Portion(index.header, packets, sound, texts, len(times), shown, origin)
 
 
@@ -137,6 +171,33 @@ def _texts_before(packets: Iterator[Packet], held: Held) -> tuple[Texts, Iterato
             break
         held.add(_PACKET_BYTES + len(packet.payload))
     return read_texts(kept, held), chain(kept, packets)
+
+
+def _whole(packets: Iterable[Packet]) -> Iterator[Packet]:
+    """The packets up to damage, of which whoever decodes them is told."""
+    with suppress(BitstreamError):
+        yield from packets
+
+
+def _kept(packets: Iterable[Packet], held: Held) -> tuple[list[Packet], BitstreamError | None]:
+    """All packets up to damage, and the damage."""
+    kept = []
+    try:
+        for packet in packets:
+            held.add(_PACKET_BYTES + len(packet.payload))
+            kept.append(packet)
+    except LimitError:
+        raise
+    except BitstreamError as error:
+        return kept, error
+    return kept, None
+
+
+def _and_damage(things: Iterable[_T], damage: BitstreamError | None) -> Iterator[_T]:
+    """The same, with the damage behind it raised."""
+    yield from things
+    if damage is not None:
+        raise damage
 
 
 def _survey(packets: Iterable[Packet], held: Held) -> tuple[list[AudioChunk], int]:

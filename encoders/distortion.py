@@ -64,6 +64,11 @@ class Reference:
         self._energies = _energies(luma)
         self.structure = Structure(quarter(luma))
 
+    @property
+    def weight(self) -> float:
+        """Mean weight of the picture's parts, 1 without weights."""
+        return float(np.mean(self._weights))
+
     def texture(self, energies: FloatMap) -> FloatMap:
         """Mean over both directions of |log of the ratio of gradient energies|.
 

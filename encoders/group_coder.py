@@ -130,6 +130,10 @@ class GroupCoder(Protocol):
     def delay(self) -> int:
         """Frames that must be given after a frame before its packet comes, at most."""
 
+    @property
+    def quality(self) -> float | None:
+        """See `Encoder.estimated_quality`."""
+
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
     ) -> list[CodedPacket]:

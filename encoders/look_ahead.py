@@ -49,6 +49,10 @@ class LookAhead(GroupCoder):
         # A group and, for frames after its last key picture, the next one.
         return 2 * self._longest - 1
 
+    @property
+    def quality(self) -> float | None:
+        return self._planner.quality
+
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
     ) -> list[CodedPacket]:

@@ -74,9 +74,18 @@ class Packer:
             return fewer
         if excess > 1:
             raise ConfigError(self._recipe.packet_advice)
-        raise ConfigError(
-            f"no second of this video can be kept under {self._recipe.max_bitrate:.0f} bits: "
-            "raise the cap, shrink the video or lower its frame rate"
+        raise ConfigError(self._cap_advice(keys, intervals))
+
+    def _cap_advice(self, keys: KeyPictures, intervals: Sequence[Interval]) -> str:
+        """What to tell a user whose cap the smallest key pictures cannot keep."""
+        assert self._cap is not None
+        packets = (self._timed(self._written(keys, intervals, fullness)) for fullness in _FULLNESS)
+        least, level = min(map(self._cap.busiest, packets)), self._recipe.header.level
+        # A lower level sends fewer pictures.
+        lower = f"choose level {level - 1}, " if level else ""
+        return (
+            f"level {level} cannot keep a cap of {self._recipe.max_bitrate:.0f} bit/s, a second "
+            f"here takes {least}: {lower}raise the cap, shrink the video or lower its frame rate"
         )
 
     def _keeps_cap(self, coded: Sequence[CodedPacket]) -> bool:

@@ -83,7 +83,7 @@ class Trial:
     bits: float
     """Of its packets, of the scaffold only the camera's path."""
     texture: float
-    """Distortion in texture, mean over all pixels and frames of the group."""
+    """Distortion in texture, weighted mean over all pixels and frames of the group."""
     distortion: float
     """All distortion, summed over them."""
     drawings: Mapping[PlannedInterval, Drawing]

@@ -69,16 +69,19 @@ class WindowCap:
 
     def fits(self, packets: Sequence[tuple[float, int]]) -> bool:
         """Whether these packets, (seconds, bits) in order, may follow those added before."""
+        return self.busiest(packets) <= self._most
+
+    def busiest(self, packets: Sequence[tuple[float, int]]) -> int:
+        """Most bits in any second if these packets, as of `fits`, follow those added before."""
         every = [*self._sent, *packets]
-        window = start = 0
+        busiest = window = start = 0
         for time, bits in every:
             window += bits
             while every[start][0] <= time - 1:
                 window -= every[start][1]
                 start += 1
-            if window > self._most:
-                return False
-        return True
+            busiest = max(busiest, window)
+        return busiest
 
     def add(self, packets: Sequence[tuple[float, int]]) -> None:
         """Send them."""

@@ -41,7 +41,7 @@ class GroupSearch:
         open_ended: bool,
     ) -> None:
         """Arguments as of `Trials`; `begins`: a scene begins with the group."""
-        self.begins = begins
+        self.begins, self.frames = begins, len(pictures)
         self.trials = Trials(pictures, recipe, judge, pool, open_ended=open_ended)
         self._placement = Placement(
             self.trials.thumbnails,
@@ -65,6 +65,11 @@ class GroupSearch:
             ahead = self._proposed(lmbda, first, min(left, _AT_ONCE))
             self.trials.make(lmbda, ahead)
         return min(self.trials.made.values(), key=lambda trial: trial.cost(lmbda))
+
+    def tried(self, plan: Plan, lmbda: float) -> Trial:
+        """The trial of a plan."""
+        self.trials.make(lmbda, [plan])
+        return self.trials.made[plan]
 
     def _proposed(self, lmbda: float, first: list[Plan], count: int) -> list[Plan]:
         """The `count` plans that should cost least, `first` before them, none near to another one

@@ -31,9 +31,9 @@ def quantiser_offsets(key: int, layers: Sequence[int]) -> str:
 
 @contextmanager
 def quiet_and_ordinary() -> Iterator[None]:
-    """Open an encoder inside this block: it prints only errors, and the calling and new threads get
-    the caller's old scheduling."""
-    os.environ.setdefault("SVT_LOG", "1")
+    """Open an encoder inside this block: it prints nothing, as FFmpeg reports its errors, and the
+    calling and new threads get the caller's old scheduling."""
+    os.environ.setdefault("SVT_LOG", "0")
     if sys.platform != "linux":
         yield
         return

@@ -7,6 +7,7 @@ few frames, spread so that no spacing of key pictures can hide behind them.
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from functools import cache, partial
+from statistics import fmean
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.layers.camera import CAMERA
@@ -53,6 +54,7 @@ class Trials:
         count = recipe.effort.samples_of(len(pictures))
         spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(count)}
         self._samples = {i: self.reference(i) for i in sorted(spread)}
+        self._weight = fmean(one.weight for one in self._samples.values())
         self.thumbnails = [quarter(gray(picture)) for picture in pictures]
         """Luma of every frame at a quarter of the size."""
         path = CameraPath(pictures, pool) if CAMERA.name in recipe.header.tools else None
@@ -109,7 +111,8 @@ class Trials:
         )
         total = texture + misplaced
         share = 1 - self._own_distortion(decoded) * frames / total if total else 0.0
-        mean_texture = texture / float(self._geometry.width * self._geometry.height * frames)
+        pixels = float(self._geometry.width * self._geometry.height * frames)
+        mean_texture = texture / (self._weight * pixels)
         return Trial(plan, units, bits, mean_texture, total, drawings, share)
 
     def _decoded(self, plan: Plan, units: Sequence[bytes]) -> list[Picture]:

@@ -106,6 +106,9 @@ TEXTURE_OF_ST_LPIPS = 0.73, 0.04
 """Slope and offset: ST-LPIPS AlexNet as a line in the texture part of distortion, fitted to the
 trials of "A distance for the encoder's search"; within about 15 % for most video, too careful for
 soft gray pictures."""
+TEXTURE_SLOPE = 0.05
+"""By how much the logarithm of texture rises with one crf: where a walk to a quality begins. By
+hand."""
 
 # The search: what it tries.
 

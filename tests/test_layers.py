@@ -21,7 +21,18 @@ LAYERS = {
     "encoders": ("gsvc.encoders",),
     "façade": tuple(
         f"gsvc.codec.{name}"
-        for name in ("asyncio", "decoder", "encoder", "encoder_settings", "files", "portion")
+        for name in (
+            *(
+                "asyncio",
+                "decoder",
+                "encoder",
+                "encoder_settings",
+                "files",
+                "file_work",
+                "missed",
+                "portion",
+            ),
+        )
     ),
     "network": ("gsvc.codec.network",),
     "package": ("gsvc",),

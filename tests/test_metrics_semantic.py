@@ -1,12 +1,13 @@
 from fractions import Fraction
 
+import cv2
 import numpy as np
 import pytest
 
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import load_clip
 from gsvc.encoders.people.body_pose import DetectedPose
-from gsvc.encoders.people.face_points import OUTER_EYE_CORNERS
+from gsvc.encoders.people.face_points import OUTER_EYE_CORNERS, FacePoints
 from gsvc.eval.bench.scoring import score
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.base import Metric
@@ -145,3 +146,34 @@ def test_motion_counts_on_people_alone(talking: TestClip) -> None:
     assert metric.measure(talking, [talking.frames, still], [0, 1])[:, 1].tolist() > [0, 0.5]
     moved = [np.roll(np.full((96, 128, 3), 90, np.uint8), n, axis=1) for n in range(2)]
     assert np.isnan(metric.measure(TestClip("empty", moved, Fraction(25)), [moved], [1])).all()
+
+
+def test_the_box_of_a_small_face_at_the_edge_is_large_enough_for_the_network() -> None:
+    frames, rate = load_clip(need_clip("carphone"), frames=2)
+    pictures = [
+        np.ascontiguousarray(cv2.resize(frame, (64, 52), interpolation=cv2.INTER_AREA)[:, 24:])
+        for frame in frames
+    ]
+    clip = TestClip("small", pictures, rate)
+    values = ready("face_st_lpips_vgg").measure(clip, [pictures, pictures[:1] * 2], [0, 1])
+    assert values[0].tolist() == [0, 0] and values[1, 0] == 0 < values[1, 1]
+
+
+def test_the_faces_of_a_source_are_found_once_for_all_metrics(
+    talking: TestClip, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["mouth_opening", "face_cvvdp", "face_st_lpips_vgg"]
+    ready(names[0]).measure(talking, [talking.frames], [0])
+    monkeypatch.setattr(FacePoints, "squares", lambda *_: pytest.fail("looked for again"))
+    for name in names:
+        ready(name).measure(talking, [talking.frames], [0])
+
+
+def test_the_mask_of_people_is_that_of_the_frame_from_which_motion_starts(
+    talking: TestClip,
+) -> None:
+    metric = ready("person_motion_error")
+    empty = np.full_like(talking.frames[0], 90)
+    for pair, seen in (([*talking.frames], True), ([empty, talking.frames[0]], False)):
+        values = metric.measure(TestClip("pair", pair, Fraction(25)), [pair], [1])
+        assert np.isfinite(values).all() == seen

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import os
+import pty
 import signal
 import socket
 import subprocess
@@ -417,6 +419,61 @@ def test_sound_that_is_not_sent_is_told_of(clip: Path) -> None:
     address = f"udp://127.0.0.1:{free_port()}"
     sending = start("send", clip, address, "--fast", "--frames", 2)
     assert (sending.wait(SECONDS), sending.communicate()[1].count(b"sound is not sent")) == (0, 1)
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "ws"])
+@pytest.mark.parametrize("at", ["@", ""])
+def test_sending_to_nobody_is_told(scheme: str, at: str) -> None:
+    address = f"{scheme}://{at}127.0.0.1:{free_port(socket.SOCK_STREAM)}"
+    sender = VideoSender(address, gsvc.Encoder(VIDEO, SETTINGS))
+    with pytest.raises(gsvc.OutputError, match=f"nobody .* {address}, nothing was sent"):
+        run(sender.run(frames(3)))
+
+
+def test_a_terminal_is_shown_how_it_goes(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    address = f"udp://127.0.0.1:{free_port()}"
+    command = [str(SCRIPT), "send", str(clip(tmp_path, 60)), address]
+    with subprocess.Popen(command, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                shown += os.read(ours, 4096)
+            except OSError:  # the other end is closed
+                break
+        assert process.wait(SECONDS) == 0
+    os.close(ours)
+    *_, status, closing = shown.split(b"\r\x1b[K")
+    assert b"sent " in status and b"kbit/s" in status
+    assert b" bytes in " in closing and closing.endswith(b"\n")
+
+
+def test_what_is_told_stays_where_asked(tmp_path: Path) -> None:
+    port = free_port(socket.SOCK_STREAM)
+    here, there = f"tcp://@127.0.0.1:{port}", f"tcp://127.0.0.1:{port}"
+    sending = start("send", clip(tmp_path, 20), here, "--fast", "--verbose")
+    receiving = start("recv", there, "-o", tmp_path / "out.mkv", "--steps", 0, "-v")
+    told = [process.communicate(timeout=SECONDS)[1] for process in (sending, receiving)]
+    assert b"gsvc: info: a receiver connected" in told[0]
+    assert b"sent 20 frames" in told[0] and b"received 20 frames" in told[1]
+
+
+def test_a_receiver_is_interrupted_at_once(tmp_path: Path) -> None:
+    port, heard, target = free_port(), tmp_path / "recv.json", tmp_path / "out.mkv"
+    receiving = start("recv", f"udp://@127.0.0.1:{port}", "-o", target, "--stats", heard)
+    until(lambda: bool(lines(heard)))
+    sending = start("send", clip(tmp_path, 30), f"udp://127.0.0.1:{port}", "--loop")
+    until(lambda: lines(heard)[-1]["frames"] > 0)
+    began = time.monotonic()
+    receiving.send_signal(signal.SIGINT)
+    receiving.wait(SECONDS)
+    took = time.monotonic() - began
+    sending.send_signal(signal.SIGINT)
+    for process in (sending, receiving):
+        assert (process.communicate(timeout=SECONDS)[1], process.returncode) == (b"", 0)
+    assert read(target)[1]
+    assert took < 1
 
 
 @pytest.mark.parametrize("interrupted", ["send", "recv"])

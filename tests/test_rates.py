@@ -1,6 +1,7 @@
 """Rates are met, caps are kept, quality and lambda mean more or fewer bits."""
 
 import io
+import re
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -71,6 +72,16 @@ def test_a_better_quality_costs_more(pictures: list[Picture]) -> None:
     assert len(good) > 1.5 * len(bad)
 
 
+@pytest.mark.parametrize("quality", [0.1, 0.2])
+def test_a_quality_is_met_by_the_estimate(pictures: list[Picture], quality: float) -> None:
+    height, width = pictures[0].shape[:2]
+    encoder = Encoder(VideoFormat(width, height, 1 / RATE, RATE), replace(FAST, quality=quality))
+    for pts, picture in enumerate(pictures):
+        encoder.encode(Frame(picture, pts))
+    encoder.flush()
+    assert encoder.estimated_quality == pytest.approx(quality, rel=0.1)
+
+
 def test_no_second_takes_more_than_the_cap(pictures: list[Picture]) -> None:
     free = encode(pictures, replace(FAST, level=3))
     cap = 8 * len(free) / 3
@@ -82,8 +93,10 @@ def test_no_second_takes_more_than_the_cap(pictures: list[Picture]) -> None:
         packets.append(((last - 1) / float(RATE), 8 * len(packet.to_bytes())))
     for time, _ in packets:
         assert sum(bits for at, bits in packets if time <= at < time + 1) <= cap
-    with pytest.raises(ConfigError, match="cap"):
-        encode(pictures, replace(FAST, max_bitrate=200))
+    with pytest.raises(ConfigError, match="level 2 cannot keep a cap .* choose level 1") as failed:
+        encode(pictures, replace(FAST, level=2, max_bitrate=600))
+    (least,) = re.findall(r"takes (\d+)", str(failed.value))
+    assert int(least) > 600
 
 
 def test_the_window_slides() -> None:

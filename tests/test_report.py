@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.codecs import find_codec
 from gsvc.eval.report import compare_runs, write_plots, write_report, write_sheets
 from gsvc.eval.report.differences import differences, worst_second
+from gsvc.eval.report.front import tunes
 from gsvc.eval.report.readme_chart import draw_chart, keep_results
+from gsvc.eval.report.style import legend, panels
 from gsvc.eval.summary import write_summary
+from gsvc.eval.summary.points import point_rows
 from small_run import FRAMES, record, write_run
 
 STRIDE = 4
@@ -58,6 +62,38 @@ def test_plots_are_drawn_twice_the_same(run: Path) -> None:
     drawn = (run / "plots" / "rd_psnr_y.svg").read_bytes()
     write_plots(run)
     assert (run / "plots" / "rd_psnr_y.svg").read_bytes() == drawn
+
+
+def test_the_front_has_a_place_for_every_tune(cells: list[tuple[CellRecord, bytes, str]]) -> None:
+    (row,) = point_rows([cells[0][0]])
+    settings = [{"bpp": 0.003, "tune": tune} for tune in ("motion", "texture")] + [{"bpp": 0.003}]
+    rows = [
+        replace(row, codec="gsvc", settings=dict(one), scores={"a": 5.0 + n, "b": 0.3 - n / 10})
+        for n, one in enumerate(settings)
+    ]
+    assert tunes(rows[:1], ("a", "b")) is None
+    figure = tunes(rows, ("a", "b"))
+    assert figure is not None
+    line = np.column_stack(figure.axes[0].lines[0].get_data())
+    assert line.tolist() == pytest.approx(np.array([[6.0, 0.2], [7.0, 0.1], [5.0, 0.3]]))
+
+
+def test_title_and_legend_of_one_clip_are_whole() -> None:
+    names = [f"svtav1+sr, mix {n}, network compact" for n in range(9)] + ["gsvc, steps 0"]
+    figure, places = panels(["one"], "Least rate for a quality and a compute: st_lpips_vgg, better")
+    for _, axis in places:
+        for name in names:
+            axis.plot([0, 1], label=name)
+    legend(figure)
+    figure.draw_without_rendering()
+    for artist in (figure.legends[0], figure.texts[0]):
+        box = artist.get_window_extent()
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y0 >= 0
+    assert figure.axes[0].get_window_extent().height > 0.4 * figure.bbox.height
+
+
+def test_the_page_says_where_its_numbers_come_from(run: Path) -> None:
+    assert "Where the numbers come from" in (run / "report.html").read_text()
 
 
 def test_the_readme_chart_needs_only_the_summary(run: Path, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_yuv_frames_are_converted_by_their_own_colour(moving_pictures: Pictures)
         (frame,) = decoder.decode(packets[0])
     assert np.abs(frame.pixels.astype(int) - picture).mean() < 12
     with pytest.raises(gsvc.UnsupportedInputError, match="alpha"):
-        packets_of(form([picture]), AHEAD, [yuv.reformat(format="rgba")])
+        packets_of(form([picture]), AHEAD, [yuv.reformat(format="yuva420p")])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from gsvc.codec.errors import UnsupportedInputError
 from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.codec.media.video_writer import open_writer
-from video_clips import CFR, Clip, read, refused, scene
+from video_clips import CFR, Clip, index_of, read, refused, scene
 
 MATRICES = {1: (0.2126, 0.0722), 6: (0.299, 0.114), 9: (0.2627, 0.0593)}
 COLORS = [Color(matrix=matrix, full_range=full) for matrix in MATRICES for full in (False, True)]
@@ -153,6 +153,37 @@ def test_hdr_is_refused(tmp_path: Path, transfer: int, name: str) -> None:
 def test_alpha_is_refused(tmp_path: Path) -> None:
     inside = Clip([scene(0)], pixel_format="yuva420p").write(tmp_path / "a.mkv")
     beside = Clip([scene(0)], "libvpx-vp9", "yuva420p", CFR).write(tmp_path / "a.webm")
-    Clip([scene(0)], "png", "rgba", CFR).write(tmp_path / "a%d.png")
-    for source in (inside, beside, str(tmp_path / "*.png")):
+    sticker = _gif(tmp_path / "a.gif", opaque=False)
+    for source in (inside, beside, sticker):
         assert "alpha" in refused(UnsupportedInputError, source)
+
+
+def test_a_gif_and_a_screenshot_are_opaque_though_they_could_have_alpha(tmp_path: Path) -> None:
+    form, frames = read(_gif(tmp_path / "a.gif", opaque=True))
+    assert form.frame_rate == 10 and [frame.pts * form.time_base for frame in frames] == [
+        Fraction(index, 10) for index in range(3)
+    ]
+    assert [round(index_of(frame.pixels) / 20) for frame in frames] == [0, 1, 2]
+    Clip([scene(3)], "png", "rgba", CFR).write(tmp_path / "a1.png")
+    [frame] = read(str(tmp_path / "*.png"))[1]
+    np.testing.assert_array_equal(frame.pixels, scene(3))
+
+
+def _gif(path: Path, *, opaque: bool) -> Path:
+    with av.open(str(path), "w", format="gif") as container:
+        stream = container.add_stream("gif", rate=10)
+        assert isinstance(stream, VideoStream)
+        stream.width, stream.height = 64, 48
+        stream.pix_fmt = "rgb8" if opaque else "pal8"
+        for index in range(3):
+            frame = av.VideoFrame.from_ndarray(scene(20 * index), "rgb24")
+            if opaque:
+                frame = frame.reformat(format="rgb8")
+            else:
+                palette = np.zeros((256, 4), np.uint8)  # the pixels' colour 0 is transparent
+                pixels = np.zeros((48, 64), np.uint8), palette
+                frame = av.VideoFrame.from_ndarray(pixels, "pal8")  # type: ignore[arg-type]
+            frame.pts, frame.time_base = index, Fraction(1, 10)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path

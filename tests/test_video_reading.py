@@ -182,6 +182,20 @@ def test_images_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     assert [index_of(frame.pixels) for frame in frames] == [1]
 
 
+def test_images_written_by_number_are_read_back_by_the_same_name(tmp_path: Path) -> None:
+    images(tmp_path, ["f09.png", "f10.png", "f100.png", "f1.png", "f_2.png", "f11.png.png"])
+    form, frames = read(str(tmp_path / "f%02d.png"), fps=30000 / 1001)
+    assert form.frame_rate == Fraction(30000, 1001)
+    assert [index_of(frame.pixels) for frame in frames] == [0, 1, 2]
+    assert [frame.pts * form.time_base for frame in frames] == [
+        index / form.frame_rate for index in range(3)
+    ]
+    with pytest.raises(ConfigError, match="out of range"):
+        read(str(tmp_path / "*.png"), fps=0)
+    with pytest.raises(ConfigError, match="is for images"):
+        read(h264(2).write(tmp_path / "a.mp4"), fps=25)
+
+
 def test_images_of_unequal_sizes_are_an_error(tmp_path: Path) -> None:
     images(tmp_path, ["a.png"])
     images(tmp_path, ["b.png"], width=32)
@@ -256,6 +270,18 @@ def test_an_end_in_the_middle_of_something_is_told(
     _, frames = read(whole)
     assert (len(frames) == 48) == (kept == 1)
     assert ("may have been longer" in caplog.text) == (kept < 1)
+
+
+@pytest.mark.parametrize(("missing", "count"), [(0, 6), (1, 5), (9216, 5), (9230, 4)])
+def test_y4m_that_ends_within_a_frame_is_told_of(
+    missing: int, count: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A frame is 6 bytes of header and three planes of 64 x 48."""
+    clip = Clip([scene(index) for index in range(6)], "wrapped_avframe", "yuv444p", CFR)
+    path = clip.write(tmp_path / "a.y4m", "yuv4mpegpipe")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size - missing])
+    assert len(read(path)[1]) == count
+    assert ("may have been longer" in caplog.text) == (missing > 0)
 
 
 def test_damage_in_the_middle_names_the_frame(tmp_path: Path) -> None:

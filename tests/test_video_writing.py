@@ -59,6 +59,32 @@ def test_images_are_read_back(tmp_path: Path, suffix: str) -> None:
         assert error <= (10 if suffix == "jpg" else 0)
 
 
+def test_a_name_without_a_number_is_one_image(tmp_path: Path) -> None:
+    form = VideoFormat(63, 47, CFR, Fraction(25))
+    target = tmp_path / "one.png"
+    with open_writer(target, form) as writer:
+        writer.write(Frame(scene(5, 63, 47), 0))
+    [frame] = read(target)[1]
+    np.testing.assert_array_equal(frame.pixels, scene(5, 63, 47))
+    before = target.read_bytes()
+    several = pytest.raises(ConfigError, match="--frames 1")
+    with several, open_writer(target, form, overwrite=True) as writer:
+        for index in range(2):
+            writer.write(Frame(scene(index, 63, 47), index))
+    assert target.read_bytes() == before and list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize(("suffix", "is_told"), [("y4m", True), ("avi", True), ("mkv", False)])
+@pytest.mark.parametrize("times", [VFR_TIMES, [40 * index for index in range(8)]])
+def test_times_that_a_file_cannot_carry_are_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, suffix: str, is_told: bool, times: list[int]
+) -> None:
+    with open_writer(tmp_path / f"a.{suffix}", VideoFormat(64, 48, MS, Fraction(25))) as writer:
+        for index, time in enumerate(times):
+            writer.write(Frame(scene(index), time))
+    assert caplog.text.count("times are lost") == (is_told and times == VFR_TIMES)
+
+
 def test_a_folder_stands_for_numbered_png(tmp_path: Path) -> None:
     form = VideoFormat(16, 16, CFR, Fraction(25))
     for _ in range(2):
@@ -69,7 +95,7 @@ def test_a_folder_stands_for_numbered_png(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("name", ["a", "a.xyz", "a.mp3", "a.srt", "a.png", "a%d-%d.png"])
+@pytest.mark.parametrize("name", ["a", "a.xyz", "a.mp3", "a.srt", "a%d-%d.png", "a%s.png"])
 def test_a_name_of_no_video_format_is_a_settings_error(tmp_path: Path, name: str) -> None:
     form = VideoFormat(16, 16, CFR, Fraction(25))
     with pytest.raises(ConfigError) as caught, open_writer(tmp_path / name, form):

@@ -3,6 +3,7 @@
 import re
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import fields
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,6 +11,7 @@ from gsvc.codec.errors import ConfigError
 from gsvc.codec.input import STANDARD_INPUT, is_glob
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.output import STANDARD_OUTPUT
+from gsvc.codec.times import parsed_time
 
 if TYPE_CHECKING:
     from gsvc.codec.decoder_settings import DecoderSettings
@@ -75,7 +77,8 @@ def add_level(parser: ArgumentParser, defaults: "EncoderSettings") -> None:
 def add_part(parser: ArgumentParser, verb: str) -> None:
     """--start and --frames: what part of the input to `verb`."""
     add = parser.add_argument
-    add("--start", type=float, default=0.0, metavar="S", help="begin at this time, in seconds")
+    begin = "begin at this time: seconds, or 1:30"
+    add("--start", type=time, default=0.0, metavar="TIME", help=begin)
     add("--frames", type=int, metavar="N", help=f"{verb} at most N frames")
 
 
@@ -158,3 +161,19 @@ def bitrate(text: str) -> float:
     if match is None:
         raise ArgumentTypeError(f"{text!r} is no bit rate: write 8000, 8k or 0.5M")
     return float(match[1]) * _SUFFIXES[match[2].lower()]
+
+
+def time(text: str) -> float:
+    """Seconds from text such as 90, 1:30 or 0:01:30."""
+    try:
+        return parsed_time(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no time: write 90, 1:30 or 0:01:30") from None
+
+
+def frame_rate(text: str) -> float:
+    """Frames per second from text such as 25, 23.976 or 30000/1001."""
+    try:
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError):
+        raise ArgumentTypeError(f"{text!r} is no frame rate: write 25 or 30000/1001") from None

@@ -29,6 +29,8 @@ _RUN = """Code, decode and score clips with several codecs at several rates. Wha
 kept: the same command resumes, another clip, codec, metric or way to decode adds to it."""
 _MODULES = {
     "analyse": "gsvc.codec.command.bench_analyse",
+    "list": "gsvc.codec.command.listing",
+    "table": "gsvc.codec.command.tables",
     "speed": "gsvc.codec.command.speed",
     "study": "gsvc.codec.command.study",
 }
@@ -37,7 +39,9 @@ _OWN_NEEDS = "analyse", "speed"
 """Actions that need another extra than the rest, and say so themselves."""
 _CLIPS = "packaged"
 _INTERRUPTED = 130
-_MAIN_TABLES = "Headline", "Slideshow test", "What is missing", "BD-rate pooled over clips"
+_MAIN_TABLES = (
+    *("Headline", "Slideshow test", "What is missing", "BD-rate pooled over clips", "Points"),
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -56,6 +60,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         add_json(action)
     for name, text in (
         ("analyse", "accuracy of detections and tracks over rate"),
+        ("list", "what codecs, metrics and clips there are"),
+        ("table", "print a run's tables"),
         ("speed", "how fast refiners and motion are"),
         ("study", "let people choose, and score their votes"),
     ):
@@ -78,6 +84,8 @@ def _add_run(parser: ArgumentParser) -> None:
     add("--out", "-o", required=True, metavar="RUN", help="the folder of the run")
     add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help="repeat for several")
     add("--metric", action="append", metavar="NAME", help="repeat for several")
+    against = "codec that the others are measured against, repeat for several"
+    add("--anchor", action="append", metavar="CODEC", help=against)
     add("--size", action="append", metavar="288|480|native", help=f"short side ({size})")
     add("--levels", type=integers, metavar="N,N", help="of gsvc (0,1,2,3)")
     add("--steps", type=integers, metavar="N,N", help="of gsvc's refiner (0,1,4)")
@@ -123,6 +131,7 @@ def _settings(options: Namespace) -> "RunSettings":
         codecs=tuple(_codecs(options)),
         metrics=tuple(dict.fromkeys(options.metric or DEFAULT_METRICS)),
         sizes=tuple(dict.fromkeys(options.size or RunSettings.sizes)),
+        anchors=tuple(dict.fromkeys(options.anchor or ())),
         frames=options.frames or None,
         stride=options.stride,
     )

@@ -19,6 +19,7 @@ from gsvc.codec.command.arguments import (
 from gsvc.codec.command.progress import has_watcher, json_lines, shown_progress
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.reports import DecodeReport
+from gsvc.codec.times import shown_time
 
 DESCRIPTION = """Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...),
 images ('out/%05d.png'), or y4m (.y4m, or - for standard output)."""
@@ -29,6 +30,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_paths(parser, "the stream", "the video (default: IN with .decoded.mp4)")
     add_refiner(parser, DecoderSettings())
     add_part(parser, "decode")
+    conceal = "go on after damage; make up the frames that are missing"
+    parser.add_argument("--conceal", action="store_true", help=conceal)
     add_untrusted(parser)
     add_overwrite(parser)
     add_quiet(parser)
@@ -61,5 +64,5 @@ def run(options: Namespace) -> int:
 def _line(report: DecodeReport) -> str:
     return (
         f"{report.target}: {report.frames} frames of {report.width}x{report.height}, "
-        f"{report.duration:.2f} s, steps {report.steps}, in {report.elapsed:.1f} s"
+        f"{shown_time(report.duration)}, steps {report.steps}, in {shown_time(report.elapsed)}"
     )

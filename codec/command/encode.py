@@ -13,6 +13,7 @@ from gsvc.codec.command.arguments import (
     add_paths,
     add_quiet,
     bitrate,
+    frame_rate,
     target_of,
 )
 from gsvc.codec.command.encode_one import as_json, as_line, encode_one
@@ -22,8 +23,9 @@ from gsvc.codec.errors import ConfigError
 from gsvc.codec.scaffold.tools import TOOLS
 from gsvc.codec.stream.audio import AUDIO_CODINGS
 
-DESCRIPTION = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, a glob of images
-('in/*.png', quoted), or - for y4m on standard input. With --out: several videos, or folders."""
+DESCRIPTION = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, images
+('in/*.png', quoted, or in/%05d.png), or - for y4m on standard input. With --out: several videos, or
+folders."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -35,12 +37,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--jobs", "-j", type=int, default=1, metavar="N", help="files at once, with --out (1)")
     add_level(parser, defaults)
     _add_rate(parser)
-    add("--low-delay", action="store_true", help="no look-ahead: more bits, less waiting")
+    slow = "less waiting, but 1.2 to 4.5 times the bits"
+    add("--low-delay", action="store_true", help=f"no look-ahead: {slow}")
     seen = "how much more faces weigh than the rest (%(default)g)"
     add("--people", type=float, default=defaults.people, metavar="1..8", help=seen)
     pay = "send people and regions even if they do not pay"
     add("--semantics", action="store_true", help=pay)
     add_part(parser, "encode")
+    add("--fps", type=frame_rate, metavar="N", help="of images: how many a second (25)")
     sound = "carry the sound, or drop it"
     add("--audio", choices=AUDIO_CODINGS, default=AUDIO_CODINGS[0], help=sound)
     usual = "of the sound (16k, stereo 24k); mono below 18k"

@@ -7,6 +7,7 @@ from gsvc.codec.command.arguments import settings_of
 from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.reports import EncodeReport, Report
 from gsvc.codec.scaffold.tools import TOOLS
+from gsvc.codec.times import shown_time
 
 
 def encode_one(
@@ -21,6 +22,7 @@ def encode_one(
         settings=settings_from(options),
         start=options.start,
         frames=options.frames,
+        fps=options.fps,
         audio=options.audio,
         texts=not options.no_texts,
         audio_bitrate=options.audio_bitrate and round(options.audio_bitrate),
@@ -45,8 +47,10 @@ def as_line(report: EncodeReport) -> str:
     """The report for people."""
     beside = {"sound": report.audio_size, "texts": report.text_size}
     also = "".join(f" + {size} bytes of {what}" for what, size in beside.items() if size)
+    quality = report.estimated_quality
+    reached = "" if quality is None else f"distance about {quality:.3f} (estimated), "
     return (
-        f"{report.target}: {report.frames} frames, level {report.level}, "
+        f"{report.target}: {report.frames} frames, level {report.level}, {reached}"
         f"{report.video_size} bytes{also}, {report.bpp:.5f} bpp, "
-        f"{report.bitrate / 1000:.2f} kbit/s, in {report.elapsed:.1f} s"
+        f"{report.bitrate / 1000:.2f} kbit/s, in {shown_time(report.elapsed)}"
     )

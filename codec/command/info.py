@@ -1,44 +1,79 @@
 """`gsvc info`: what is in a stream."""
 
+import sys
 from argparse import ArgumentParser, Namespace
 
 from gsvc.codec.command.arguments import add_json, add_untrusted, limits_of
+from gsvc.codec.command.parser import FAILED, complain
 from gsvc.codec.command.progress import JsonLines, json_lines
-from gsvc.codec.stream.info import StreamInfo, info_lines, stream_info
+from gsvc.codec.errors import BitstreamError, GsvcError
+from gsvc.codec.input import display_name
+from gsvc.codec.stream.info import StreamInfo, stream_info
+from gsvc.codec.stream.info_text import info_lines
 
-DESCRIPTION = "Show a stream's header and how many bits each layer takes. - reads standard input."
+DESCRIPTION = "Show what is in streams and how many bits each layer takes. - reads standard input."
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc info`."""
     add = parser.add_argument
-    add("source", metavar="FILE")
+    add("sources", metavar="FILE", nargs="+")
     add("--packets", action="store_true", help="a row for each packet")
-    add("--verbose", action="store_true", help="and for each element of the scaffold")
+    add("--verbose", action="store_true", help="and for each element of scaffold and header")
     add_untrusted(parser)
     add_json(parser)
 
 
 def run(options: Namespace) -> int:
-    """Show what is in a stream."""
-    found = stream_info(options.source, elements=options.verbose, limits=limits_of(options))
-    packets = options.packets or options.verbose
-    if not options.json:
-        for line in info_lines(found, packets=packets):
+    """Show what is in each stream, as far as it can be read."""
+    code = 0
+    for source in options.sources:
+        try:
+            _show(source, options)
+        except GsvcError as error:
+            code = FAILED
+            if options.json:
+                lines = json_lines(options)
+                lines.put("error", error=type(error).__name__, message=str(error), exit=code)
+            complain(str(error))
+    return code
+
+
+def _show(source: str, options: Namespace) -> None:
+    """Show one stream. Raises what it suffers from, damage after all that was shown."""
+    limits, elements = limits_of(options), options.verbose
+    found = stream_info(source, elements=elements, limits=limits, partial=True)
+    packets = options.packets or elements
+    if found.damage is not None and not found.frames:
+        raise _named(source, found.damage)
+    if options.json:
+        _put(source, found, json_lines(options), packets=packets, elements=elements)
+    else:
+        if len(options.sources) > 1:
+            print(f"{display_name(source)}:")
+        for line in info_lines(found, packets=packets, fields=elements):
             print(line)
-        return 0
-    _put(found, json_lines(options), packets=packets, elements=options.verbose)
-    return 0
+        sys.stdout.flush()
+    if found.damage is not None:
+        raise _named(source, found.damage, f"; above are the {found.frames} frames before that")
 
 
-def _put(found: StreamInfo, lines: JsonLines, *, packets: bool, elements: bool) -> None:
+def _named(source: str, damage: BitstreamError, more: str = "") -> BitstreamError:
+    return type(damage)(f"{display_name(source)}: {damage}{more}")
+
+
+def _put(
+    source: str, found: StreamInfo, lines: JsonLines, *, packets: bool, elements: bool
+) -> None:
     lines.put(
         "stream",
+        source=source,
         header=found.header.fields(),
         size=found.size,
         packets=len(found.packets),
         frames=found.frames,
         duration=found.duration,
+        frame_rate=float(found.header.format.frame_rate),
         bpp=found.bpp,
         bitrate=found.bitrate,
         ledger=found.bits,

@@ -1,6 +1,7 @@
 """The command `gsvc`: its commands, its exit codes, and one line for whatever goes wrong.
 
-Exit codes: 0 done; 1 failed; 2 usage; 130 interrupted, 143 terminated (both leave no partial file).
+Exit codes: 0 done; 1 failed; 2 usage; 129 hung up, 130 interrupted, 143 terminated (they leave
+no partial file).
 """
 
 import errno
@@ -15,7 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 from gsvc import __version__
-from gsvc.codec.command.parser import USAGE, CommandParser, Parser, complain
+from gsvc.codec.command.parser import FAILED, USAGE, CommandParser, Parser, complain
 from gsvc.codec.errors import ConfigError, GsvcError
 
 COMMANDS = {
@@ -33,7 +34,10 @@ COMMANDS = {
 """Command → its line in `gsvc --help`. The module of that name in this folder holds the rest:
 `DESCRIPTION`, `add_arguments(parser)` and `run(options)`, which returns the exit code."""
 
-_FAILED, _INTERRUPTED, _TERMINATED = 1, 130, 143
+_INTERRUPTED = 130
+_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_SIGNALLED = 128
+"""Plus the signal's number: 129 hung up, 143 terminated."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,14 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GsvcError as error:
         if isinstance(error.__cause__, BrokenPipeError):
             return _leave_quietly()
-        return _fail(options, error, USAGE if isinstance(error, ConfigError) else _FAILED)
+        return _fail(options, error, USAGE if isinstance(error, ConfigError) else FAILED)
     except BrokenPipeError:
         return _leave_quietly()
     except KeyboardInterrupt:
         complain("interrupted: nothing was written")
         return _INTERRUPTED
     except Exception as error:  # noqa: BLE001 - said in one line, with the way to the traceback
-        return _fail(options, error, _FAILED, _unexpected(error))
+        return _fail(options, error, FAILED, _unexpected(error))
 
 
 def _parser() -> Parser:
@@ -107,7 +111,7 @@ def _fail(options: Namespace, error: Exception, code: int, message: str | None =
 
 def _leave_quietly() -> int:
     _drop_output()
-    return _FAILED
+    return FAILED
 
 
 def _drop_output() -> None:
@@ -119,18 +123,21 @@ def _drop_output() -> None:
 
 
 def prepare_process() -> None:
-    """Warnings go to standard error, and SIGTERM ends the work in good order."""
+    """Warnings go to standard error; SIGTERM and SIGHUP end the work in good order."""
     _log_to_stderr()
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in _ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP for us
+            signal.signal(number, _terminate)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(_TERMINATED)
+    raise SystemExit(_SIGNALLED + number)
 
 
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("gsvc: %(levelname)s: %(message)s"))
-    logging.addLevelName(logging.WARNING, "warning")
+    for level in (logging.WARNING, logging.INFO):
+        logging.addLevelName(level, logging.getLevelName(level).lower())
     logging.getLogger("gsvc").addHandler(handler)
     logging.getLogger("gsvc").propagate = False

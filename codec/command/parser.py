@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+FAILED = 1
+"""Exit code of a failure."""
 USAGE = 2
 """Exit code of a wrong request."""
 

@@ -1,15 +1,19 @@
 """`gsvc recv`: network to video."""
 
 import asyncio
+import os
+import sys
 from argparse import ArgumentParser, Namespace
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import NoReturn
 
 from gsvc.codec.command.arguments import add_overwrite, add_refiner, settings_of
-from gsvc.codec.command.watch import Watch, add_stats
+from gsvc.codec.command.parser import complain
+from gsvc.codec.command.watch import Watch, add_watch
 from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.media.video_writer import VideoWriter, open_writer
 from gsvc.codec.network.depacketizer import ReorderLimits
@@ -41,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--trusted", action="store_true", help="wide limits: pictures beyond 1080p too")
     silence = "end after so long without a packet"
     add("--timeout", dest="silence", type=float, metavar="S", help=silence)
-    add_stats(parser)
+    add_watch(parser)
 
 
 def run(options: Namespace) -> int:
@@ -55,14 +59,31 @@ def run(options: Namespace) -> int:
     )
     if STANDARD_OUTPUT == options.output == options.stats:
         raise ConfigError("video and --stats cannot both go to standard output: give one a file")
-    asyncio.run(_recv(options, settings))
+    receiver = VideoReceiver(options.address, settings)
+    watch = Watch(receiver, options)
+    try:
+        asyncio.run(_recv(options, receiver, watch))
+    except InputError as error:
+        if not watch.was_interrupted:
+            raise
+        complain(str(error))
+        _leave(1)
+    if watch.was_interrupted:
+        _leave(0)
     return 0
 
 
-async def _recv(options: Namespace, settings: ReceiveSettings) -> None:
-    receiver = VideoReceiver(options.address, settings)
+def _leave(code: int) -> NoReturn:
+    """End now: Python would wait for the thread that draws a frame or loads a network."""
+    for file in (sys.stdout, sys.stderr):
+        if file is not None:
+            file.flush()
+    os._exit(code)
+
+
+async def _recv(options: Namespace, receiver: VideoReceiver, watch: Watch) -> None:
     run = asyncio.get_running_loop().run_in_executor
-    async with Watch(receiver, options.stats):
+    async with watch:
         with ThreadPoolExecutor(1) as pool, ExitStack() as output:
             writer: VideoWriter | None = None
             first = 0

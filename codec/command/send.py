@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gsvc.codec.command.arguments import BITRATE, add_level, add_part, bitrate, settings_of
-from gsvc.codec.command.watch import Watch, add_stats
+from gsvc.codec.command.watch import Watch, add_watch
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import ConfigError
@@ -57,7 +57,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="datagrams a parity is for, 0: none (%(default)s)",
     )
     add("--sdp", metavar="FILE", help="write a session description")
-    add_stats(parser)
+    add_watch(parser)
 
 
 def run(options: Namespace) -> int:
@@ -80,7 +80,7 @@ async def _send(options: Namespace, settings: SendSettings, encoding: EncoderSet
             with explain_failure(options.sdp):
                 Path(options.sdp).write_text(session_description(encoder.header, sender.address))
         frames = _looped(video, options) if options.loop else iter(video)
-        async with Watch(sender, options.stats):
+        async with Watch(sender, options):
             await sender.run(frames)
 
 

@@ -1,10 +1,11 @@
-"""Watching over a session of `gsvc send` or `gsvc recv`: how it ends, and its statistics."""
+"""Watching over a session of `gsvc send` or `gsvc recv`: how it ends, and how it goes."""
 
 import asyncio
+import logging
 import signal
 import sys
-from argparse import ArgumentParser
-from dataclasses import asdict
+from argparse import ArgumentParser, Namespace
+from dataclasses import asdict, replace
 from typing import Protocol, TextIO
 
 from gsvc.codec.command.progress import JsonLines
@@ -22,19 +23,42 @@ class Session(Protocol):
     def stats(self) -> SenderStats | ReceiverStats: ...
 
 
-def add_stats(parser: ArgumentParser) -> None:
-    """--stats."""
+def add_watch(parser: ArgumentParser) -> None:
+    """--stats and --verbose."""
     help = "a JSON object a second to a file, or - for standard output"
     parser.add_argument("--stats", metavar="FILE", help=help)
+    help = "who connects, and a line a second that stays, with or without a terminal"
+    parser.add_argument("--verbose", "-v", action="store_true", help=help)
+
+
+def status_text(stats: SenderStats | ReceiverStats) -> str:
+    """How a session goes, in a line."""
+    rate = f"{stats.bitrate / 1000:.1f} kbit/s"
+    if isinstance(stats, SenderStats):
+        loss = "" if stats.fraction_lost is None else f", {stats.fraction_lost:.0%} lost"
+        receivers = f", {stats.receivers} connected" if not stats.datagrams else ""
+        return f"sent {stats.frames - stats.dropped} frames, {stats.dropped} dropped, {rate}" + (
+            loss + receivers
+        )
+    late = "" if stats.latency.p50 is None else f", {stats.latency.p50:.1f} s late"
+    return (
+        f"received {stats.frames} frames, {stats.concealed} concealed, "
+        f"{stats.lost + stats.packets_lost} packets lost, {rate}{late}"
+    )
 
 
 class Watch:
     """While a session runs, Ctrl-C ends it in good order (a second one at once), and every second
-    its statistics are written."""
+    its statistics are written, and shown on a terminal."""
 
-    def __init__(self, session: Session, target: str | None) -> None:
-        """`target`: where statistics go, a path or - for standard output."""
-        self._session, self._target = session, target
+    was_interrupted = False
+
+    def __init__(self, session: Session, options: Namespace) -> None:
+        """`options`: those of `add_watch`."""
+        self._session, self._target, self._stays = session, options.stats, options.verbose
+        self._line = sys.stderr is not None and sys.stderr.isatty() and not self._stays
+        if self._stays:
+            logging.getLogger("gsvc").setLevel(logging.INFO)
 
     async def __aenter__(self) -> None:
         for number in _SIGNALS:
@@ -44,19 +68,36 @@ class Watch:
 
     async def __aexit__(self, *_: object) -> None:
         self._task.cancel()
-        self._put("done")
+        stats = self._session.stats()
+        self._put("done", stats)
+        self._show(self._closing(stats), ended=True)
         if self._file and self._file is not sys.stdout:
             self._file.close()
 
     def _end(self) -> None:
         for number in _SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(number)
+        self.was_interrupted = True
         self._session.stop()
 
     async def _every_second(self) -> None:
         while True:
             await asyncio.sleep(_STATS_SECONDS)
-            self._put("stats")
+            stats = self._session.stats()
+            self._put("stats", stats)
+            self._show(status_text(stats))
+
+    def _show(self, text: str, *, ended: bool = False) -> None:
+        """On a terminal, write over the last line."""
+        if self._line:
+            print(f"\r\x1b[K{text}", end="\n" if ended else "", file=sys.stderr, flush=True)
+        elif self._stays:
+            print(text, file=sys.stderr, flush=True)
+
+    def _closing(self, stats: SenderStats | ReceiverStats) -> str:
+        """The last line: its rate is over all the time."""
+        mean = replace(stats, bitrate=8 * stats.bytes / max(1e-6, stats.seconds))
+        return f"{status_text(mean)}, {stats.bytes} bytes in {stats.seconds:.1f} s"
 
     def _open(self) -> TextIO | None:
         if self._target is None or self._target == STANDARD_OUTPUT:
@@ -64,6 +105,6 @@ class Watch:
         with explain_failure(self._target):
             return open(self._target, "w")
 
-    def _put(self, kind: str) -> None:
+    def _put(self, kind: str, stats: SenderStats | ReceiverStats) -> None:
         if self._file:
-            JsonLines(self._file).put(kind, **asdict(self._session.stats()))
+            JsonLines(self._file).put(kind, **asdict(stats))

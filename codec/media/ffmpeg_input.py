@@ -37,15 +37,20 @@ class InputPipe:
 
     name = display_name(STANDARD_INPUT)
 
+    size = 0
+    """Bytes read so far."""
+
     def __init__(self) -> None:
         self.failure: BaseException | None = None
 
     def read(self, size: int) -> bytes:
         try:
-            return cast(io.BufferedReader, sys.stdin.buffer).read1(size)
+            data = cast(io.BufferedReader, sys.stdin.buffer).read1(size)
         except BaseException as error:  # noqa: BLE001 - raised again by `check`
             self.failure = error
             return b""
+        self.size += len(data)
+        return data
 
     def check(self) -> None:
         """Raise what reading failed with, if it did; an I/O error as InputError."""

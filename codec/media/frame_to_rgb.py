@@ -74,7 +74,8 @@ def _refuse_hdr(frame: av.VideoFrame, label: str) -> None:
 
 def _refuse_alpha(frame: av.VideoFrame, label: str) -> None:
     has_alpha = any(component.is_alpha for component in frame.format.components)
-    if frame.format.name == "pal8":
+    if _is_rgb(frame) and (has_alpha or frame.format.has_palette):
+        # GIFs and screenshots have the channel and yet, nearly always, opaque pictures.
         has_alpha = bool((frame.reformat(format="rgba").to_ndarray()[..., 3] < 255).any())
     if has_alpha:
         raise _alpha_error(label)

@@ -1,8 +1,6 @@
-"""A glob of images as a video at 25 fps."""
+"""A pattern of images as a video, at 25 fps unless another rate is given."""
 
-import glob
 import math
-import os
 import re
 from collections.abc import Iterator
 from fractions import Fraction
@@ -11,6 +9,7 @@ from pathlib import Path
 import av
 
 from gsvc.codec.errors import InputError
+from gsvc.codec.input import matches
 from gsvc.codec.media.ffmpeg_input import fraction, open_media, reason
 from gsvc.codec.media.orientation import display_matrix
 
@@ -20,19 +19,16 @@ IMAGE_RATE = Fraction(25)
 class ImageSource:
     """Images in order of their names, numbers counted as numbers (img2 before img10)."""
 
-    time_base = 1 / IMAGE_RATE
-    frame_rate = IMAGE_RATE
     start_time = Fraction(0)
     has_sound = False
     matrix = staticmethod(display_matrix)
 
-    def __init__(self, pattern: str | Path) -> None:
+    def __init__(self, pattern: str | Path, rate: Fraction = IMAGE_RATE) -> None:
+        """`rate`: images a second."""
         self.name = str(pattern)
+        self.frame_rate, self.time_base = rate, 1 / rate
         self.pixel_aspect = Fraction(1)
-        self._paths = sorted(
-            (path for path in glob.glob(self.name, recursive=True) if not os.path.isdir(path)),
-            key=_natural,
-        )
+        self._paths = sorted(matches(self.name), key=_natural)
         if not self._paths:
             raise InputError(f"{self.name}: no image matches: check the folder and the pattern")
         self.frame_count: int | None = len(self._paths)

@@ -9,6 +9,7 @@ from av.video.codeccontext import VideoCodecContext
 
 from gsvc.codec.errors import ConfigError, OutputError
 from gsvc.codec.frames import Color, Frame, VideoFormat
+from gsvc.codec.input import NUMBER
 from gsvc.codec.media.color import coded_picture
 from gsvc.codec.output import explain_failure
 
@@ -25,24 +26,26 @@ _CODECS = {
     ".jpeg": ("mjpeg", "yuvj444p"),
 }
 _JPEG_SCALE = 118  # quantiser 1, the finest, in FFmpeg's lambda units
-_NUMBER = re.compile(r"%(?:0?\d+)?d")
 
 
 def image_pattern(target: str) -> Path | None:
-    """The pattern of `target`: a folder ("out/"), or a path with one number ("out/%05d.png").
+    """The path of images: a folder ("out/"), with a number ("out/%05d.png"), or of one image.
 
-    None when `target` names no images. Raises ConfigError for an image whose name lacks a number.
+    None when `target` names no images. Raises ConfigError for a name with several numbers.
     """
     if target.endswith(("/", "\\")):
         return Path(target) / DEFAULT_NAME
     path = Path(target)
     if path.suffix.lower() not in _CODECS:
         return None
-    if len(_NUMBER.findall(path.name)) != 1 or "%" in _NUMBER.sub("", path.name):
-        raise ConfigError(
-            f"{target}: names one image: number them, such as {path.stem}-%05d{path.suffix}"
-        )
+    if len(NUMBER.findall(path.name)) > 1 or "%" in NUMBER.sub("", path.name):
+        raise ConfigError(f"{target}: give it one number and no other %, such as %05d{path.suffix}")
     return path
+
+
+def is_numbered(pattern: Path) -> bool:
+    """Whether a path of `image_pattern` names many images."""
+    return bool(NUMBER.search(pattern.name))
 
 
 class ImageWriter:
@@ -57,20 +60,53 @@ class ImageWriter:
         self._folder = folder
         self._pattern = pattern
         self._count = 0
-        self._codec, self._pixel_format = _CODECS[pattern.suffix.lower()]
-        self._coder = self._open(form)
+        self._coder = _ImageCoder(pattern.suffix, form)
 
     def write(self, frame: Frame) -> None:
         self._count += 1
         name = self._pattern.name % self._count
-        picture = coded_picture(frame.pixels, _JPEG_COLOR, self._pixel_format)
-        picture.pts = self._count
-        data = b"".join(bytes(packet) for packet in self._coder.encode(picture))
+        data = self._coder.encode(frame)
         with explain_failure(self._pattern.parent / name):
             (self._folder / name).write_bytes(data)
 
     def finish(self) -> None:
         """Nothing to do: every image is written."""
+
+
+class OneImageWriter:
+    """Codes the only frame as the image at `path`, in the format that `target`'s suffix names."""
+
+    def __init__(self, path: Path, target: Path, form: VideoFormat) -> None:
+        self._path, self._target = path, target
+        self._coder = _ImageCoder(target.suffix, form)
+        self._is_written = False
+
+    def write(self, frame: Frame) -> None:
+        """Write it. Raises ConfigError for a second one."""
+        if self._is_written:
+            target = self._target
+            raise ConfigError(
+                f"{target}: names one image of several: number them, such as "
+                f"{target.stem}-%05d{target.suffix}, or take one with --frames 1"
+            )
+        self._path.write_bytes(self._coder.encode(frame))
+        self._is_written = True
+
+    def finish(self) -> None:
+        """Nothing to do: the image is written."""
+
+
+class _ImageCoder:
+    """Codes each frame as an image of its own."""
+
+    def __init__(self, suffix: str, form: VideoFormat) -> None:
+        self._codec, self._pixel_format = _CODECS[suffix.lower()]
+        self._coder = self._open(form)
+
+    def encode(self, frame: Frame) -> bytes:
+        picture = coded_picture(frame.pixels, _JPEG_COLOR, self._pixel_format)
+        picture.pts = frame.pts
+        return b"".join(bytes(packet) for packet in self._coder.encode(picture))
 
     def _open(self, form: VideoFormat) -> VideoCodecContext:
         coder = av.CodecContext.create(self._codec, "w")
@@ -88,7 +124,7 @@ class ImageWriter:
 
 
 def _refuse_to_mix(pattern: Path) -> None:
-    before, after = _NUMBER.split(pattern.name)
+    before, _, after = NUMBER.split(pattern.name)
     shape = re.compile(re.escape(before) + r"\d+" + re.escape(after))
     if pattern.parent.is_dir():
         for path in pattern.parent.iterdir():

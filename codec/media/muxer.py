@@ -17,6 +17,7 @@ from gsvc.codec.errors import ConfigError, OutputError
 from gsvc.codec.frames import AudioChunk, Color, Frame, VideoFormat
 from gsvc.codec.media.audio_track import AudioTrack
 from gsvc.codec.media.color import coded_picture
+from gsvc.codec.media.fixed_rate import FixedRate
 from gsvc.codec.media.text_track import TextTrack
 from gsvc.codec.stream.texts import Texts
 
@@ -96,7 +97,7 @@ class Muxer:
         try:
             self._container = _open_container(self._sink, target)
             self._stream, self._color = _open_video(self._container, form, target)
-            self._ticks = _Ticks(self._container, form)
+            self._ticks = _Ticks(self._container, form, target)
             self._stream.time_base = self._stream.codec_context.time_base = self._ticks.time_base
             self._audio = AudioTrack(self._container, beside.audio)
             self._texts = TextTrack(self._container, beside.texts)
@@ -140,17 +141,20 @@ class Muxer:
 class _Ticks:
     """Times in the container: the frames' own, or frame numbers if it has a fixed rate."""
 
-    def __init__(self, container: OutputContainer, form: VideoFormat) -> None:
+    def __init__(self, container: OutputContainer, form: VideoFormat, target: str) -> None:
         variable = container.format.name in _BY_MUXER or bool(
             container.format.flags & cast(int, Flags.variable_fps.value)
         )
         self.time_base = form.time_base if variable else 1 / form.frame_rate
         self._scale = form.time_base / self.time_base
+        self._rate = None if variable else FixedRate(target, form)
         self._last: int | None = None
 
     def of(self, pts: int) -> int:
         tick = round(pts * self._scale)
         self._last = tick if self._last is None else max(tick, self._last + 1)
+        if self._rate is not None:
+            self._rate.check(pts, self._last)
         return self._last
 
 

@@ -11,15 +11,17 @@ import av
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.input import is_glob
+from gsvc.codec.input import display_name, is_glob
 from gsvc.codec.media.frame_to_rgb import rgb_picture, source_color
-from gsvc.codec.media.image_source import ImageSource
+from gsvc.codec.media.image_source import IMAGE_RATE, ImageSource
 from gsvc.codec.media.orientation import Matrix, oriented, swaps_sides
 from gsvc.codec.media.timestamps import Clock
 from gsvc.codec.media.video_source import VideoSource
 
 # Above the rounding of times to 1/90000 s, below the interval of any two frames.
 _TOLERANCE = Fraction(1, 100_000)
+_SLOWEST, _FASTEST = 0.01, 1000
+"""Images a second."""
 
 
 class FrameSource(Protocol):
@@ -134,17 +136,32 @@ class VideoReader:
             )
 
 
-def open_video(source: str | Path, *, start: float = 0.0, frames: int | None = None) -> VideoReader:
+def open_video(
+    source: str | Path, *, start: float = 0.0, frames: int | None = None, fps: float | None = None
+) -> VideoReader:
     """Open a video for reading from `start` seconds on, at most `frames` frames.
 
-    `source` is anything FFmpeg reads, a glob of images ("dir/*.png", 25 fps), or "-" for y4m on
-    standard input. Frames are SDR, 8 bits, as displayed: with rotation applied. Raises InputError
-    when the source cannot be read, UnsupportedInputError for HDR and alpha, ConfigError for a
-    negative `start` and for `frames` below 1.
+    `source` is anything FFmpeg reads, a pattern of images ("dir/*.png" or "dir/%05d.png", `fps` a
+    second, 25 by default), or "-" for y4m on standard input. Frames are SDR, 8 bits, as displayed:
+    with rotation applied. Raises InputError when the source cannot be read, UnsupportedInputError
+    for HDR and alpha, ConfigError for a negative `start`, for `frames` below 1, for `fps` out of
+    range and for `fps` of anything but images.
     """
     if not 0 <= start < math.inf:
         raise ConfigError(f"start {start} s: must be 0 or more")
     if frames is not None and frames < 1:
         raise ConfigError(f"frames {frames}: must be 1 or more")
-    pictures = ImageSource(source) if is_glob(source) else VideoSource(source)
+    pictures: FrameSource
+    if is_glob(source):
+        pictures = ImageSource(source, IMAGE_RATE if fps is None else _rate(fps))
+    elif fps is None:
+        pictures = VideoSource(source)
+    else:
+        raise ConfigError(f"fps {fps:g} is for images: {display_name(source)} has its own rate")
     return VideoReader(pictures, Fraction(start).limit_denominator(1_000_000), frames)
+
+
+def _rate(fps: float) -> Fraction:
+    if not _SLOWEST <= fps <= _FASTEST:
+        raise ConfigError(f"fps {fps:g} is out of range: {_SLOWEST:g} to {_FASTEST}")
+    return Fraction(fps).limit_denominator(1001)

@@ -47,6 +47,7 @@ class VideoSource:
         self._reached = 0
         self._last_pts: int | None = None
         self._is_last_damaged = False
+        self._read_to = 0  # the byte after the last packet
         self.matrix = Matrices()
         self._pipe = InputPipe() if str(source) == STANDARD_INPUT else None
         self._open()
@@ -142,7 +143,10 @@ class VideoSource:
     def _packets(self) -> "Iterator[Packet[VideoStream] | av.FFmpegError]":
         for _ in range(_MAX_READ_ERRORS):
             try:
-                yield from self._container.demux(self._stream)
+                for packet in self._container.demux(self._stream):
+                    if packet.pos is not None:
+                        self._read_to = packet.pos + packet.size
+                    yield packet
                 return
             except av.error.InvalidDataError as error:
                 yield error
@@ -173,10 +177,12 @@ class VideoSource:
             )
 
     def _is_cut(self) -> bool:
-        """Whether a file of MPEG-TS, which states no duration, ends within a packet."""
-        size = self._container.size
-        is_ts = self._container.format.name == "mpegts" and size > 0
-        return is_ts and all(size % packet for packet in _TS_PACKETS)
+        """Whether MPEG-TS or y4m, which state no duration, end within a packet or frame."""
+        size = self._pipe.size if self._pipe else self._container.size
+        name = self._container.format.name
+        if name == _Y4M and size > 0:
+            return size != self._read_to
+        return name == "mpegts" and size > 0 and all(size % packet for packet in _TS_PACKETS)
 
     def _ends_early(self) -> bool:
         duration = _declared_duration(self._container.format.name, self._stream)

@@ -7,7 +7,12 @@ from typing import BinaryIO, Protocol, cast
 
 from gsvc.codec.errors import ConfigError, OutputError
 from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
-from gsvc.codec.media.image_writer import ImageWriter, image_pattern
+from gsvc.codec.media.image_writer import (
+    ImageWriter,
+    OneImageWriter,
+    image_pattern,
+    is_numbered,
+)
 from gsvc.codec.media.muxer import Beside, Muxer
 from gsvc.codec.media.y4m import Y4mEncoder
 from gsvc.codec.output import (
@@ -74,6 +79,7 @@ def open_writer(
     - a path whose suffix names a container: .mp4, .mkv, .mov (H.264), .webm (VP9), .nut (lossless
       RGB), and others that FFmpeg knows, with its default codec;
     - numbered images, "out/%05d.png" or "out/" for the same;
+    - an image, "one.png", of the only frame: a second one raises ConfigError;
     - y4m, as "*.y4m" or "-" for standard output, which is written as frames come.
 
     Odd sizes are coded as 4:4:4. y4m, .avi and images have a fixed rate; y4m and images carry no
@@ -94,14 +100,16 @@ def _opened(
 ) -> Writer:
     """The writer of `target`; what is to be closed or removed in the end goes to `opened`."""
     if target == STANDARD_OUTPUT:
-        return Y4mEncoder(cast(BinaryIO, StandardOutput()), form)
+        return Y4mEncoder(cast(BinaryIO, StandardOutput()), form, "standard output")
     pattern = image_pattern(target)
-    if pattern is not None:
+    if pattern is not None and is_numbered(pattern):
         folder = opened.enter_context(atomic_folder(pattern.parent))
         return ImageWriter(folder, pattern, form, overwrite)
     path = opened.enter_context(atomic_output(target, overwrite))
+    if pattern is not None:
+        return OneImageWriter(path, pattern, form)
     if target.lower().endswith(".y4m"):
-        return Y4mEncoder(opened.enter_context(open(path, "wb")), form)
+        return Y4mEncoder(opened.enter_context(open(path, "wb")), form, target)
     muxer = Muxer(path, target, form, beside)
     opened.callback(muxer.close)
     return muxer

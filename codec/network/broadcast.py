@@ -1,12 +1,15 @@
 """One stream to many connections; each begins at an INTRA packet, none delays another."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gsvc.codec.network.tcp_websocket import Channel
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
+
+_log = logging.getLogger(__name__)
 
 _WAITING_PACKETS = 64
 """Packets that wait for a connection; a slower one is cut off and may connect again."""
@@ -41,6 +44,7 @@ class Broadcaster:
         """Serve one connection to its end."""
         client = _Client()
         self._clients.append(client)
+        _log.info("a receiver connected, %d are here", len(self))
         self._begin_group()
         serving = asyncio.create_task(self._serve(channel, client))
         cut_off = asyncio.create_task(client.is_cut_off.wait())
@@ -51,6 +55,7 @@ class Broadcaster:
             cut_off.cancel()
             if client in self._clients:
                 self._clients.remove(client)
+            _log.info("a receiver left, %d are here", len(self))
 
     def send(self, packets: Sequence[Packet]) -> None:
         """Queue packets for all connections."""

@@ -5,12 +5,13 @@ stream may begin at any INTRA packet and end without END.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from gsvc.codec.errors import (
     BitstreamError,
@@ -27,6 +28,8 @@ from gsvc.codec.stream.varint import read_varint
 
 if TYPE_CHECKING:
     from websockets.asyncio.connection import Connection
+
+_log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.5
 _VARINT_BYTES = 5
@@ -58,17 +61,28 @@ async def run_channels(address: Address, handle: Handler) -> None:
             "ws:// needs the package websockets: pip install 'gsvc[stream]'"
         )
     if not address.listens:
-        connect = _connect_tcp if is_tcp else _connect_ws
-        while True:
-            with suppress(OSError):  # nobody listens yet, or the connection broke
-                await connect(address, handle)
-            await asyncio.sleep(_RETRY_SECONDS)
+        await _keep_connecting(address, handle, _connect_tcp if is_tcp else _connect_ws)
     try:
         await (_serve_tcp if is_tcp else _serve_ws)(address, handle)
     except OSError as error:
         raise InputError(
             f"cannot listen at {address} ({error.strerror or error}): choose another port"
         ) from error
+
+
+async def _keep_connecting(
+    address: Address, handle: Handler, connect: Callable[[Address, Handler], Awaitable[None]]
+) -> NoReturn:
+    is_told = False
+    while True:
+        try:
+            await connect(address, handle)
+            is_told = True
+        except OSError as error:  # nobody listens yet, or the connection broke
+            if not is_told:
+                _log.warning("%s: %s: trying on", address, error.strerror or error)
+            is_told = True
+        await asyncio.sleep(_RETRY_SECONDS)
 
 
 async def end_all(tasks: Collection[asyncio.Task[None]]) -> None:

@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from gsvc.codec.asyncio import LatestQueue, made_in
+from gsvc.codec.asyncio import LatestQueue, finish, made_in, until_set
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError, InputError, TruncatedStreamError
 from gsvc.codec.frames import Frame
@@ -74,6 +74,7 @@ class VideoReceiver:
         self._source: int | None = None
         self._frames = self._concealed = self._damaged = 0
         self._latency, self._decoding, self._rate = Durations(), Durations(), RateMeter()
+        self._is_stopped = asyncio.Event()
 
     @property
     def header(self) -> Header | None:
@@ -86,13 +87,10 @@ class VideoReceiver:
         Raises InputError when the address cannot be used, when nothing came, and when a new stream
         has another format; besides, what making a `Decoder` raises.
         """
-        # Before anything is received: a refiner that loads while packets come makes frames late.
-        await asyncio.get_running_loop().run_in_executor(None, self._live.load)
-        tasks = await self._connected()
+        worker, tasks = ThreadPoolExecutor(1), list[asyncio.Task[None]]()
         try:
-            with ThreadPoolExecutor(1) as worker:
-                async for frame in self._decoded(worker):
-                    yield self._show(frame)
+            async for frame in until_set(self._is_stopped, self._decoded(worker, tasks)):
+                yield self._show(frame)
             for task in tasks:
                 if task.done():
                     await task
@@ -102,11 +100,11 @@ class VideoReceiver:
             await end_all(tasks)
             if self._udp:
                 self._udp.close()
-            self._live.close()
+            finish(worker, self._live.close)
 
     def stop(self) -> None:
-        """Take no more packets; `frames` ends after those that came."""
-        self._queue.close()
+        """End `frames` at once: packets that wait and the frame that is being drawn are dropped."""
+        self._is_stopped.set()
 
     def stats(self) -> ReceiverStats:
         """A snapshot; its `bitrate` is since the last one."""
@@ -147,7 +145,7 @@ class VideoReceiver:
             )
             return []
         task = asyncio.create_task(run_channels(self._address, self._read))
-        task.add_done_callback(lambda _: self.stop())  # it ends by an error only
+        task.add_done_callback(lambda _: self._queue.close())  # it ends by an error only
         return [task]
 
     def _take(self, packets: list[Packet]) -> None:
@@ -180,8 +178,16 @@ class VideoReceiver:
         except BitstreamError:
             self._damaged += 1
 
-    async def _decoded(self, worker: ThreadPoolExecutor) -> AsyncIterator[Frame]:
-        """Frames of packets that arrive, concealed ones that are due, and those held back."""
+    async def _decoded(
+        self, worker: ThreadPoolExecutor, tasks: list[asyncio.Task[None]]
+    ) -> AsyncGenerator[Frame, None]:
+        """Frames of packets that arrive, concealed ones that are due, and those held back.
+
+        Adds to `tasks` those that listen or connect.
+        """
+        # Before anything is received: a refiner that loads while packets come makes frames late.
+        await asyncio.get_running_loop().run_in_executor(worker, self._live.load)
+        tasks += await self._connected()
         heard = time.monotonic()
         while True:
             try:

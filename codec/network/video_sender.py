@@ -10,7 +10,7 @@ from functools import partial
 
 from gsvc.codec.asyncio import LatestQueue, made_in
 from gsvc.codec.encoder import Encoder
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import ConfigError, OutputError
 from gsvc.codec.frames import Frame
 from gsvc.codec.network.address import parse_address
 from gsvc.codec.network.broadcast import Broadcaster
@@ -65,8 +65,8 @@ class VideoSender:
     async def run(self, frames: Iterable[Frame]) -> None:
         """Send all frames, then END. `frames` is read in a thread of its own.
 
-        Raises OutputError or InputError when the address cannot be used, and what reading and
-        encoding the frames raise.
+        Raises OutputError or InputError when the address cannot be used, OutputError when nobody
+        took the stream over TCP or WebSocket, and what reading and encoding the frames raise.
         """
         with (
             self._encoder,
@@ -83,6 +83,8 @@ class VideoSender:
                 )
                 for task in (*ended, capturing):
                     await task
+                if serving and not self._broadcaster.bytes:
+                    raise OutputError(self._who_came())
             finally:
                 self.stop()
                 await end_all([capturing, coding, *serving])
@@ -122,6 +124,11 @@ class VideoSender:
             waiting=self._waiting.summary(),
             encoding=self._encoding.summary(),
         )
+
+    def _who_came(self) -> str:
+        if self.address.listens:
+            return f"nobody connected to {self.address}, nothing was sent: receive while it plays"
+        return f"nobody listened at {self.address}, nothing was sent: start the receiver first"
 
     async def _capture(self, frames: Iterator[Frame], reader: ThreadPoolExecutor) -> None:
         """Queue frames for the encoder, each when it is due."""

@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from gsvc.codec.errors import BitstreamError, InputError
+from gsvc.codec.errors import BitstreamError, ConfigError, InputError
 from gsvc.codec.input import STANDARD_INPUT, display_name
 from gsvc.codec.output import STANDARD_OUTPUT, StandardOutput, atomic_output
+
+SUFFIX = ".gsv"
+"""What the name of a stream ends in."""
 
 
 @contextmanager
@@ -39,12 +42,26 @@ def open_stream(source: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def create_stream(target: str | Path, overwrite: bool) -> Iterator[BinaryIO]:
-    """A file for a stream, which appears at the end of the block; "-" is standard output."""
+    """A file for a stream, which appears at the end of the block; "-" is standard output.
+
+    Raises ConfigError for a name without .gsv, OutputError as `atomic_output` does.
+    """
     if str(target) == STANDARD_OUTPUT:
         yield cast(BinaryIO, StandardOutput())
         return
+    _refuse_other_files(Path(target))
     with atomic_output(target, overwrite) as path, open(path, "wb") as file:
         yield file
+
+
+def _refuse_other_files(target: Path) -> None:
+    """A shell may turn `*.mp4` into a source and a target: no stream may replace a video."""
+    is_other = target.is_file() or not target.exists()  # neither a pipe nor a device
+    if is_other and target.suffix.lower() != SUFFIX:
+        raise ConfigError(
+            f"{target} does not end in {SUFFIX}, so it is not written: name the stream with "
+            f"-o NAME{SUFFIX}; quote a pattern of images, encode several videos one by one"
+        )
 
 
 def _standard_input() -> BinaryIO:

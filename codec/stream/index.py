@@ -57,18 +57,34 @@ class StreamIndex:
     """The picture packets, in order."""
     times: "array[int]"
     """The pts of every frame, in ticks."""
+    damage: BitstreamError | None
+    """What is wrong after the last packet; None: nothing."""
 
-    def __init__(self, file: BinaryIO, limits: Limits = DEFAULT_LIMITS) -> None:
-        """Index a seekable file from its beginning. Raises BitstreamError for a damaged one."""
+    def __init__(
+        self, file: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, partial: bool = False
+    ) -> None:
+        """Index a seekable file from its beginning.
+
+        Raises BitstreamError for a damaged one; `partial` indexes what comes before the damage.
+        """
         self._file, self._limits = file, limits
         file.seek(0)
         reader = StreamReader(file, limits)
         self.header = reader.header
         self.times = array("q")
         self.entries = []
-        groups, offset = GroupReader(self.header, limits), file.tell()
+        self.damage = None
+        try:
+            self._take_all(reader)
+        except BitstreamError as error:
+            if not partial:
+                raise
+            self.damage = error
+
+    def _take_all(self, reader: StreamReader) -> None:
+        groups, offset = GroupReader(self.header, self._limits), self._file.tell()
         clock = -nominal_time(1, self.header.frame_ticks)
-        held = Held(limits)
+        held = Held(self._limits)
         for packet in reader:
             if packet.is_picture:
                 held.add(_ENTRY_BYTES + self.times.itemsize * packet.frames)
@@ -77,7 +93,7 @@ class StreamIndex:
                 self.entries.append(self._entry(packet, offset, spans[0], clock, sum(ticks)))
                 self.times.extend(clock + t for t in accumulate(ticks))
                 clock = self.times[-1]
-            offset = file.tell()
+            offset = self._file.tell()
 
     @property
     def frames(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from gsvc.codec.errors import BitstreamError
 from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
 from gsvc.codec.scaffold.digest import scaffold_bytes
 from gsvc.codec.scaffold.place import Place
@@ -93,6 +94,8 @@ class StreamInfo:
     """By layer; they sum to 8 x size."""
     scaffold_hash: str
     """SHA-256 of the decoded scaffold, equal on every machine."""
+    damage: BitstreamError | None = None
+    """What is wrong after the last packet described; None: nothing."""
 
     @property
     def bpp(self) -> float:
@@ -112,7 +115,11 @@ class StreamInfo:
 
 
 def stream_info(
-    source: str | Path, *, elements: bool = False, limits: Limits = DEFAULT_LIMITS
+    source: str | Path,
+    *,
+    elements: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+    partial: bool = False,
 ) -> StreamInfo:
     """Describe a stream without decoding a picture.
 
@@ -120,39 +127,51 @@ def stream_info(
         source: A path, or "-" for standard input.
         elements: List every scaffold element of each packet too.
         limits: What the stream may ask for.
+        partial: Describe what comes before damage, which `StreamInfo.damage` tells, instead of
+            raising BitstreamError. A damaged header raises it all the same.
 
     Raises:
         InputError: The source cannot be read.
         BitstreamError: The stream is damaged or beyond `limits`.
     """
     with open_stream(source) as file:
-        return read_info(file, elements=elements, limits=limits)
+        return read_info(file, elements=elements, limits=limits, partial=partial)
 
 
 def read_info(
-    file: BinaryIO, *, elements: bool = False, limits: Limits = DEFAULT_LIMITS
+    file: BinaryIO,
+    *,
+    elements: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+    partial: bool = False,
 ) -> StreamInfo:
     """`stream_info` of an open binary file."""
     counter = _CountingFile(file)
     reader = StreamReader(cast(BinaryIO, counter), limits)
     inspector = _Inspector(reader.header, elements, limits)
-    packets = []
-    position = HEADER_BYTES
+    packets: list[PacketInfo] = []
+    position, damage = HEADER_BYTES, None
     held = Held(limits)
-    for packet in reader:
-        found = inspector.inspect(packet, counter.position - position)
-        parts = _INTERVAL_BYTES * len(found.intervals) + _ELEMENT_BYTES * len(found.elements)
-        held.add(_PACKET_BYTES + parts)
-        packets.append(found)
-        position = counter.position
+    try:
+        for packet in reader:
+            found = inspector.inspect(packet, counter.position - position)
+            parts = _INTERVAL_BYTES * len(found.intervals) + _ELEMENT_BYTES * len(found.elements)
+            held.add(_PACKET_BYTES + parts)
+            packets.append(found)
+            position = counter.position
+    except BitstreamError as error:
+        if not partial:
+            raise
+        damage = error
     return StreamInfo(
         header=reader.header,
         packets=tuple(packets),
         size=position,
-        frames=packets[-1].time,
+        frames=packets[-1].time if packets else 0,
         duration=inspector.duration,
         bits=total([HEADER_LEDGER, *(packet.bits for packet in packets)]),
         scaffold_hash=inspector.digest.hexdigest(),
+        damage=damage,
     )
 
 
@@ -226,49 +245,3 @@ class _CountingFile:
         data = self._file.read(size)
         self.position += len(data)
         return data
-
-
-def info_lines(info: StreamInfo, *, packets: bool = False) -> Iterator[str]:
-    """`info` as text: header, totals, ledger; with `packets`, also each packet and its elements."""
-    yield "header"
-    for name, value in info.header.fields().items():
-        shown = f"{value:08x}" if name == "model_id" else str(value)
-        yield f"  {name:<18} {shown}"
-    yield "stream"
-    yield f"  {'frames':<18} {info.frames} in {info.duration:.3f} s"
-    yield f"  {'size':<18} {info.size} bytes in {len(info.packets)} packets"
-    rate = f"{info.bpp:.5f} bpp, {info.bitrate / 1000:.2f} kbit/s without sound and texts"
-    yield f"  {'rate':<18} {rate}"
-    yield f"  {'scaffold hash':<18} {info.scaffold_hash}"
-    yield "ledger"
-    for layer, bits in info.bits.items():
-        yield f"  {layer:<18} {bits:>12} bits {_share(bits, info.size):>7}"
-    yield f"  {'sum':<18} {sum(info.bits.values()):>12} bits {8 * info.size:>12} in the file"
-    if packets:
-        yield "packets"
-        for packet in info.packets:
-            yield from _packet_lines(packet)
-
-
-def _packet_lines(packet: PacketInfo) -> Iterator[str]:
-    coding = "" if packet.crf is None else f"  crf {packet.crf}, size {packet.scale}/8"
-    layers = ", ".join(f"{layer} {bits}" for layer, bits in packet.bits.items() if bits)
-    sizes = f"to frame {packet.time:>6} {packet.size:>7} bytes{coding}  bits: {layers}"
-    yield f"  {packet.name:<6} {sizes}"
-    for interval in packet.intervals:
-        yield f"    frame {interval.time - 1:>6} {_interval_text(interval)}"
-    for name, value in packet.elements:
-        yield f"    {name:<20} {value}"
-
-
-def _interval_text(interval: IntervalInfo) -> str:
-    if interval.place is Place.AFTER:
-        return "held: shows the last key picture"
-    text = f"key picture, {interval.size} bytes of AV1"
-    if interval.place is Place.BEFORE:
-        text += "; those before it hold it"
-    return text + "; those before it dissolve" * interval.dissolves
-
-
-def _share(bits: int, size: int) -> str:
-    return f"{bits / (8 * size):.1%}"

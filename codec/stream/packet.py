@@ -102,6 +102,18 @@ Read = Callable[[int], bytes]
 """Reads n bytes; fewer at the end of the stream."""
 
 
+def read_head(take: Read, limits: Limits) -> tuple[int, int, int]:
+    """Type, bytes of payload and frames, which a packet begins with. Raises LimitError."""
+    tag = read_varint(take)
+    kind, length = tag & 15, tag >> 4
+    if length > limits.packet_bytes:
+        raise LimitError(f"a packet of {length} bytes exceeds the limit of {limits.packet_bytes}")
+    frames = read_varint(take)
+    if frames > limits.interval:
+        raise LimitError(f"a packet of {frames} frames exceeds the limit of {limits.interval}")
+    return kind, length, frames
+
+
 def read_packet(read: Read, limits: Limits = DEFAULT_LIMITS) -> Packet:
     """Read one packet: type, frames and payload. Raises BitstreamError for an invalid one."""
     head = bytearray()
@@ -115,13 +127,7 @@ def read_packet(read: Read, limits: Limits = DEFAULT_LIMITS) -> Packet:
         head.extend(data)
         return data
 
-    tag = read_varint(take)
-    kind, length = tag & 15, tag >> 4
-    if length > limits.packet_bytes:
-        raise LimitError(f"a packet of {length} bytes exceeds the limit of {limits.packet_bytes}")
-    frames = read_varint(take)
-    if frames > limits.interval:
-        raise LimitError(f"a packet of {frames} frames exceeds the limit of {limits.interval}")
+    kind, length, frames = read_head(take, limits)
     payload = take(length)
     body = bytes(head)
     if crc32c(body) != int.from_bytes(take(4), "little"):

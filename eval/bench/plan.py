@@ -15,6 +15,7 @@ from gsvc.eval.bench.show import Reporter
 from gsvc.eval.bench.store import Damaged, RunFolder
 from gsvc.eval.bench.work import Reading
 from gsvc.eval.codecs.base import Codec
+from gsvc.eval.metrics.base import Metric
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,12 @@ def make_plan(
     kept = folder.settings()
     if kept is not None:
         _check_same_protocol(settings, kept, folder.path)
-    codecs = _codecs(settings.codecs, gaps)
-    metrics = _metrics(settings.metrics, gaps)
+    # Names first: a wrong one is told before versions are asked, which loads networks.
     readings = _readings(settings)
+    made = [(spec, make_codec(spec)) for spec in settings.codecs]
+    named = {name: make_metric(name) for name in settings.metrics}
+    _check_anchors(settings, [codec.name for _, codec in made], kept)
+    codecs, metrics = _codecs(made, gaps), _metrics(named, gaps)
     clips = _clips(readings, workers, reporter, gaps)
     for gap in gaps:
         reporter.note(
@@ -99,21 +103,31 @@ def _check_same_protocol(settings: RunSettings, kept: Mapping[str, Any], path: P
             )
 
 
-def _codecs(specs: Sequence[CodecSpec], gaps: list[Gap]) -> list[tuple[CodecSpec, Codec, str]]:
+def _check_anchors(
+    settings: RunSettings, names: Sequence[str], kept: Mapping[str, Any] | None
+) -> None:
+    known = [*names, *(kept or {}).get("codecs", ())]
+    for anchor in settings.anchors:
+        if anchor not in known:
+            raise ConfigError(f"the anchor {anchor!r} is not in the run: add --codec {anchor}")
+
+
+def _codecs(
+    made: Sequence[tuple[CodecSpec, Codec]], gaps: list[Gap]
+) -> list[tuple[CodecSpec, Codec, str]]:
     found = []
-    for spec in specs:
+    for spec, codec in made:
         try:
-            codec = make_codec(spec)
             found.append((spec, codec, codec.version()))
         except (MissingDependencyError, MissingModelError) as error:
             gaps.append(Gap("codec", str(spec), str(error)))
     return found
 
 
-def _metrics(names: Sequence[str], gaps: list[Gap]) -> dict[str, dict[str, Any]]:
+def _metrics(made: Mapping[str, Metric], gaps: list[Gap]) -> dict[str, dict[str, Any]]:
     found = {}
-    for name in names:
-        metric, version = make_metric(name), ""
+    for name, metric in made.items():
+        version = ""
         try:
             version = metric.version()
         except (MissingDependencyError, MissingModelError) as error:

@@ -21,6 +21,8 @@ class Scores:
     version: str = ""
     gap: str = ""
     """Why there is no number."""
+    traceback: str = field(default="", compare=False)
+    """Of an error that is none of gsvc's, such as one in a user's own metric."""
     seconds: float = field(default=0.0, compare=False)
     """Wall-clock time of measuring; its share, where several were measured at once."""
 
@@ -68,6 +70,8 @@ class CellRecord:
     decodes: list[DecodeRecord] = field(default_factory=list)
     error: str = ""
     """Why it, or a part of it, failed; the rest of the record stays valid."""
+    traceback: str = field(default="", compare=False)
+    """Of that failure, unless gsvc itself says what is wrong."""
     schema: int = SCHEMA
 
     @property

@@ -30,6 +30,9 @@ def carry_out(plan: RunPlan, folder: RunFolder, workers: Workers, reporter: Repo
         folder.write(outcome.record, outcome.stream, job.cell.suffix)
         errors += bool(outcome.record.error)
         reporter.cell(job.cell.label, outcome.record)
+        if outcome.record.traceback:
+            file = folder.traceback_file(outcome.record.key)
+            reporter.note("traceback", str(file), key=outcome.record.key)
     values = _run_json(plan, folder.settings())
     if plan.jobs:
         values["seconds"] += monotonic() - began
@@ -83,6 +86,7 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
         "specs": _union(before.get("specs", []), map(str, settings.codecs)),
         "codecs": {**before.get("codecs", {}), **plan.codecs},
         "codec_facts": {**before.get("codec_facts", {}), **plan.codec_facts},
+        "anchors": list(settings.anchors) or before.get("anchors", []),
         "metrics": {**before.get("metrics", {}), **plan.metrics},
         "frames": settings.frames,
         "stride": settings.stride,

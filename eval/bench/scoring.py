@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from math import isfinite
+from traceback import format_exception
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +37,14 @@ def score(
         return [replace(_scores(row, version, nothing), seconds=seconds) for row in values]
     except Exception as error:  # noqa: BLE001
         if len(tests) == 1:
-            return [Scores(None, version=version, gap=reason(error))]
+            return [Scores(None, version=version, gap=reason(error), traceback=traceback_of(error))]
     # One of them may be to blame: the others get their numbers.
     return [score(name, version, clip, [one], indices)[0] for one in tests]
+
+
+def traceback_of(error: BaseException) -> str:
+    """Where an error comes from; empty for one of gsvc's, whose text says it all."""
+    return "" if isinstance(error, GsvcError) else "".join(format_exception(error))
 
 
 def reason(error: BaseException) -> str:

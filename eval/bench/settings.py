@@ -18,6 +18,8 @@ class RunSettings:
     metrics: tuple[str, ...]
     sizes: tuple[str, ...] = ("288",)
     """Of `SIZES`: lines of the clips as coded."""
+    anchors: tuple[str, ...] = ()
+    """Codecs that the others are measured against; none: the conventional ones."""
     frames: int | None = 97
     """Frames from the start of each clip, None for all."""
     stride: int = 7

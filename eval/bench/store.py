@@ -33,6 +33,7 @@ class Run:
     `settings` has "schema", "clips", "places" (clips as asked for), "sizes", "specs" (codecs as
     asked for), "codecs" (name: version), "metrics" (name: version, unit, direction), "frames",
     "stride", "moving" (clip: share of pixels that move), "gaps" (what could not run: reason),
+    "anchors" (codecs that the others are measured against; none: the conventional ones),
     "cells" (of each: key, clip, size, codec, settings), "versions", "machine", "commit", "seconds".
     """
 
@@ -136,6 +137,12 @@ class RunFolder:
         values = asdict(record)
         values[_DIGEST] = _digest(values)
         write_bytes(self._record_file(record.key), _json_text(values).encode())
+        if record.traceback:
+            write_bytes(self.traceback_file(record.key), record.traceback.encode())
+
+    def traceback_file(self, key: str) -> Path:
+        """Where the traceback of a cell that failed is kept for people."""
+        return self.path / "errors" / f"{key}.txt"
 
     def _record_file(self, key: str) -> Path:
         return self.path / "cells" / f"{key}.json"

@@ -20,7 +20,7 @@ from gsvc.eval.bench.cells import ClipFacts, Job, Values, find_way
 from gsvc.eval.bench.movement import moving_share
 from gsvc.eval.bench.named import make_codec
 from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
-from gsvc.eval.bench.scoring import reason, score
+from gsvc.eval.bench.scoring import reason, score, traceback_of
 from gsvc.eval.bench.steps import DECODE, ENCODE, SCORE, Tell, told
 from gsvc.eval.bench.thumbnails import Thumbnails, belongs_to, thumbnails
 from gsvc.eval.codecs.base import Codec, Encoded
@@ -110,7 +110,7 @@ class _CellWork:
 
     def __init__(self, clip: TestClip, job: Job, tell: Tell) -> None:
         self.clip, self.job, self.cell, self.tell = clip, job, job.cell, tell
-        self.record = replace(job.record or job.cell.empty_record(), error="")
+        self.record = replace(job.record or job.cell.empty_record(), error="", traceback="")
         self.data = job.stream or b""
         self.is_new = job.stream is None
 
@@ -127,7 +127,12 @@ class _CellWork:
 
     def fail(self, error: BaseException) -> None:
         """Note the first failure."""
-        self.record = replace(self.record, error=self.record.error or reason(error))
+        self.note(reason(error), traceback_of(error))
+
+    def note(self, why: str, traceback: str) -> None:
+        """Note the first failure, and where it comes from."""
+        if not self.record.error:
+            self.record = replace(self.record, error=why, traceback=traceback)
 
     def put(self, decoded: DecodeRecord) -> None:
         """Add or replace one way, keeping the codec's order of ways."""
@@ -177,7 +182,7 @@ class _Decode:
         assert self.record is not None
         self.record = replace(self.record, scores={**self.record.scores, name: scores})
         if scores.gap.startswith("internal error"):
-            self.work.fail(RuntimeError(f"metric {name}: {scores.gap}"))
+            self.work.note(f"metric {name}: {scores.gap}", scores.traceback)
 
     def close(self) -> None:
         """Hand the record to the cell and forget the pictures."""

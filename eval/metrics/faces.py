@@ -1,11 +1,13 @@
 """What is left of the face that a clip shows: a metric inside its box, and whether its mouth moves.
 
-Faces and their 468 points come from MediaPipe's networks, run on source and output. The face is the
-most probable one of a frame of the source.
+Faces and their 468 points come from MediaPipe's networks (Y. Kartynnik et al., arXiv:1907.06724),
+run on source and output. The face is the most probable one of a frame of the source. The source's
+are found once for a clip, for all metrics here and all decodes.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +20,14 @@ from gsvc.eval.metrics.cvvdp import Cvvdp
 from gsvc.eval.metrics.pairing import check_pairs
 from gsvc.eval.metrics.proved import Frames, ProvedMetric
 from gsvc.eval.metrics.semantic import FACE_MODELS, NO_FACE, models_version
-from gsvc.eval.metrics.shift_tolerant import StLpips
+from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, StLpips
 
 _LIPS = (13, 14)
 """Of the 468 points: the middle of the upper lip's and of the lower lip's inner edge."""
 _MARGIN = 0.15
 """Of the points' hull on each side, for what moves with a face."""
-_LEAST_SIDE = 64
-"""Pixels: all metrics measure a box of that size."""
-_BOX_STRIDE = 4
-"""The box is that of one frame in four."""
+_LEAST_SIDE = SMALLEST_SIDE
+"""Pixels: ST-LPIPS needs them. CVVDP needs fewer, but both look at one box."""
 _SPEAKS = 0.01
 """Standard deviation of the opening, in distances of the eyes, from which a mouth moves."""
 
@@ -37,8 +37,9 @@ Box = tuple[slice, slice]
 class InsideFace(Metric):
     """Another metric inside one box a clip: where its face is at some time, and a margin around.
 
-    The box lies around the points of the source's face on every fourth frame, 15 % wider on each
-    side, 64 pixels a side at least where the picture has them. NaN without a face.
+    The box lies around the points of the source's face on all frames, 15 % wider on each side. It
+    is enlarged only to the 32 pixels a side that ST-LPIPS needs, and moved into the picture. NaN
+    without a face.
     """
 
     nothing = NO_FACE
@@ -49,14 +50,11 @@ class InsideFace(Metric):
         self.unit, self.per_frame = inner.unit, inner.per_frame
         self.higher_is_better = inner.higher_is_better
 
-    @cached_property
-    def _faces(self) -> FacePoints:
-        return FacePoints()
-
     def version(self) -> str:
         """See `Metric.version`."""
-        _ = self._faces
-        return f"{self._inner.version()}, in the face's box, {models_version(*FACE_MODELS)}"
+        _face_points()
+        models = models_version(*FACE_MODELS)
+        return f"{self._inner.version()}, in the box of the face on all frames, {models}"
 
     def measure(
         self, source: TestClip, tests: Sequence[Frames], indices: Sequence[int]
@@ -64,36 +62,19 @@ class InsideFace(Metric):
         """See `Metric.measure`."""
         for test in tests:
             check_pairs(source.frames, test)
-        box = self._box(source.frames)
+        box = _box(source)
         if box is None:
             return np.full((len(tests), len(indices) if self.per_frame else 1), np.nan)
         face = TestClip(source.name, _cropped(source.frames, box), source.frame_rate)
         return self._inner.measure(face, [_cropped(test, box) for test in tests], indices)
 
-    def _box(self, frames: Frames) -> Box | None:
-        seen = [self._points(frame) for frame in frames[::_BOX_STRIDE]]
-        points = [one for one in seen if one is not None]
-        if not points:
-            return None
-        low, high = np.min(points, axis=(0, 1)), np.max(points, axis=(0, 1))
-        margin = np.maximum(_MARGIN * (high - low), (_LEAST_SIDE - (high - low)) / 2)
-        width, height = (
-            slice(max(0, int(a) // 2 * 2), min(size, -(-int(np.ceil(b)) // 2) * 2))
-            for a, b, size in zip(low - margin, high + margin, frames[0].shape[1::-1], strict=True)
-        )
-        return height, width
-
-    def _points(self, frame: Picture) -> NDArray[np.float64] | None:
-        squares = self._faces.squares(frame)
-        return self._faces.points(frame, squares[0]) if squares else None
-
 
 class MouthOpening(ProvedMetric):
     """Whether the mouth opens when the source's does: the correlation of both openings over time.
 
-    The opening is the distance of the inner lips over that of the outer eye corners. 1 = in step;
-    about 0 where the output's mouth does not move, 0 where its face is lost. All frames count whose
-    source has a face. NaN where no mouth moves in the source.
+    Pearson's, -1 to 1. The opening is the distance of the inner lips over that of the outer eye
+    corners. 1 = in step; about 0 where the output's mouth does not move, 0 where its face is lost.
+    All frames count whose source has a face. NaN where no mouth moves in the source.
     """
 
     name = "mouth_opening"
@@ -103,36 +84,75 @@ class MouthOpening(ProvedMetric):
     advice = "bring the models again: gsvc models pull"
     nothing = "no mouth moves in the source"
 
-    @cached_property
-    def _faces(self) -> FacePoints:
-        return FacePoints()
-
     def version(self) -> str:
         """See `Metric.version`."""
-        _ = self._faces
+        _face_points()
         return f"correlation over all frames, {models_version(*FACE_MODELS)}"
 
     def _values(
         self, source: TestClip, tests: Sequence[Frames], indices: Sequence[int]
     ) -> NDArray[np.float64]:
-        found = [(t, self._faces.squares(frame)) for t, frame in enumerate(source.frames)]
-        places = [(t, squares[0]) for t, squares in found if squares]
-        spoken = self._openings(source.frames, places)
+        faces = _main_faces(source)
+        spoken = np.array([_opening(face.points) for face in faces.values()])
         if np.isnan(spoken).all() or np.nanstd(spoken) < _SPEAKS:
             return np.full((len(tests), 1), np.nan)
-        return np.array([[_correlation(spoken, self._openings(t, places))] for t in tests])
+        points, squares = _face_points().points, {t: face.square for t, face in faces.items()}
+        shown = [[_opening(points(test[t], at)) for t, at in squares.items()] for test in tests]
+        return np.array([[_correlation(spoken, np.array(openings))] for openings in shown])
 
-    def _openings(
-        self, frames: Frames, places: Sequence[tuple[int, Square]]
-    ) -> NDArray[np.float64]:
-        return np.array([self._opening(frames[t], square) for t, square in places])
 
-    def _opening(self, frame: Picture, square: Square) -> float:
-        points = self._faces.points(frame, square)
-        if points is None:
-            return float("nan")
-        lips, eyes = (_distance(points, pair) for pair in (_LIPS, OUTER_EYE_CORNERS))
-        return lips / max(eyes, 1.0)
+@dataclass(frozen=True)
+class _Face:
+    square: Square
+    points: NDArray[np.float64] | None
+    """(468, 2), pixels; None where the second network sees no face in the square."""
+
+
+_last: dict[str, dict[int, _Face]] = {}
+
+
+def _main_faces(source: TestClip) -> dict[int, _Face]:
+    """By frame, the most probable face of those that have any; kept for the last clip."""
+    if source.sha256 not in _last:
+        look = _face_points()
+        squares = {t: look.squares(frame)[:1] for t, frame in enumerate(source.frames)}
+        found = {
+            t: _Face(square, look.points(source.frames[t], square))
+            for t, first in squares.items()
+            for square in first
+        }
+        _last.clear()
+        _last[source.sha256] = found
+    return _last[source.sha256]
+
+
+@cache
+def _face_points() -> FacePoints:
+    return FacePoints()
+
+
+def _box(source: TestClip) -> Box | None:
+    points = [face.points for face in _main_faces(source).values() if face.points is not None]
+    if not points:
+        return None
+    height, width = source.frames[0].shape[:2]
+    low, high = np.min(points, axis=(0, 1)), np.max(points, axis=(0, 1))
+    return _side(low[1], high[1], height), _side(low[0], high[0], width)
+
+
+def _side(low: float, high: float, size: int) -> slice:
+    """From even to even, or to the end of a picture of odd size."""
+    margin = max(_MARGIN * (high - low), (_LEAST_SIDE - (high - low)) / 2)
+    first, last = int((low - margin) // 2) * 2, int(-((high + margin) // -2)) * 2
+    first = min(max(0, first), max(0, (size - _LEAST_SIDE) // 2 * 2))
+    return slice(first, min(size, max(last, first + _LEAST_SIDE)))
+
+
+def _opening(points: NDArray[np.float64] | None) -> float:
+    if points is None:
+        return float("nan")
+    lips, eyes = (_distance(points, pair) for pair in (_LIPS, OUTER_EYE_CORNERS))
+    return lips / max(eyes, 1.0)
 
 
 def _distance(points: NDArray[np.float64], pair: tuple[int, int]) -> float:

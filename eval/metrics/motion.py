@@ -59,7 +59,7 @@ class MotionError(FrameMetric):
             return None
         scale = LINES / min(source[0].shape[:2])
         motion = motion_between(source[index - 1], source[index])
-        moves = (scale * np.linalg.norm(motion, axis=2) >= _MOVES) & self._counts(source[index])
+        moves = (scale * np.linalg.norm(motion, axis=2) >= _MOVES) & self._counts(source[index - 1])
         if np.mean(moves) >= _LEAST_SHARE:
             moves &= scale * _disagreement(source, index, motion) < _SAME_PLACE
         if np.mean(moves) < _LEAST_SHARE:
@@ -72,7 +72,7 @@ class MotionError(FrameMetric):
         return distance
 
     def _counts(self, picture: Picture) -> NDArray[np.bool_]:
-        """Which pixels of a frame of the source count if they move."""
+        """Which pixels of the frame before, from which motion starts, count if they move."""
         return np.ones(picture.shape[:2], bool)
 
 

@@ -75,7 +75,8 @@ class MaskIou(_SemanticMetric):
 class PersonMotionError(MotionError):
     """The motion error on people: where the source's person mask is, and moves.
 
-    NaN where the source shows nobody, or nobody who moves.
+    The mask is that of the frame before, from whose pixels motion starts. NaN where it shows
+    nobody, or nobody who moves.
     """
 
     name = "person_motion_error"
@@ -90,7 +91,7 @@ class PersonMotionError(MotionError):
         """See `Metric.version`."""
         _ = self._people
         models = models_version("selfie_segmentation", "pose_detection")
-        return f"{super().version()}, on people, {models}"
+        return f"{super().version()}, from people, {models}"
 
     def _counts(self, picture: Picture) -> NDArray[np.bool_]:
         masks, poses = self._people

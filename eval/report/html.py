@@ -14,6 +14,7 @@ from gsvc.eval.report.films import films
 from gsvc.eval.report.headline import headline
 from gsvc.eval.report.player import player, stills
 from gsvc.eval.report.plots import figures, image
+from gsvc.eval.report.provenance import provenance
 from gsvc.eval.report.style import INK, PAPER, CurveStyle
 from gsvc.eval.summary.headline_tables import HEADLINE_TITLE
 from gsvc.eval.summary.recorded import PRIMARY
@@ -31,6 +32,7 @@ _OPEN_TABLES = (
     "What is missing",
     "BD-rate pooled over clips",
     "What compute buys",
+    "Points",
     "What it costs",
 )
 _NAVIGATION = (
@@ -75,6 +77,7 @@ def page(folder: Path, run: Run) -> str:
         *_plots(summary, run.cells),
         '<h2 id="details">All tables</h2>',
         *_tables(summary, shown=False),
+        *_details(provenance(run.settings, summary)),
     ]
     return _document("gsvc benchmark", "\n".join(body))
 
@@ -94,11 +97,18 @@ def _tables(summary: Summary, shown: bool) -> Iterator[str]:
     for table in tables(summary):
         if table.title == HEADLINE_TITLE or table.title.startswith(_OPEN_TABLES) != shown:
             continue
-        inside = f'<p class="note">{escape(table.note)}</p>{table_html(table)}'
         if shown:
-            yield f"<section><h3>{escape(table.title)}</h3>{inside}</section>"
+            yield f"<section><h3>{escape(table.title)}</h3>{_inside(table)}</section>"
         else:
-            yield f"<details><summary>{escape(table.title)}</summary>{inside}</details>"
+            yield from _details(table)
+
+
+def _details(table: Table) -> Iterator[str]:
+    yield f"<details><summary>{escape(table.title)}</summary>{_inside(table)}</details>"
+
+
+def _inside(table: Table) -> str:
+    return f'<p class="note">{escape(table.note)}</p>{table_html(table)}'
 
 
 def table_html(table: Table) -> str:

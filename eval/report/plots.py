@@ -9,6 +9,7 @@ from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import load_run
 from gsvc.eval.files import write_bytes
 from gsvc.eval.report.choice import near_rate
+from gsvc.eval.report.front import tunes
 from gsvc.eval.report.style import (
     COLUMNS,
     INK,
@@ -82,6 +83,8 @@ def figures(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str
                 yield f"frames_{metric.name}", by_frame(summary, cells, metric)
     if any(row.codec in (OURS, ABLATION) for row in summary.points):
         yield "layers", layers(summary)
+    if front := tunes(summary.points, PRIMARY):
+        yield "front", front
 
 
 def rate_distortion(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from math import ceil, log10
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from gsvc.eval.facts import CodecFacts
@@ -22,6 +23,9 @@ _OTHERS = ("#c94f9b", "#6b8e23", "#b0564f", "#4f6fb0", "#7f7f7f")
 _PANEL = (3.7, 2.75)
 """Inches: width, height."""
 COLUMNS = 2
+_LEAST_WIDTH = 5.0
+_TITLE_LETTER, _LEGEND_LETTER, _LEGEND_HANDLE, _LEGEND_LINE = 0.092, 0.066, 0.55, 0.17
+"""Inches, generously: a figure is laid out before its text is drawn."""
 
 
 class CurveStyle:
@@ -75,7 +79,9 @@ def new_figure(title: str, height: float, columns: int = COLUMNS) -> "Figure":
     """An empty figure, `columns` panels wide, `height` inches high without title and legend."""
     with optional("plots need matplotlib: pip install 'gsvc[eval]'"):
         from matplotlib.figure import Figure
-    size = columns * _PANEL[0], height + 0.8
+    width = max(_LEAST_WIDTH, columns * _PANEL[0])
+    title = fill(title, int(width / _TITLE_LETTER))
+    size = width, height + 0.8
     figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)
     figure.suptitle(title, fontsize=10, color=INK, x=0.01, ha="left", fontweight="bold")
     return figure
@@ -119,15 +125,28 @@ def legend(figure: "Figure") -> None:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(str(label), handle)
     if handles:
+        columns = _legend_columns(list(handles), figure.get_figwidth())
+        lines = ceil(len(handles) / columns)
+        figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * max(0, lines - 3))
         figure.legend(
             handles=list(handles.values()),
             labels=list(handles),
             loc="outside lower left",
-            ncols=5,
+            ncols=columns,
             fontsize=8,
             frameon=False,
             labelcolor=INK,
         )
+
+
+def _legend_columns(labels: Sequence[str], width: float) -> int:
+    """How many columns of labels, filled one after the other, are as wide as the figure."""
+    for columns in range(5, 1, -1):
+        lines = ceil(len(labels) / columns)
+        longest = (max(map(len, labels[i : i + lines])) for i in range(0, len(labels), lines))
+        if sum(_LEGEND_HANDLE + _LEGEND_LETTER * letters for letters in longest) <= width:
+            return columns
+    return 1
 
 
 def _codec(name: str) -> str:

@@ -41,12 +41,16 @@ class PooledDuel:
 
 
 def duels(curves: Sequence[Curve]) -> list[Duel]:
-    """All pairs among curves of one metric, clip by clip."""
+    """All pairs among curves of one metric, clip by clip.
+
+    Anchors are measured against each other where no other codec is there to be measured.
+    """
+    alone = all(curve.is_anchor for curve in curves)
     return [
         _duel(anchor, test)
         for anchor in curves
         for test in curves
-        if anchor.is_anchor and (anchor.codec in _SCALES_OF_FIELD or not test.is_anchor)
+        if anchor.is_anchor and (alone or anchor.codec in _SCALES_OF_FIELD or not test.is_anchor)
         if anchor.clip == test.clip and anchor.name != test.name
     ]
 

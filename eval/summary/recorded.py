@@ -1,7 +1,7 @@
 """What a run's tables need to know of its metrics and codecs, as the run recorded it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from gsvc.eval.bench.record import CellRecord
@@ -50,7 +50,8 @@ def metrics_of(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> list
 def codecs_of(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> dict[str, CodecFacts]:
     """The facts of the cells' codecs, by name.
 
-    A run made before run.json had them gets those of this version's codecs.
+    A run made before run.json had them gets those of this version's codecs. "anchors" of run.json,
+    where there are any, are the anchors.
     """
     known = settings.get("codec_facts")
     if known is None:
@@ -58,4 +59,8 @@ def codecs_of(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> dict[
 
         ours = {cell.codec for cell in cells} & set(codecs())
         known = {name: asdict(find_codec(name).facts) for name in ours}
-    return {cell.codec: CodecFacts(**known.get(cell.codec, {})) for cell in cells}
+    found = {cell.codec: CodecFacts(**known.get(cell.codec, {})) for cell in cells}
+    anchors = settings.get("anchors")
+    if not anchors:
+        return found
+    return {name: replace(facts, is_anchor=name in anchors) for name, facts in found.items()}

@@ -1,5 +1,7 @@
 """Tables of what is missing, of our streams, and of the metrics and codecs of the run."""
 
+from collections.abc import Sequence
+
 from gsvc.eval.summary.curves import ABLATION, OURS
 from gsvc.eval.summary.points import PointRow, short_labels
 from gsvc.eval.summary.summarise import Summary
@@ -43,8 +45,19 @@ def ablation_table(summary: Summary) -> Table:
     return Table("Layer by layer", note, ["layers", "decoded", "bits", "more", *metrics], rows)
 
 
+def points_table(summary: Summary) -> Table:
+    """Every point of a run that has nothing to compare: one codec alone."""
+    rows = [] if summary.pooled else summary.points
+    return _points("Points", "Nothing to compare in this run.", summary, rows)
+
+
 def ours_table(summary: Summary) -> Table:
     """Our points in every metric."""
+    rows = [row for row in summary.points if row.codec == OURS]
+    return _points("Our points", "All points of all codecs are in summary.csv.", summary, rows)
+
+
+def _points(title: str, note: str, summary: Summary, points: Sequence[PointRow]) -> Table:
     metrics = [metric.name for metric in summary.metrics]
     label = short_labels(summary.points)
     rows = [
@@ -54,11 +67,9 @@ def ours_table(summary: Summary) -> Table:
             f"{row.kbps:.1f}",
             *(number(row.scores.get(name)) for name in metrics),
         ]
-        for row in summary.points
-        if row.codec == OURS
+        for row in points
     ]
-    note = f"All points of all codecs are in summary.csv. {protocol(summary)}"
-    return Table("Our points", note, ["point", "bpp", "kbit/s", *metrics], rows)
+    return Table(title, f"{note} {protocol(summary)}", ["point", "bpp", "kbit/s", *metrics], rows)
 
 
 def ledgers_table(summary: Summary) -> Table:

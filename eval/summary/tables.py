@@ -15,6 +15,7 @@ from gsvc.eval.summary.stream_tables import (
     ledgers_table,
     metrics_table,
     ours_table,
+    points_table,
     seeds_table,
     troubles_table,
 )
@@ -30,6 +31,7 @@ def tables(summary: Summary) -> list[Table]:
         troubles_table(summary),
         *(pooled_table(summary, metric) for metric in primary(summary)),
         pooled_others_table(summary),
+        points_table(summary),
         *(per_clip_table(summary, metric) for metric in primary(summary)),
         *(beside_table(summary, metric) for metric in primary(summary)),
         without_bd_rate_table(summary),

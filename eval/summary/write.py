@@ -60,18 +60,21 @@ def headline_csv(summary: Summary) -> str:
 
 
 def summary_csv(summary: Summary) -> str:
-    """A row for each decoded cell, a column for each metric, then a row for each failed cell."""
+    """A row for each decoded cell, a column for each setting and metric; then the failed cells."""
     metrics = [metric.name for metric in summary.metrics]
-    header = [*_FIELDS, "settings", "way", *metrics, "error"]
+    given = [{**point.settings, **point.way} for point in summary.points]
+    choices = list(dict.fromkeys(name for values in given for name in values))
+    header = [*_FIELDS, *choices, "settings", "way", *metrics, "error"]
     rows: list[list[Any]] = [
         [
             *(getattr(point, name) for name in _FIELDS),
+            *(values.get(name) for name in choices),
             settings_label(point.settings),
             settings_label(point.way),
             *(point.scores.get(name) for name in metrics),
             "",
         ]
-        for point in summary.points
+        for point, values in zip(summary.points, given, strict=True)
     ]
     for failure in summary.failed:
         known = {"clip": failure.clip, "codec": failure.codec, "key": failure.key}

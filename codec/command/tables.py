@@ -1,0 +1,45 @@
+"""`gsvc bench table`: the tables of a run for a paper or a spreadsheet."""
+
+from argparse import ArgumentParser, Namespace
+
+DESCRIPTION = """Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those
+of BD-rates, or of points where there are none. RUN/summary.csv has every point, with a column for
+each setting."""
+
+_FORMATS = ("markdown", "csv", "latex")
+_USUAL = "BD-rate pooled over clips", "Points"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc bench table`."""
+    add = parser.add_argument
+    add("run", metavar="RUN", help="the folder of the run")
+    add("--format", choices=_FORMATS, default="markdown", metavar="|".join(_FORMATS))
+    add("--title", metavar="TEXT", help="tables whose title begins so, as in summary.md")
+    anchor = "codec that the others are measured against, repeat for several"
+    add("--anchor", action="append", metavar="CODEC", help=anchor)
+
+
+def run(options: Namespace) -> int:
+    """Print the tables."""
+    from gsvc.codec.errors import ConfigError
+    from gsvc.eval.bench.store import load_run
+    from gsvc.eval.layout import FORMATS
+    from gsvc.eval.summary.summarise import summarise
+    from gsvc.eval.summary.tables import tables
+
+    made = load_run(options.run)
+    if options.anchor:
+        known = list(dict.fromkeys(cell.codec for cell in made.cells))
+        if unknown := set(options.anchor) - set(known):
+            raise ConfigError(f"no anchor {min(unknown)!r}: the run has {', '.join(known)}")
+        made.settings["anchors"] = options.anchor
+    every = tables(summarise(made.settings, made.cells))
+    begin = (options.title,) if options.title else _USUAL
+    found = [table for table in every if table.title.startswith(begin)]
+    if not found:
+        titles = "; ".join(table.title for table in every)
+        raise ConfigError(f"no table of {options.run} is called so, there are: {titles}")
+    write = FORMATS[options.format]
+    print("\n\n".join(write(table.title, table.header, table.rows) for table in found))
+    return 0

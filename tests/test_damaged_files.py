@@ -1,0 +1,70 @@
+"""A damaged stream file: what can be read is given, and it is said that something is missing."""
+
+import io
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+import pytest
+
+import gsvc
+from one_line import FAILED, USAGE, assert_one_line
+
+Gsvc = Callable[..., subprocess.CompletedProcess[bytes]]
+
+GOLDEN = Path(__file__).parent / "golden"
+FAST = ("--steps", "0")
+
+
+def damaged_copies() -> dict[str, tuple[bytes, int]]:
+    """What an error says → a damaged copy of a stream of 54 frames, and how many can be read."""
+    data = (GOLDEN / "several_a_packet.gsv").read_bytes()
+    first, *_ = gsvc.StreamReader(io.BytesIO(data))
+    middle = 32 + len(first.to_bytes()) + 100
+    return {
+        "a packet is damaged": (data[:middle] + bytes([data[middle] ^ 4]) + data[middle + 1 :], 9),
+        "tail is missing": (data[:-20], 27),
+        "bytes after the end": (data + b"more", 54),
+    }
+
+
+def frames_in(path: Path) -> int:
+    with av.open(str(path)) as container:
+        return sum(1 for _ in container.decode(video=0))
+
+
+def test_what_can_be_read_of_a_damaged_stream_is_written(
+    stream: Path, tmp_path: Path, run_gsvc: Gsvc
+) -> None:
+    bad, back = tmp_path / "bad.gsv", tmp_path / "back.mp4"
+    for what, (data, before) in damaged_copies().items():
+        bad.write_bytes(data)
+        told = run_gsvc("decode", bad, back, "-y", *FAST)
+        assert_one_line(told, FAILED, what, "bad.gsv", f"the {before} frames")
+        assert frames_in(back) == before
+        told = run_gsvc("decode", bad, back, "-y", *FAST, "--start", "0.04")
+        assert_one_line(told, FAILED, what)
+        assert frames_in(back) == before - 1
+        told = run_gsvc("info", bad, stream)
+        assert_one_line(told, FAILED, what, "bad.gsv")
+        assert f"frames             {before} in".encode() in told.stdout
+        assert b"frames             20 in 0:00.8" in told.stdout
+        with pytest.raises(gsvc.BitstreamError, match=what):
+            gsvc.info(bad)
+
+
+def test_concealing_goes_on_after_damage(stream: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+    bad, back = tmp_path / "bad.gsv", tmp_path / "back.mp4"
+    for data, _ in damaged_copies().values():
+        bad.write_bytes(data)
+        done = run_gsvc("decode", bad, back, "-y", *FAST, "--conceal")
+        assert done.returncode == 0 and done.stderr.count(b"\n") == 1
+        assert done.stderr.startswith(b"gsvc: warning: ") and b"concealed" in done.stderr
+        assert frames_in(back) == 54
+        piped = run_gsvc("decode", "-", "-o", back, "-y", *FAST, "--conceal", input=data)
+        assert piped.returncode == 0 and frames_in(back) == 54
+    part = run_gsvc("decode", bad, tmp_path / "part.mp4", *FAST, "--conceal", "--frames", "3")
+    assert_one_line(part, USAGE, "leave out --start and --frames")
+    whole = run_gsvc("decode", stream, back, "-y", *FAST, "--conceal", "--frames", "3")
+    assert (whole.returncode, whole.stderr, frames_in(back)) == (0, b"", 3)
