@@ -33,6 +33,7 @@ AMBIGUOUS = 2, 7, 8, 12
 
 
 _COLUMNS = 9
+_MOST_FRAMES = 1_000_000
 _NUMBERS = {name: number for number, name in CLASSES.items()}
 
 
@@ -47,12 +48,12 @@ def read_mot(folder: str | Path) -> AnnotatedClip:
     try:
         rate, count = Fraction(info["frameRate"]), int(info["seqLength"])
         images, suffix = info["imDir"], info["imExt"]
-        if rate <= 0 or count < 1:
+        if rate <= 0 or not 1 <= count <= _MOST_FRAMES:
             raise ValueError(f"frameRate {rate}, seqLength {count}")
     except (KeyError, ValueError, ZeroDivisionError) as error:
         raise InputError(
-            f"{folder / 'seqinfo.ini'}: {error} is missing or no number: [Sequence] needs "
-            "frameRate, seqLength, imDir and imExt"
+            f"{folder / 'seqinfo.ini'}: {error} is missing or out of range: [Sequence] needs "
+            f"frameRate, seqLength (1 to {_MOST_FRAMES}), imDir and imExt"
         ) from error
     pictures = tuple(folder / images / f"{index:06}{suffix}" for index in range(1, count + 1))
     name = info.get("name") or folder.resolve().name

@@ -125,8 +125,17 @@ class _Judge:
         return Point(name, curve, text, size, rate, seconds, self._pseudo, scores)
 
 
-def _with_ids(found: Boxes) -> Boxes:
-    return tracked(found) if (found.id == NO_ID).any() else found
+def as_boxes(found: object) -> Boxes:
+    """What a detector or an analyser gave. Raises ConfigError when it is something else."""
+    if not isinstance(found, Boxes):
+        kind = type(found).__name__
+        raise ConfigError(f"the detector or analyser gave {kind}: give what make_boxes makes")
+    return found
+
+
+def _with_ids(found: object) -> Boxes:
+    boxes = as_boxes(found)
+    return tracked(boxes) if (boxes.id == NO_ID).any() else boxes
 
 
 def told(settings: Settings) -> list[str]:

@@ -16,7 +16,7 @@ from gsvc.datasets.annotated.boxes import Boxes, Floats, Places
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.analysis.accuracy import ACCURACIES, GROUND
 from gsvc.eval.analysis.ground import merged, standing
-from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE, Failed, Point, Subject, told
+from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE, Failed, Point, Subject, as_boxes, told
 from gsvc.eval.analysis.occupancy import ground_moda
 from gsvc.eval.codecs.base import Codec, Settings
 
@@ -71,7 +71,7 @@ def _of_streams(
 
 
 def _each(find: Callable[[_View], Boxes], views: Sequence[_View]) -> list[Boxes]:
-    return [find(view) for view in views]
+    return [as_boxes(find(view)) for view in views]
 
 
 def _point(
