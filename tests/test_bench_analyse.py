@@ -90,6 +90,8 @@ def test_the_command(scene: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     [
         (("nowhere",), "no such set, folder or file"),
         (("synthetic/pan", "--detector", "eye"), "unknown detector 'eye'"),
+        (("synthetic/pan", "--detector", "json:loads"), "made without values"),
+        (("synthetic/pan", "--detector", "builtins:list"), "is no detector"),
         (("synthetic/pan", "--codec", "jpeg:quality=0"), "quality 0 is out of range"),
     ],
 )

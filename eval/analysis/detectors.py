@@ -129,10 +129,20 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
 
 
 def find_detector(name: str) -> Detector:
-    """One of `DETECTORS`, or a user's `module:Class`. Raises ConfigError for an unknown name."""
+    """One of `DETECTORS`, or a user's `module:Class`. Raises ConfigError for what is no detector."""
     if ":" in name:
-        return cast(Detector, find_class(name)())
+        return _own(name)
     if name not in DETECTORS:
         known = ", ".join(DETECTORS)
         raise ConfigError(f"unknown detector {name!r}; there are {known}, or write module:Class")
     return DETECTORS[name]()
+
+
+def _own(name: str) -> Detector:
+    try:
+        detector = find_class(name)()
+    except TypeError as error:
+        raise ConfigError(f"{name}: {error}: write a class that is made without values") from error
+    if not callable(detector) or not hasattr(detector, "labels") or not hasattr(detector, "name"):
+        raise ConfigError(f"{name} is no detector: it needs name, labels, and a call with frames")
+    return cast(Detector, detector)

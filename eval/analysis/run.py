@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
-from gsvc.codec.errors import GsvcError, InputError
+from gsvc.codec.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.plugins import find_class
 from gsvc.eval.analysis.bd import curves
 from gsvc.eval.analysis.detectors import find_detector
@@ -68,7 +69,7 @@ def run_analysis(
 
     def failed(what: str, error: GsvcError) -> None:
         failures.append(what)
-        note(f"{what}: {error}")
+        note(str(error) if str(error).startswith(what) else f"{what}: {error}")
 
     for name, measured in _clips(settings, subject, failed):
         note(f"{name} ...")
@@ -112,7 +113,9 @@ def _on_ground(
 def _subject(settings: AnalysisSettings) -> Subject:
     analyser = settings.analyser
     if isinstance(analyser, str):
-        analyser = find_class(analyser)
+        analyser = cast(Analyser, find_class(analyser))
+    if analyser is not None and not callable(analyser):
+        raise ConfigError(f"{settings.analyser} is no function: give one from bytes to boxes")
     analysers: Mapping[str, Analyser] = {} if analyser is None else {OURS: analyser}
     codecs = [make_codec(codec_spec(text)) for text in dict.fromkeys(settings.codecs)]
     return Subject(codecs, find_detector(settings.detector), analysers)
