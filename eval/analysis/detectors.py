@@ -129,7 +129,7 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
 
 
 def find_detector(name: str) -> Detector:
-    """One of `DETECTORS`, or a user's `module:Class`. Raises ConfigError for what is no detector."""
+    """One of `DETECTORS`, or a user's `module:Class`. Raises ConfigError for anything else."""
     if ":" in name:
         return _own(name)
     if name not in DETECTORS:
