@@ -1,0 +1,60 @@
+"""People by the models that gsvc brings: in the whole picture, and where something moves."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gsvc.codec.frames import Picture
+from gsvc.decoders.analysis.boxes import within
+from gsvc.decoders.analysis.types import Box, Detection
+from gsvc.decoders.people.body_pose import DetectedPose, PoseEstimator
+
+PERSON = "person"
+_MOST = 4
+"""People that are looked for in the whole picture; more are found where they move."""
+_AROUND = 1.6
+"""How much larger the square that is looked at is than the longer side of what moves."""
+_LEAST_SIDE = 24
+"""Pixels, of what moves, below which nobody is recognised."""
+_LEAST_SHARED = 0.3
+"""Of what moves within the person found there."""
+_BEYOND = 0.08
+"""Share of the points' extent that a body reaches beyond its key points."""
+
+
+class PeopleFinder:
+    """Finds people; the constructor raises MissingModelError without the models."""
+
+    def __init__(self) -> None:
+        self._everywhere, self._one = PoseEstimator(_MOST), PoseEstimator(1)
+
+    def __call__(self, picture: Picture, moving: Sequence[Detection]) -> list[Detection]:
+        """People in RGB uint8 (H, W, 3); `moving` says where to look closer."""
+        found = [_person(pose, 0, 0) for pose in self._everywhere(picture)]
+        for place in moving:
+            if not any(within(place.box, one.box) > _LEAST_SHARED for one in found):
+                found += self._near(picture, place.box)
+        return found
+
+    def _near(self, picture: Picture, box: Box) -> list[Detection]:
+        """The person at a place, or nobody."""
+        side = max(box[2] - box[0], box[3] - box[1])
+        if side < _LEAST_SIDE:
+            return []
+        centre, half = (box[:2] + box[2:]) / 2, _AROUND * side / 2
+        left, top = np.maximum(centre - half, 0).astype(int).tolist()
+        right, bottom = np.ceil(centre + half).astype(int).tolist()
+        crop = np.ascontiguousarray(picture[top:bottom, left:right])
+        people = [_person(pose, left, top) for pose in self._one(crop)]
+        return [one for one in people if within(box, one.box) > _LEAST_SHARED]
+
+
+def _person(pose: DetectedPose, left: int, top: int) -> Detection:
+    """The person of a pose in a crop that begins at `left`, `top`."""
+    box = np.array(pose.box) + (left, top, left, top)
+    reach = _BEYOND * (box[2:] - box[:2])
+    return Detection(PERSON, np.concatenate([box[:2] - reach, box[2:] + reach]), _sureness(pose))
+
+
+def _sureness(pose: DetectedPose) -> float:
+    return float(np.clip(pose.visibility.mean(), 0, 1))

@@ -1,0 +1,161 @@
+"""Tracks: objects of one picture joined with those of the picture before.
+
+Method: A. Bewley et al., "Simple Online and Realtime Tracking", ICIP 2016 (arXiv:1602.00763), with
+the decoder's motion in place of a Kalman filter, and the best overlap first.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from gsvc.decoders.analysis.boxes import overlap, within
+from gsvc.decoders.analysis.movement import MOVING
+from gsvc.decoders.analysis.types import Box, Detection
+
+_LEAST_OVERLAP = 0.2
+"""Intersection over union of a track and what continues it."""
+_COVERED = 0.6
+"""Share of a moving place within an object that it is then a part of."""
+_HITS = 2
+"""Pictures that must show an object."""
+_PATIENCE = 4
+"""Pictures in a row that may miss an object."""
+_VISIBLE = 0.3
+"""Share of an object within the picture, below which it has left."""
+_FOLLOWS = 0.5
+"""Share of the way to what was found that a box goes: what moves is cut out roughly."""
+
+
+@dataclass(eq=False)
+class Track:
+    """One object over time."""
+
+    number: int
+    box: Box
+    """In the last picture."""
+    hits: int = 0
+    """Pictures in which it was found."""
+    misses: int = 0
+    """Pictures since it was last found."""
+    confirmed: bool = False
+    """Whether it is shown."""
+    ended: bool = False
+    """Whether it is followed no longer."""
+    _votes: dict[str, float] = field(default_factory=dict)
+    _score: float = 0.0
+
+    @property
+    def kind(self) -> str:
+        """The class with the most votes; a detector's before "moving"."""
+        return max(self._votes, key=lambda kind: (kind != MOVING, self._votes[kind]))
+
+    @property
+    def score(self) -> float:
+        """The mean over the pictures in which it was found."""
+        return self._score / max(self.hits, 1)
+
+    def miss(self, box: Box, *, looked: bool) -> None:
+        """Note that it was not found where motion carries it; `looked`: whether a detector ran."""
+        self.box = box
+        self.misses += looked or self.kind == MOVING
+
+    def take(self, found: Detection, box: Box) -> None:
+        """Note that it was found, at `box`."""
+        self.box, self.misses = box, 0
+        self.hits += 1
+        self._votes[found.kind] = self._votes.get(found.kind, 0.0) + found.score
+        self._score += found.score
+        self.confirmed |= self.hits >= _HITS
+
+
+class Step(NamedTuple):
+    """A track's way from one picture to the next."""
+
+    track: Track
+    start: Box | None
+    """None: it was not known there."""
+    end: Box
+
+
+class Tracker:
+    """Follows objects through the pictures of a stream; `restart` where a scene begins."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        """`size`: width and height of the pictures."""
+        self._whole, self._last = np.array([0.0, 0.0, *size]), 0
+        self._tracks: list[Track] = []
+
+    def restart(self) -> None:
+        """Objects of a scene end with it; those that nothing disproved were there."""
+        for track in self._tracks:
+            track.confirmed |= not track.misses
+            track.ended = True
+        self._tracks = []
+
+    def step(
+        self,
+        carry: Callable[[Box], Box],
+        found: Sequence[Detection] | None,
+        moving: Sequence[Detection] = (),
+    ) -> list[Step]:
+        """Go on to the next picture.
+
+        `carry` moves a box there; `found` is what a detector found, None where none looked;
+        `moving` is less sure: it adds nothing to objects that were found.
+        """
+        steps = [Step(track, track.box, carry(track.box)) for track in self._tracks]
+        named, steps, new = _matched(steps, found or ())
+        rest = [one for one in moving if not _is_part(one.box, named, new)]
+        seen, lost, rest = _matched(steps, rest)
+        new += [one for one in rest if not _is_part(one.box, seen + lost, [])]
+        for one in lost:
+            one.track.miss(one.end, looked=found is not None)
+        steps = [*named, *seen, *lost, *(self._begun(one) for one in new)]
+        for one in steps:
+            one.track.ended = not self._goes_on(one.track)
+        self._tracks = [one.track for one in steps if not one.track.ended]
+        return [one for one in steps if one.track.misses < 2]
+
+    def _goes_on(self, track: Track) -> bool:
+        if track.misses > (_PATIENCE if track.confirmed else 0):
+            return False
+        return within(track.box, self._whole) > _VISIBLE
+
+    def _begun(self, found: Detection) -> Step:
+        self._last += 1
+        track = Track(self._last, found.box)
+        track.take(found, found.box)
+        return Step(track, None, found.box)
+
+
+def _matched(
+    steps: Sequence[Step], found: Sequence[Detection]
+) -> tuple[list[Step], list[Step], list[Detection]]:
+    """The steps that end where something was found, best overlap first; the others; what is left.
+
+    Those are ended there.
+    """
+    overlaps = overlap([one.end for one in steps], [one.box for one in found])
+    pairs: dict[int, int] = {}
+    for flat in np.argsort(-overlaps, axis=None, kind="stable").tolist():
+        row, column = divmod(flat, len(found))
+        if overlaps[row, column] < _LEAST_OVERLAP:
+            break
+        if row not in pairs and column not in pairs.values():
+            pairs[row] = column
+    done = [_ended(steps[row], found[column]) for row, column in pairs.items()]
+    others = [step for row, step in enumerate(steps) if row not in pairs]
+    return done, others, [one for n, one in enumerate(found) if n not in pairs.values()]
+
+
+def _ended(step: Step, found: Detection) -> Step:
+    step.track.take(found, step.end + _FOLLOWS * (found.box - step.end))
+    return step._replace(end=step.track.box)
+
+
+def _is_part(box: Box, steps: Sequence[Step], found: Sequence[Detection]) -> bool:
+    """Whether a moving place belongs to an object that is known."""
+    boxes = [*(one.end for one in steps), *(one.box for one in found)]
+    return any(within(box, other) > _COVERED for other in boxes)
