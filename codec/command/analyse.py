@@ -138,9 +138,7 @@ def _line(text: str) -> _Region:
 def _zone(text: str) -> _Region:
     name, values = _region(text)
     if len(values) < 6 or len(values) % 2:
-        raise ArgumentTypeError(
-            f"{text!r} is no zone: write at least three points as x1,y1,..."
-        )
+        raise ArgumentTypeError(f"{text!r} is no zone: write at least three points as x1,y1,...")
     return name, values
 
 

@@ -11,10 +11,10 @@ from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.scaffold.layers.pose import POSE, Person, pose_unit
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
+from gsvc.decoders.analysis.background import MOVING
 from gsvc.decoders.analysis.boxes import within
 from gsvc.decoders.analysis.detectors import AUTO, NONE, Finder, checked, find_finder
 from gsvc.decoders.analysis.following import Draft, Following
-from gsvc.decoders.analysis.movement import MOVING
 from gsvc.decoders.analysis.pieces import Piece, decoded_pieces, scaffold_pieces
 from gsvc.decoders.analysis.regions import Line, Watcher, Zone, check_regions
 from gsvc.decoders.analysis.types import (

@@ -9,7 +9,7 @@ from gsvc.codec.errors import ConfigError, MissingDependencyError, MissingModelE
 from gsvc.codec.frames import Picture
 from gsvc.codec.plugins import find_class
 from gsvc.decoders.analysis.adapters import from_file, from_torchvision
-from gsvc.decoders.analysis.movement import MOVING
+from gsvc.decoders.analysis.background import MOVING
 from gsvc.decoders.analysis.people import PeopleFinder
 from gsvc.decoders.analysis.types import Detection, Detector
 

@@ -4,16 +4,15 @@ Some of the coded pictures are anchors: there objects are found and joined with 
 before. The frames between have them where motion linear in time and the scaffold place them.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import cv2
 import numpy as np
 
 from gsvc.codec.frames import Picture
+from gsvc.decoders.analysis.background import AHEAD, SURE, Background
 from gsvc.decoders.analysis.detectors import Finder
-from gsvc.decoders.analysis.movement import Movement, SmallPicture
+from gsvc.decoders.analysis.movement import FloatImage, Movement, SmallPicture
 from gsvc.decoders.analysis.pieces import Piece
 from gsvc.decoders.analysis.scaffold_motion import ScaffoldMotion
 from gsvc.decoders.analysis.tracker import Step, Track, Tracker
@@ -46,9 +45,18 @@ class Draft:
         return all(track.confirmed or track.ended for track, _ in self.objects)
 
 
-class _Anchor(NamedTuple):
+@dataclass(eq=False)
+class _Anchor:
+    """A coded picture where objects are looked for."""
+
     picture: Picture
     small: SmallPicture
+    arrival: Movement | None
+    """Motion from the anchor before; None where a scene begins."""
+    drafts: list[Draft]
+    """The frames since that one, the picture's own included."""
+    held: list[Draft] = field(default_factory=list)
+    """Frames after it that show it."""
 
 
 class Following:
@@ -62,23 +70,20 @@ class Following:
         self._finder, self._every, self._moving, self._cost = finder, every, moving, cost
         self._tracker = Tracker(size)
         self._motion = ScaffoldMotion(size)
-        self._anchor: SmallPicture | None = None
         self._gap: list[Draft] = []
         self._next: Picture | None = None
-        self._shown: list[Step] = []
-        self._looked = -every
-        self._held: list[list[Draft]] = []
-        self._is_head = False
+        self._end_scene()
 
     def take(self, piece: Piece, drafts: list[Draft]) -> list[Draft]:
         """The frames that are decided now, after one more piece."""
         if piece.picture is None:  # AFTER
             self._close()
-            self._hold(drafts)
+            self._waiting[-1].held += drafts
         elif self._begins(piece):
             ended = self.finish()
             drafts[0].is_cut = bool(drafts[0].frame)
-            self._open(piece.picture, drafts)
+            self._gap, self._next = drafts, piece.picture
+            self._close()
             return ended
         else:
             self._gap += drafts
@@ -90,83 +95,89 @@ class Following:
     def finish(self) -> list[Draft]:
         """All other frames of a scene."""
         self._close()
+        while self._waiting:
+            self._step()
         self._tracker.restart()
-        self._anchor, held, self._held = None, self._held, []
-        return [draft for drafts in held for draft in drafts]
+        left = [draft for drafts in self._done for draft in drafts]
+        self._end_scene()
+        return left
+
+    def _end_scene(self) -> None:
+        self._background = Background()
+        self._last: SmallPicture | None = None
+        self._waiting: list[_Anchor] = []
+        self._done: list[list[Draft]] = []
+        self._looked: int | None = None
 
     def _begins(self, piece: Piece) -> bool:
         """Whether a piece shows another scene than the one before."""
-        if self._anchor is None or not piece.begins:
-            return self._anchor is None
-        self._close()
-        assert piece.picture is not None
-        return _differ(self._anchor.luma, SmallPicture(piece.picture).luma)
-
-    def _open(self, picture: Picture, drafts: list[Draft]) -> None:
-        """The first picture of a scene."""
-        self._anchor, self._is_head = SmallPicture(picture), True
-        self._looked = drafts[-1].frame - self._every
-        found = self._found(picture, (), drafts[-1].frame)
-        self._shown = self._tracker.step(lambda box: box, found)
-        self._held.append([])
-        self._hold(drafts)
-
-    def _hold(self, drafts: list[Draft]) -> None:
-        """Frames that show the last anchor."""
-        for draft in drafts:
-            draft.objects = [(one.track, self._bent(draft, one.end)) for one in self._shown]
-        self._held[-1] += drafts
+        if piece.begins:
+            self._close()
+        if self._last is None or piece.picture is None or not piece.begins:
+            return self._last is None
+        return _differ(self._last.luma, SmallPicture(piece.picture).luma)
 
     def _close(self) -> None:
-        """Make the last picture an anchor, and place objects in the frames before it."""
-        drafts, picture, anchor = self._gap, self._next, self._anchor
-        if not drafts or picture is None or anchor is None:
+        """Make the last picture an anchor; go on where enough is known of those after one."""
+        if self._next is None:
             return
-        now = SmallPicture(picture)
-        movement = Movement(anchor, now)
-        moving = movement.moving()
-        found = self._found(picture, moving, drafts[-1].frame)
-        steps = self._tracker.step(movement.forward, found, moving if self._moving else ())
-        ways = [(one.track, _start(one, movement.backward), one.end) for one in steps]
-        if self._is_head:
-            for draft in self._held[-1]:
-                new = zip(steps, ways, strict=True)
-                draft.objects += [(way[0], way[1]) for one, way in new if one.start is None]
-        camera, activity = movement.camera(len(drafts)), movement.activity
-        for number, draft in enumerate(drafts, 1):
-            share = number / len(drafts)
-            draft.camera, draft.activity = camera, activity
-            draft.objects = [
-                (track, self._bent(draft, start + share * (end - start)))
-                for track, start, end in ways
-            ]
-        self._held.append(drafts)
-        self._anchor, self._shown, self._is_head = now, steps, False
-        self._gap, self._next = [], None
+        small = SmallPicture(self._next)
+        arrival = None if self._last is None else Movement(self._last, small)
+        self._background.add(small, arrival)
+        self._waiting.append(_Anchor(self._next, small, arrival, self._gap))
+        self._gap, self._next, self._last = [], None, small
+        if len(self._waiting) > AHEAD:
+            self._step()
 
-    def _found(
-        self, picture: Picture, moving: Sequence[Detection], frame: int
-    ) -> list[Detection] | None:
-        """What the finder sees in a picture; None where it does not look."""
-        if self._finder is None or frame - self._looked < self._every:
+    def _step(self) -> None:
+        """Follow the objects to the next anchor, and through the frames before it."""
+        anchor = self._waiting.pop(0)
+        speed, arrival = self._speed(anchor), anchor.arrival
+        moving, activity = self._background.places(anchor.small.scale, speed)
+        found = self._found(anchor, [one for one in moving if one.score >= SURE])
+        carry = (lambda box: box) if arrival is None else arrival.forward
+        steps = self._tracker.step(carry, found, moving if self._moving else ())
+        for number, draft in enumerate(anchor.drafts, 1):
+            share = number / len(anchor.drafts)
+            draft.activity = activity
+            draft.camera = arrival.camera(len(anchor.drafts)) if arrival else None
+            draft.objects = [(one.track, self._box(draft, one, arrival, share)) for one in steps]
+        for draft in anchor.held:
+            draft.objects = [(one.track, self._bent(draft, one.end)) for one in steps]
+        self._done.append(anchor.drafts + anchor.held)
+
+    def _speed(self, anchor: _Anchor) -> FloatImage:
+        """Motion beside the camera's at an anchor, to it or from it, whichever is faster."""
+        leaving = self._waiting[0].arrival if self._waiting else None
+        speeds = [anchor.arrival.speed_now] if anchor.arrival else []
+        speeds += [leaving.speed_before] if leaving else []
+        still = np.zeros(anchor.small.luma.shape, np.float32)
+        return np.asarray(np.maximum.reduce([still, *speeds]), np.float32)
+
+    def _found(self, anchor: _Anchor, moving: list[Detection]) -> list[Detection] | None:
+        """What the finder sees at an anchor; None where it does not look."""
+        frame, looked = anchor.drafts[-1].frame, self._looked
+        if self._finder is None or (looked is not None and frame - looked < self._every):
             return None
         self._looked = frame
         self._cost.detector_runs += 1
-        return self._finder(picture, moving)
+        return self._finder(anchor.picture, moving)
+
+    def _box(self, draft: Draft, one: Step, arrival: Movement | None, share: float) -> Box:
+        if arrival is None:
+            return self._bent(draft, one.end)
+        start = arrival.backward(one.end) if one.start is None else one.start
+        return self._bent(draft, start + share * (one.end - start))
 
     def _bent(self, draft: Draft, box: Box) -> Box:
         shift = self._motion.shift(draft.piece, draft.offset, (box[:2] + box[2:]) / 2)
         return box if shift is None else box + np.tile(shift, 2)
 
     def _decided(self) -> list[Draft]:
-        done: list[Draft] = []
-        while len(self._held) > 2 and all(draft.is_decided for draft in self._held[0]):
-            done += self._held.pop(0)
-        return done
-
-
-def _start(step: Step, backward: Callable[[Box], Box]) -> Box:
-    return backward(step.end) if step.start is None else step.start
+        out: list[Draft] = []
+        while len(self._done) > 1 and all(draft.is_decided for draft in self._done[0]):
+            out += self._done.pop(0)
+        return out
 
 
 def _differ(before: Picture, now: Picture) -> bool:

@@ -11,13 +11,13 @@ from gsvc.decoders.people.body_pose import DetectedPose, PoseEstimator
 
 PERSON = "person"
 _MOST = 4
-"""People that are looked for in the whole picture; more are found where they move."""
+"""People that are looked for in the whole picture, and in each place that moves."""
 _AROUND = 1.6
 """How much larger the square that is looked at is than the longer side of what moves."""
 _LEAST_SIDE = 24
 """Pixels, of what moves, below which nobody is recognised."""
 _LEAST_SHARED = 0.3
-"""Of what moves within the person found there."""
+"""Of a person within what moves there."""
 _BEYOND = 0.08
 """Share of the points' extent that a body reaches beyond its key points."""
 
@@ -26,18 +26,18 @@ class PeopleFinder:
     """Finds people; the constructor raises MissingModelError without the models."""
 
     def __init__(self) -> None:
-        self._everywhere, self._one = PoseEstimator(_MOST), PoseEstimator(1)
+        self._estimate = PoseEstimator(_MOST)
 
     def __call__(self, picture: Picture, moving: Sequence[Detection]) -> list[Detection]:
         """People in RGB uint8 (H, W, 3); `moving` says where to look closer."""
-        found = [_person(pose, 0, 0) for pose in self._everywhere(picture)]
+        found = [_person(pose, 0, 0) for pose in self._estimate(picture)]
         for place in moving:
-            if not any(within(place.box, one.box) > _LEAST_SHARED for one in found):
+            if not any(within(one.box, place.box) > _LEAST_SHARED for one in found):
                 found += self._near(picture, place.box)
         return found
 
     def _near(self, picture: Picture, box: Box) -> list[Detection]:
-        """The person at a place, or nobody."""
+        """The people at a place."""
         side = max(box[2] - box[0], box[3] - box[1])
         if side < _LEAST_SIDE:
             return []
@@ -45,8 +45,8 @@ class PeopleFinder:
         left, top = np.maximum(centre - half, 0).astype(int).tolist()
         right, bottom = np.ceil(centre + half).astype(int).tolist()
         crop = np.ascontiguousarray(picture[top:bottom, left:right])
-        people = [_person(pose, left, top) for pose in self._one(crop)]
-        return [one for one in people if within(box, one.box) > _LEAST_SHARED]
+        people = [_person(pose, left, top) for pose in self._estimate(crop)]
+        return [one for one in people if within(one.box, box) > _LEAST_SHARED]
 
 
 def _person(pose: DetectedPose, left: int, top: int) -> Detection:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gsvc.decoders.analysis.background import MOVING, SURE
 from gsvc.decoders.analysis.boxes import overlap, within
-from gsvc.decoders.analysis.movement import MOVING
 from gsvc.decoders.analysis.types import Box, Detection
 
 _LEAST_OVERLAP = 0.2
@@ -109,7 +109,7 @@ class Tracker:
         named, steps, new = _matched(steps, found or ())
         rest = [one for one in moving if not _is_part(one.box, named, new)]
         seen, lost, rest = _matched(steps, rest)
-        new += [one for one in rest if not _is_part(one.box, seen + lost, [])]
+        new += [one for one in rest if one.score >= SURE and not _is_part(one.box, seen, [])]
         for one in lost:
             one.track.miss(one.end, looked=found is not None)
         steps = [*named, *seen, *lost, *(self._begun(one) for one in new)]
@@ -151,11 +151,15 @@ def _matched(
 
 
 def _ended(step: Step, found: Detection) -> Step:
-    step.track.take(found, step.end + _FOLLOWS * (found.box - step.end))
+    change = _FOLLOWS * (found.box - step.end)
+    if found.kind == MOVING != step.track.kind:
+        # What moves there may be more than the object, or less: it keeps its size.
+        change = np.tile((change[:2] + change[2:]) / 2, 2)
+    step.track.take(found, step.end + change)
     return step._replace(end=step.track.box)
 
 
 def _is_part(box: Box, steps: Sequence[Step], found: Sequence[Detection]) -> bool:
-    """Whether a moving place belongs to an object that is known."""
+    """Whether a moving place belongs to an object that is known, or that to it."""
     boxes = [*(one.end for one in steps), *(one.box for one in found)]
-    return any(within(box, other) > _COVERED for other in boxes)
+    return any(max(within(box, other), within(other, box)) > _COVERED for other in boxes)
