@@ -80,7 +80,7 @@ class _Drawing:
             cv2.line(picture, start, end, _YELLOW, 2)
             _text(picture, line.name, start, _YELLOW)
         for zone in self._settings.zones:
-            corners = np.int32(np.round(zone.corners))
+            corners = np.round(zone.corners).astype(np.int32)
             cv2.polylines(picture, [corners], True, _YELLOW, 2)
             _text(picture, zone.name, tuple(corners[0].tolist()), _YELLOW)
 
@@ -91,7 +91,7 @@ class _Drawing:
         way.append(((left + right) // 2, (top + bottom) // 2))
         if len(self._ways) > _FORGET:
             del self._ways[next(iter(self._ways))]
-        cv2.polylines(picture, [np.int32(way)], False, color, 1, cv2.LINE_AA)
+        cv2.polylines(picture, [np.array(way, np.int32)], False, color, 1, cv2.LINE_AA)
         cv2.rectangle(picture, (left, top), (right, bottom), color, 2)
         _text(picture, f"{one.kind} {one.track}", (left, max(top - 4, 10)), color)
 
@@ -113,6 +113,6 @@ def _text(picture: Picture, text: str, at: tuple[int, ...], color: _Color) -> No
 
 def _color(number: int) -> _Color:
     """A bright colour, another for each number."""
-    hue = np.uint8([[[(number * 67) % 180, 200, 255]]])
+    hue = np.array([[[(number * 67) % 180, 200, 255]]], np.uint8)
     red, green, blue = cv2.cvtColor(hue, cv2.COLOR_HSV2RGB)[0, 0].tolist()
     return red, green, blue

@@ -8,7 +8,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, TextIO
 
 from gsvc.codec.command.arguments import add_overwrite, add_quiet, add_untrusted, limits_of
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import BitstreamError, ConfigError
+from gsvc.codec.input import display_name
 from gsvc.codec.output import STANDARD_OUTPUT, atomic_output
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ def run(options: Namespace) -> int:
         _drawing(options, settings) as draw,
         _output(options) as file,
     ):
-        _write(reader, _format(options, file), draw)
+        damage = _write(reader, _format(options, file), draw)
+    if damage is not None:
+        name, frames = display_name(options.source), reader.cost.frames
+        raise type(damage)(f"{name}: {damage}; told are the {frames} frames before that")
     if not options.quiet:
         print(_line_of(reader.cost), file=sys.stderr)
     return 0
@@ -68,13 +72,21 @@ def run(options: Namespace) -> int:
 
 def _write(
     reader: "AnalysisReader", out: "Format", draw: "Callable[[FrameAnalysis], None] | None"
-) -> None:
+) -> BitstreamError | None:
+    """Write all frames; of a stream that is damaged those before, and give the damage."""
+    damage = None
     out.begin(reader.header)
-    for frame in reader.frames():
-        out.frame(frame)
-        if draw is not None:
-            draw(frame)
+    try:
+        for frame in reader.frames():
+            out.frame(frame)
+            if draw is not None:
+                draw(frame)
+    except BitstreamError as error:
+        if not reader.cost.frames:
+            raise
+        damage = error
     out.end(reader.totals, reader.cost)
+    return damage
 
 
 def _settings(options: Namespace) -> "AnalysisSettings":

@@ -12,7 +12,7 @@ from gsvc.codec.scaffold.layers.pose import POSE, Person, pose_unit
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 from gsvc.decoders.analysis.background import MOVING
-from gsvc.decoders.analysis.boxes import within
+from gsvc.decoders.analysis.boxes import clipped, within
 from gsvc.decoders.analysis.detectors import AUTO, NONE, Finder, checked, find_finder
 from gsvc.decoders.analysis.following import Draft, Following
 from gsvc.decoders.analysis.pieces import Piece, decoded_pieces, scaffold_pieces
@@ -160,7 +160,7 @@ class Analyser:
         whole = np.array([0.0, 0.0, *self._size])
         for track, box in sorted(draft.objects, key=lambda pair: pair[0].number):
             if track.confirmed and within(box, whole) > _VISIBLE:
-                inside = np.clip(box, 0, np.tile(self._size, 2))
+                inside = clipped(box, self._size)
                 yield TrackedObject(track.kind, track.number, inside, track.score)
 
     def _people(self, draft: Draft) -> Iterator[KeyPoints]:
@@ -177,4 +177,4 @@ def _finder(settings: AnalysisSettings) -> Finder | None:
 
 
 def _points(person: Person, unit: float) -> KeyPoints:
-    return KeyPoints(person.identity, person.points * unit, person.visible)
+    return KeyPoints(person.identity, person.points.astype(np.float64) * unit, person.visible)

@@ -84,11 +84,11 @@ class Background:
         """A picture as it would look from where the camera is now; what it lacks is as now."""
         kept, at = self._kept, self._at
         first, last = sorted((number, at))
-        way = np.eye(3)
+        way: NDArray[np.float64] = np.eye(3)
         for one in kept[first + 1 : last + 1]:
-            way = one.camera @ way
+            way = np.asarray(one.camera @ way, np.float64)
         if number > at:
-            way = np.linalg.inv(way)
+            way = np.asarray(np.linalg.inv(way), np.float64)
         now = kept[at].luma.copy()
         size, border = now.shape[::-1], cv2.BORDER_TRANSPARENT
         moved = cv2.warpAffine(kept[number].luma, way[:2], size, dst=now, borderMode=border)

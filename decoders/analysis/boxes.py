@@ -24,6 +24,11 @@ def within(inner: Box, outer: Box) -> float:
     return shared(inner, outer) / max(area(inner), 1e-9)
 
 
+def clipped(box: Box, size: tuple[int, int]) -> Box:
+    """What of a box lies within a picture of that width and height."""
+    return np.clip(box, 0, np.tile(size, 2))
+
+
 def overlap(ours: Sequence[Box], others: Sequence[Box]) -> NDArray[np.float64]:
     """Intersection over union of every pair: float64 (ours, others)."""
     result = np.zeros((len(ours), len(others)))

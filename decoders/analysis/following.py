@@ -4,13 +4,14 @@ Some of the coded pictures are anchors: there objects are found and joined with 
 before. The frames between have them where motion linear in time and the scaffold place them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import cv2
 import numpy as np
 
 from gsvc.codec.frames import Picture
 from gsvc.decoders.analysis.background import AHEAD, SURE, Background
+from gsvc.decoders.analysis.boxes import area, clipped
 from gsvc.decoders.analysis.detectors import Finder
 from gsvc.decoders.analysis.movement import FloatImage, Movement, SmallPicture
 from gsvc.decoders.analysis.pieces import Piece
@@ -161,7 +162,10 @@ class Following:
             return None
         self._looked = frame
         self._cost.detector_runs += 1
-        return self._finder(anchor.picture, moving)
+        height, width = anchor.picture.shape[:2]
+        found = self._finder(anchor.picture, moving)
+        inside = [replace(one, box=clipped(one.box, (width, height))) for one in found]
+        return [one for one in inside if area(one.box) >= 1]
 
     def _box(self, draft: Draft, one: Step, arrival: Movement | None, share: float) -> Box:
         if arrival is None:

@@ -24,7 +24,7 @@ _GRID = 8
 """Every eighth pixel tells the camera's motion."""
 _INNER = 0.2
 """Share of a box, at each side, that is taken for background when it is carried."""
-_STILL = np.float64([[1, 0, 0], [0, 1, 0]])
+_STILL = np.eye(2, 3)
 
 
 class SmallPicture:
@@ -85,7 +85,6 @@ class Movement:
         to = at + self._there[_GRID // 2 :: _GRID, _GRID // 2 :: _GRID].reshape(-1, 2)
         if len(at) < 8:
             return _STILL
-        cv2.setRNGSeed(1)  # the same stream gives the same analysis
         matrix, _ = cv2.estimateAffinePartial2D(at, to, ransacReprojThreshold=_NEAR)
         return _STILL if matrix is None else np.asarray(matrix, np.float64)
 
@@ -97,7 +96,7 @@ class Movement:
 
 
 def _carried(box: Box, flow: Flow, scale: float) -> Box:
-    """The box moved and scaled as the pixels in its middle move."""
+    """The box moved as the pixels in its middle move."""
     height, width = flow.shape[:2]
     left, top, right, bottom = box * scale
     inset = _INNER * (right - left), _INNER * (bottom - top)
@@ -106,8 +105,8 @@ def _carried(box: Box, flow: Flow, scale: float) -> Box:
     inside = flow[y, x].reshape(-1, 2)
     # The faster half: what is still behind an object does not slow it down.
     speed = np.linalg.norm(inside, axis=1)
-    shift = np.median(inside[speed >= np.median(speed)], axis=0) / scale
-    return box + np.tile(shift, 2)
+    shift = np.asarray(np.median(inside[speed >= np.median(speed)], axis=0), np.float64) / scale
+    return np.asarray(box + np.tile(shift, 2), np.float64)
 
 
 def _span(low: float, high: float, size: int) -> tuple[int, int]:

@@ -30,7 +30,7 @@ class PeopleFinder:
 
     def __call__(self, picture: Picture, moving: Sequence[Detection]) -> list[Detection]:
         """People in RGB uint8 (H, W, 3); `moving` says where to look closer."""
-        found = [_person(pose, 0, 0) for pose in self._estimate(picture)]
+        found = [_person(pose, 0, 0, picture.shape[1::-1]) for pose in self._estimate(picture)]
         for place in moving:
             if not any(within(one.box, place.box) > _LEAST_SHARED for one in found):
                 found += self._near(picture, place.box)
@@ -45,16 +45,15 @@ class PeopleFinder:
         left, top = np.maximum(centre - half, 0).astype(int).tolist()
         right, bottom = np.ceil(centre + half).astype(int).tolist()
         crop = np.ascontiguousarray(picture[top:bottom, left:right])
-        people = [_person(pose, left, top) for pose in self._estimate(crop)]
+        people = [_person(pose, left, top, picture.shape[1::-1]) for pose in self._estimate(crop)]
         return [one for one in people if within(one.box, box) > _LEAST_SHARED]
 
 
-def _person(pose: DetectedPose, left: int, top: int) -> Detection:
-    """The person of a pose in a crop that begins at `left`, `top`."""
+def _person(pose: DetectedPose, left: int, top: int, size: tuple[int, int]) -> Detection:
+    """The person of a pose in a crop that begins at `left`, `top` of a picture of that size."""
     box = np.array(pose.box) + (left, top, left, top)
     reach = _BEYOND * (box[2:] - box[:2])
-    return Detection(PERSON, np.concatenate([box[:2] - reach, box[2:] + reach]), _sureness(pose))
-
-
-def _sureness(pose: DetectedPose) -> float:
-    return float(np.clip(pose.visibility.mean(), 0, 1))
+    points = pose.points + (left, top)
+    inside = ((points >= 0) & (points < size)).all(axis=1)
+    score = float(pose.visibility[inside].mean()) if inside.any() else 0.0
+    return Detection(PERSON, np.concatenate([box[:2] - reach, box[2:] + reach]), score)

@@ -38,7 +38,7 @@ def check_regions(lines: tuple[Line, ...], zones: tuple[Zone, ...], size: tuple[
 
     `size`: width and height of the picture.
     """
-    names = [one.name for one in (*lines, *zones)]
+    names = [line.name for line in lines] + [zone.name for zone in zones]
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"two lines or zones are named {name}: name them NAME=x,y,...")
@@ -119,7 +119,7 @@ class Watcher:
 
     def _at_zone(self, frame: FrameAnalysis, one: TrackedObject, zone: Zone) -> Iterator[Event]:
         key = zone.name, one.track
-        depth = cv2.pointPolygonTest(np.float32(zone.corners), _centre(one), True)
+        depth = cv2.pointPolygonTest(np.array(zone.corners, np.float32), _centre(one), True)
         visit = self._visits.get(key)
         if visit is None and depth > _BAND * self.height:
             self._visits[key] = _Visit(frame.seconds, frame.seconds)

@@ -109,9 +109,10 @@ class Tracker:
         named, steps, new = _matched(steps, found or ())
         rest = [one for one in moving if not _is_part(one.box, named, new)]
         seen, lost, rest = _matched(steps, rest)
-        new += [one for one in rest if one.score >= SURE and not _is_part(one.box, seen, [])]
         for one in lost:
             one.track.miss(one.end, looked=found is not None)
+        known = seen + [one for one in lost if not one.track.misses]
+        new += [one for one in rest if one.score >= SURE and not _is_part(one.box, known, new)]
         steps = [*named, *seen, *lost, *(self._begun(one) for one in new)]
         for one in steps:
             one.track.ended = not self._goes_on(one.track)
