@@ -168,6 +168,11 @@ def test_a_talking_man_is_one_person_with_key_points(tmp_path: Path) -> None:
     scaffold = gsvc.analyse(
         tmp_path / "carphone.gsv", settings=gsvc.AnalysisSettings(detector="none")
     )
+    assert scaffold.totals.objects == {"person": 1} and scaffold.cost.pictures == 0
+    for frame in scaffold.frames[5:]:
+        (sent_man,) = frame.objects
+        left, top, right, bottom = sent_man.box
+        assert left < 80 < right and top < 90 < bottom
     sent = [person for frame in scaffold.frames for person in frame.people]
     assert sent and sent[0].points.shape == (17, 2) and sent[0].visible.any()
 

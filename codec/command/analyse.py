@@ -46,8 +46,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 _DETECTOR_HELP = """auto: people, where the models are there, and what moves (default); people;
-moving; none: the scaffold alone, no picture is decoded; torchvision:NAME; a file .onnx or .pt of
-the YOLO family; your own as module:Class"""
+moving; none: the people that the scaffold has, no picture is decoded; torchvision:NAME; a file
+.onnx or .pt of the YOLO family; your own as module:Class"""
 _EVERY_HELP = "least frames between pictures that the detector looks at (%(default)s)"
 
 

@@ -14,9 +14,11 @@ from gsvc.codec.stream.packet import Packet
 from gsvc.decoders.analysis.background import MOVING
 from gsvc.decoders.analysis.boxes import clipped, within
 from gsvc.decoders.analysis.detectors import AUTO, NONE, Finder, checked, find_finder
-from gsvc.decoders.analysis.following import Draft, Following
+from gsvc.decoders.analysis.drafts import Draft
+from gsvc.decoders.analysis.following import Following
 from gsvc.decoders.analysis.pieces import Piece, decoded_pieces, scaffold_pieces
 from gsvc.decoders.analysis.regions import Line, Watcher, Zone, check_regions
+from gsvc.decoders.analysis.sent_people import SentPeople
 from gsvc.decoders.analysis.types import (
     Cost,
     Detector,
@@ -54,8 +56,6 @@ class AnalysisSettings:
             raise ConfigError(f"every is {self.every}: choose 1 or more frames")
         if not 0 <= self.least_score <= 1:
             raise ConfigError(f"least_score is {self.least_score}: choose 0 to 1")
-        if self.detector == NONE and (self.lines or self.zones):
-            raise ConfigError("lines and zones need objects: choose another detector than none")
 
 
 class Analyser:
@@ -84,12 +84,20 @@ class Analyser:
         self._follows = settings.detector != NONE
         self._first: int | None = None
         self._damage: BitstreamError | None = None
-        finder = _finder(settings)
-        shows_moving = settings.detector in (AUTO, MOVING)
-        self._following = Following(
-            size, finder, self.cost, every=settings.every, moving=shows_moving
-        )
+        self._following = self._follower()
         self._spend(began)
+
+    def _follower(self) -> Following | SentPeople:
+        settings = self._settings
+        if self._follows:
+            moving, finder = settings.detector in (AUTO, MOVING), _finder(settings)
+            return Following(self._size, finder, self.cost, every=settings.every, moving=moving)
+        if POSE.name not in self._header.tools and (settings.lines or settings.zones):
+            raise ConfigError(
+                "lines and zones need objects, and this stream has no pose: choose another "
+                "detector than none, or encode with --semantics"
+            )
+        return SentPeople(self._header.geometry)
 
     @property
     def totals(self) -> Totals:
@@ -134,11 +142,8 @@ class Analyser:
         if self._first is None:
             self._first = piece.ticks[0]
         self.cost.frames += len(drafts)
-        if self._follows:
-            self.cost.pictures += piece.picture is not None
-            return self._following.take(piece, drafts)
-        drafts[0].is_cut = piece.begins and drafts[0].frame > 0
-        return drafts
+        self.cost.pictures += piece.picture is not None
+        return self._following.take(piece, drafts)
 
     def _frame(self, draft: Draft) -> FrameAnalysis:
         seconds = float((draft.ticks - (self._first or 0)) * self._header.format.time_base)

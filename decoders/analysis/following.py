@@ -13,37 +13,18 @@ from gsvc.codec.frames import Picture
 from gsvc.decoders.analysis.background import AHEAD, SURE, Background
 from gsvc.decoders.analysis.boxes import area, clipped
 from gsvc.decoders.analysis.detectors import Finder
+from gsvc.decoders.analysis.drafts import Draft, Queue
 from gsvc.decoders.analysis.movement import FloatImage, Movement, SmallPicture
 from gsvc.decoders.analysis.pieces import Piece
 from gsvc.decoders.analysis.scaffold_motion import ScaffoldMotion
-from gsvc.decoders.analysis.tracker import Step, Track, Tracker
-from gsvc.decoders.analysis.types import Box, CameraStep, Cost, Detection
+from gsvc.decoders.analysis.tracker import Step, Tracker
+from gsvc.decoders.analysis.types import Box, Cost, Detection
 
 _LEAST_GAP = 3
 """Frames between anchors, where pictures are dense."""
 _THUMBNAIL = (32, 18)
 _CUT, _SURE_CUT, _CUT_SPREAD = 12.0, 45.0, 8.0
 """Levels of 0-255 in the mean by which the picture, and its histogram, change at a cut."""
-
-
-@dataclass(eq=False)
-class Draft:
-    """A frame while it is not yet known which tracks are objects."""
-
-    frame: int
-    ticks: int
-    piece: Piece
-    offset: int
-    """Frames since the piece's begin, from 1."""
-    objects: list[tuple[Track, Box]] = field(default_factory=list)
-    activity: float | None = None
-    camera: CameraStep | None = None
-    is_cut: bool = False
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether all of its tracks are known to be objects or not."""
-        return all(track.confirmed or track.ended for track, _ in self.objects)
 
 
 @dataclass(eq=False)
@@ -91,7 +72,7 @@ class Following:
             self._next = piece.picture
             if len(self._gap) >= _LEAST_GAP:
                 self._close()
-        return self._decided()
+        return list(self._queue.decided())
 
     def finish(self) -> list[Draft]:
         """All other frames of a scene."""
@@ -99,7 +80,7 @@ class Following:
         while self._waiting:
             self._step()
         self._tracker.restart()
-        left = [draft for drafts in self._done for draft in drafts]
+        left = list(self._queue.all())
         self._end_scene()
         return left
 
@@ -107,7 +88,7 @@ class Following:
         self._background = Background()
         self._last: SmallPicture | None = None
         self._waiting: list[_Anchor] = []
-        self._done: list[list[Draft]] = []
+        self._queue = Queue()
         self._looked: int | None = None
 
     def _begins(self, piece: Piece) -> bool:
@@ -145,7 +126,7 @@ class Following:
             draft.objects = [(one.track, self._box(draft, one, arrival, share)) for one in steps]
         for draft in anchor.held:
             draft.objects = [(one.track, self._bent(draft, one.end)) for one in steps]
-        self._done.append(anchor.drafts + anchor.held)
+        self._queue.put(anchor.drafts + anchor.held)
 
     def _speed(self, anchor: _Anchor) -> FloatImage:
         """Motion beside the camera's at an anchor, to it or from it, whichever is faster."""
@@ -176,12 +157,6 @@ class Following:
     def _bent(self, draft: Draft, box: Box) -> Box:
         shift = self._motion.shift(draft.piece, draft.offset, (box[:2] + box[2:]) / 2)
         return box if shift is None else box + np.tile(shift, 2)
-
-    def _decided(self) -> list[Draft]:
-        out: list[Draft] = []
-        while len(self._done) > 1 and all(draft.is_decided for draft in self._done[0]):
-            out += self._done.pop(0)
-        return out
 
 
 def _differ(before: Picture, now: Picture) -> bool:

@@ -6,10 +6,10 @@ import numpy as np
 
 from gsvc.codec.frames import Picture
 from gsvc.decoders.analysis.boxes import within
+from gsvc.decoders.analysis.sent_people import PERSON, REACH
 from gsvc.decoders.analysis.types import Box, Detection
 from gsvc.decoders.people.body_pose import DetectedPose, PoseEstimator
 
-PERSON = "person"
 _MOST = 4
 """People that are looked for in the whole picture, and in each place that moves."""
 _AROUND = 1.6
@@ -18,8 +18,6 @@ _LEAST_SIDE = 24
 """Pixels, of what moves, below which nobody is recognised."""
 _LEAST_SHARED = 0.3
 """Of a person within what moves there."""
-_BEYOND = 0.08
-"""Share of the points' extent that a body reaches beyond its key points."""
 
 
 class PeopleFinder:
@@ -52,7 +50,7 @@ class PeopleFinder:
 def _person(pose: DetectedPose, left: int, top: int, size: tuple[int, int]) -> Detection:
     """The person of a pose in a crop that begins at `left`, `top` of a picture of that size."""
     box = np.array(pose.box) + (left, top, left, top)
-    reach = _BEYOND * (box[2:] - box[:2])
+    reach = REACH * (box[2:] - box[:2])
     points = pose.points + (left, top)
     inside = ((points >= 0) & (points < size)).all(axis=1)
     score = float(pose.visibility[inside].mean()) if inside.any() else 0.0
