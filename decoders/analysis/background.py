@@ -30,6 +30,8 @@ _JOINED = 5
 """Pixels of small pictures, of gaps in an object that are closed."""
 _LEAST_AREA, _LEAST_SIDE = 16, 3
 """Of an object, in pixels of small pictures."""
+_MOST = 0.3
+"""Share of a picture that differs, from which there is no background to tell objects from."""
 _FAST = 75
 """Percentile of the motion in an object that counts: its border moves less."""
 
@@ -67,7 +69,8 @@ class Background:
         if self._at > _BEFORE:
             self._kept.pop(0)
             self._at -= 1
-        return _places(differs, speed, scale), moves
+        has_background = differs.mean() < _MOST
+        return _places(differs, speed, scale) if has_background else [], moves
 
     def _differs(self, speed: FloatImage) -> NDArray[np.bool_]:
         now = self._kept[self._at].luma

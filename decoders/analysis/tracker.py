@@ -5,19 +5,24 @@ the decoder's motion in place of a Kalman filter, and the best overlap first.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 
 from gsvc.decoders.analysis.background import MOVING, SURE
-from gsvc.decoders.analysis.boxes import overlap, within
+from gsvc.decoders.analysis.boxes import area, overlap, within
 from gsvc.decoders.analysis.types import Box, Detection
 
 _LEAST_OVERLAP = 0.2
 """Intersection over union of a track and what continues it."""
 _COVERED = 0.6
 """Share of a moving place within an object that it is then a part of."""
+_MORE = 1.5
+"""Times the size of an object, from which a moving place around it does not tell where it is."""
+_LEAST_WIDTH = 0.5
+"""Widths of an object, of what moves beside it and is another one."""
 _HITS = 2
 """Pictures that must show an object."""
 _PATIENCE = 4
@@ -107,17 +112,21 @@ class Tracker:
         """
         steps = [Step(track, track.box, carry(track.box)) for track in self._tracks]
         named, steps, new = _matched(steps, found or ())
-        rest = [one for one in moving if not _is_part(one.box, named, new)]
-        seen, lost, rest = _matched(steps, rest)
-        for one in lost:
+        has_name = [one.track.kind != MOVING for one in steps]
+        seen, lost, _ = _matched(list(compress(steps, has_name)), moving)
+        known = [*(one.end for one in named + seen), *(one.box for one in new)]
+        rest = [left for one in moving if (left := _beside(one, known)) is not None]
+        others = [one for one, is_named in zip(steps, has_name, strict=True) if not is_named]
+        more, gone, rest = _matched(others, rest)
+        for one in lost + gone:
             one.track.miss(one.end, looked=found is not None)
-        known = seen + [one for one in lost if not one.track.misses]
-        new += [one for one in rest if one.score >= SURE and not _is_part(one.box, known, new)]
-        steps = [*named, *seen, *lost, *(self._begun(one) for one in new)]
+        known += [one.end for one in more + lost if not one.track.misses]
+        new += [one for one in rest if one.score >= SURE and not _is_part(one.box, known)]
+        steps = [*named, *seen, *more, *lost, *gone, *map(self._begun, new)]
         for one in steps:
             one.track.ended = not self._goes_on(one.track)
         self._tracks = [one.track for one in steps if not one.track.ended]
-        return [one for one in steps if one.track.misses < 2]
+        return [one for one in steps if one.track.misses < 2 and not _is_lost(one, known)]
 
     def _goes_on(self, track: Track) -> bool:
         if track.misses > (_PATIENCE if track.confirmed else 0):
@@ -153,14 +162,40 @@ def _matched(
 
 def _ended(step: Step, found: Detection) -> Step:
     change = _FOLLOWS * (found.box - step.end)
-    if found.kind == MOVING != step.track.kind:
+    if step.track.kind == MOVING != found.kind:
+        change = found.box - step.end  # the detector knows better where it ends
+    elif found.kind == MOVING != step.track.kind:
         # What moves there may be more than the object, or less: it keeps its size.
-        change = np.tile((change[:2] + change[2:]) / 2, 2)
+        is_more = area(found.box) > _MORE * area(step.end)
+        change = np.zeros(4) if is_more else np.tile((change[:2] + change[2:]) / 2, 2)
     step.track.take(found, step.end + change)
     return step._replace(end=step.track.box)
 
 
-def _is_part(box: Box, steps: Sequence[Step], found: Sequence[Detection]) -> bool:
-    """Whether a moving place belongs to an object that is known, or that to it."""
-    boxes = [*(one.end for one in steps), *(one.box for one in found)]
-    return any(max(within(box, other), within(other, box)) > _COVERED for other in boxes)
+def _is_lost(step: Step, known: Sequence[Box]) -> bool:
+    """Whether a track that was not found is but where others are."""
+    return step.track.misses > 0 and _is_part(step.end, known)
+
+
+def _is_part(box: Box, known: Sequence[Box]) -> bool:
+    """Whether a place belongs to something that is known, or that to it."""
+    return any(max(within(box, one), within(one, box)) > _COVERED for one in known)
+
+
+def _beside(place: Detection, known: Sequence[Box]) -> Detection | None:
+    """What of a moving place lies beside the objects that are known: the wider side of each.
+
+    People who walk together move as one; who is not known yet walks beside those who are.
+    """
+    box = place.box.copy()
+    for one in known:
+        if not _is_part(box, [one]):
+            continue
+        before, after = one[0] - box[0], box[2] - one[2]
+        if max(before, after) < _LEAST_WIDTH * (one[2] - one[0]):
+            return None
+        if before > after:
+            box[2] = one[0]
+        else:
+            box[0] = one[2]
+    return replace(place, box=box)
