@@ -24,6 +24,7 @@ _REFINE = "torch", "diffusers", "safetensors"
 EXTRAS = {
     "refine": Extra("decoding with steps or --motion rife", _REFINE),
     "eval": Extra("gsvc bench and gsvc train", (*_REFINE, "stlpips_pytorch")),
+    "analysis": Extra("gsvc bench analyse", ("bjontegaard", "motmetrics", "pycocotools", "scipy")),
     "stream": Extra("ws:// addresses", ("websockets",)),
 }
 

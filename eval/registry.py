@@ -1,5 +1,6 @@
 """Finds what the modules of a package declare: the codecs and metrics of the benchmark."""
 
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +14,7 @@ def declared(package: str, table: str) -> Iterator[Any]:
     Modules without it are not imported: some load torch, which takes seconds.
     """
     (folder,) = import_module(package).__path__
+    has_table = re.compile(rf"^{table}\b.*=", re.MULTILINE)
     for module in iter_modules([folder]):
-        if f"\n{table} = (" in Path(folder, f"{module.name}.py").read_text():
+        if has_table.search(Path(folder, f"{module.name}.py").read_text()):
             yield from getattr(import_module(f"{package}.{module.name}"), table)

@@ -31,6 +31,7 @@ from fuzz_decoding import (
     make_picture,
 )
 from fuzz_network import check_datagrams, check_rtcp, make_datagrams, make_rtcp
+from fuzz_truth import check_truth, make_truth
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.limits import DEFAULT_LIMITS, Held
 from gsvc.codec.scaffold.coder import Reader, Writer
@@ -231,6 +232,7 @@ TARGETS: dict[str, Target] = {
     "container": Target(bent_stream, check_container),
     "audio": Target(make_audio, check_audio),
     "texts": Target(make_texts, check_texts),
+    "truth": Target(make_truth, check_truth, cost=8),
     "unit": Target(make_unit, check_unit),
     **{layer.name: Target(any_bytes, _check_layer(layer), cost=8) for layer in LAYERS},
     "scaffold": Target(make_scaffold, check_scaffold, cost=4),

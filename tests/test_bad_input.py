@@ -76,7 +76,7 @@ def test_sources_that_are_no_video(
     name: str, what: str, sources: Path, folder: Path, run_gsvc: Gsvc
 ) -> None:
     result = run_gsvc("encode", sources / name, folder / "it.gsv", *BARE)
-    assert_one_line(result, FAILED, what)
+    assert_one_line(result, USAGE if name == "." else FAILED, what)
 
 
 def test_pipes_that_carry_no_video(folder: Path, run_gsvc: Gsvc) -> None:

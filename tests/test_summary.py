@@ -1,5 +1,6 @@
 """What the summary of a run computes, on answers that are known by hand or published."""
 
+import csv
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,6 +20,7 @@ from gsvc.eval.summary.seeds import seed_spreads
 from gsvc.eval.summary.summarise import summarise
 from gsvc.eval.summary.tables import tables
 from gsvc.eval.summary.times import reference_seconds
+from gsvc.eval.summary.write import summary_csv
 
 RUN = {
     "metrics": {
@@ -261,3 +263,10 @@ def test_our_points_stand_beside_the_hulls_at_the_same_rate() -> None:
     inside, below = sorted(summarise(RUN, cells).beside, key=lambda row: -row.bpp)
     assert inside.value == 33.0 and inside.hulls == {"svtav1": pytest.approx(32.0)}
     assert below.hulls == {"svtav1": None}
+
+
+def test_no_two_columns_have_one_name() -> None:
+    cells = [cell("gsvc", 1000, 30.0, settings={"bpp": 0.003}), cell("svtav1", 1000, 30.0)]
+    header, row = csv.reader(summary_csv(summarise(RUN, cells)).splitlines()[:2])
+    assert len(set(header)) == len(header)
+    assert row[header.index("bpp_asked")] == "0.003"

@@ -28,12 +28,15 @@ DESCRIPTION = "Measure gsvc and other codecs on clips: rate, compute, quality. N
 _RUN = """Code, decode and score clips with several codecs at several rates. What RUN has already is
 kept: the same command resumes, another clip, codec, metric or way to decode adds to it."""
 _MODULES = {
+    "analyse": "gsvc.codec.command.bench_analyse",
     "list": "gsvc.codec.command.listing",
     "table": "gsvc.codec.command.tables",
     "speed": "gsvc.codec.command.speed",
     "study": "gsvc.codec.command.study",
 }
 """Actions that are modules of their own."""
+_OWN_NEEDS = "analyse", "speed"
+"""Actions that need another extra than the rest, and say so themselves."""
 _CLIPS = "packaged"
 _INTERRUPTED = 130
 _MAIN_TABLES = (
@@ -56,6 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         action.add_argument("run", metavar="RUN", help="the folder of the run")
         add_json(action)
     for name, text in (
+        ("analyse", "accuracy of detections and tracks over rate"),
         ("list", "what codecs, metrics and clips there are"),
         ("table", "print a run's tables"),
         ("speed", "how fast refiners and motion are"),
@@ -99,7 +103,7 @@ def _add_run(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Make a run, show one, or carry out an action of `_MODULES`."""
-    if options.action != "speed":
+    if options.action not in _OWN_NEEDS:
         need("eval", "gsvc bench")
     if options.action in _MODULES:
         code: int = import_module(_MODULES[options.action]).run(options)

@@ -39,7 +39,7 @@ def find_finder(name: str, least_score: float) -> Finder | None:
     if name.endswith(FILES):
         return checked(from_file(name), least_score)
     if ":" in name:
-        return checked(find_class(name)(), least_score)
+        return checked(_own(name), least_score)
     raise ConfigError(
         f"detector {name}: choose {AUTO}, {PEOPLE}, {MOVING}, {NONE}, {TORCHVISION}NAME, "
         "a file .onnx or .pt, or module:Class"
@@ -66,6 +66,16 @@ def checked(detector: Detector, least_score: float) -> Finder:
         ]
 
     return find
+
+
+def _own(name: str) -> Detector:
+    try:
+        detector: Detector = find_class(name)()
+    except TypeError as error:
+        raise ConfigError(f"{name}: {error}: write a class that is made without values") from error
+    if not callable(detector):
+        raise ConfigError(f"{name} is no detector: it must be called with a picture")
+    return detector
 
 
 def _people_if_there() -> Finder | None:

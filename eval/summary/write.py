@@ -64,7 +64,9 @@ def summary_csv(summary: Summary) -> str:
     metrics = [metric.name for metric in summary.metrics]
     given = [{**point.settings, **point.way} for point in summary.points]
     choices = list(dict.fromkeys(name for values in given for name in values))
-    header = [*_FIELDS, *choices, "settings", "way", *metrics, "error"]
+    taken = {*_FIELDS, *metrics}
+    columns = [f"{name}_asked" if name in taken else name for name in choices]
+    header = [*_FIELDS, *columns, "settings", "way", *metrics, "error"]
     rows: list[list[Any]] = [
         [
             *(getattr(point, name) for name in _FIELDS),

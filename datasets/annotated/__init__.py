@@ -1,0 +1,1 @@
+"""Video with the truth of what is in it: boxes, identities, places on the ground."""

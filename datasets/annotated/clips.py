@@ -1,0 +1,72 @@
+"""A clip with its truth, read from pictures or a video."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.frames import Picture
+from gsvc.datasets.annotated.boxes import Boxes, Floats, Places
+from gsvc.datasets.clips import TestClip
+from gsvc.datasets.resizing import protocol_size, resized, short_side
+
+
+@dataclass(frozen=True)
+class AnnotatedClip:
+    """Pictures in files, and what is in them. Files are opened by `load` only."""
+
+    name: str
+    """Of the clip, usable as a file name."""
+    pictures: tuple[Path, ...] = field(repr=False)
+    """One file a frame, all of one size."""
+    frame_rate: Fraction
+    """Frames per second."""
+    truth: Boxes = field(repr=False)
+    """In pixels of the files."""
+
+    def load(self, size: str = "native", frames: int | None = None) -> tuple[TestClip, Boxes]:
+        """The first `frames` frames (None: all) at a size of the evaluation protocol.
+
+        The truth is cut and scaled with them. Raises InputError for a picture that is missing,
+        damaged or of another size than the first, ConfigError for another `size` or no frames.
+        """
+        if frames is not None and frames < 1:
+            raise ConfigError(f"frames {frames}: must be 1 or more")
+        read: list[Picture] = []
+        for path in self.pictures[:frames]:
+            read.append(read_picture(path))
+            if read[-1].shape != read[0].shape:
+                raise InputError(f"{path}: of another size than the first: make all of one size")
+        height, width = read[0].shape[:2]
+        across, down = protocol_size(width, height, short_side(size))
+        clip = TestClip(self.name, [resized(one, across, down) for one in read], self.frame_rate)
+        truth = self.truth.chosen(self.truth.frame < len(read))
+        return clip, truth.scaled(across / width, down / height)
+
+
+@dataclass(frozen=True)
+class MultiViewClip:
+    """Several cameras that see one piece of ground at the same times."""
+
+    views: tuple[AnnotatedClip, ...]
+    """One a camera."""
+    places: Places = field(repr=False)
+    """Where everything stands, seen or not."""
+    homographies: tuple[Floats, ...] = field(default=(), repr=False)
+    """For each camera, from (x, y, 1) in metres to pixels in each frame, float64 (frames, 3, 3);
+    empty where the set does not tell."""
+
+
+def read_picture(path: Path) -> Picture:
+    """A picture file as RGB uint8 (H, W, 3). Raises InputError."""
+    try:
+        data = np.fromfile(path, np.uint8)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}): check the path") from error
+    found = cv2.imdecode(data, cv2.IMREAD_COLOR_RGB) if data.size else None
+    if found is None:
+        raise InputError(f"{path}: is no picture, or damaged: copy it again")
+    return np.asarray(found, np.uint8)

@@ -1,0 +1,148 @@
+"""Detectors that run everywhere, and a user's own by name.
+
+To add one, write a class with the members of `Detector` and list it in `DETECTORS`, or name a class
+of your own as `module:Class`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.frames import Picture
+from gsvc.codec.plugins import find_class
+from gsvc.datasets.annotated.boxes import Boxes, joined, make_boxes
+
+
+class Detector(Protocol):
+    """Finds things in the frames of a clip."""
+
+    name: str
+    """As on the command line and in tables."""
+    labels: frozenset[str] | None
+    """The classes that it knows, and is judged by; None: it finds things of no class, and is judged
+    by things of all."""
+
+    def __call__(self, frames: Sequence[Picture]) -> Boxes:
+        """Detect in RGB uint8 (H, W, 3), all of one size; ids may be missing."""
+
+
+class MotionDetector:
+    """What moves before a still camera, by OpenCV's mixture of Gaussians for each pixel.
+
+    Z. Zivkovic and F. van der Heijden, "Efficient Adaptive Density Estimation per Image Pixel for
+    the Task of Background Subtraction", 2006. It looks at the clip twice: the first time to learn
+    the background. The score is the share of a box that moves.
+    """
+
+    name = "motion"
+    labels: frozenset[str] | None = None
+
+    _DEVIATIONS = 6.0
+    """From the background, squared these are its threshold."""
+    _BACKGROUND = 0.5
+    """Share of the time that makes a colour the background: things may stay for less."""
+    _LEAST_AREA = 5e-4
+    """Of the picture."""
+
+    def __call__(self, frames: Sequence[Picture]) -> Boxes:
+        """See `Detector`."""
+        model = cv2.createBackgroundSubtractorMOG2(
+            history=max(2, len(frames)), varThreshold=self._DEVIATIONS**2, detectShadows=False
+        )
+        model.setBackgroundRatio(self._BACKGROUND)
+        for frame in frames:
+            model.apply(frame)
+        return joined(
+            [
+                self._boxes(index, np.asarray(model.apply(frame, learningRate=0.0), np.uint8))
+                for index, frame in enumerate(frames)
+            ]
+        )
+
+    def _boxes(self, index: int, moves: NDArray[np.uint8]) -> Boxes:
+        closed = cv2.morphologyEx(moves, cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
+        closed = cv2.morphologyEx(closed, cv2.MORPH_CLOSE, np.ones((9, 5), np.uint8))
+        _, _, stats, _ = cv2.connectedComponentsWithStats(closed)
+        parts = stats[1:][stats[1:, cv2.CC_STAT_AREA] >= self._LEAST_AREA * moves.size]
+        low, size, area = parts[:, :2], parts[:, 2:4], parts[:, cv2.CC_STAT_AREA]
+        return make_boxes(
+            np.full(len(parts), index),
+            np.hstack([low, low + size]),
+            score=area / np.maximum(np.prod(size, axis=1), 1),
+        )
+
+
+class PeopleDetector:
+    """People by the pose networks, at most 16 a frame.
+
+    The box spans the body's points and the top of the head; the score is the points' mean
+    visibility. The constructor raises MissingModelError without the models.
+    """
+
+    name = "people"
+    labels: frozenset[str] | None = frozenset({"person"})
+
+    _HEAD = 0.08
+    """Of the points' height, from the eyes to the top of the head."""
+    _SIDES = 0.1
+    """Of the points' width, from the outermost joints to the outline."""
+
+    def __init__(self) -> None:
+        from gsvc.decoders.people.body_pose import PoseEstimator
+
+        self._poses = PoseEstimator(16)
+
+    def __call__(self, frames: Sequence[Picture]) -> Boxes:
+        """See `Detector`."""
+        return joined([self._boxes(index, frame) for index, frame in enumerate(frames)])
+
+    def _boxes(self, index: int, frame: Picture) -> Boxes:
+        height, width = frame.shape[:2]
+        poses = self._poses(frame)
+        box = np.array([pose.box for pose in poses], np.float64).reshape(-1, 4)
+        size = box[:, 2:] - box[:, :2]
+        box += np.stack(
+            [
+                -self._SIDES * size[:, 0],
+                -self._HEAD * size[:, 1],
+                self._SIDES * size[:, 0],
+                0 * size[:, 1],
+            ],
+            axis=1,
+        )
+        return make_boxes(
+            np.full(len(poses), index),
+            np.clip(box, 0, (width, height, width, height)),
+            label="person",
+            score=[float(pose.visibility.mean()) for pose in poses],
+        )
+
+
+DETECTORS: dict[str, Callable[[], Detector]] = {
+    kind.name: kind for kind in (MotionDetector, PeopleDetector)
+}
+"""By name."""
+
+
+def find_detector(name: str) -> Detector:
+    """One of `DETECTORS`, or a user's `module:Class`. Raises ConfigError for anything else."""
+    if ":" in name:
+        return _own(name)
+    if name not in DETECTORS:
+        known = ", ".join(DETECTORS)
+        raise ConfigError(f"unknown detector {name!r}; there are {known}, or write module:Class")
+    return DETECTORS[name]()
+
+
+def _own(name: str) -> Detector:
+    try:
+        detector = find_class(name)()
+    except TypeError as error:
+        raise ConfigError(f"{name}: {error}: write a class that is made without values") from error
+    if not callable(detector) or not hasattr(detector, "labels") or not hasattr(detector, "name"):
+        raise ConfigError(f"{name} is no detector: it needs name, labels, and a call with frames")
+    return cast(Detector, detector)

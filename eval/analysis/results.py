@@ -1,0 +1,127 @@
+"""What a benchmark of analysis leaves: points as CSV, tables as Markdown, a plot an accuracy."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gsvc.eval.analysis.accuracy import ACCURACIES
+from gsvc.eval.analysis.bd import curves, differences, hull, pooled
+from gsvc.eval.analysis.measure import SOURCE, Point
+from gsvc.eval.facts import CodecFacts
+from gsvc.eval.files import write_bytes, write_text
+from gsvc.eval.layout import markdown
+from gsvc.eval.report.style import (
+    COLUMNS,
+    INK,
+    CurveStyle,
+    label,
+    legend,
+    log_scale,
+    panels,
+)
+from gsvc.eval.summary.table import NONE, number, pooled_text
+
+POINTS, TABLES = "points.csv", "analysis.md"
+_COLUMNS = ["clip", "curve", "settings", "bytes", "bits_per_second", "seconds", "truth"]
+_LOWEST = -0.25
+"""Shown in plots: MODA and MOTA may fall far below."""
+_PSEUDO_NOTE = "pseudo-truth: what the detector finds in the source; the source is 1 by definition"
+
+
+def write_points(folder: Path, points: Sequence[Point]) -> None:
+    """Replace `points.csv`. Raises OutputError."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow([*_COLUMNS, *ACCURACIES])
+    for point in points:
+        rate, seconds = f"{point.bits_per_second:.1f}", f"{point.seconds:.3f}"
+        row = [point.clip, point.curve, point.settings, point.bytes, rate, seconds, _truth(point)]
+        scores = (point.accuracies[name] for name in ACCURACIES)
+        table.writerow([*row, *("" if score is None else f"{score:.6f}" for score in scores)])
+    write_text(folder / POINTS, text.getvalue())
+
+
+def tables(points: Sequence[Point], detector: str, anchors: Sequence[str]) -> str:
+    """All points, and BD-rates of every curve against each anchor, as Markdown."""
+    parts = [f"Detector: {detector}. Rates are those of whole streams."]
+    if any(point.pseudo for point in points):
+        parts.append(f"*{_PSEUDO_NOTE}.*")
+    parts += ["## Points", markdown(*_point_table(points))]
+    for accuracy, title in ACCURACIES.items():
+        if any(point.accuracies[accuracy] is not None for point in points):
+            parts += [f"## BD-rate over {title}, per cent of bits (clips)"]
+            parts.append(markdown(*_bd_table(points, anchors, accuracy)))
+    return "\n\n".join(parts) + "\n"
+
+
+def write_plots(folder: Path, points: Sequence[Point], facts: Mapping[str, CodecFacts]) -> None:
+    """Draw `analysis-ACCURACY.svg` and .png. Raises OutputError, MissingDependencyError."""
+    style = CurveStyle(facts)
+    for accuracy, title in ACCURACIES.items():
+        if all(point.accuracies[accuracy] is None for point in points):
+            continue
+        for kind, data in _drawn(points, accuracy, title, style).items():
+            write_bytes(folder / f"analysis-{accuracy}.{kind}", data)
+
+
+def _drawn(
+    points: Sequence[Point], accuracy: str, title: str, style: CurveStyle
+) -> dict[str, bytes]:
+    clips = list(dict.fromkeys(point.clip for point in points))
+    names = curves(points)
+    colours = style.colours(names)
+    figure, places = panels(clips, f"{title} over rate", COLUMNS)
+    for clip, axis in places:
+        for name in style.in_order(names):
+            line = hull(points, clip, name, accuracy)
+            xs, ys = [rate / 1000 for rate, _ in line], [1 - far for _, far in line]
+            axis.plot(xs, ys, label=name, color=colours[name], marker=style.marker(name), ms=4)
+        for point in points:
+            score = point.accuracies[accuracy]
+            if (point.clip, point.curve) == (clip, SOURCE) and score is not None:
+                axis.axhline(score, color=INK, lw=0.8, ls="--", label=SOURCE)
+        axis.set_ylim(bottom=max(_LOWEST, axis.get_ylim()[0]))
+        label(axis, clip, "kbit/s", title)
+        log_scale(axis.xaxis)
+    legend(figure)
+    files = {}
+    for kind in ("svg", "png"):
+        data = io.BytesIO()
+        figure.savefig(data, format=kind, dpi=160)
+        files[kind] = data.getvalue()
+    return files
+
+
+def _truth(point: Point) -> str:
+    return "pseudo-truth" if point.pseudo else "truth"
+
+
+def _point_table(points: Sequence[Point]) -> tuple[list[str], list[list[str]]]:
+    measured = [name for name in ACCURACIES if any(p.accuracies[name] is not None for p in points)]
+    titles = (ACCURACIES[name] for name in measured)
+    header = ["clip", "curve", "settings", "kbit/s", "seconds", "against", *titles]
+    rows = []
+    for point in points:
+        rate = NONE if point.curve == SOURCE else f"{point.bits_per_second / 1000:.2f}"
+        row = [point.clip, point.curve, point.settings, rate, f"{point.seconds:.2f}", _truth(point)]
+        rows.append([*row, *(number(point.accuracies[name]) for name in measured)])
+    return header, rows
+
+
+def _bd_table(
+    points: Sequence[Point], anchors: Sequence[str], accuracy: str
+) -> tuple[list[str], list[list[str]]]:
+    rows = [
+        [name, *(_difference(points, name, anchor, accuracy) for anchor in anchors)]
+        for name in curves(points)
+    ]
+    return ["curve", *(f"against {anchor}" for anchor in anchors)], rows
+
+
+def _difference(points: Sequence[Point], name: str, anchor: str, accuracy: str) -> str:
+    if name == anchor:
+        return NONE
+    found = differences(points, name, anchor, accuracy)
+    pool = pooled(found)
+    return pooled_text(pool) if pool else min((one.note for one in found.values()), default=NONE)

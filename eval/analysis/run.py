@@ -1,0 +1,130 @@
+"""The benchmark of analysis: clips one by one, results in a folder after each."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from gsvc.codec.errors import ConfigError, GsvcError, InputError
+from gsvc.codec.plugins import find_class
+from gsvc.eval.analysis.bd import curves
+from gsvc.eval.analysis.detectors import find_detector
+from gsvc.eval.analysis.measure import Analyser, Failed, Point, Subject, measure
+from gsvc.eval.analysis.measure_ground import measure_ground
+from gsvc.eval.analysis.results import TABLES, tables, write_plots, write_points
+from gsvc.eval.analysis.sources import Source, find_sources, load_ground
+from gsvc.eval.bench.named import codec_spec, make_codec
+from gsvc.eval.files import write_text
+
+DEFAULT_CODECS = "jpeg", "webp", "x264", "x265", "svtav1", "gsvc:steps=0"
+OURS = "gsvc"
+
+
+@dataclass(frozen=True)
+class AnalysisSettings:
+    """What to measure."""
+
+    clips: tuple[str, ...]
+    """As `find_sources` takes them."""
+    codecs: tuple[str, ...] = DEFAULT_CODECS
+    """As NAME[:key=value,...]."""
+    detector: str = "motion"
+    """As `find_detector` takes it."""
+    analyser: str | Analyser | None = None
+    """Reads gsvc's streams without decoding them: a function, or `module:function`."""
+    size: str = "native"
+    """Of the evaluation protocol."""
+    frames: int | None = 97
+    """From the start of each clip; None for all."""
+    ground: bool = False
+    """Take each clip for a set of cameras that see one piece of ground, and measure places there,
+    at its own size."""
+
+
+@dataclass(frozen=True)
+class AnalysisRun:
+    """What came of it."""
+
+    points: Sequence[Point]
+    report: str
+    """The tables, Markdown."""
+    failed: int
+    """Clips that could not be read, and codecs that failed on one."""
+
+
+def run_analysis(
+    settings: AnalysisSettings,
+    folder: str | Path,
+    note: Callable[[str], None] = lambda line: None,
+) -> AnalysisRun:
+    """Measure every codec on every clip; write points, tables and plots into `folder`.
+
+    `note` gets a line for each clip begun and each thing that failed. Raises ConfigError for
+    unknown names, InputError when no clip can be read, MissingDependencyError, OutputError.
+    """
+    folder, subject = Path(folder), _subject(settings)
+    points: list[Point] = []
+    failures: list[str] = []
+
+    def failed(what: str, error: GsvcError) -> None:
+        failures.append(what)
+        note(str(error) if str(error).startswith(what) else f"{what}: {error}")
+
+    for name, measured in _clips(settings, subject, failed):
+        note(f"{name} ...")
+        try:
+            points += measured()
+        except InputError as error:
+            failed(name, error)
+            continue
+        write_points(folder, points)
+    if not points:
+        raise InputError("no clip could be read: see above")
+    return AnalysisRun(points, _report(folder, points, subject), len(failures))
+
+
+def _clips(
+    settings: AnalysisSettings, subject: Subject, failed: Failed
+) -> Iterator[tuple[str, Callable[[], list[Point]]]]:
+    """Names of what is measured, and what measures it."""
+    if settings.ground:
+        for name in settings.clips:
+            yield name, partial(_on_ground, name, settings, subject, failed)
+        return
+    for source in find_sources(list(settings.clips)):
+        yield source.name, partial(_in_pictures, source, settings, subject, failed)
+
+
+def _in_pictures(
+    source: Source, settings: AnalysisSettings, subject: Subject, failed: Failed
+) -> list[Point]:
+    clip, truth = source.load(settings.size, settings.frames)
+    return list(measure(replace(clip, name=source.name), truth, subject, failed))
+
+
+def _on_ground(
+    name: str, settings: AnalysisSettings, subject: Subject, failed: Failed
+) -> list[Point]:
+    ground = load_ground(name, settings.frames, subject.detector.labels)
+    return list(measure_ground(ground, subject, failed))
+
+
+def _subject(settings: AnalysisSettings) -> Subject:
+    analyser = settings.analyser
+    if isinstance(analyser, str):
+        analyser = cast(Analyser, find_class(analyser))
+    if analyser is not None and not callable(analyser):
+        raise ConfigError(f"{settings.analyser} is no function: give one from bytes to boxes")
+    analysers: Mapping[str, Analyser] = {} if analyser is None else {OURS: analyser}
+    codecs = [make_codec(codec_spec(text)) for text in dict.fromkeys(settings.codecs)]
+    return Subject(codecs, find_detector(settings.detector), analysers)
+
+
+def _report(folder: Path, points: Sequence[Point], subject: Subject) -> str:
+    facts = {codec.name: codec.facts for codec in subject.codecs}
+    anchors = [name for name in curves(points) if name in facts and facts[name].is_anchor]
+    report = tables(points, subject.detector.name, anchors)
+    write_text(folder / TABLES, report)
+    write_plots(folder, points, facts)
+    return report

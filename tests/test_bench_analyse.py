@@ -1,0 +1,122 @@
+"""`gsvc bench analyse`: one small run, from pictures to tables."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gsvc.codec.command.main import main
+from gsvc.datasets.annotated.boxes import Boxes, joined
+from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene, write_synthetic
+from gsvc.datasets.clips import TestClip
+from gsvc.eval.analysis.accuracy import GROUND
+from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE
+from gsvc.eval.analysis.run import AnalysisSettings, run_analysis
+from gsvc.eval.codecs import find_codec
+from needs import need_package
+
+for package in ("bjontegaard", "matplotlib", "motmetrics", "pycocotools", "scipy"):
+    need_package(package)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sets") / "scene"
+    settings = SceneSettings(seed=1, frames=12, width=256, height=160, pillars=0)
+    write_synthetic(make_scene(settings), folder)
+    return folder
+
+
+def test_a_run_measures_codecs_and_streams(scene: Path, tmp_path: Path) -> None:
+    from gsvc.eval.analysis.sources import find_sources
+
+    (source,) = find_sources([str(scene)])
+    _, truth = source.load("native", None)
+    read: list[bytes] = []
+
+    def analyse(stream: bytes) -> Boxes:
+        assert truth is not None
+        read.append(stream)
+        return truth
+
+    codecs = ("jpeg:quality=10+80,scale=1", "gsvc:level=0,steps=0,preset=fast")
+    settings = AnalysisSettings((str(scene),), codecs, analyser=analyse)
+    done = run_analysis(settings, tmp_path)
+    assert done.failed == 0
+    names = [point.curve for point in done.points]
+    assert names == [SOURCE, "jpeg", "jpeg", "gsvc, steps 0", f"gsvc, {FROM_STREAM}"]
+    *_, last = done.points
+    assert last.accuracies["map50"] == last.accuracies["mota"] == pytest.approx(1)
+    assert len(read) == 1 and last.bytes == len(read[0])
+    assert last.bits_per_second == pytest.approx(8 * last.bytes * 25 / 12)
+    with (tmp_path / "points.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["curve"] for row in rows] == names
+    assert {row["truth"] for row in rows} == {"truth"}
+    assert "against jpeg" in done.report
+    assert (tmp_path / "analysis-map50.svg").stat().st_size > 1000
+
+
+def test_places_on_the_ground(tmp_path: Path) -> None:
+    settings = SceneSettings(seed=2, frames=8, cameras=3, pillars=0, animals=0, things=0)
+    made = make_scene(settings)
+    write_synthetic(made, tmp_path / "set")
+    views = [joined([shot.truth for shot in made.shots(camera)]) for camera in range(3)]
+    turn = iter(views)  # the streams come camera by camera
+    codecs = ("jpeg:quality=60,scale=1", "gsvc:level=0,steps=0,preset=fast")
+    run = AnalysisSettings(
+        (str(tmp_path / "set"),), codecs, analyser=lambda _: next(turn), ground=True
+    )
+    done = run_analysis(run, tmp_path / "run")
+    scores = {point.curve: point.accuracies[GROUND] for point in done.points}
+    assert done.failed == 0
+    assert scores[f"gsvc, {FROM_STREAM}"] == pytest.approx(1, abs=0.15)
+    assert "MODA on the ground" in done.report and "IDF1" not in done.report
+
+
+def test_the_command(scene: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    video = scene / "C1" / "img1"  # without its truth
+    code = main(
+        ["bench", "analyse", str(video), "-o", str(tmp_path / "run"), "--codec", "webp:quality=50"]
+    )
+    shown = capsys.readouterr()
+    assert code == 0, shown.err
+    assert "pseudo-truth: what the detector finds in the source" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere",), "no such set, folder or file"),
+        (("synthetic/pan", "--detector", "eye"), "unknown detector 'eye'"),
+        (("synthetic/pan", "--detector", "json:loads"), "made without values"),
+        (("synthetic/pan", "--detector", "builtins:list"), "is no detector"),
+        (("synthetic/pan", "--codec", "jpeg:quality=0"), "quality 0 is out of range"),
+    ],
+)
+def test_errors_are_one_line(
+    arguments: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bench", "analyse", *arguments, "-o", str(tmp_path / "run")]) != 0
+    shown = capsys.readouterr().err
+    assert message in shown and len(shown.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["jpeg", "webp"])
+def test_picture_codecs_go_there_and_back(name: str) -> None:
+    scene = make_scene(SceneSettings(frames=2, width=256, height=160))
+    frames = [shot.picture for shot in scene.shots(0)]
+    codec = find_codec(name, quality=(20, 90), scale="1")
+    clip = TestClip("it", frames, scene.settings.frame_rate)
+    sizes, errors = [], []
+    for settings in codec.rate_points():
+        data = codec.encode(clip, settings).data
+        decoded = codec.decode(data, clip.format, settings, {}).frames
+        sizes.append(len(data))
+        errors.append(np.abs(np.subtract(decoded[1], frames[1], dtype=int)).mean())
+    assert sizes[0] < sizes[1] and errors[1] < errors[0] < 12
