@@ -22,12 +22,14 @@ SURE = 0.5
 
 _BEFORE, AHEAD = 8, 2
 """Pictures around one that show its background."""
-_DIFFERS = 20
+_DIFFERS = 24
 """Levels of 0-255 by which a place is not background."""
+_LITTLE = 18
+"""Levels by which its surroundings may differ and belong to it."""
 _MOVES = 0.6
 """Pixels of small pictures, of motion beside the camera's, that are movement."""
-_JOINED = 5
-"""Pixels of small pictures, of gaps in an object that are closed."""
+_JOINED = 3, 7
+"""Pixels of small pictures, across and down, of gaps in an object that are closed."""
 _LEAST_AREA, _LEAST_SIDE = 16, 3
 """Of an object, in pixels of small pictures."""
 _MOST = 0.3
@@ -39,7 +41,7 @@ FloatImage = NDArray[np.float32]
 
 
 class _Kept(NamedTuple):
-    luma: Picture
+    color: Picture
     camera: NDArray[np.float64]
     """Affine map (3, 3) from the picture before."""
 
@@ -56,7 +58,7 @@ class Background:
         camera = np.eye(3)
         if arrival is not None:
             camera[:2] = arrival.camera_map
-        self._kept.append(_Kept(small.luma, camera))
+        self._kept.append(_Kept(small.color, camera))
 
     def places(self, scale: float, speed: FloatImage) -> tuple[list[Detection], float]:
         """What differs from the background in the next picture, and how much of the picture moves.
@@ -73,13 +75,13 @@ class Background:
         return _places(differs, speed, scale) if has_background else [], moves
 
     def _differs(self, speed: FloatImage) -> NDArray[np.bool_]:
-        now = self._kept[self._at].luma
+        now = self._kept[self._at].color
         others = [self._aligned(n) for n in range(len(self._kept)) if n != self._at]
         if not others:
-            return np.zeros(now.shape, np.bool_)
+            return np.zeros(now.shape[:2], np.bool_)
         behind = np.median([*others, now] if len(others) > 1 else others, axis=0)
-        change = cv2.GaussianBlur(cv2.absdiff(behind.astype(np.uint8), now), (3, 3), 0)
-        differs = np.asarray(change > _DIFFERS)
+        change = cv2.absdiff(behind.astype(np.uint8), now).max(axis=2)
+        differs = _grown(cv2.GaussianBlur(change, (3, 3), 0))
         # Of two pictures nobody can say which one shows the background: what moves is an object.
         return differs if len(others) > 1 else differs & (speed > _MOVES)
 
@@ -92,14 +94,21 @@ class Background:
             way = np.asarray(one.camera @ way, np.float64)
         if number > at:
             way = np.asarray(np.linalg.inv(way), np.float64)
-        now = kept[at].luma.copy()
-        size, border = now.shape[::-1], cv2.BORDER_TRANSPARENT
-        moved = cv2.warpAffine(kept[number].luma, way[:2], size, dst=now, borderMode=border)
+        now = kept[at].color.copy()
+        size, border = now.shape[1::-1], cv2.BORDER_TRANSPARENT
+        moved = cv2.warpAffine(kept[number].color, way[:2], size, dst=now, borderMode=border)
         return np.asarray(moved, np.uint8)
 
 
+def _grown(change: Picture) -> NDArray[np.bool_]:
+    """What differs for sure, and all that differs a little and touches it."""
+    _, labels = cv2.connectedComponents((change > _LITTLE).astype(np.uint8))
+    sure = np.unique(labels[change > _DIFFERS])
+    return np.asarray(np.isin(labels, sure[sure > 0]))
+
+
 def _places(differs: NDArray[np.bool_], speed: FloatImage, scale: float) -> list[Detection]:
-    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (_JOINED, _JOINED))
+    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, _JOINED)
     joined = cv2.morphologyEx(differs.astype(np.uint8), cv2.MORPH_CLOSE, kernel)
     _, labels, stats, _ = cv2.connectedComponentsWithStats(joined)
     found = []

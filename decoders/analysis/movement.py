@@ -35,9 +35,11 @@ class SmallPicture:
         height, width = picture.shape[:2]
         self.scale = min(1.0, _SIDE / max(width, height))
         size = max(1, round(width * self.scale)), max(1, round(height * self.scale))
-        self.luma = np.asarray(
-            cv2.resize(gray(picture), size, interpolation=cv2.INTER_AREA), np.uint8
-        )
+        shrunk = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+        self.color: Picture = np.asarray(shrunk, np.uint8)
+        """RGB, uint8 (h, w, 3)."""
+        self.luma = gray(self.color)
+        """uint8 (h, w)."""
 
 
 class Movement:

@@ -29,7 +29,7 @@ _PATIENCE = 4
 """Pictures in a row that may miss an object."""
 _VISIBLE = 0.3
 """Share of an object within the picture, below which it has left."""
-_FOLLOWS = 0.5
+_FOLLOWS = 0.7
 """Share of the way to what was found that a box goes: what moves is cut out roughly."""
 
 
