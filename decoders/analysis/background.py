@@ -26,11 +26,13 @@ _DIFFERS = 24
 """Levels of 0-255 by which a place is not background."""
 _LITTLE = 18
 """Levels by which its surroundings may differ and belong to it."""
+_SHARE, _HIGH = 0.3, 90
+"""Share, of this percentile of the levels by which an object differs, that its parts differ by."""
 _MOVES = 0.6
 """Pixels of small pictures, of motion beside the camera's, that are movement."""
 _JOINED = 3, 7
 """Pixels of small pictures, across and down, of gaps in an object that are closed."""
-_LEAST_AREA, _LEAST_SIDE = 16, 3
+_LEAST_AREA, _LEAST_SIDE = 40, 4
 """Of an object, in pixels of small pictures."""
 _MOST = 0.3
 """Share of a picture that differs, from which there is no background to tell objects from."""
@@ -101,10 +103,15 @@ class Background:
 
 
 def _grown(change: Picture) -> NDArray[np.bool_]:
-    """What differs for sure, and all that differs a little and touches it."""
-    _, labels = cv2.connectedComponents((change > _LITTLE).astype(np.uint8))
-    sure = np.unique(labels[change > _DIFFERS])
-    return np.asarray(np.isin(labels, sure[sure > 0]))
+    """What differs for sure, and what touches it and differs by a share of that.
+
+    Around an object that stands out, coding leaves blocks that differ a little.
+    """
+    count, labels = cv2.connectedComponents((change > _LITTLE).astype(np.uint8))
+    least = np.full(count, 256.0)
+    for label in np.unique(labels[change > _DIFFERS]).tolist():
+        least[label] = _SHARE * np.percentile(change[labels == label], _HIGH)
+    return np.asarray(change >= least[labels])
 
 
 def _places(differs: NDArray[np.bool_], speed: FloatImage, scale: float) -> list[Detection]:
