@@ -103,17 +103,17 @@ class Strict:
 
     def frames(self, packet: Packet) -> Iterator[DrawnFrame]:
         """The frames of a packet, one at a time; without the key picture before, those after it."""
-        for decoded, times in self._taken(packet):
+        for decoded, times in self.intervals(packet):
             for number in range(decoded.first, len(times) + 1):
                 frame = Frame(decoded.picture(number), times[number - 1])
                 yield DrawnFrame(frame, decoded, number)
 
     def skip(self, packet: Packet) -> None:
         """Take in a packet without drawing its frames."""
-        for _ in self._taken(packet):
+        for _ in self.intervals(packet):
             pass
 
-    def _taken(self, packet: Packet) -> Iterator[tuple[DecodedInterval, list[int]]]:
+    def intervals(self, packet: Packet) -> Iterator[tuple[DecodedInterval, list[int]]]:
         """The packet's intervals, decoded, and the times of their frames."""
         if not packet.is_picture:
             return

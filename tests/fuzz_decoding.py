@@ -18,6 +18,7 @@ from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.header import HEADER_BYTES, Header
 from gsvc.codec.stream.index import StreamIndex
 from gsvc.codec.stream.packet import Packet, read_packet
+from gsvc.decoders.analysis.analyser import Analyser, AnalysisSettings
 from gsvc.decoders.pictures import PictureDecoder
 
 
@@ -63,6 +64,19 @@ def check_decoder(data: bytes) -> None:
                 _check_frame(frame, reader.header)
                 assert last is None or frame.pts > last
                 last = frame.pts
+
+
+def check_analysis(data: bytes) -> None:
+    """A stream analysed, with its pictures and without: every frame is told, boxes lie inside."""
+    for detector in ("moving", "none"):
+        reader = StreamReader(io.BytesIO(data))
+        form = _small(reader.header).format
+        analyser = Analyser(reader.header, AnalysisSettings(detector))
+        for number, frame in enumerate(analyser.frames(reader)):
+            assert frame.frame == number
+            for one in frame.objects:
+                left, top, right, bottom = one.box.tolist()
+                assert 0 <= left < right <= form.width and 0 <= top < bottom <= form.height
 
 
 def check_index(data: bytes) -> None:

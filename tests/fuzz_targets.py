@@ -22,7 +22,14 @@ from fuzz_bytes import (
     golden_units,
     join_stream,
 )
-from fuzz_decoding import check_concealment, check_decoder, check_index, check_picture, make_picture
+from fuzz_decoding import (
+    check_analysis,
+    check_concealment,
+    check_decoder,
+    check_index,
+    check_picture,
+    make_picture,
+)
 from fuzz_network import check_datagrams, check_rtcp, make_datagrams, make_rtcp
 from fuzz_truth import check_truth, make_truth
 from gsvc.codec.errors import BitstreamError
@@ -232,6 +239,7 @@ TARGETS: dict[str, Target] = {
     "info": Target(bent_stream, check_info, cost=8),
     "picture": Target(make_picture, check_picture, cost=10),
     "decoder": Target(bent_stream, check_decoder, cost=60),
+    "analysis": Target(bent_stream, check_analysis, cost=60),
     "index": Target(bent_stream, check_index, cost=30),
     "concealment": Target(bent_stream, check_concealment, cost=60),
     "datagrams": Target(make_datagrams, check_datagrams, cost=8),

@@ -23,6 +23,8 @@ LAYERS = {
         f"gsvc.codec.{name}"
         for name in (
             *(
+                "analysis",
+                "analysis_video",
                 "asyncio",
                 "decoder",
                 "encoder",

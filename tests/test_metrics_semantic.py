@@ -6,7 +6,7 @@ import pytest
 
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import load_clip
-from gsvc.encoders.people.body_pose import DetectedPose
+from gsvc.decoders.people.body_pose import DetectedPose
 from gsvc.encoders.people.face_points import OUTER_EYE_CORNERS, FacePoints
 from gsvc.eval.bench.scoring import score
 from gsvc.eval.metrics import find_metric

@@ -13,7 +13,7 @@ from gsvc.codec.frames import Picture
 from gsvc.datasets.models import EXTRACTORS, model_path, pull
 from gsvc.datasets.package_files import cached_path, state_of
 from gsvc.datasets.packaged import load_clip
-from gsvc.encoders.people.body_pose import COCO17, PoseEstimator
+from gsvc.decoders.people.body_pose import COCO17, PoseEstimator
 from gsvc.encoders.people.person_mask import PersonSegmenter
 from needs import need_clip, need_models
 

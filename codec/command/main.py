@@ -23,6 +23,8 @@ COMMANDS = {
     "encode": "video to stream",
     "decode": "stream to video",
     "info": "what is in a stream",
+    "analyse": "what a stream shows, without decoding it",
+    "analyze": "the same",
     "send": "video to network",
     "recv": "network to video",
     "score": "two videos compared",

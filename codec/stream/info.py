@@ -12,7 +12,7 @@ from gsvc.codec.scaffold.digest import scaffold_bytes
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.stream.audio import unpack_audio
 from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.file import open_stream
+from gsvc.codec.stream.file import CountingFile, open_stream
 from gsvc.codec.stream.group import GroupReader, ParsedPacket
 from gsvc.codec.stream.header import HEADER_BYTES, Header
 from gsvc.codec.stream.ledger import HEADER_LEDGER, Ledger, packet_ledger, total
@@ -146,7 +146,7 @@ def read_info(
     partial: bool = False,
 ) -> StreamInfo:
     """`stream_info` of an open binary file."""
-    counter = _CountingFile(file)
+    counter = CountingFile(file)
     reader = StreamReader(cast(BinaryIO, counter), limits)
     inspector = _Inspector(reader.header, elements, limits)
     packets: list[PacketInfo] = []
@@ -232,16 +232,3 @@ def _described(parsed: ParsedPacket, time: int) -> Iterator[IntervalInfo]:
         time += interval.length
         size = 0 if interval.place is Place.AFTER else len(next(units))
         yield IntervalInfo(time, interval.length, interval.place, size, interval.dissolves)
-
-
-class _CountingFile:
-    """Counts the bytes read, because a varint may be longer than it needs to be."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.position = 0
-
-    def read(self, size: int) -> bytes:
-        data = self._file.read(size)
-        self.position += len(data)
-        return data

@@ -9,9 +9,9 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.pose import MAX_PEOPLE, POINTS, POSE, People, Person, pose_unit
 from gsvc.codec.scaffold.types import Sample
+from gsvc.decoders.people.body_pose import COCO17, DetectedPose, PoseEstimator
 from gsvc.encoders.anchor_trial import AnchorTrial
 from gsvc.encoders.layers.extractor import Extractor
-from gsvc.encoders.people.body_pose import COCO17, DetectedPose, PoseEstimator
 from gsvc.encoders.tuning import Level
 
 _VISIBLE = 0.5

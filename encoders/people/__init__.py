@@ -1,1 +1,1 @@
-"""People in a picture: detection, segmentation and pose."""
+"""People in a picture, for the encoder: masks, faces."""

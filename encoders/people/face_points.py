@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.encoders.people.detector import Detection, Detector
+from gsvc.decoders.people.detector import Detection, Detector
+from gsvc.decoders.people.tflite import Network, sigmoid
 from gsvc.encoders.people.face_weights import MODEL, STRIDES
-from gsvc.encoders.people.tflite import Network, sigmoid
 
 OUTER_EYE_CORNERS = (33, 263)
 """Of the 468 points: the right eye's and the left eye's."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.encoders.people.detector import Detector
+from gsvc.decoders.people.detector import Detector
 
 MODEL = "face_detection_short_range"
 STRIDES = 8, 16, 16, 16

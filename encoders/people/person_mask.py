@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.encoders.people.tflite import Network
+from gsvc.decoders.people.tflite import Network
 
 
 class PersonSegmenter:

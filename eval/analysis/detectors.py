@@ -77,7 +77,7 @@ class MotionDetector:
 
 
 class PeopleDetector:
-    """People by the encoder's pose networks, at most 16 a frame.
+    """People by the pose networks, at most 16 a frame.
 
     The box spans the body's points and the top of the head; the score is the points' mean
     visibility. The constructor raises MissingModelError without the models.
@@ -92,7 +92,7 @@ class PeopleDetector:
     """Of the points' width, from the outermost joints to the outline."""
 
     def __init__(self) -> None:
-        from gsvc.encoders.people.body_pose import PoseEstimator
+        from gsvc.decoders.people.body_pose import PoseEstimator
 
         self._poses = PoseEstimator(16)
 

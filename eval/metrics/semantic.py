@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.datasets.models import EXTRACTORS
-from gsvc.encoders.people.body_pose import COCO17, DetectedPose, PoseEstimator
+from gsvc.decoders.people.body_pose import COCO17, DetectedPose, PoseEstimator
 from gsvc.encoders.people.face_points import OUTER_EYE_CORNERS, FacePoints
 from gsvc.encoders.people.person_mask import PersonSegmenter
 from gsvc.eval.metrics.motion import MotionError

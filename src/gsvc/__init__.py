@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gsvc.codec.analysis import Analysis, analyse
     from gsvc.codec.asyncio import LatestQueue, decode_stream, encode_stream
     from gsvc.codec.decoder import Decoder
     from gsvc.codec.decoder_settings import DecoderSettings
@@ -48,10 +49,15 @@ if TYPE_CHECKING:
     from gsvc.codec.stream.info import StreamInfo
     from gsvc.codec.stream.info import stream_info as info
     from gsvc.codec.stream.packet import Packet, PacketType
+    from gsvc.decoders.analysis.analyser import AnalysisSettings
+    from gsvc.decoders.analysis.regions import Line, Zone
+    from gsvc.decoders.analysis.types import Detection, FrameAnalysis
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Analysis",
+    "AnalysisSettings",
     "AudioChunk",
     "BitstreamError",
     "ChecksumError",
@@ -61,17 +67,20 @@ __all__ = [
     "Decoder",
     "DecoderSettings",
     "Depacketizer",
+    "Detection",
     "DeviceError",
     "EncodeReport",
     "Encoder",
     "EncoderSettings",
     "Frame",
+    "FrameAnalysis",
     "GsvcError",
     "Header",
     "InputError",
     "LatestQueue",
     "LimitError",
     "Limits",
+    "Line",
     "MissingDependencyError",
     "MissingModelError",
     "OutputError",
@@ -97,7 +106,9 @@ __all__ = [
     "VideoReceiver",
     "VideoSender",
     "WireSettings",
+    "Zone",
     "__version__",
+    "analyse",
     "decode",
     "decode_stream",
     "encode",
@@ -106,6 +117,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "codec.analysis": ("Analysis", "analyse"),
     "codec.asyncio": ("LatestQueue", "decode_stream", "encode_stream"),
     "codec.decoder": ("Decoder",),
     "codec.decoder_settings": ("DecoderSettings",),
@@ -125,6 +137,9 @@ _HOMES = {
     "codec.stream.index": ("StreamIndex",),
     "codec.stream.info": ("StreamInfo",),
     "codec.stream.packet": ("Packet", "PacketType"),
+    "decoders.analysis.analyser": ("AnalysisSettings",),
+    "decoders.analysis.regions": ("Line", "Zone"),
+    "decoders.analysis.types": ("Detection", "FrameAnalysis"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _RENAMED = {

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.encoders.people.tflite import Array, Network, sigmoid
+from gsvc.decoders.people.tflite import Array, Network, sigmoid
 
 _ANCHORS_A_CELL_AND_LAYER = 2
 _SUPPRESSION_OVERLAP = 0.3

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
-from gsvc.encoders.people.detector import Detector
+from gsvc.decoders.people.detector import Detector
 
 _STRIDES = (8, 16, 32, 32, 32)
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
-from gsvc.encoders.people.person_detector import PersonDetector
-from gsvc.encoders.people.tflite import Array, Network, sigmoid
+from gsvc.decoders.people.person_detector import PersonDetector
+from gsvc.decoders.people.tflite import Array, Network, sigmoid
 
 COCO17: tuple[int, ...] = (0, 2, 5, 7, 8, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 28)
 """COCO's 17 points among the 33, in COCO's order: nose, then left and right of eye, ear, shoulder,

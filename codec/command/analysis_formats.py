@@ -1,0 +1,131 @@
+"""What `gsvc analyse` writes: JSON lines, CSV or MOT, frame by frame."""
+
+import csv
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Protocol, TextIO
+
+from gsvc.codec.stream.header import Header
+from gsvc.decoders.analysis.types import Cost, Event, FrameAnalysis, KeyPoints, Totals
+
+_COLUMNS = "frame", "seconds", "track", "class", "left", "top", "right", "bottom", "score"
+
+
+class Format(Protocol):
+    """One way to write an analysis."""
+
+    def begin(self, header: Header) -> None: ...
+
+    def frame(self, frame: FrameAnalysis) -> None: ...
+
+    def end(self, totals: Totals, cost: Cost) -> None: ...
+
+
+class JsonFormat:
+    """One JSON object a line: the stream, every frame, every event, the summary."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def begin(self, header: Header) -> None:
+        form = header.format
+        rate = float(form.frame_rate)
+        self._put("stream", width=form.width, height=form.height, frame_rate=rate)
+
+    def frame(self, frame: FrameAnalysis) -> None:
+        self._put(
+            "frame",
+            frame=frame.frame,
+            seconds=round(frame.seconds, 4),
+            objects=[
+                {
+                    "track": one.track,
+                    "class": one.kind,
+                    "box": _rounded(one.box.tolist()),
+                    "score": round(one.score, 3),
+                }
+                for one in frame.objects
+            ],
+            **({"people": [_person(one) for one in frame.people]} if frame.people else {}),
+            **({} if frame.activity is None else {"activity": round(frame.activity, 4)}),
+            **({} if frame.camera is None else {"camera": _fields(asdict(frame.camera), 5)}),
+        )
+        for event in frame.events:
+            self._put("event", **_event(event))
+
+    def end(self, totals: Totals, cost: Cost) -> None:
+        self._put("summary", **asdict(totals), **_fields(asdict(cost)), saved=cost.not_decoded)
+
+    def _put(self, kind: str, **values: object) -> None:
+        self._file.write(json.dumps({"type": kind, **values}) + "\n")
+
+
+class CsvFormat:
+    """A row for each object in each frame."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._rows = csv.writer(file, lineterminator="\n")
+
+    def begin(self, header: Header) -> None:
+        self._rows.writerow(_COLUMNS)
+
+    def frame(self, frame: FrameAnalysis) -> None:
+        for one in frame.objects:
+            place = (frame.frame, round(frame.seconds, 4), one.track, one.kind)
+            self._rows.writerow([*place, *_rounded(one.box.tolist()), round(one.score, 3)])
+
+    def end(self, totals: Totals, cost: Cost) -> None:
+        """Nothing: a table has objects alone."""
+
+
+class MotFormat:
+    """MOTChallenge: frame from 1, track, left, top, width, height, score, and -1 three times."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def begin(self, header: Header) -> None:
+        """Nothing: such files have no head."""
+
+    def frame(self, frame: FrameAnalysis) -> None:
+        for one in frame.objects:
+            left, top, right, bottom = one.box.tolist()
+            sizes = ",".join(f"{value:.2f}" for value in (left, top, right - left, bottom - top))
+            self._file.write(f"{frame.frame + 1},{one.track},{sizes},{one.score:.3f},-1,-1,-1\n")
+
+    def end(self, totals: Totals, cost: Cost) -> None:
+        """Nothing: such files have objects alone."""
+
+
+FORMATS: dict[str, type[JsonFormat] | type[CsvFormat] | type[MotFormat]] = {
+    "jsonl": JsonFormat,
+    "csv": CsvFormat,
+    "mot": MotFormat,
+}
+
+
+def _rounded(values: Iterable[float]) -> list[float]:
+    return [round(value, 2) for value in values]
+
+
+def _fields(values: dict[str, float], digits: int = 1) -> dict[str, float]:
+    return {name: round(value, digits) for name, value in values.items()}
+
+
+def _event(event: Event) -> dict[str, object]:
+    """Its fields, without those that its kind lacks."""
+    fields = {"event": event.kind, **asdict(event), "seconds": round(event.seconds, 4)}
+    fields["class"] = fields.pop("object")
+    del fields["kind"]
+    if event.dwell is not None:
+        fields["dwell"] = round(event.dwell, 4)
+    return {name: value for name, value in fields.items() if value not in ("", None)}
+
+
+def _person(one: KeyPoints) -> dict[str, object]:
+    points = [
+        [*_rounded(point), int(is_visible)]
+        for point, is_visible in zip(one.points.tolist(), one.visible, strict=True)
+    ]
+    return {"person": one.person, "points": points}

@@ -1,0 +1,158 @@
+"""Detectors of others: torchvision's models, ONNX files, files of Ultralytics.
+
+None comes with gsvc. Each is one class with the call of `Detector`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.errors import ConfigError, MissingDependencyError, MissingModelError
+from gsvc.codec.frames import Picture
+from gsvc.decoders.analysis.types import Detection, Detector
+
+_SIDE = 640
+_LEAST_SCORE = 0.05
+_SUPPRESSION_OVERLAP = 0.5
+_GRAY = 114.0
+
+
+class TorchvisionDetector:
+    """A detection model of torchvision, or any module with its input and output."""
+
+    def __init__(self, model: Any, names: Sequence[str] = ()) -> None:
+        """`names`: of its classes, by label."""
+        self._model, self._names = model.eval(), names
+
+    def __call__(self, picture: Picture) -> list[Detection]:
+        """What is in RGB uint8 (H, W, 3)."""
+        import torch
+
+        with torch.inference_mode():
+            values = torch.from_numpy(np.ascontiguousarray(picture)).permute(2, 0, 1)
+            found = self._model([values.float() / 255])[0]
+        rows = zip(*(found[key].tolist() for key in ("labels", "boxes", "scores")), strict=True)
+        return [
+            Detection(_name(self._names, label), np.array(box), score) for label, box, score in rows
+        ]
+
+
+class OnnxDetector:
+    """An ONNX file of the YOLO family as Ultralytics exports it, run by OpenCV.
+
+    It takes a square of RGB in [0, 1] and gives (1, 4 + classes, n), centre and size of boxes and
+    the scores of classes, or (1, n, 6): left, top, right, bottom, score, class.
+    """
+
+    def __init__(self, path: str | Path, names: Sequence[str] = (), side: int = _SIDE) -> None:
+        """`names`: of its classes, by number; `side`: of the square, in pixels.
+
+        Raises MissingModelError for a file that cannot be loaded.
+        """
+        try:
+            self._net = cv2.dnn.readNetFromONNX(str(path))
+        except cv2.error as error:
+            raise MissingModelError(f"{path} cannot be loaded as ONNX: check the file") from error
+        self._path, self._names, self._side = path, names, side
+
+    def __call__(self, picture: Picture) -> list[Detection]:
+        """What is in RGB uint8 (H, W, 3)."""
+        height, width = picture.shape[:2]
+        scale = self._side / max(height, width)
+        square = np.full((self._side, self._side, 3), _GRAY, np.float32)
+        small = cv2.resize(picture, (round(width * scale), round(height * scale)))
+        square[: small.shape[0], : small.shape[1]] = small
+        try:
+            self._net.setInput(cv2.dnn.blobFromImage(square, 1 / 255))
+            output = np.asarray(self._net.forward())
+        except cv2.error as error:
+            raise ConfigError(
+                f"{self._path} does not run on a picture of {self._side}x{self._side}: make an "
+                "OnnxDetector of your own with its side"
+            ) from error
+        boxes, scores, labels = self._rows(output)
+        return [
+            Detection(_name(self._names, int(labels[n])), boxes[n] / scale, float(scores[n]))
+            for n in _best(boxes, scores, labels)
+        ]
+
+    def _rows(
+        self, output: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
+        """Boxes (n, 4) in pixels of the square, scores and labels."""
+        if output.ndim != 3 or output.shape[0] != 1 or min(output.shape) < 1:
+            raise ConfigError(f"{self._path} gives {output.shape}: (1, 4 + classes, n) is needed")
+        rows = output[0].astype(np.float64)
+        if rows.shape[1] == 6:
+            return rows[:, :4], rows[:, 4], rows[:, 5].astype(np.intp)
+        rows = rows.T
+        half = rows[:, 2:4] / 2
+        boxes = np.concatenate([rows[:, :2] - half, rows[:, :2] + half], axis=1)
+        return boxes, rows[:, 4:].max(axis=1), rows[:, 4:].argmax(axis=1)
+
+
+class UltralyticsDetector:
+    """A .pt file of Ultralytics, run by their package, which is to be installed.
+
+    Such files are pickles: load only what you trust.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Raises MissingDependencyError without the package, MissingModelError without the file."""
+        try:
+            from ultralytics import YOLO
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"{path} needs Ultralytics: pip install ultralytics, or export it as .onnx"
+            ) from error
+        self._model = YOLO(str(path))
+
+    def __call__(self, picture: Picture) -> list[Detection]:
+        """What is in RGB uint8 (H, W, 3)."""
+        found = self._model(picture[..., ::-1], verbose=False)[0]
+        rows = found.boxes.data.tolist()
+        return [Detection(found.names[int(row[5])], np.array(row[:4]), row[4]) for row in rows]
+
+
+def from_file(path: str) -> Detector:
+    """The detector in a file .onnx or .pt. Raises MissingModelError, MissingDependencyError."""
+    if not Path(path).is_file():
+        raise MissingModelError(f"{path}: no such file: check the name")
+    return OnnxDetector(path) if path.endswith(".onnx") else UltralyticsDetector(path)
+
+
+def from_torchvision(name: str) -> Detector:
+    """A detection model of torchvision by name, with its own weights, which it may download.
+
+    Raises MissingDependencyError without torchvision, ConfigError for an unknown name.
+    """
+    try:
+        from torchvision.models import detection, get_model, get_model_weights, list_models
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"torchvision:{name} needs torchvision: pip install torchvision"
+        ) from error
+    names = list_models(module=detection)
+    if name not in names:
+        raise ConfigError(f"torchvision has no detector {name}: choose {', '.join(names)}")
+    weights = get_model_weights(name).DEFAULT
+    return TorchvisionDetector(get_model(name, weights=weights), weights.meta["categories"])
+
+
+def _best(
+    boxes: NDArray[np.float64], scores: NDArray[np.float64], labels: NDArray[np.intp]
+) -> list[int]:
+    """Rows that no surer one of their class covers."""
+    corners = [[x, y, right - x, bottom - y] for x, y, right, bottom in boxes.tolist()]
+    kept = cv2.dnn.NMSBoxesBatched(
+        corners, scores.tolist(), labels.tolist(), _LEAST_SCORE, _SUPPRESSION_OVERLAP
+    )
+    return [int(n) for n in kept]
+
+
+def _name(names: Sequence[str], label: int) -> str:
+    return names[label] if 0 <= label < len(names) else f"class {label}"

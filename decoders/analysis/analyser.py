@@ -1,0 +1,185 @@
+"""`Analyser`: packets in, what each frame shows out, without drawing one."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from time import monotonic
+
+import numpy as np
+
+from gsvc.codec.errors import BitstreamError, ConfigError
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.scaffold.layers.pose import POSE, Person, pose_unit
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.packet import Packet
+from gsvc.decoders.analysis.background import MOVING
+from gsvc.decoders.analysis.boxes import clipped, within
+from gsvc.decoders.analysis.detectors import AUTO, NONE, Finder, checked, find_finder
+from gsvc.decoders.analysis.drafts import Draft
+from gsvc.decoders.analysis.following import Following
+from gsvc.decoders.analysis.pieces import Piece, decoded_pieces, scaffold_pieces
+from gsvc.decoders.analysis.regions import Line, Watcher, Zone, check_regions
+from gsvc.decoders.analysis.sent_people import SentPeople
+from gsvc.decoders.analysis.types import (
+    Cost,
+    Detector,
+    Event,
+    FrameAnalysis,
+    KeyPoints,
+    Totals,
+    TrackedObject,
+)
+
+_GONE_SECONDS = 1.0
+"""Without an object, after which it has left a zone."""
+_VISIBLE = 0.3
+"""Share of an object within the picture, below which it is not shown."""
+
+
+@dataclass(frozen=True)
+class AnalysisSettings:
+    """What to look for in a stream."""
+
+    detector: str | Detector = AUTO
+    """"auto" (people where the models are there, and what moves), "people", "moving", "none" (the
+    scaffold alone), "torchvision:NAME", a file .onnx or .pt, "module:Class", or a detector."""
+    every: int = 5
+    """Least frames between the pictures that the detector looks at, from 1."""
+    least_score: float = 0.5
+    """Of detections that count, 0 to 1."""
+    lines: tuple[Line, ...] = ()
+    """Where crossings are counted."""
+    zones: tuple[Zone, ...] = ()
+    """Where visits are timed."""
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise ConfigError(f"every is {self.every}: choose 1 or more frames")
+        if not 0 <= self.least_score <= 1:
+            raise ConfigError(f"least_score is {self.least_score}: choose 0 to 1")
+
+
+class Analyser:
+    """Analyses one stream in the memory of some intervals.
+
+    Raises ConfigError for regions that lie outside of the picture and unknown detectors,
+    MissingModelError and MissingDependencyError for what a detector lacks.
+    """
+
+    cost: Cost
+    """What it took so far."""
+
+    def __init__(
+        self,
+        header: Header,
+        settings: AnalysisSettings | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        began = monotonic()
+        self._header, self._limits = header, limits
+        self._settings = settings = settings or AnalysisSettings()
+        size = header.format.width, header.format.height
+        check_regions(settings.lines, settings.zones, size)
+        self._size, self.cost = size, Cost()
+        self._watcher = Watcher(settings.lines, settings.zones, size[1], _GONE_SECONDS)
+        self._follows = settings.detector != NONE
+        self._first: int | None = None
+        self._damage: BitstreamError | None = None
+        self._following = self._follower()
+        self._spend(began)
+
+    def _follower(self) -> Following | SentPeople:
+        settings = self._settings
+        if self._follows:
+            moving, finder = settings.detector in (AUTO, MOVING), _finder(settings)
+            return Following(self._size, finder, self.cost, every=settings.every, moving=moving)
+        if POSE.name not in self._header.tools and (settings.lines or settings.zones):
+            raise ConfigError(
+                "lines and zones need objects, and this stream has no pose: choose another "
+                "detector than none, or encode with --semantics"
+            )
+        return SentPeople(self._header.geometry)
+
+    @property
+    def totals(self) -> Totals:
+        """Sums over the frames so far."""
+        return self._watcher.totals
+
+    def frames(self, packets: Iterable[Packet]) -> Iterator[FrameAnalysis]:
+        """Every frame of a whole stream, in order.
+
+        Raises BitstreamError where it is damaged, after the frames before that.
+        """
+        began, last = monotonic(), None
+        for draft in self._drafts(packets):
+            if last is not None:
+                self._spend(began)
+                yield last
+                began = monotonic()
+            last = self._frame(draft)
+        if last is not None:
+            self._spend(began)
+            yield replace(last, events=(*last.events, *self._watcher.finish()))
+        if self._damage is not None:
+            raise self._damage
+
+    def _spend(self, began: float) -> None:
+        self.cost.milliseconds += 1000 * (monotonic() - began)
+
+    def _drafts(self, packets: Iterable[Packet]) -> Iterator[Draft]:
+        read = decoded_pieces if self._follows else scaffold_pieces
+        try:
+            for piece in read(self._header, packets, self._limits):
+                yield from self._taken(piece)
+        except BitstreamError as error:
+            self._damage = error
+        yield from self._following.finish()
+
+    def _taken(self, piece: Piece) -> list[Draft]:
+        drafts = [
+            Draft(self.cost.frames + offset - 1, ticks, piece, offset)
+            for offset, ticks in enumerate(piece.ticks, 1)
+        ]
+        if self._first is None:
+            self._first = piece.ticks[0]
+        self.cost.frames += len(drafts)
+        self.cost.pictures += piece.picture is not None
+        return self._following.take(piece, drafts)
+
+    def _frame(self, draft: Draft) -> FrameAnalysis:
+        seconds = float((draft.ticks - (self._first or 0)) * self._header.format.time_base)
+        frame = FrameAnalysis(
+            frame=draft.frame,
+            seconds=seconds,
+            objects=tuple(self._objects(draft)),
+            people=tuple(self._people(draft)),
+            activity=draft.activity,
+            camera=draft.camera,
+        )
+        events = self._watcher.events(frame)
+        if draft.is_cut:
+            self.totals.cuts += 1
+            events.insert(0, Event("cut", draft.frame, seconds))
+        return replace(frame, events=tuple(events))
+
+    def _objects(self, draft: Draft) -> Iterator[TrackedObject]:
+        whole = np.array([0.0, 0.0, *self._size])
+        for track, box in sorted(draft.objects, key=lambda pair: pair[0].number):
+            if track.confirmed and within(box, whole) > _VISIBLE:
+                inside = clipped(box, self._size)
+                yield TrackedObject(track.kind, track.number, inside, track.score)
+
+    def _people(self, draft: Draft) -> Iterator[KeyPoints]:
+        for sample in draft.piece.interval.samples:
+            if sample.offset == draft.offset:
+                unit = pose_unit(self._header.geometry)
+                yield from (_points(person, unit) for person in sample[POSE] or ())
+
+
+def _finder(settings: AnalysisSettings) -> Finder | None:
+    if isinstance(settings.detector, str):
+        return find_finder(settings.detector, settings.least_score)
+    return checked(settings.detector, settings.least_score)
+
+
+def _points(person: Person, unit: float) -> KeyPoints:
+    return KeyPoints(person.identity, person.points.astype(np.float64) * unit, person.visible)

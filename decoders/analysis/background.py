@@ -1,0 +1,130 @@
+"""What moves by itself in a coded picture: it differs from what the pictures around it show there.
+
+These pictures are moved as the camera moved; the median of them is the background. Method: N.
+McFarlane, C. Schofield, "Segmentation and tracking of piglets in images", 1995 (median background),
+with the camera's motion undone first.
+"""
+
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.frames import Picture
+from gsvc.decoders.analysis.movement import Movement, SmallPicture
+from gsvc.decoders.analysis.types import Detection
+
+MOVING = "moving"
+"""The class of what moves and has no other."""
+SURE = 0.5
+"""Score of what moves just enough; what differs but does not move has less."""
+
+_BEFORE, AHEAD = 8, 2
+"""Pictures around one that show its background."""
+_DIFFERS = 24
+"""Levels of 0-255 by which a place is not background."""
+_LITTLE = 18
+"""Levels by which its surroundings may differ and belong to it."""
+_SHARE, _HIGH = 0.3, 90
+"""Share, of this percentile of the levels by which an object differs, that its parts differ by."""
+_MOVES = 0.6
+"""Pixels of small pictures, of motion beside the camera's, that are movement."""
+_JOINED = 3, 7
+"""Pixels of small pictures, across and down, of gaps in an object that are closed."""
+_LEAST_AREA, _LEAST_SIDE = 40, 4
+"""Of an object, in pixels of small pictures."""
+_MOST = 0.3
+"""Share of a picture that differs, from which there is no background to tell objects from."""
+_FAST = 75
+"""Percentile of the motion in an object that counts: its border moves less."""
+
+FloatImage = NDArray[np.float32]
+
+
+class _Kept(NamedTuple):
+    color: Picture
+    camera: NDArray[np.float64]
+    """Affine map (3, 3) from the picture before."""
+
+
+class Background:
+    """Holds the pictures around those of one scene in turn: `add` each, `places` AHEAD later."""
+
+    def __init__(self) -> None:
+        self._kept: list[_Kept] = []
+        self._at = 0
+
+    def add(self, small: SmallPicture, arrival: Movement | None) -> None:
+        """Take the next picture; `arrival`: the motion to it."""
+        camera = np.eye(3)
+        if arrival is not None:
+            camera[:2] = arrival.camera_map
+        self._kept.append(_Kept(small.color, camera))
+
+    def places(self, scale: float, speed: FloatImage) -> tuple[list[Detection], float]:
+        """What differs from the background in the next picture, and how much of the picture moves.
+
+        `scale`: of small pictures; `speed`: motion beside the camera's, float32 (h, w).
+        """
+        differs = self._differs(speed)
+        moves = float((differs & (speed > _MOVES)).mean())
+        self._at += 1
+        if self._at > _BEFORE:
+            self._kept.pop(0)
+            self._at -= 1
+        has_background = differs.mean() < _MOST
+        return _places(differs, speed, scale) if has_background else [], moves
+
+    def _differs(self, speed: FloatImage) -> NDArray[np.bool_]:
+        now = self._kept[self._at].color
+        others = [self._aligned(n) for n in range(len(self._kept)) if n != self._at]
+        if not others:
+            return np.zeros(now.shape[:2], np.bool_)
+        behind = np.median([*others, now] if len(others) > 1 else others, axis=0)
+        change = cv2.absdiff(behind.astype(np.uint8), now).max(axis=2)
+        differs = _grown(cv2.GaussianBlur(change, (3, 3), 0))
+        # Of two pictures nobody can say which one shows the background: what moves is an object.
+        return differs if len(others) > 1 else differs & (speed > _MOVES)
+
+    def _aligned(self, number: int) -> Picture:
+        """A picture as it would look from where the camera is now; what it lacks is as now."""
+        kept, at = self._kept, self._at
+        first, last = sorted((number, at))
+        way: NDArray[np.float64] = np.eye(3)
+        for one in kept[first + 1 : last + 1]:
+            way = np.asarray(one.camera @ way, np.float64)
+        if number > at:
+            way = np.asarray(np.linalg.inv(way), np.float64)
+        now = kept[at].color.copy()
+        size, border = now.shape[1::-1], cv2.BORDER_TRANSPARENT
+        moved = cv2.warpAffine(kept[number].color, way[:2], size, dst=now, borderMode=border)
+        return np.asarray(moved, np.uint8)
+
+
+def _grown(change: Picture) -> NDArray[np.bool_]:
+    """What differs for sure, and what touches it and differs by a share of that.
+
+    Around an object that stands out, coding leaves blocks that differ a little.
+    """
+    count, labels = cv2.connectedComponents((change > _LITTLE).astype(np.uint8))
+    least = np.full(count, 256.0)
+    for label in np.unique(labels[change > _DIFFERS]).tolist():
+        least[label] = _SHARE * np.percentile(change[labels == label], _HIGH)
+    return np.asarray(change >= least[labels])
+
+
+def _places(differs: NDArray[np.bool_], speed: FloatImage, scale: float) -> list[Detection]:
+    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, _JOINED)
+    joined = cv2.morphologyEx(differs.astype(np.uint8), cv2.MORPH_CLOSE, kernel)
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(joined)
+    found = []
+    for label, (left, top, width, height, area) in enumerate(stats[1:].tolist(), 1):
+        if area < _LEAST_AREA or min(width, height) < _LEAST_SIDE:
+            continue
+        inside = slice(top, top + height), slice(left, left + width)
+        fast = float(np.percentile(speed[inside][labels[inside] == label], _FAST)) / _MOVES
+        score = SURE * fast if fast < 1 else 1 - SURE / fast
+        box = np.array([left, top, left + width, top + height]) / scale
+        found.append(Detection(MOVING, box, score))
+    return found

@@ -1,0 +1,1 @@
+"""Finding people in a picture, at the encoder or at the receiver."""
