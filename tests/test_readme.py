@@ -63,7 +63,7 @@ def test_the_pages_with_examples_are_known() -> None:
     assert {page: count for page, count in counts.items() if count} == {
         "README.md": 1,
         "docs/guide.md": 1,
-        "docs/python.md": 8,
+        "docs/python.md": 9,
     }
 
 
