@@ -4,13 +4,14 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint docs wheel models clips hostile soak clean
+.PHONY: help demo test lint docs shell wheel models clips hostile soak clean
 
 help:
 	@echo "make demo   code a real clip, compare it with x265 and SVT-AV1, write demo/"
 	@echo "make test   run the tests (brings models of others first)"
 	@echo "make lint   ruff and mypy"
 	@echo "make docs   build the site into site/; a broken link is an error"
+	@echo "make shell  write completion and man page anew, from the parser"
 	@echo "make wheel  build the wheel and try it without extras in an empty environment"
 	@echo "make clips  bring the five clips that more of the tests use"
 	@echo "make hostile  forged and damaged streams, a million of them"
@@ -36,6 +37,9 @@ lint: $(READY)
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+shell: $(READY)
+	$(BIN)/python tests/shell_files.py
 
 wheel: $(READY)
 	tests/wheel_check.sh $(BIN)/python

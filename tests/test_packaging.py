@@ -41,7 +41,14 @@ def test_wheel_has_every_module_and_nothing_else(tmp_path: Path) -> None:
     package = {f"gsvc/{name}" for name in ("__init__.py", "__main__.py", "py.typed")}
     weights = {f"gsvc/{path.relative_to(ROOT)}" for path in (ROOT / "decoders").rglob("weights/*")}
     assert modules | package | weights <= names
-    assert all(name.startswith("gsvc/") for name in names)
+    shared = {name for name in names if ".data/data/share/" in name}
+    assert {name.partition("/share/")[2] for name in shared} == {
+        "man/man1/gsvc.1",
+        "bash-completion/completions/gsvc",
+        "zsh/site-functions/_gsvc",
+        "fish/vendor_completions.d/gsvc.fish",
+    }
+    assert all(name.startswith("gsvc/") for name in names - shared)
     assert not [name for name in names if name.endswith((".jpg", ".pyc"))]
 
 

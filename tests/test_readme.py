@@ -14,18 +14,11 @@ import pytest
 import gsvc
 from gsvc.codec.command.main import main
 from needs import need_package
-
-ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+from pages import PAGES, ROOT, blocks
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "README.md").exists(), reason="runs in a checkout, not on an installed wheel"
 )
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
-    return [text for name, text in fenced if name == language]
 
 
 def commands() -> Iterator[list[str]]:
@@ -33,7 +26,7 @@ def commands() -> Iterator[list[str]]:
     for page in PAGES:
         for block in blocks(page, ""):
             for line in block.replace("\\\n", " ").splitlines():
-                for command in re.split(r" (?:\||&&) ", line):
+                for command in re.split(r" (?:\||&&|&|>)(?: |$)", line):
                     words = shlex.split(command, comments=True)
                     if words[:1] == ["gsvc"]:
                         yield words[1:]
@@ -62,6 +55,7 @@ def test_the_pages_with_examples_are_known() -> None:
     counts = {str(page.relative_to(ROOT)): len(blocks(page, "python")) for page in PAGES}
     assert {page: count for page, count in counts.items() if count} == {
         "README.md": 1,
+        "docs/cookbook.md": 5,
         "docs/guide.md": 1,
         "docs/python.md": 9,
     }

@@ -32,6 +32,7 @@ COMMANDS = {
     "bench": "compare codecs",
     "train": "make a refiner",
     "doctor": "is everything here?",
+    "completion": "for bash, zsh or fish",
 }
 """Command → its line in `gsvc --help`. The module of that name in this folder holds the rest:
 `DESCRIPTION`, `add_arguments(parser)` and `run(options)`, which returns the exit code."""
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare_process()
     options = Namespace(json=False)
     try:
-        _parser().parse_args(arguments, options)
+        command_parser().parse_args(arguments, options)
         code: int = import_module(_module(options.command)).run(options)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -65,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(options, error, FAILED, _unexpected(error))
 
 
-def _parser() -> Parser:
+def command_parser() -> Parser:
+    """The parser of `gsvc`; those of its commands are filled when they are used."""
     parser = Parser(prog="gsvc", description="Generative semantic video codec.")
     parser.add_argument("--version", action="version", version=f"gsvc {__version__}")
     commands = parser.add_subparsers(

@@ -45,7 +45,7 @@ class CommandParser(Parser):
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None
     ) -> tuple[Namespace, list[str]]:
         """See argparse; what has actions of its own cannot mix options and positions."""
-        self._ask_module()
+        self.ask_module()
         if self._is_mixing or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
         self._is_mixing = True
@@ -54,7 +54,8 @@ class CommandParser(Parser):
         finally:
             self._is_mixing = False
 
-    def _ask_module(self) -> None:
+    def ask_module(self) -> None:
+        """Take description and arguments from the command's module, if that is still to do."""
         if self._module is not None:
             command, self._module = import_module(self._module), None
             self.description = command.DESCRIPTION

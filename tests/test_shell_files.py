@@ -1,0 +1,93 @@
+"""Completion and man page: what the parser has, and a shell that completes."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import Gsvc
+from gsvc.codec.command.main import COMMANDS, command_parser
+from needs import need_package
+
+FOLDER = Path(__file__).resolve().parent.parent / "codec" / "command" / "shell"
+
+if not FOLDER.exists():
+    pytest.skip("runs in a checkout, not on an installed wheel", allow_module_level=True)
+need_package("shtab")
+need_package("argparse_manpage")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="argparse writes usages otherwise")
+def test_files_are_those_of_the_parser() -> None:
+    made = subprocess.run(
+        [sys.executable, "-c", "import json, shell_files as s; print(json.dumps(s.shell_files()))"],
+        cwd=FOLDER.parents[2] / "tests",
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    for name, text in json.loads(made.stdout).items():
+        assert (FOLDER / name).read_text() == text, f"{name}: make shell"
+
+
+@pytest.mark.parametrize("name", ["gsvc.1", "gsvc.bash", "gsvc.zsh", "gsvc.fish"])
+def test_every_command_and_option_is_there(name: str) -> None:
+    from shell_files import parsers
+
+    text = (FOLDER / name).read_text().replace("\\-", "-")
+    for parser in parsers(command_parser()):
+        for action in parser._actions:
+            if name == "gsvc.1" and "--help" in action.option_strings:
+                continue  # whoever reads the page needs it not
+            for option in action.option_strings:
+                plain = option.lstrip("-") if name == "gsvc.fish" else option
+                assert plain in text, f"{parser.prog} {option}"
+    assert all(command in text for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("gsvc e", {"encode"}),
+        ("gsvc encode --pre", {"--preset"}),
+        ("gsvc encode --preset ", {"fast", "medium", "slow"}),
+        ("gsvc decode cl", {"clip.gsv"}),
+        ("gsvc bench st", {"study"}),
+        ("gsvc bench study s", {"score"}),
+    ],
+)
+def test_bash_completes(typed: str, offered: set[str], tmp_path: Path, run_gsvc: Gsvc) -> None:
+    (tmp_path / "clip.gsv").touch()
+    (tmp_path / "script").write_bytes(run_gsvc("completion", "bash").stdout)
+    *words, last = typed.split(" ")
+    quoted = " ".join(f"'{word}'" for word in [*words, last])
+    asked = (
+        f"source ./script; COMP_WORDS=({quoted}); COMP_CWORD={len(words)}; COMP_LINE='{typed}'; "
+        f"COMP_POINT={len(typed)}; $(complete -p gsvc | sed 's/.*-F \\([^ ]*\\) .*/\\1/') gsvc "
+        f"'{last}' '{words[-1]}'; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    )
+    done = subprocess.run(
+        ["bash", "-c", asked], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert offered <= {line.strip() for line in done.stdout.splitlines()}, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_command_prints_what_the_shell_reads(shell: str, run_gsvc: Gsvc) -> None:
+    script = run_gsvc("completion", shell).stdout
+    assert script == (FOLDER / f"gsvc.{shell}").read_bytes()
+    if shutil.which(shell):  # else nobody here can say
+        subprocess.run([shell, "-n"], input=script, check=True)
+
+
+def test_the_man_page_has_no_mistake_in_its_markup() -> None:
+    if shutil.which("man") is None:
+        pytest.skip("no man here")
+    done = subprocess.run(
+        ["man", "--warnings", "-l", str(FOLDER / "gsvc.1")], capture_output=True, check=True
+    )
+    assert not done.stderr
+    assert b"gsvc bench study" in done.stdout
