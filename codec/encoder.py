@@ -17,6 +17,7 @@ from gsvc.codec.stream.header import Header, storable_format
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint
 from gsvc.encoders.cuts import CutDetector
+from gsvc.encoders.events_only import EventsOnly
 from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
 from gsvc.encoders.look_ahead import LookAhead
 from gsvc.encoders.low_delay import LowDelay
@@ -211,7 +212,10 @@ class Encoder:
 def _coder(settings: EncoderSettings, recipe: Recipe) -> GroupCoder:
     if settings.task is not None:
         return NoPictures()
-    return LowDelay(recipe) if settings.low_delay else LookAhead(recipe)
+    coder: GroupCoder = LowDelay(recipe) if settings.low_delay else LookAhead(recipe)
+    if settings.events_only:
+        return EventsOnly(coder, recipe.header, recipe.longest_interval, settings.pre_roll)
+    return coder
 
 
 def _objects(settings: EncoderSettings, header: Header) -> ObjectCoder | None:

@@ -23,6 +23,7 @@ from gsvc.encoders.tuning import (
 )
 
 _LEAST_PACKET = 64
+_MOST_PRE_ROLL = 30
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,10 @@ class EncoderSettings:
     detector: str | Detector = AUTO
     """Of `objects` and `task`: "auto" (people where the models are there, and what moves),
     "people", "moving", or a detector."""
+    events_only: bool = False
+    """Send pictures only while something moves or changes; other frames hold the last one."""
+    pre_roll: float = 1.0
+    """Seconds before an event that are sent too, 0 to 30, with `events_only`."""
     low_delay: bool = False
     """Encode without look-ahead: a frame waits only for the next key picture (`Encoder.delay`), and
     the stream takes more bits."""
@@ -102,6 +107,8 @@ class EncoderSettings:
             )
         if self.task is not None:
             self._check_task(self.task)
+        if not 0 <= self.pre_roll <= _MOST_PRE_ROLL:
+            raise ConfigError(f"pre-roll of {self.pre_roll:g} s: choose 0 to {_MOST_PRE_ROLL}")
         if self.tune not in TUNES:
             raise ConfigError(f"tune {self.tune!r}: choose one of {', '.join(TUNES)}")
 
@@ -111,6 +118,8 @@ class EncoderSettings:
         goals = self.bpp, self.bitrate, self.quality, self.max_bitrate, self.max_packet_bytes
         if any(goal is not None for goal in goals):
             raise ConfigError("a task sends no pictures: leave out rate, quality and packet size")
+        if self.events_only:
+            raise ConfigError("a task sends no pictures: leave out events-only")
 
     def chosen_tools(self) -> Tools:
         """The layers: as set, or those worth their time at the preset; of a task none."""

@@ -49,6 +49,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--task", choices=TASKS, help=only)
     found = "of --objects and --task: auto (default), people, moving, or as of gsvc analyse"
     add("--detector", metavar="NAME|FILE|CLASS", help=found)
+    add("--events-only", action="store_true", help="send pictures only while something happens")
+    lead = "seconds before an event, with --events-only (%(default)g)"
+    add("--pre-roll", type=float, default=defaults.pre_roll, metavar="S", help=lead)
     add_part(parser, "encode")
     add("--fps", type=frame_rate, metavar="N", help="of images: how many a second (25)")
     sound = "carry the sound, or drop it"

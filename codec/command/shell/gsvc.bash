@@ -10,7 +10,7 @@ _shtab_gsvc_bench_subparsers=(run plot report sheets analyse list table speed st
 _shtab_gsvc_train_subparsers=(pack run adopt export)
 _shtab_gsvc_subparsers=(encode decode info analyse analyze send recv score models bench train doctor completion)
 
-_shtab_gsvc_encode_option_strings=(-h --help -o --out --jobs -j --level --preset --tune --bpp --bitrate --quality --max-bitrate --low-delay --people --semantics --objects --task --detector --start --frames --fps --audio --audio-bitrate --no-texts --no-segmentation --no-pose --no-flow --no-texture --no-camera --seed -y --quiet -q --json)
+_shtab_gsvc_encode_option_strings=(-h --help -o --out --jobs -j --level --preset --tune --bpp --bitrate --quality --max-bitrate --low-delay --people --semantics --objects --task --detector --events-only --pre-roll --start --frames --fps --audio --audio-bitrate --no-texts --no-segmentation --no-pose --no-flow --no-texture --no-camera --seed -y --quiet -q --json)
 _shtab_gsvc_decode_option_strings=(-h --help -o --steps --backend --motion --device --seed --start --frames --conceal --untrusted -y --quiet -q --json)
 _shtab_gsvc_info_option_strings=(-h --help --packets --verbose --untrusted --json)
 _shtab_gsvc_analyse_option_strings=(-h --help -o --format --draw --detector --every --least-score --line --zone --untrusted -y --quiet -q)
@@ -121,6 +121,7 @@ _shtab_gsvc_encode___help_nargs=0
 _shtab_gsvc_encode___low_delay_nargs=0
 _shtab_gsvc_encode___semantics_nargs=0
 _shtab_gsvc_encode___objects_nargs=0
+_shtab_gsvc_encode___events_only_nargs=0
 _shtab_gsvc_encode___no_texts_nargs=0
 _shtab_gsvc_encode___no_segmentation_nargs=0
 _shtab_gsvc_encode___no_pose_nargs=0

@@ -51,7 +51,7 @@ function _shtab_gsvc_using
 end
 
 set -g _shtab_gsvc_commands encode decode info analyse analyze send recv score models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench list' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
-set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --audio --audio-bitrate --backend --batch --bitrate --bpp --clips --codec --detector --device --draw --every --format --fps --frames --held-out --jobs --kind --least-score --level --levels --line --max-bitrate --megabytes --metric --minutes --motion --mtu --ours --out --parity --people --plot --preset --quality --ray --recipe --redundancy --resume-from --sdp --seed --seeds --size --source --start --stats --steps --stride --task --teacher --timeout --title --tune --wait --weights --within --zone -j -o
+set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --audio --audio-bitrate --backend --batch --bitrate --bpp --clips --codec --detector --device --draw --every --format --fps --frames --held-out --jobs --kind --least-score --level --levels --line --max-bitrate --megabytes --metric --minutes --motion --mtu --ours --out --parity --people --plot --pre-roll --preset --quality --ray --recipe --redundancy --resume-from --sdp --seed --seeds --size --source --start --stats --steps --stride --task --teacher --timeout --title --tune --wait --weights --within --zone -j -o
 
 complete -c gsvc -e
 complete -c gsvc -f
@@ -76,6 +76,8 @@ complete -c gsvc -n '_shtab_gsvc_using encode' -l semantics -d 'send people and 
 complete -c gsvc -n '_shtab_gsvc_using encode' -l objects -d 'find objects and send them, for gsvc analyse'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l task -xka "detect people motion" -d 'send no pictures, only what gsvc analyse needs for this'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l detector -xka "(__fish_complete_path (commandline -ct))" -d 'of --objects and --task: auto (default), people, moving, or as of gsvc analyse'
+complete -c gsvc -n '_shtab_gsvc_using encode' -l events-only -d 'send pictures only while something happens'
+complete -c gsvc -n '_shtab_gsvc_using encode' -l pre-roll -x -d 'seconds before an event, with --events-only (1)'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l start -x -d 'begin at this time: seconds, or 1:30'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l frames -x -d 'encode at most N frames'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l fps -x -d 'of images: how many a second (25)'

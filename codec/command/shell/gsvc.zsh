@@ -309,6 +309,8 @@ _shtab_gsvc_encode_options=(
   "--objects[find objects and send them, for gsvc analyse]"
   "--task[send no pictures, only what gsvc analyse needs for this]:task:(detect people motion)"
   "--detector[of --objects and --task\: auto (default), people, moving, or as of gsvc analyse]:NAME|FILE|CLASS:_files"
+  "--events-only[send pictures only while something happens]"
+  "--pre-roll[seconds before an event, with --events-only (1)]:S:"
   "--start[begin at this time\: seconds, or 1\:30]:TIME:"
   "--frames[encode at most N frames]:N:"
   "--fps[of images\: how many a second (25)]:N:"
