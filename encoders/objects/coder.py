@@ -6,21 +6,14 @@ from dataclasses import dataclass
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.layers.objects import Parts
 from gsvc.codec.scaffold.layers.pose import People
-from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.objects import ObjectRun, ObjectWriter
 from gsvc.decoders.analysis.drafts import Draft
 from gsvc.decoders.analysis.finders import Finder
-from gsvc.decoders.analysis.following import Following
-from gsvc.decoders.analysis.pieces import Piece
-from gsvc.decoders.analysis.types import Cost
 from gsvc.encoders.objects.anchors import AnchorMaker, SeenFrame, SeenObject
 from gsvc.encoders.objects.key_points import KeyPointFinder
+from gsvc.encoders.objects.source_following import SourceFollowing
 
-_LOOK_SECONDS = 0.12
-"""Between pictures in which objects are followed."""
-_DETECT_SECONDS = 0.2
-"""Least seconds between runs of the detector."""
 _ANCHOR_SECONDS = 0.4
 _BEGIN_SECONDS = 20.0
 """Between packets that can be read alone."""
@@ -49,19 +42,14 @@ class ObjectCoder:
         """Raises MissingModelError where key points are asked for and their models are missing."""
         rate = float(header.format.frame_rate)
         self._size = header.format.width, header.format.height
-        self._step = max(1, round(_LOOK_SECONDS * rate))
         self._gap = max(1, round(_ANCHOR_SECONDS * rate))
         self._chunk = self._gap * max(1, round(recipe.packet_seconds / _ANCHOR_SECONDS))
         self._refresh = max(1, round(_BEGIN_SECONDS * rate / self._chunk))
-        every = max(1, round(_DETECT_SECONDS * rate))
-        self._following = Following(
-            self._size, recipe.finder, Cost(), every=every, moving=recipe.moving
-        )
+        self._following = SourceFollowing(self._size, rate, recipe.finder, moving=recipe.moving)
         parts, alone = recipe.parts, recipe.is_alone
         self._maker = AnchorMaker(header.geometry, parts, self._gap, is_alone=alone)
         self._writer = ObjectWriter(header)
         self._points = KeyPointFinder(header.geometry) if parts.people else None
-        self._waiting: list[int] = []
         self._picture: Picture | None = None
         self._seen: list[SeenFrame] = []
         self._kept: dict[int, Picture] = {}
@@ -74,25 +62,20 @@ class ObjectCoder:
 
     def push(self, picture: Picture, ticks: int, *, is_cut: bool) -> list[bytes]:
         """Take a frame, RGB uint8 (H, W, 3), `ticks` after the one before; give what is ready."""
-        opens = is_cut or self._picture is None
         if is_cut:
-            self._look(begins=False)
             self._keep()
-        self._waiting.append(ticks)
         self._picture = picture
         self._frames += 1
         at = (self._frames - 1) % self._chunk
         if is_cut or at == 0 or (at + 1) % self._gap == 0:
             self._keep()
-        if opens or len(self._waiting) == self._step:
-            self._look(begins=opens)
+        self._take(self._following.push(picture, ticks, is_cut=is_cut))
         return self._ready()
 
     def flush(self) -> list[bytes]:
         """What is left."""
-        self._look(begins=False)
         self._keep()
-        self._take(self._following.finish())
+        self._take(self._following.flush())
         payloads = self._ready()
         return [*payloads, self._written(self._seen)] if self._seen else payloads
 
@@ -100,16 +83,6 @@ class ObjectCoder:
         """Keep the last picture for its key points: its frame has an anchor."""
         if self._points is not None and self._picture is not None:
             self._kept[self._frames - 1] = self._picture
-
-    def _look(self, *, begins: bool) -> None:
-        """Follow objects to the last frame taken."""
-        ticks, self._waiting = self._waiting, []
-        if not ticks:
-            return
-        piece = Piece(Interval(tuple(ticks)), None, ticks, begins, self._picture)
-        first = self._frames - len(ticks)
-        drafts = [Draft(first + k, tick, piece, k + 1) for k, tick in enumerate(ticks)]
-        self._take(self._following.take(piece, drafts))
 
     def _take(self, drafts: Iterable[Draft]) -> None:
         for draft in drafts:
