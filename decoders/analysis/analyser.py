@@ -17,7 +17,7 @@ from gsvc.decoders.analysis.detectors import NONE, OBJECTS, find_finder
 from gsvc.decoders.analysis.drafts import Draft
 from gsvc.decoders.analysis.finders import AUTO, Finder, checked
 from gsvc.decoders.analysis.following import Following
-from gsvc.decoders.analysis.pieces import Piece, decoded_pieces, scaffold_pieces
+from gsvc.decoders.analysis.pieces import DecodedPieces, Piece, Pieces, ScaffoldPieces
 from gsvc.decoders.analysis.regions import Line, Watcher, Zone, check_regions
 from gsvc.decoders.analysis.sent_objects import PICTURES_ALONE, Content, SentObjects
 from gsvc.decoders.analysis.sent_people import SentPeople
@@ -88,8 +88,10 @@ class Analyser:
         self._watcher = Watcher(settings.lines, settings.zones, size[1], _GONE_SECONDS)
         self._sent = self._sent_objects(content)
         self._follows = settings.detector != NONE
+        read = DecodedPieces if self._follows else ScaffoldPieces
+        self._pieces: Pieces = read(header, limits)
         self._first: int | None = None
-        self._damage: BitstreamError | None = None
+        self._last: FrameAnalysis | None = None
         self._following = None if self._sent else self._follower()
         self._spend(began)
 
@@ -133,45 +135,64 @@ class Analyser:
 
         Raises BitstreamError where it is damaged, after the frames before that.
         """
-        began, last = monotonic(), None
-        for frame in self._told(packets):
-            if last is not None:
-                self._spend(began)
-                yield last
-                began = monotonic()
-            last = frame
+        yield from self._timed(self._all(packets))
+
+    def take(self, packet: Packet) -> Iterator[FrameAnalysis]:
+        """The frames that are known after one more packet; exhaust it before the next one.
+
+        Raises BitstreamError where the packet is damaged or builds on one that is missing; packets
+        that do not may follow.
+        """
+        yield from self._timed(self._delayed(self._told(packet)))
+
+    def finish(self) -> Iterator[FrameAnalysis]:
+        """All other frames."""
+        if self._following is not None:
+            yield from self._delayed(map(self._frame, self._following.finish()))
+        last, self._last = self._last, None
         if last is not None:
-            self._spend(began)
             yield replace(last, events=(*last.events, *self._watcher.finish()))
-        if self._damage is not None:
-            raise self._damage
+
+    def _all(self, packets: Iterable[Packet]) -> Iterator[FrameAnalysis]:
+        damage = None
+        try:
+            for packet in packets:
+                yield from self._delayed(self._told(packet))
+        except BitstreamError as error:
+            damage = error
+        yield from self.finish()
+        if damage is not None:
+            raise damage
+
+    def _delayed(self, frames: Iterable[FrameAnalysis]) -> Iterator[FrameAnalysis]:
+        """Each frame when the next one comes: the last one says what happens at the end."""
+        for frame in frames:
+            last, self._last = self._last, frame
+            if last is not None:
+                yield last
+
+    def _timed(self, frames: Iterator[FrameAnalysis]) -> Iterator[FrameAnalysis]:
+        """The same; adds up how long they took."""
+        began = monotonic()
+        for frame in frames:
+            self._spend(began)
+            yield frame
+            began = monotonic()
+        self._spend(began)
 
     def _spend(self, began: float) -> None:
         self.cost.milliseconds += 1000 * (monotonic() - began)
 
-    def _told(self, packets: Iterable[Packet]) -> Iterator[FrameAnalysis]:
-        """Every frame, without what happens when the stream ends."""
-        if self._sent is None:
-            assert self._following is not None
-            yield from map(self._frame, self._drafts(packets, self._following))
-            return
-        try:
-            for frame, is_cut, _ in self._sent.of_stream(packets):
+    def _told(self, packet: Packet) -> Iterator[FrameAnalysis]:
+        """The frames of a packet, without what happens when the stream ends."""
+        if self._sent is not None:
+            for frame, is_cut, _ in self._sent.frames(packet):
                 self.cost.frames += 1
                 yield self._with_events(frame, is_cut=is_cut)
-        except BitstreamError as error:
-            self._damage = error
-
-    def _drafts(
-        self, packets: Iterable[Packet], following: Following | SentPeople
-    ) -> Iterator[Draft]:
-        read = decoded_pieces if self._follows else scaffold_pieces
-        try:
-            for piece in read(self._header, packets, self._limits):
-                yield from following.take(piece, self._taken(piece))
-        except BitstreamError as error:
-            self._damage = error
-        yield from following.finish()
+            return
+        assert self._following is not None
+        for piece in self._pieces.of(packet):
+            yield from map(self._frame, self._following.take(piece, self._taken(piece)))
 
     def _taken(self, piece: Piece) -> list[Draft]:
         drafts = [

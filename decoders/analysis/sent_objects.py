@@ -106,11 +106,6 @@ class SentObjects:
         self._clock = -nominal_time(1, header.frame_ticks)
         self._first: int | None = None
 
-    def of_stream(self, packets: Iterable[Packet]) -> Iterator[SentFrame]:
-        """The frames of a whole stream. Raises BitstreamError where it is damaged."""
-        for packet in packets:
-            yield from self.frames(packet)
-
     def frames(self, packet: Packet) -> Iterator[SentFrame]:
         """The frames of one packet; none of other types. Exhaust it before the next packet.
 

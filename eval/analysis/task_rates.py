@@ -87,7 +87,7 @@ def _rows(clip: TestClip, truth: Boxes | None) -> Iterator[_Row]:
             data = codec.encode(clip, settings).data
             frames = codec.decode(data, clip.format, settings, {}).frames
             yield row(
-                f"x265 1*{scale}, crf {settings['crf']}",
+                f"x265 {scale}, crf {settings['crf']}",
                 len(data),
                 _followed(frames, float(clip.format.frame_rate)),
             )
@@ -105,7 +105,8 @@ def _task(clip: TestClip) -> tuple[int, Boxes]:
             writer.write(packet)
     file.seek(0)
     reader = StreamReader(file)
-    sent = SentObjects(reader.header, DEFAULT_LIMITS).of_stream(reader)
+    objects = SentObjects(reader.header, DEFAULT_LIMITS)
+    sent = (frame for packet in reader for frame in objects.frames(packet))
     boxes = [
         _boxes(frame.frame, [(one.track, one.box, one.score) for one in frame.objects])
         for frame, _, _ in sent
