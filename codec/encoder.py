@@ -62,7 +62,7 @@ class Encoder:
         self._objects = _objects(settings, self.header)
         self._input = FrameInput(self.header.format)
         self._is_cut = CutDetector()
-        self._opens_group = self._has_begun = False
+        self._opens_group = self._has_begun = self._announces = False
         # Times of the last frame taken and of the last one sent.
         self._clock = self._sent = -nominal_time(1, self.header.frame_ticks)
         self._packets = 0
@@ -79,6 +79,11 @@ class Encoder:
         """Release threads and coders; frames not flushed are lost. May be called again."""
         self._is_over = True
         self._coder.close()
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether the stream has pictures; not for a `task`."""
+        return self._settings.task is None
 
     @property
     def delay(self) -> int:
@@ -122,7 +127,7 @@ class Encoder:
 
         With low delay its packet is ready at once; with look-ahead, the group before it is.
         """
-        self._opens_group = True
+        self._opens_group = self._announces = True
 
     def encode(self, frame: "AnyFrame", pts: int | None = None) -> list[Packet]:
         """Take one frame; return the packets that are ready.
@@ -150,7 +155,8 @@ class Encoder:
             payloads = self._objects.push(taken.pixels, ticks, is_cut=is_cut)
         with self._dropped_if_refused():
             coded = self._coder.push(taken.pixels, ticks, is_cut=is_cut, opens_group=opens_group)
-        return [*self._object_packets(payloads), *self._packets_of(coded)]
+        objects, pictures = self._object_packets(payloads), self._packets_of(coded)
+        return [*objects, *self._announced(pictures)]
 
     def flush(self) -> list[Packet]:
         """Encode the waiting frames and end the stream; return the last packets.
@@ -187,6 +193,15 @@ class Encoder:
             self._has_begun = True
             given.insert(0, self._objects.opening())
         return [Packet(PacketType.OBJECTS, 0, one, pts=self._sent, duration=0) for one in given]
+
+    def _announced(self, pictures: list[Packet]) -> list[Packet]:
+        """After an intra picture that was asked for: that there are objects, for who joins."""
+        at = next((n for n, packet in enumerate(pictures, 1) if packet.is_key), 0)
+        if not (self._objects and self._announces and at):
+            return pictures
+        self._announces = False
+        opening = Packet(PacketType.OBJECTS, 0, self._objects.opening(), self._sent, 0)
+        return [*pictures[:at], opening, *pictures[at:]]
 
     def _packets_of(self, coded: Sequence[CodedPacket]) -> list[Packet]:
         packets: list[Packet] = []

@@ -57,7 +57,9 @@ class ObjectCoder:
         self._opened = ObjectRun((), (), parts, begins=True, is_alone=alone)
 
     def opening(self) -> bytes:
-        """The payload that a stream begins with."""
+        """The payload that a stream begins with, and where a receiver may join: what follows can be
+        read without what was before."""
+        self._runs = 0
         return self._writer.write(self._opened)
 
     def push(self, picture: Picture, ticks: int, *, is_cut: bool) -> list[bytes]:

@@ -154,6 +154,8 @@ complete -c gsvc -n '_shtab_gsvc_using send' -l bitrate -x -d 'meet this many bi
 complete -c gsvc -n '_shtab_gsvc_using send' -l look-ahead -d 'code whole groups: seconds late, fewer bits'
 complete -c gsvc -n '_shtab_gsvc_using send' -l start -x -d 'begin at this time: seconds, or 1:30'
 complete -c gsvc -n '_shtab_gsvc_using send' -l frames -x -d 'send at most N frames'
+complete -c gsvc -n '_shtab_gsvc_using send' -l objects -d 'find objects and send them too'
+complete -c gsvc -n '_shtab_gsvc_using send' -l events-only -d 'pictures only while something happens'
 complete -c gsvc -n '_shtab_gsvc_using send' -l loop -d 'begin again at the end of the video'
 complete -c gsvc -n '_shtab_gsvc_using send' -l fast -d 'as fast as can be, instead of in real time'
 complete -c gsvc -n '_shtab_gsvc_using send' -l mtu -x -d 'of a datagram at most (1200)'

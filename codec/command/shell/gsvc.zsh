@@ -405,6 +405,8 @@ _shtab_gsvc_send_options=(
   "--look-ahead[code whole groups\: seconds late, fewer bits]"
   "--start[begin at this time\: seconds, or 1\:30]:TIME:"
   "--frames[send at most N frames]:N:"
+  "--objects[find objects and send them too]"
+  "--events-only[pictures only while something happens]"
   "--loop[begin again at the end of the video]"
   "--fast[as fast as can be, instead of in real time]"
   "--mtu[of a datagram at most (1200)]:BYTES:"
