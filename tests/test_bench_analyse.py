@@ -13,6 +13,7 @@ from gsvc.datasets.clips import TestClip
 from gsvc.eval.analysis.accuracy import GROUND
 from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE
 from gsvc.eval.analysis.run import AnalysisSettings, run_analysis
+from gsvc.eval.analysis.task_rates import main as task_rates
 from gsvc.eval.codecs import find_codec
 from needs import need_package
 
@@ -73,6 +74,15 @@ def test_places_on_the_ground(tmp_path: Path) -> None:
     assert done.failed == 0
     assert scores[f"gsvc, {FROM_STREAM}"] == pytest.approx(1, abs=0.15)
     assert "MODA on the ground" in done.report and "IDF1" not in done.report
+
+
+def test_a_task_beside_hevc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = SceneSettings(seed=1, frames=6, width=384, height=256, pillars=0)
+    write_synthetic(make_scene(settings), tmp_path / "scene")
+    assert task_rates([str(tmp_path / "scene")]) == 0
+    told = capsys.readouterr().out
+    assert "exact truth" in told and "at equal map50: " in told
+    assert sum("crf" in line for line in told.splitlines()) == 9
 
 
 def test_the_command(scene: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import gsvc
 from gsvc.codec.command.main import main
+from gsvc.codec.stream.objects import ObjectReader
 from gsvc.decoders.analysis.boxes import overlap
 from needs import need_clip, need_models
 from test_analyse import FRAMES, square_pictures, true_box
@@ -97,6 +98,17 @@ def test_times_of_a_task_are_those_of_the_source(tmp_path: Path) -> None:
                 writer.write(packet)
     found = gsvc.analyse(tmp_path / "it.gsv")
     assert [round(1000 * frame.seconds) for frame in found.frames] == times
+
+
+@pytest.mark.parametrize("rate", [1, 120, 5000])
+def test_any_frame_rate_keeps_the_tight_limits(rate: int) -> None:
+    video = gsvc.VideoFormat(64, 48, Fraction(1, rate), Fraction(rate))
+    with gsvc.Encoder(video, gsvc.EncoderSettings(task="motion")) as encoder:
+        black = np.zeros((48, 64, 3), np.uint8)
+        packets = [p for _ in range(600) for p in encoder.encode(black)] + encoder.flush()
+    reader = ObjectReader(encoder.header, gsvc.Limits.restrictive())
+    runs = [reader.read(p) for p in packets if p.type == gsvc.PacketType.OBJECTS]
+    assert sum(len(run.ticks) for run in runs) == 600
 
 
 def test_people_have_key_points_without_a_picture(tmp_path: Path) -> None:

@@ -111,8 +111,10 @@ class ObjectReader:
         cutter = Cutter(packet.payload)
         since, is_alone = divmod(read_varint(cutter.take), 2)
         frames = read_varint(cutter.take)
-        if frames > self._limits.interval:
-            raise LimitError(f"objects of {frames} frames: at most {self._limits.interval} can be")
+        # A schematic draws these frames.
+        most = self._limits.longest_interval(self._header.format.width, self._header.format.height)
+        if frames > most:
+            raise LimitError(f"objects of {frames} frames: at most {most} can be of this size")
         if since == 0:
             self._reader = Reader(self._trace, self._limits.scaffold_bits)
             self._coder = _RunCoder(self._reader, self._header)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gsvc.codec.frames import Picture
+from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.scaffold.layers.objects import Parts
 from gsvc.codec.scaffold.layers.pose import People
 from gsvc.codec.stream.header import Header
@@ -15,6 +16,8 @@ from gsvc.encoders.objects.key_points import KeyPointFinder
 from gsvc.encoders.objects.source_following import SourceFollowing
 
 _ANCHOR_SECONDS = 0.4
+_MOST_FRAMES = 240
+"""Of a packet: tight limits of receivers permit a few more."""
 _BEGIN_SECONDS = 20.0
 """Between packets that can be read alone."""
 
@@ -42,8 +45,10 @@ class ObjectCoder:
         """Raises MissingModelError where key points are asked for and their models are missing."""
         rate = float(header.format.frame_rate)
         self._size = header.format.width, header.format.height
-        self._gap = max(1, round(_ANCHOR_SECONDS * rate))
-        self._chunk = self._gap * max(1, round(recipe.packet_seconds / _ANCHOR_SECONDS))
+        most = min(_MOST_FRAMES, DEFAULT_LIMITS.longest_interval(*self._size))
+        self._gap = max(1, min(most, round(_ANCHOR_SECONDS * rate)))
+        anchors = min(round(recipe.packet_seconds / _ANCHOR_SECONDS), most // self._gap)
+        self._chunk = self._gap * max(1, anchors)
         self._refresh = max(1, round(_BEGIN_SECONDS * rate / self._chunk))
         self._following = SourceFollowing(self._size, rate, recipe.finder, moving=recipe.moving)
         parts, alone = recipe.parts, recipe.is_alone
