@@ -25,6 +25,7 @@ EXTRAS = {
     "refine": Extra("decoding with steps or --motion rife", _REFINE),
     "eval": Extra("gsvc bench and gsvc train", (*_REFINE, "stlpips_pytorch")),
     "analysis": Extra("gsvc bench analyse", ("bjontegaard", "motmetrics", "pycocotools", "scipy")),
+    "c2pa": Extra("gsvc sign, and verifying what it signed", ("c2pa", "cryptography")),
     "stream": Extra("ws:// addresses", ("websockets",)),
 }
 

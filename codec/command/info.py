@@ -22,6 +22,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("sources", metavar="FILE", nargs="+")
     add("--packets", action="store_true", help="a row for each packet")
     add("--verbose", action="store_true", help="and for each element of scaffold and header")
+    trusted = "PEM: certificates that you trust, to verify content credentials"
+    add("--anchors", metavar="FILE", help=trusted)
     add_untrusted(parser)
     add_json(parser)
 
@@ -48,7 +50,7 @@ def _show_any(source: str, options: Namespace) -> None:
     except BitstreamError:
         lines = json_lines(options) if options.json else None
         # FFmpeg opens what is no stream: nothing for strangers' files.
-        if options.untrusted or not show_mark(source, lines):
+        if options.untrusted or not show_mark(source, options.anchors, lines):
             raise
 
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "encode": "video to stream",
     "decode": "stream to video",
     "info": "what is in a stream",
+    "sign": "content credentials for what was decoded",
     "analyse": "what a stream shows, without decoding it",
     "analyze": "the same",
     "send": "video to network",

@@ -12,22 +12,29 @@ _HEAD_BYTES = 1 << 18
 """Where the XMP of an image is looked for."""
 
 
+def is_other_file(source: str | Path) -> bool:
+    """Whether this is a file, and no stream, not even a damaged one."""
+    path = Path(source)
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) != MAGIC
+
+
 def read_marks(source: str | Path) -> tuple[Mark, ...]:
     """The marks in a file, the last decoder's first; none in what is no file, or no video.
 
     A mark can be removed, and anyone can write one: it proves nothing.
     """
-    path = Path(source)
-    if not path.is_file():
+    if not is_other_file(source):
         return ()
-    with open(path, "rb") as file:
+    with open(source, "rb") as file:
         head = file.read(_HEAD_BYTES)
     if head.startswith((PNG, JPEG)):
-        return find_marks(head.decode("latin-1"))
-    if head.startswith(MAGIC):
-        return ()  # a damaged stream
+        xmp = head[head.find(b"<x:xmpmeta") : head.find(b"</x:xmpmeta>")]
+        return find_marks(xmp.decode("latin-1"))
     try:
-        with av.open(str(path)) as container:
+        with av.open(str(source)) as container:
             # Ogg has its tags at its streams.
             tagged = [container.metadata, *(stream.metadata for stream in container.streams)]
     except (av.FFmpegError, ValueError):

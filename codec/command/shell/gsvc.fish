@@ -50,8 +50,8 @@ function _shtab_gsvc_using
   test "$_shtab_gsvc_cmdpath" = "$argv"
 end
 
-set -g _shtab_gsvc_commands encode decode info analyse analyze send recv score models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench list' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
-set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --audio --audio-bitrate --backend --batch --bitrate --bpp --clips --codec --detector --device --draw --every --format --fps --frames --held-out --jobs --kind --least-score --level --levels --line --max-bitrate --megabytes --metric --minutes --motion --mtu --ours --out --parity --people --plot --preset --quality --ray --recipe --redundancy --resume-from --sdp --seed --seeds --size --source --start --stats --steps --stride --teacher --timeout --title --tune --wait --weights --within --zone -j -o
+set -g _shtab_gsvc_commands encode decode info sign analyse analyze send recv score models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench list' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
+set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --anchors --audio --audio-bitrate --backend --batch --bitrate --bpp --cert --clips --codec --detector --device --draw --every --format --fps --frames --held-out --jobs --key --kind --least-score --level --levels --line --max-bitrate --megabytes --metric --minutes --motion --mtu --ours --out --parity --people --plot --preset --quality --ray --recipe --redundancy --resume-from --sdp --seed --seeds --size --source --start --stats --steps --stride --teacher --timeout --title --tune --wait --weights --within --zone -j -o
 
 complete -c gsvc -e
 complete -c gsvc -f
@@ -111,9 +111,17 @@ complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a inf
 complete -c gsvc -n '_shtab_gsvc_using info' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using info' -l packets -d 'a row for each packet'
 complete -c gsvc -n '_shtab_gsvc_using info' -l verbose -d 'and for each element of scaffold and header'
+complete -c gsvc -n '_shtab_gsvc_using info' -l anchors -xka "(__fish_complete_path (commandline -ct))" -d 'PEM: certificates that you trust, to verify content credentials'
 complete -c gsvc -n '_shtab_gsvc_using info' -l untrusted -d 'tight limits: at most 1080p, small packets'
 complete -c gsvc -n '_shtab_gsvc_using info' -l json -d 'one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using info; and test $_shtab_gsvc_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d FILE
+complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a sign -d 'Sign a video or image that gsvc decode marked as synthetic, with your key: adds C2PA content credentials (needs gsvc[c2pa]). gsvc info verifies them.'
+complete -c gsvc -n '_shtab_gsvc_using sign' -s h -l help -d 'show this help message and exit'
+complete -c gsvc -n '_shtab_gsvc_using sign' -s o -xka "(__fish_complete_path (commandline -ct))" -d 'the signed copy'
+complete -c gsvc -n '_shtab_gsvc_using sign' -l cert -xka "(__fish_complete_path (commandline -ct))" -d 'PEM: your certificate, then those above it'
+complete -c gsvc -n '_shtab_gsvc_using sign' -l key -xka "(__fish_complete_path (commandline -ct))" -d 'PEM: its private key, which only you can read'
+complete -c gsvc -n '_shtab_gsvc_using sign' -s y -d 'replace an output that exists'
+complete -c gsvc -n '_shtab_gsvc_using sign; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'what gsvc decode wrote: .mp4, .mov, .avi, .png or .jpg'
 complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a analyse -d 'Tell what is in a stream from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, people'"'"'s key points, activity, motion of the camera, cuts.'
 complete -c gsvc -n '_shtab_gsvc_using analyse' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using analyse' -s o -xka "(__fish_complete_path (commandline -ct))" -d '(default: print)'

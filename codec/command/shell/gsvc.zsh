@@ -22,6 +22,7 @@ _shtab_gsvc_commands() {
     recv:'Receive what gsvc send sends: udp://@:port, tcp:// or ws:// (needs gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
     score:'Measure video B against video A with the benchmark'"'"'s metrics. Both begin together, and frames that are shown at the same time are compared. Needs gsvc[eval].'
     send:'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp:// or ws:// (needs gsvc[stream]) too, or with @ before the host to all that connect. Without its sound. Ctrl-C ends the stream in good order.'
+    sign:'Sign a video or image that gsvc decode marked as synthetic, with your key: adds C2PA content credentials (needs gsvc[c2pa]). gsvc info verifies them.'
     train:'Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval].'
   )
   _describe 'gsvc commands' _commands
@@ -332,6 +333,7 @@ _shtab_gsvc_info_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--packets[a row for each packet]"
   "--verbose[and for each element of scaffold and header]"
+  "--anchors[PEM\: certificates that you trust, to verify content credentials]:FILE:_files"
   "--untrusted[tight limits\: at most 1080p, small packets]"
   "--json[one JSON object a line]"
   "(*):FILE:_files"
@@ -414,6 +416,18 @@ _shtab_gsvc_send_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_send_defaults_added=0
+
+_shtab_gsvc_sign_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "-o[the signed copy]:OUT:_files"
+  "--cert[PEM\: your certificate, then those above it]:FILE:_files"
+  "--key[PEM\: its private key, which only you can read]:FILE:_files"
+  "-y[replace an output that exists]"
+  ":what gsvc decode wrote\: .mp4, .mov, .avi, .png or .jpg:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_sign_defaults_added=0
 
 _shtab_gsvc_train_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -508,6 +522,7 @@ _shtab_gsvc() {
         recv) _arguments -C -s $_shtab_gsvc_recv_options ;;
         score) _arguments -C -s $_shtab_gsvc_score_options ;;
         send) _arguments -C -s $_shtab_gsvc_send_options ;;
+        sign) _arguments -C -s $_shtab_gsvc_sign_options ;;
         train) _shtab_gsvc_train ;;
       esac
   esac
