@@ -26,7 +26,8 @@ EXTRAS = {
     "eval": Extra("gsvc bench and gsvc train", (*_REFINE, "stlpips_pytorch")),
     "analysis": Extra("gsvc bench analyse", ("bjontegaard", "motmetrics", "pycocotools", "scipy")),
     "c2pa": Extra("gsvc sign, and verifying what it signed", ("c2pa", "cryptography")),
-    "stream": Extra("ws:// addresses", ("websockets",)),
+    "secure": Extra("--key-file of gsvc send and gsvc recv", ("cryptography",)),
+    "stream": Extra("ws:// and wss:// addresses", ("websockets",)),
 }
 
 

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from gsvc.codec.command.arguments import add_overwrite, add_refiner, settings_of
 from gsvc.codec.command.parser import complain
+from gsvc.codec.command.security import add_security, security_of
 from gsvc.codec.command.watch import Watch, add_watch
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import ConfigError, InputError
@@ -21,9 +22,9 @@ from gsvc.codec.network.depacketizer import ReorderLimits
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.output import STANDARD_OUTPUT
 
-DESCRIPTION = """Receive what gsvc send sends: udp://@:port, tcp:// or ws:// (needs gsvc[stream]),
-listening (@) or connecting, and write the video; missing packets never stop it. Ends with the
-stream, or by Ctrl-C; the output is complete then."""
+DESCRIPTION = """Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need
+gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends
+with the stream, or by Ctrl-C; the output is complete then."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -46,6 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--trusted", action="store_true", help="wide limits: pictures beyond 1080p too")
     silence = "end after so long without a packet"
     add("--timeout", dest="silence", type=float, metavar="S", help=silence)
+    add_security(parser)
     add_watch(parser)
 
 
@@ -56,6 +58,7 @@ def run(options: Namespace) -> int:
         options,
         decoder=settings_of(DecoderSettings, options),
         reorder=ReorderLimits(seconds=options.wait / 1000),
+        **security_of(options),
         **({"limits": DEFAULT_LIMITS} if options.trusted else {}),
     )
     if STANDARD_OUTPUT == options.output == options.stats:

