@@ -29,6 +29,8 @@ COMMANDS = {
     "send": "video to network",
     "recv": "network to video",
     "score": "two videos compared",
+    "plan": "settings for a budget",
+    "profile": "what coding takes on this machine",
     "models": "models of others",
     "bench": "compare codecs",
     "train": "make a refiner",

