@@ -268,7 +268,7 @@ complete -c gsvc -n '_shtab_gsvc_using bench analyse' -s h -l help -d 'show this
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l out -s o -xka "(__fish_complete_directories)" -d 'the folder for tables and plots'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l codec -x -d 'repeat for several (jpeg, webp, x264, x265, svtav1, gsvc:steps=0)'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l detector -x -d 'motion, people or module:Class'
-complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l analyser -x -d 'module:function, from the bytes of gsvc'"'"'s streams to boxes: a curve of its own'
+complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l analyser -x -d 'module:function, from bytes of gsvc'"'"'s streams to boxes (gsvc.analyse, if it can)'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l size -xka "288 480 native" -d 'short side (native)'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l frames -x -d 'from the start, 0 for all (97)'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l ground -d 'CLIPs are synthetic sets: all their cameras together, and MODA on the ground'

@@ -124,7 +124,7 @@ _shtab_gsvc_bench_analyse_options=(
   {--out,-o}"[the folder for tables and plots]:RUN:_files -/"
   "*--codec[repeat for several (jpeg, webp, x264, x265, svtav1, gsvc\:steps\=0)]:NAME[:KEY=VALUE,...]:"
   "--detector[motion, people or module\:Class]:NAME:"
-  "--analyser[module\:function, from the bytes of gsvc\'s streams to boxes\: a curve of its own]:NAME:"
+  "--analyser[module\:function, from bytes of gsvc\'s streams to boxes (gsvc.analyse, if it can)]:NAME:"
   "--size[short side (native)]:288|480|native:(288 480 native)"
   "--frames[from the start, 0 for all (97)]:N:"
   "--ground[CLIPs are synthetic sets\: all their cameras together, and MODA on the ground]"
