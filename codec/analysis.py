@@ -12,6 +12,7 @@ from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.file import CountingFile, open_stream
 from gsvc.codec.stream.header import Header
 from gsvc.decoders.analysis.analyser import Analyser, AnalysisSettings
+from gsvc.decoders.analysis.sent_objects import find_content
 from gsvc.decoders.analysis.types import Cost, Event, FrameAnalysis, Totals
 
 
@@ -41,9 +42,10 @@ class AnalysisReader:
 
     def __init__(self, file: BinaryIO, settings: AnalysisSettings | None, limits: Limits) -> None:
         self._file = CountingFile(file)
-        self._packets = StreamReader(cast(BinaryIO, self._file), limits)
-        self.header = self._packets.header
-        self._analyser = Analyser(self.header, settings, limits)
+        packets = StreamReader(cast(BinaryIO, self._file), limits)
+        self.header = packets.header
+        content, self._packets = find_content(self.header, packets, limits)
+        self._analyser = Analyser(self.header, settings, limits, content)
 
     def frames(self) -> Iterator[FrameAnalysis]:
         """Every frame; see `Analyser.frames`."""

@@ -14,11 +14,13 @@ from gsvc.codec.decoder import Decoder
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import BitstreamError, GsvcError, VersionError
 from gsvc.codec.frames import Color, Frame
+from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.header import HEADER_BYTES, Header
 from gsvc.codec.stream.index import StreamIndex
 from gsvc.codec.stream.packet import Packet, read_packet
 from gsvc.decoders.analysis.analyser import Analyser, AnalysisSettings
+from gsvc.decoders.analysis.sent_objects import find_content
 from gsvc.decoders.pictures import PictureDecoder
 
 
@@ -68,11 +70,12 @@ def check_decoder(data: bytes) -> None:
 
 def check_analysis(data: bytes) -> None:
     """A stream analysed, with its pictures and without: every frame is told, boxes lie inside."""
-    for detector in ("moving", "none"):
+    for detector in ("moving", "none", "objects"):
         reader = StreamReader(io.BytesIO(data))
         form = _small(reader.header).format
-        analyser = Analyser(reader.header, AnalysisSettings(detector))
-        for number, frame in enumerate(analyser.frames(reader)):
+        content, packets = find_content(reader.header, reader, DEFAULT_LIMITS)
+        analyser = Analyser(reader.header, AnalysisSettings(detector), DEFAULT_LIMITS, content)
+        for number, frame in enumerate(analyser.frames(packets)):
             assert frame.frame == number
             for one in frame.objects:
                 left, top, right, bottom = one.box.tolist()

@@ -54,6 +54,7 @@ from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.group import split_payload
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.info import read_info
+from gsvc.codec.stream.objects import ObjectReader, ObjectWriter
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.texts import read_texts, text_packets
 from gsvc.codec.stream.varint import varint
@@ -223,6 +224,35 @@ def _check_layer(layer: Layer[Any]) -> Callable[[bytes], None]:
     return check
 
 
+def check_objects(data: bytes) -> None:
+    """OBJECTS packets, each led by its length; what was read is written again, and comes back."""
+    header = Header.from_bytes(golden_streams()[0][0])
+    reader, writer, again = ObjectReader(header), ObjectWriter(header), ObjectReader(header)
+    while data:
+        size = int.from_bytes(data[:2], "big")
+        run = reader.read(Packet(PacketType.OBJECTS, 0, data[2 : 2 + size]))
+        data = data[2 + size :]
+        back = again.read(Packet(PacketType.OBJECTS, 0, writer.write(run)))
+        assert (back.ticks, back.parts, back.is_alone) == (run.ticks, run.parts, run.is_alone)
+        assert sum(anchor.gap for anchor in run.anchors) == len(run.ticks)
+        for one, other in zip(run.anchors, back.anchors, strict=True):
+            assert one.objects == other.objects and one.motion == other.motion
+
+
+def make_objects(rng: random.Random) -> bytes:
+    """The golden stream's OBJECTS packets, bent, or random ones that can be read alone."""
+    given = [p.payload for _, parts in golden_streams() for p in parts if p.type == 10]
+    payloads = [
+        bend(rng, one)
+        if rng.random() < 0.5
+        else one
+        if rng.random() < 0.7
+        else varint(rng.randrange(4)) + varint(rng.randrange(60)) + any_bytes(rng)
+        for one in given
+    ]
+    return b"".join(len(one).to_bytes(2, "big") + one for one in payloads)
+
+
 TARGETS: dict[str, Target] = {
     "header": Target(any_header, check_header),
     "header_bytes": Target(lambda rng: bend(rng, golden_streams()[0][0]), check_header),
@@ -235,6 +265,7 @@ TARGETS: dict[str, Target] = {
     "truth": Target(make_truth, check_truth, cost=8),
     "unit": Target(make_unit, check_unit),
     **{layer.name: Target(any_bytes, _check_layer(layer), cost=8) for layer in LAYERS},
+    "objects": Target(make_objects, check_objects, cost=8),
     "scaffold": Target(make_scaffold, check_scaffold, cost=4),
     "info": Target(bent_stream, check_info, cost=8),
     "picture": Target(make_picture, check_picture, cost=10),

@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import islice, pairwise
 from math import ceil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 from gsvc.codec.scaffold.digest import scaffold_bytes
 from gsvc.codec.scaffold.layers.camera import Camera
 from gsvc.codec.scaffold.layers.flow import Correction
+from gsvc.codec.scaffold.layers.object_kinds import KINDS as KINDS_OF_OBJECTS
 from gsvc.codec.scaffold.layers.pose import Person
 from gsvc.codec.scaffold.layers.texture import Texture
 from gsvc.codec.scaffold.place import Place
@@ -24,6 +26,7 @@ from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.codec.stream.av1_units import strip_temporal_unit
 from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.group import GroupReader
+from gsvc.codec.stream.objects import ObjectReader
 from scaffolds import make_interval, make_sample
 
 FORMAT = (Path(__file__).resolve().parent.parent / "docs" / "format.md").read_text()
@@ -136,6 +139,18 @@ class Clock:
             self.guess = min(max(self.guess + late, self.low + 1), self.high - 1)
 
 
+class Seen:
+    """What section 10 remembers."""
+
+    def __init__(self, code: Elements) -> None:
+        self.code = code
+        self.clock: Clock
+        self.people: tuple[Person, ...] = ()
+        self.objects: dict[int, SimpleNamespace] = {}
+        self.gap, self.last, self.activity, self.camera = 1, 65535, 0, [0] * 4
+        self.names = list(KINDS_OF_OBJECTS)
+
+
 class Plain:
     """A decoder of scaffolds: sections 1 to 7."""
 
@@ -151,6 +166,8 @@ class Plain:
             self.header[name] = number % 2**bits
             number >>= bits
         self.units: list[bytes] = []
+        self.runs: list[list[Any]] = []
+        self.people: tuple[Person, ...] = ()
         self.cell = max(8, round(min(self.header["width"], self.header["height"]) / 36))
 
     def grid(self, side: int) -> tuple[int, int]:
@@ -167,10 +184,88 @@ class Plain:
             if tag & 15 == 0:
                 assert payload.varint() == pictures and self.data.at == len(self.data.data)
                 return
+            if tag & 15 == 10:
+                self.runs.append(self.objects(payload))
             if tag & 15 in (1, 2):
                 pictures += 1
                 scaffold = payload.take(payload.varint())
                 yield from self.packet(tag & 15 == 1, scaffold, payload.rest(), frames)
+
+    def objects(self, payload: Bytes) -> list[Any]:
+        """Each anchor: its gap, its objects, how late others end, people and motion."""
+        since, frames = payload.varint(), payload.varint()
+        if since < 2:
+            self.seen = Seen(Elements())
+            self.seen.clock = self.new_clock()
+        scaffold, self.code = getattr(self, "code", None), self.seen.code
+        people, self.people = self.people, self.seen.people
+        anchors: list[Any] = []
+        if frames:
+            self.code.start(payload.rest())
+            self.code("objects.unit")
+            posed, measured = self.code("objects.posed"), self.code("objects.measured")
+            irregular = self.code("timing.irregular")
+            for _ in range(frames):
+                clock = self.seen.clock
+                clock.learn(clock.predict() + (self.code("timing.deviation") if irregular else 0))
+        while left := frames - sum(anchor[0] for anchor in anchors):
+            anchors.append(self.anchor(left, posed, measured))
+        self.seen.people, self.people = self.people, people
+        if scaffold:
+            self.code = scaffold
+        return anchors
+
+    def anchor(self, left: int, posed: int, measured: int) -> tuple[Any, ...]:
+        seen, code = self.seen, self.code
+        if seen.gap > left or not code("objects.same"):
+            seen.gap = 1 + code("objects.gap")
+        assert seen.gap <= left
+        if cut := code("objects.cut"):
+            seen.objects, self.people = {}, ()
+        late = {}
+        for track, old in list(seen.objects.items()):
+            if code("objects.stays"):
+                self.old(old)
+            else:
+                late[track] = code("objects.late")
+                del seen.objects[track]
+        while code("objects.more"):
+            self.new()
+        people = self.code_people() if posed else None
+        if measured:
+            seen.activity += code("objects.activity")
+            seen.camera = [seen.camera[k] + code("objects.camera", k) for k in range(4)]
+        boxes = [(track, o.kind, *o.box, o.score) for track, o in seen.objects.items()]
+        motion = (seen.activity, tuple(seen.camera)) if measured else None
+        return seen.gap, cut, boxes, late, people, motion
+
+    def old(self, old: SimpleNamespace) -> None:
+        code, (left, top, width, height) = self.code, old.box
+        x = left + old.dx * self.seen.gap // old.gap
+        y = top + old.dy * self.seen.gap // old.gap
+        if not code("objects.predicted", int(bool(old.dx or old.dy))):
+            x, y = x + code("objects.shift", 0), y + code("objects.shift", 1)
+            if code("objects.resized"):
+                width, height = (
+                    width + code("objects.growth", 0),
+                    height + code("objects.growth", 1),
+                )
+        old.dx, old.dy, old.gap, old.box = x - left, y - top, self.seen.gap, (x, y, width, height)
+
+    def new(self) -> None:
+        seen, code = self.seen, self.code
+        assert code("objects.early") < seen.gap
+        seen.last = (seen.last + 1 + code("objects.track")) % 65536
+        kind = code("objects.kind")
+        if kind == len(seen.names):
+            letters = range(code("objects.letters"))
+            seen.names.append(bytes(code("objects.letter") for _ in letters).decode())
+        score = code("objects.score")
+        place = code("objects.place", 0), code("objects.place", 1)
+        box = (*place, code("objects.extent", 0), code("objects.extent", 1))
+        seen.objects[seen.last] = SimpleNamespace(
+            kind=seen.names[kind], box=box, score=score, dx=0, dy=0, gap=1
+        )
 
     def packet(self, intra: bool, scaffold: bytes, plain: bytes, frames: int) -> Iterator[Interval]:
         if intra:
@@ -181,11 +276,9 @@ class Plain:
             scale, sides = self.code("picture.eighths"), ("width", "height")
             self.coded_size = [2 * ceil(self.header[side] * scale / 16) for side in sides]
             self.alone = self.code("packet.alone")
-            self.clock = Clock(
-                Fraction(self.header["frame_ticks_num"], self.header["frame_ticks_den"])
-            )
+            self.clock = self.new_clock()
             self.labels = np.zeros(self.grid(self.cell), np.uint8)
-            self.people: tuple[Person, ...] = ()
+            self.people = ()
             self.correction: Correction | None = None
             self.texture: Texture | None = None
             self.usual, self.repeats, self.heads = 1, 0, np.zeros((2, 112), int)
@@ -202,6 +295,9 @@ class Plain:
         assert not rest.rest()
         for place, ticks in layout:
             yield self.interval(place, ticks)
+
+    def new_clock(self) -> Clock:
+        return Clock(Fraction(self.header["frame_ticks_num"], self.header["frame_ticks_den"]))
 
     def layout(self, intra: bool, frames: int) -> list[tuple[Place, tuple[int, ...]]]:
         lengths: list[int] = []
@@ -437,3 +533,25 @@ def test_the_second_decoder_agrees(path: Path) -> None:
 
 def test_the_check_value_of_the_checksum() -> None:
     assert crc32c(b"123456789") == 0xE3069283 and "0xE3069283" in FORMAT
+
+
+def test_the_second_decoder_sees_the_same_objects() -> None:
+    path = next(path for path in GOLDEN if path.stem == "with_objects")
+    plain = Plain(path.read_bytes())
+    assert len(list(plain.intervals())) == 3
+    with path.open("rb") as file:
+        reader = StreamReader(file)
+        objects = ObjectReader(reader.header)
+        runs = [objects.read(packet) for packet in reader if packet.type == 10]
+    for run, theirs in zip(runs, plain.runs, strict=True):
+        for anchor, other in zip(run.anchors, theirs, strict=True):
+            motion = anchor.motion and (anchor.motion.activity, anchor.motion.camera)
+            boxes = [
+                (o.track, o.kind, o.left, o.top, o.width, o.height, o.score) for o in anchor.objects
+            ]
+            gap, cut, objects_there, late, people, moved = other
+            assert (anchor.gap, anchor.is_cut, boxes) == (gap, cut, objects_there)
+            assert (anchor.late, motion) == (late, moved)
+            assert (anchor.people is None) == (people is None)
+            for one, same in zip(anchor.people or (), people or (), strict=True):
+                assert np.array_equal(one.points, same.points)

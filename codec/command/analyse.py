@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from gsvc.decoders.analysis.analyser import AnalysisSettings
     from gsvc.decoders.analysis.types import Cost, FrameAnalysis
 
-DESCRIPTION = """Tell what is in a stream from its scaffold and coded pictures, without decoding
-the frames between: objects and their tracks, crossings of lines, visits to zones, people's key
-points, activity, motion of the camera, cuts."""
+DESCRIPTION = """Tell what is in a stream from its objects, or from its scaffold and coded
+pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits
+to zones, people's key points, activity, motion of the camera, cuts."""
 
 _FORMATS = "jsonl", "csv", "mot"
 _Region = tuple[str, list[float]]
@@ -45,9 +45,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_quiet(parser)
 
 
-_DETECTOR_HELP = """auto: people, where the models are there, and what moves (default); people;
-moving; none: the people that the scaffold has, no picture is decoded; torchvision:NAME; a file
-.onnx or .pt of the YOLO family; your own as module:Class"""
+_DETECTOR_HELP = """auto: the objects that the stream has; without them people, where the models
+are there, and what moves (default); objects; people; moving; none: what the stream has, no picture
+is decoded; torchvision:NAME; a file .onnx or .pt of the YOLO family; your own as module:Class"""
 _EVERY_HELP = "least frames between pictures that the detector looks at (%(default)s)"
 
 

@@ -76,7 +76,8 @@ class LayoutCoder:
         """
         lengths = self._code_lengths(frames, wanted)
         places = self._code_places(lengths, wanted, opens_group)
-        ticks = self._code_ticks(frames, wanted)
+        given = None if wanted is None else tuple(tick for one in wanted for tick in one.ticks)
+        ticks = code_ticks(self._coder, self._clock, frames, given)
         ends = [sum(lengths[: n + 1]) for n in range(len(lengths))]
         return tuple(
             Span(place, ticks[end - length : end])
@@ -122,20 +123,23 @@ class LayoutCoder:
             raise ConfigError("frames cannot be held here")
         return places
 
-    def _code_ticks(self, frames: int, wanted: Sequence[Placed] | None) -> tuple[int, ...]:
-        given = None if wanted is None else tuple(tick for one in wanted for tick in one.ticks)
-        irregular = None if given is None else int(given != _steady(self._clock, frames))
-        is_irregular = self._coder.code(_IRREGULAR, irregular)
-        ticks = []
-        for n in range(frames):
-            tick = self._clock.predict()
-            if is_irregular:
-                tick += self._coder.code(_DEVIATION, None if given is None else given[n] - tick)
-            if tick < 1:
-                raise BitstreamError("frame times do not rise: the stream is damaged")
-            self._clock.advance(tick)
-            ticks.append(tick)
-        return tuple(ticks)
+
+def code_ticks(
+    coder: Coder, clock: FrameClock, frames: int, given: tuple[int, ...] | None
+) -> tuple[int, ...]:
+    """The time from the frame before of each of some frames, predicted by a clock."""
+    irregular = None if given is None else int(given != _steady(clock, frames))
+    is_irregular = coder.code(_IRREGULAR, irregular)
+    ticks = []
+    for n in range(frames):
+        tick = clock.predict()
+        if is_irregular:
+            tick += coder.code(_DEVIATION, None if given is None else given[n] - tick)
+        if tick < 1:
+            raise BitstreamError("frame times do not rise: the stream is damaged")
+        clock.advance(tick)
+        ticks.append(tick)
+    return tuple(ticks)
 
 
 def _steady(clock: FrameClock, length: int) -> tuple[int, ...]:

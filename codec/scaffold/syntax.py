@@ -12,6 +12,7 @@ from gsvc.codec.scaffold.coder import FLAG, UNSIGNED, Coder, Element
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layer import Layer, Scope, Site
 from gsvc.codec.scaffold.layers import LAYERS
+from gsvc.codec.scaffold.layers.objects import OBJECT_ELEMENTS
 from gsvc.codec.scaffold.layout import LAYOUT_ELEMENTS, Span
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.tools import Tools
@@ -31,8 +32,9 @@ _GAP = Element("sample.gap", "timing", UNSIGNED, 2048)
 ELEMENTS = (
     *(_CRF, _SCALE, _ALONE, *LAYOUT_ELEMENTS, *UNIT_ELEMENTS, _DISSOLVES, _MORE, _GAP),
     *(element for layer in LAYERS for element in layer.elements),
+    *OBJECT_ELEMENTS,
 )
-"""Every syntax element of the scaffold."""
+"""Every syntax element of the scaffold and of objects."""
 
 
 @dataclass(frozen=True)

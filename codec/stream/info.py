@@ -1,7 +1,7 @@
 """What is in a stream: its header, every packet, the ledger of bits, without decoding a picture."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -16,6 +16,7 @@ from gsvc.codec.stream.file import CountingFile, open_stream
 from gsvc.codec.stream.group import GroupReader, ParsedPacket
 from gsvc.codec.stream.header import HEADER_BYTES, Header
 from gsvc.codec.stream.ledger import HEADER_LEDGER, Ledger, packet_ledger, total
+from gsvc.codec.stream.objects import ObjectReader, ObjectRun
 from gsvc.codec.stream.packet import PICTURES, Packet, PacketType
 from gsvc.codec.stream.texts import read_texts
 
@@ -72,7 +73,7 @@ class PacketInfo:
 
     @property
     def name(self) -> str:
-        """ "intra", "inter", "audio", "text" or "end"; "type N" for an unknown optional type."""
+        """ "intra", "inter", "audio", "text", "objects", "end"; "type N" for an unknown one."""
         known = self.type in tuple(PacketType)
         return PacketType(self.type).name.lower() if known else f"type {self.type}"
 
@@ -181,6 +182,7 @@ class _Inspector:
         self._elements: list[tuple[str, int]] = []
         trace = (lambda name, value: self._elements.append((name, value))) if elements else None
         self._parser = GroupReader(header, limits, trace)
+        self._objects = ObjectReader(header, limits, trace)
         self._first: int | None = None
         self._ticks = 0
         self._time = 0
@@ -201,9 +203,12 @@ class _Inspector:
             unpack_audio(packet.payload)  # raises where it is not valid
         if packet.type == PacketType.TEXT:
             read_texts([packet], Held(self._limits))  # the same
-        if not packet.is_picture:
-            return PacketInfo(packet.type, self._time, size, packet_ledger(packet, size))
         self._elements.clear()
+        if packet.type == PacketType.OBJECTS:
+            self._take_objects(self._objects.read(packet))
+        if not packet.is_picture:
+            ledger, elements = packet_ledger(packet, size), tuple(self._elements)
+            return PacketInfo(packet.type, self._time, size, ledger, elements=elements)
         parsed = self._parser.read(packet)
         self._take(parsed)
         return PacketInfo(
@@ -217,12 +222,21 @@ class _Inspector:
             elements=tuple(self._elements),
         )
 
+    def _take_objects(self, run: ObjectRun) -> None:
+        """Without pictures, the frames of the objects are the stream's."""
+        if run.is_alone and run.ticks:
+            self._time += len(run.ticks)
+            self._count(run.ticks)
+
     def _take(self, parsed: ParsedPacket) -> None:
         for interval in parsed.intervals:
             self.digest.update(scaffold_bytes(interval))
+        self._count(parsed.ticks)
+
+    def _count(self, ticks: Sequence[int]) -> None:
         if self._first is None:
-            self._first = parsed.ticks[0]
-        self._ticks += sum(parsed.ticks)
+            self._first = ticks[0]
+        self._ticks += sum(ticks)
 
 
 def _described(parsed: ParsedPacket, time: int) -> Iterator[IntervalInfo]:

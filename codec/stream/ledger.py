@@ -7,7 +7,7 @@ from gsvc.codec.stream.group import ParsedPacket
 from gsvc.codec.stream.header import HEADER_BYTES
 from gsvc.codec.stream.packet import Packet, PacketType
 
-LEDGER = ("header", "key pictures", *TOOLS, "timing", "audio", "text", "overhead")
+LEDGER = ("header", "key pictures", *TOOLS, "timing", "objects", "audio", "text", "overhead")
 """Layers of the ledger; "overhead" is packet framing and the rounding of the coder to bytes."""
 
 Ledger = dict[str, int]
@@ -33,6 +33,8 @@ def packet_ledger(packet: Packet, size: int, parsed: ParsedPacket | None = None)
         bits = {"audio": 8 * len(packet.payload)}
     elif packet.type == PacketType.TEXT:
         bits = {"text": 8 * len(packet.payload)}
+    elif packet.type == PacketType.OBJECTS:
+        bits = {"objects": 8 * len(packet.payload)}
     return {**bits, "overhead": 8 * size - sum(bits.values())}
 
 

@@ -44,6 +44,8 @@ class PacketType(IntEnum):
     """A run of Opus packets."""
     TEXT = 9
     """Title, chapters and subtitles."""
+    OBJECTS = 10
+    """What is seen where, for who analyses and draws nothing."""
 
 
 PICTURES = (PacketType.INTRA, PacketType.INTER)

@@ -1,5 +1,6 @@
 """`Analyser`: packets in, what each frame shows out, without drawing one."""
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -13,11 +14,12 @@ from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 from gsvc.decoders.analysis.background import MOVING
 from gsvc.decoders.analysis.boxes import clipped, within
-from gsvc.decoders.analysis.detectors import AUTO, NONE, Finder, checked, find_finder
+from gsvc.decoders.analysis.detectors import AUTO, NONE, OBJECTS, Finder, checked, find_finder
 from gsvc.decoders.analysis.drafts import Draft
 from gsvc.decoders.analysis.following import Following
 from gsvc.decoders.analysis.pieces import Piece, decoded_pieces, scaffold_pieces
 from gsvc.decoders.analysis.regions import Line, Watcher, Zone, check_regions
+from gsvc.decoders.analysis.sent_objects import PICTURES_ALONE, Content, SentObjects
 from gsvc.decoders.analysis.sent_people import SentPeople
 from gsvc.decoders.analysis.types import (
     Cost,
@@ -28,6 +30,8 @@ from gsvc.decoders.analysis.types import (
     Totals,
     TrackedObject,
 )
+
+_log = logging.getLogger(__name__)
 
 _GONE_SECONDS = 1.0
 """Without an object, after which it has left a zone."""
@@ -40,8 +44,9 @@ class AnalysisSettings:
     """What to look for in a stream."""
 
     detector: str | Detector = AUTO
-    """"auto" (people where the models are there, and what moves), "people", "moving", "none" (the
-    scaffold alone), "torchvision:NAME", a file .onnx or .pt, "module:Class", or a detector."""
+    """"auto" (the objects that the stream has; else people where the models are there, and what
+    moves), "objects" (those alone), "people", "moving", "none" (what is sent, no picture is
+    decoded), "torchvision:NAME", a file .onnx or .pt, "module:Class", or a detector."""
     every: int = 5
     """Least frames between the pictures that the detector looks at, from 1."""
     least_score: float = 0.5
@@ -73,7 +78,9 @@ class Analyser:
         header: Header,
         settings: AnalysisSettings | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        content: Content = PICTURES_ALONE,
     ) -> None:
+        """`content`: what the stream has, as `find_content` says."""
         began = monotonic()
         self._header, self._limits = header, limits
         self._settings = settings = settings or AnalysisSettings()
@@ -81,22 +88,41 @@ class Analyser:
         check_regions(settings.lines, settings.zones, size)
         self._size, self.cost = size, Cost()
         self._watcher = Watcher(settings.lines, settings.zones, size[1], _GONE_SECONDS)
+        self._sent = self._sent_objects(content)
         self._follows = settings.detector != NONE
         self._first: int | None = None
         self._damage: BitstreamError | None = None
-        self._following = self._follower()
+        self._following = None if self._sent else self._follower()
         self._spend(began)
+
+    def _sent_objects(self, content: Content) -> SentObjects | None:
+        """What reads the stream's own objects, where they are what is asked for."""
+        detector = self._settings.detector
+        if content.objects and detector in (AUTO, NONE, OBJECTS):
+            return SentObjects(self._header, self._limits)
+        if detector == OBJECTS:
+            raise ConfigError(
+                "this stream has no objects: encode it with --objects, or choose the detector auto"
+            )
+        if not content.pictures:
+            raise ConfigError(
+                "this stream has objects and no pictures for a detector to look at: choose auto, "
+                "or encode it without --task"
+            )
+        return None
 
     def _follower(self) -> Following | SentPeople:
         settings = self._settings
         if self._follows:
             moving, finder = settings.detector in (AUTO, MOVING), _finder(settings)
             return Following(self._size, finder, self.cost, every=settings.every, moving=moving)
-        if POSE.name not in self._header.tools and (settings.lines or settings.zones):
-            raise ConfigError(
-                "lines and zones need objects, and this stream has no pose: choose another "
-                "detector than none, or encode with --semantics"
-            )
+        if POSE.name not in self._header.tools:
+            if settings.lines or settings.zones:
+                raise ConfigError(
+                    "lines and zones need objects, and this stream has neither them nor pose: "
+                    "choose another detector than none, or encode with --objects"
+                )
+            _log.warning("this stream has neither objects nor pose: encode it with --objects")
         return SentPeople(self._header.geometry)
 
     @property
@@ -110,12 +136,12 @@ class Analyser:
         Raises BitstreamError where it is damaged, after the frames before that.
         """
         began, last = monotonic(), None
-        for draft in self._drafts(packets):
+        for frame in self._told(packets):
             if last is not None:
                 self._spend(began)
                 yield last
                 began = monotonic()
-            last = self._frame(draft)
+            last = frame
         if last is not None:
             self._spend(began)
             yield replace(last, events=(*last.events, *self._watcher.finish()))
@@ -125,14 +151,29 @@ class Analyser:
     def _spend(self, began: float) -> None:
         self.cost.milliseconds += 1000 * (monotonic() - began)
 
-    def _drafts(self, packets: Iterable[Packet]) -> Iterator[Draft]:
+    def _told(self, packets: Iterable[Packet]) -> Iterator[FrameAnalysis]:
+        """Every frame, without what happens when the stream ends."""
+        if self._sent is None:
+            assert self._following is not None
+            yield from map(self._frame, self._drafts(packets, self._following))
+            return
+        try:
+            for frame, is_cut, _ in self._sent.of_stream(packets):
+                self.cost.frames += 1
+                yield self._with_events(frame, is_cut=is_cut)
+        except BitstreamError as error:
+            self._damage = error
+
+    def _drafts(
+        self, packets: Iterable[Packet], following: Following | SentPeople
+    ) -> Iterator[Draft]:
         read = decoded_pieces if self._follows else scaffold_pieces
         try:
             for piece in read(self._header, packets, self._limits):
-                yield from self._taken(piece)
+                yield from following.take(piece, self._taken(piece))
         except BitstreamError as error:
             self._damage = error
-        yield from self._following.finish()
+        yield from following.finish()
 
     def _taken(self, piece: Piece) -> list[Draft]:
         drafts = [
@@ -143,7 +184,7 @@ class Analyser:
             self._first = piece.ticks[0]
         self.cost.frames += len(drafts)
         self.cost.pictures += piece.picture is not None
-        return self._following.take(piece, drafts)
+        return drafts
 
     def _frame(self, draft: Draft) -> FrameAnalysis:
         seconds = float((draft.ticks - (self._first or 0)) * self._header.format.time_base)
@@ -155,11 +196,14 @@ class Analyser:
             activity=draft.activity,
             camera=draft.camera,
         )
+        return self._with_events(frame, is_cut=draft.is_cut)
+
+    def _with_events(self, frame: FrameAnalysis, *, is_cut: bool) -> FrameAnalysis:
         events = self._watcher.events(frame)
-        if draft.is_cut:
+        if is_cut:
             self.totals.cuts += 1
-            events.insert(0, Event("cut", draft.frame, seconds))
-        return replace(frame, events=tuple(events))
+            events.insert(0, Event("cut", frame.frame, frame.seconds))
+        return replace(frame, events=tuple(events)) if events else frame
 
     def _objects(self, draft: Draft) -> Iterator[TrackedObject]:
         whole = np.array([0.0, 0.0, *self._size])

@@ -13,7 +13,7 @@ from gsvc.decoders.analysis.background import MOVING
 from gsvc.decoders.analysis.people import PeopleFinder
 from gsvc.decoders.analysis.types import Detection, Detector
 
-AUTO, PEOPLE, NONE = "auto", "people", "none"
+AUTO, PEOPLE, NONE, OBJECTS = "auto", "people", "none", "objects"
 TORCHVISION = "torchvision:"
 FILES = ".onnx", ".pt"
 
@@ -41,7 +41,8 @@ def find_finder(name: str, least_score: float) -> Finder | None:
     if ":" in name:
         return checked(_own(name), least_score)
     raise ConfigError(
-        f"detector {name}: choose {AUTO}, {PEOPLE}, {MOVING}, {NONE}, {TORCHVISION}NAME, "
+        f"detector {name}: choose {AUTO}, {OBJECTS}, {PEOPLE}, {MOVING}, {NONE}, {TORCHVISION}"
+        "NAME, "
         "a file .onnx or .pt, or module:Class"
     )
 

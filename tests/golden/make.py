@@ -26,6 +26,7 @@ from gsvc.codec.frames import AudioChunk, Color, Frame, Picture, VideoFormat
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.camera import Camera, camera_nodes
 from gsvc.codec.scaffold.layers.flow import BOTH, LEFT, RIGHT, Correction
+from gsvc.codec.scaffold.layers.objects import Anchor, Motion, ObjectBox, Parts
 from gsvc.codec.scaffold.layers.pose import Person
 from gsvc.codec.scaffold.layers.texture import Texture
 from gsvc.codec.scaffold.place import Place
@@ -35,6 +36,7 @@ from gsvc.codec.stream.audio import pack_audio
 from gsvc.codec.stream.container import StreamReader, StreamWriter
 from gsvc.codec.stream.group import GroupReader, GroupWriter
 from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.objects import ObjectRun, ObjectWriter
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint
 from gsvc.encoders.pictures import encode_pictures
@@ -374,6 +376,46 @@ def several_a_packet() -> bytes:
     )
 
 
+def with_objects() -> bytes:
+    """Objects beside pictures: people, motion, a class of its own name, numbers that wrap."""
+    size = 64, 48
+    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 0, only())
+
+    def box(track: int, at: int, kind: str = "person", early: int = 0) -> ObjectBox:
+        return ObjectBox(track, kind, 4 * at - 3, 20 - at, 9 + at % 3, 25, 11, early)
+
+    def anchor(gap: int, at: int, *tracks: int, late: int | None = None) -> Anchor:
+        boxes = [box(track, at + track % 7) for track in tracks]
+        boxes += [box(65535, 2 * at, "forklift truck"), box(0, 3 * at, "moving", early=gap // 2)]
+        man = figure(at % 16, 10 + at, 5, seen=17 - at % 4, moves=False)
+        motion = Motion(9 * at % 256, (at, -at, 3, 5 - at))
+        ended = {} if late is None else {late: gap - 1}
+        return Anchor(gap, tuple(boxes), at == 7, ended, (man,), motion)
+
+    parts = Parts(1, people=True, motion=True)
+    crowd = [replace(box(7 * n, n % 20), score=n % 16) for n in range(60)]
+    runs = [
+        ObjectRun((), (), begins=True),
+        ObjectRun(
+            (1,) * 8,
+            (anchor(1, 1, 8), anchor(3, 2, 8, 9), anchor(4, 3, 9, late=8)),
+            parts,
+            begins=True,
+        ),
+        ObjectRun((1, 2, 1, 1, 5), (anchor(4, 4, 9), anchor(1, 7, 65534, 1)), parts),
+        ObjectRun((1,) * 4, (Anchor(1, tuple(crowd)), Anchor(3)), begins=True),
+    ]
+    writer = ObjectWriter(header)
+    packets = [Packet(PacketType.OBJECTS, 0, writer.write(run)) for run in runs]
+    times = 0, 0, 1, 9
+    pictures = [
+        (scene(size, 0), Interval((1,))),
+        (scene(size, 8), Interval((1,) * 8)),
+        (scene(size, 16), Interval((1,) * 8)),
+    ]
+    return stream(header, [(50, 8, pictures)], list(zip(times, packets, strict=True)))
+
+
 def one_small_frame() -> bytes:
     """16x16, a single frame."""
     header = Header(
@@ -409,6 +451,7 @@ STREAMS: dict[str, Callable[[], bytes]] = {
     "held_and_moved": held_and_moved,
     "dissolving": dissolving,
     "several_a_packet": several_a_packet,
+    "with_objects": with_objects,
 }
 
 

@@ -10,8 +10,8 @@
 
 _shtab_gsvc_commands() {
   local _commands=(
-    analyse:'Tell what is in a stream from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, people'"'"'s key points, activity, motion of the camera, cuts.'
-    analyze:'Tell what is in a stream from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, people'"'"'s key points, activity, motion of the camera, cuts.'
+    analyse:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, people'"'"'s key points, activity, motion of the camera, cuts.'
+    analyze:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, people'"'"'s key points, activity, motion of the camera, cuts.'
     bench:'Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval].'
     completion:'Print the completion script of a shell. For bash, once a session or in ~/.bashrc: eval "$(gsvc completion bash)". For zsh: gsvc completion zsh > _gsvc, into a folder of $fpath. For fish: gsvc completion fish > ~/.config/fish/completions/gsvc.fish.'
     decode:'Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...), images ('"'"'out/%05d.png'"'"'), or y4m (.y4m, or - for standard output).'
@@ -79,7 +79,7 @@ _shtab_gsvc_analyse_options=(
   "-o[(default\: print)]:OUT:_files"
   "--format[of OUT (jsonl)]:format:(jsonl csv mot)"
   "--draw[also decode, at steps 0, and draw what was found]:VIDEO:_files"
-  "--detector[auto\: people, where the models are there, and what moves (default)\; people\; moving\; none\: the people that the scaffold has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
+  "--detector[auto\: the objects that the stream has\; without them people, where the models are there, and what moves (default)\; objects\; people\; moving\; none\: what the stream has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
   "--every[least frames between pictures that the detector looks at (5)]:N:"
   "--least-score[of a user\'s detector]:0..1:"
   "*--line[count who crosses it\; may be given again]:[NAME=]X1,Y1,X2,Y2:"
@@ -98,7 +98,7 @@ _shtab_gsvc_analyze_options=(
   "-o[(default\: print)]:OUT:_files"
   "--format[of OUT (jsonl)]:format:(jsonl csv mot)"
   "--draw[also decode, at steps 0, and draw what was found]:VIDEO:_files"
-  "--detector[auto\: people, where the models are there, and what moves (default)\; people\; moving\; none\: the people that the scaffold has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
+  "--detector[auto\: the objects that the stream has\; without them people, where the models are there, and what moves (default)\; objects\; people\; moving\; none\: what the stream has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
   "--every[least frames between pictures that the detector looks at (5)]:N:"
   "--least-score[of a user\'s detector]:0..1:"
   "*--line[count who crosses it\; may be given again]:[NAME=]X1,Y1,X2,Y2:"

@@ -1,0 +1,208 @@
+"""Objects at every frame from the OBJECTS packets of a stream: no picture is decoded."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.errors import BitstreamError, LimitError
+from gsvc.codec.limits import Limits
+from gsvc.codec.scaffold.layers.objects import (
+    ACTIVITY_STEPS,
+    CAMERA_SCALES,
+    MAX_SCORE,
+    Anchor,
+    Motion,
+    ObjectBox,
+    object_unit,
+)
+from gsvc.codec.scaffold.layers.pose import Person, pose_unit
+from gsvc.codec.scaffold.timing import nominal_time
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.objects import ObjectReader, ObjectRun
+from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.decoders.analysis.types import CameraStep, FrameAnalysis, KeyPoints, TrackedObject
+
+_VISIBLE = 0.3
+"""Share of an object within the picture, below which it is not shown."""
+
+
+class Content(NamedTuple):
+    """What a stream has for an analysis."""
+
+    objects: bool
+    pictures: bool
+
+
+PICTURES_ALONE = Content(objects=False, pictures=True)
+
+
+def find_content(
+    header: Header, packets: Iterable[Packet], limits: Limits
+) -> tuple[Content, Iterator[Packet]]:
+    """What a stream has, from its first packets, and all of its packets."""
+    rest = iter(packets)
+    try:
+        for packet in rest:
+            if packet.is_picture:
+                return PICTURES_ALONE, chain([packet], rest)
+            if packet.type == PacketType.OBJECTS:
+                is_alone = ObjectReader(header, limits).read(packet).is_alone
+                return Content(objects=True, pictures=not is_alone), chain([packet], rest)
+    except BitstreamError as error:
+        return PICTURES_ALONE, _raising(error)
+    return PICTURES_ALONE, iter(())
+
+
+def _raising(error: BitstreamError) -> Iterator[Packet]:
+    raise error
+    yield
+
+
+class SentFrame(NamedTuple):
+    """A frame as it was sent."""
+
+    frame: FrameAnalysis
+    is_cut: bool
+    is_alone: bool
+    """Whether the stream has no pictures."""
+
+
+@dataclass
+class _Known:
+    """A track at the last anchor."""
+
+    number: int
+    """Its own, which never comes again."""
+    at: ObjectBox
+    way: NDArray[np.float64] = field(default_factory=lambda: np.zeros(4))
+    """What its edges moved in each frame to the last anchor, in units."""
+
+
+class _Span(NamedTuple):
+    """An object over some of the frames between two anchors."""
+
+    known: _Known
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    first: int
+    last: int
+
+
+class SentObjects:
+    """What OBJECTS packets say, frame by frame; `frames` takes the packets in order."""
+
+    def __init__(self, header: Header, limits: Limits) -> None:
+        self._header, self._limits = header, limits
+        self._reader = ObjectReader(header, limits)
+        self._size = np.tile(np.array([header.format.width, header.format.height], float), 2)
+        self._known: dict[int, _Known] = {}
+        self._numbers = self._frame = 0
+        self._base = header.format.time_base.as_integer_ratio()
+        # The first frame, one nominal step later, is at 0.
+        self._clock = -nominal_time(1, header.frame_ticks)
+        self._first: int | None = None
+
+    def of_stream(self, packets: Iterable[Packet]) -> Iterator[SentFrame]:
+        """The frames of a whole stream. Raises BitstreamError where it is damaged."""
+        for packet in packets:
+            yield from self.frames(packet)
+
+    def frames(self, packet: Packet) -> Iterator[SentFrame]:
+        """The frames of one packet; none of other types. Exhaust it before the next packet.
+
+        Raises BitstreamError where the packet is damaged, or builds on one that is missing.
+        """
+        if packet.type != PacketType.OBJECTS:
+            return
+        run = self._reader.read(packet)
+        if self._frame + len(run.ticks) > self._limits.frames:
+            raise LimitError(f"objects of more than {self._limits.frames} frames")
+        ticks = iter(run.ticks)
+        for number, anchor in enumerate(run.anchors):
+            spans = self._spans(anchor, anew=run.begins and not number)
+            for offset, objects in enumerate(self._objects(spans, anchor.gap, run), 1):
+                frame = self._told(anchor, offset, tuple(objects), next(ticks))
+                yield SentFrame(frame, anchor.is_cut and offset == anchor.gap, run.is_alone)
+
+    def _told(
+        self, anchor: Anchor, offset: int, objects: tuple[TrackedObject, ...], ticks: int
+    ) -> FrameAnalysis:
+        self._clock += ticks
+        if self._first is None:
+            self._first = self._clock
+        number, self._frame = self._frame, self._frame + 1
+        seconds = (self._clock - self._first) * self._base[0] / self._base[1]
+        people: tuple[KeyPoints, ...] = ()
+        if offset == anchor.gap and anchor.people:
+            people = tuple(map(self._points, anchor.people))
+        activity, camera = _measured(anchor.motion)
+        return FrameAnalysis(number, seconds, objects, people, activity, camera)
+
+    def _spans(self, anchor: Anchor, *, anew: bool) -> list[_Span]:
+        """The objects between the last anchor and this one, which is the last one from here on."""
+        last, self._known = ({} if anchor.is_cut else self._known), {}
+        gap, spans = anchor.gap, list[_Span]()
+        for one in anchor.objects:
+            end, old = _edges(one), last.pop(one.track, None)
+            if old is None:
+                self._numbers += 1
+                known = _Known(self._numbers, one)
+                spans.append(_Span(known, end, end, gap - one.early, gap))
+            else:
+                start = _edges(old.at)
+                known = _Known(old.number, one, (end - start) / gap)
+                spans.append(_Span(known, start, end, 1, gap))
+            self._known[one.track] = known
+        for track, old in last.items():
+            start = _edges(old.at)
+            late = 0 if anew else anchor.late.get(track, 0)
+            if late:
+                spans.append(_Span(old, start, start + gap * old.way, 1, late))
+        return sorted(spans, key=lambda span: span.known.number)
+
+    def _objects(
+        self, spans: list[_Span], gap: int, run: ObjectRun
+    ) -> Iterator[list[TrackedObject]]:
+        """The objects of each frame up to an anchor."""
+        if not spans:
+            yield from ([] for _ in range(gap))
+            return
+        unit = object_unit(self._header.geometry, run.parts.unit_log2)
+        start, end = np.stack([(span.start, span.end) for span in spans], axis=1) * unit
+        share = np.arange(1, gap + 1)[:, None, None] / gap
+        boxes = np.clip(start + share * (end - start), 0, self._size)
+        sides = boxes[..., 2:] - boxes[..., :2]
+        first, last = np.array([(span.first, span.last) for span in spans]).T
+        offsets = np.arange(1, gap + 1)[:, None]
+        shown = (first <= offsets) & (offsets <= last) & (sides > 0).all(axis=2)
+        shown &= sides.prod(axis=2) > _VISIBLE * (end[:, 2:] - end[:, :2]).prod(axis=1)
+        known = [(span.known.at.kind, span.known.number) for span in spans]
+        scores = [(span.known.at.score + 0.5) / (MAX_SCORE + 1) for span in spans]
+        for row, is_shown in zip(boxes, shown.tolist(), strict=True):
+            yield [
+                TrackedObject(*one, box, score)
+                for one, box, score, is_seen in zip(known, row, scores, is_shown, strict=True)
+                if is_seen
+            ]
+
+    def _points(self, person: Person) -> KeyPoints:
+        unit = pose_unit(self._header.geometry)
+        return KeyPoints(person.identity, person.points.astype(np.float64) * unit, person.visible)
+
+
+def _edges(box: ObjectBox) -> NDArray[np.float64]:
+    right, bottom = box.left + box.width, box.top + box.height
+    return np.array([box.left, box.top, right, bottom], np.float64)
+
+
+def _measured(motion: Motion | None) -> tuple[float | None, CameraStep | None]:
+    if motion is None:
+        return None, None
+    dx, dy, zoom, turn = (
+        value / scale for value, scale in zip(motion.camera, CAMERA_SCALES, strict=True)
+    )
+    return motion.activity / ACTIVITY_STEPS, CameraStep(dx, dy, 1 + zoom, turn)
