@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from gsvc.codec.stream.packet import Packet, PacketType
     from gsvc.decoders.analysis.analyser import AnalysisSettings
     from gsvc.decoders.analysis.regions import Line, Zone
+    from gsvc.decoders.analysis.rules import Rule
+    from gsvc.decoders.analysis.rules_text import parse_rule
     from gsvc.decoders.analysis.types import Detection, FrameAnalysis
 
 __version__ = "0.1.0"
@@ -92,6 +94,7 @@ __all__ = [
     "ReceiveSettings",
     "ReceiverStats",
     "ReorderLimits",
+    "Rule",
     "SendSettings",
     "SenderStats",
     "StreamIndex",
@@ -114,6 +117,7 @@ __all__ = [
     "encode",
     "encode_stream",
     "info",
+    "parse_rule",
 ]
 
 _HOMES = {
@@ -139,6 +143,8 @@ _HOMES = {
     "codec.stream.packet": ("Packet", "PacketType"),
     "decoders.analysis.analyser": ("AnalysisSettings",),
     "decoders.analysis.regions": ("Line", "Zone"),
+    "decoders.analysis.rules": ("Rule",),
+    "decoders.analysis.rules_text": ("parse_rule",),
     "decoders.analysis.types": ("Detection", "FrameAnalysis"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -51,7 +51,7 @@ function _shtab_gsvc_using
 end
 
 set -g _shtab_gsvc_commands encode decode info sign analyse analyze send recv score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench list' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
-set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budgets --cert --clips --codec --decoder-flops --decoder-time --detector --device --draw --encoder-time --energy --every --format --fps --frames --held-out --jobs --judge --key --key-file --kind --latency --least-score --level --levels --line --max-bitrate --megabytes --memory --metric --minutes --motion --mtu --ours --out --parity --people --plot --preset --quality --radio --ray --receiver --recipe --redundancy --resume-from --sdp --seed --seeds --size --source --start --stats --steps --stride --teacher --timeout --title --tls-ca --tls-cert --tls-key --tune --wait --watts --weights --within --zone -j -o
+set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budgets --cert --clips --codec --decoder-flops --decoder-time --detector --device --draw --encoder-time --energy --every --format --fps --frames --held-out --jobs --judge --key --key-file --kind --latency --least-score --level --levels --line --max-bitrate --megabytes --memory --metric --minutes --motion --mtu --ours --out --parity --people --plot --preset --quality --radio --ray --receiver --recipe --redundancy --resume-from --rules --sdp --seed --seeds --size --source --start --stats --steps --stride --teacher --timeout --title --tls-ca --tls-cert --tls-key --tune --wait --watts --weights --when --within --zone -j -o
 
 complete -c gsvc -e
 complete -c gsvc -f
@@ -122,29 +122,33 @@ complete -c gsvc -n '_shtab_gsvc_using sign' -l cert -xka "(__fish_complete_path
 complete -c gsvc -n '_shtab_gsvc_using sign' -l key -xka "(__fish_complete_path (commandline -ct))" -d 'PEM: its private key, which only you can read'
 complete -c gsvc -n '_shtab_gsvc_using sign' -s y -d 'replace an output that exists'
 complete -c gsvc -n '_shtab_gsvc_using sign; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'what gsvc decode wrote: .mp4, .mov, .avi, .png or .jpg'
-complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a analyse -d 'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, people'"'"'s key points, activity, motion of the camera, cuts.'
+complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a analyse -d 'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, events of your own rules, people'"'"'s key points, activity, motion of the camera, cuts.'
 complete -c gsvc -n '_shtab_gsvc_using analyse' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using analyse' -s o -xka "(__fish_complete_path (commandline -ct))" -d '(default: print)'
-complete -c gsvc -n '_shtab_gsvc_using analyse' -l format -xka "jsonl csv mot" -d 'of OUT (jsonl)'
+complete -c gsvc -n '_shtab_gsvc_using analyse' -l format -xka "jsonl csv mot coco html" -d 'of OUT (jsonl)'
 complete -c gsvc -n '_shtab_gsvc_using analyse' -l draw -xka "(__fish_complete_path (commandline -ct))" -d 'also decode, at steps 0, and draw what was found'
 complete -c gsvc -n '_shtab_gsvc_using analyse' -l detector -xka "(__fish_complete_path (commandline -ct))" -d 'auto: the objects that the stream has; without them people, where the models are there, and what moves (default); objects; people; moving; none: what the stream has, no picture is decoded; torchvision:NAME; a file .onnx or .pt of the YOLO family; your own as module:Class'
 complete -c gsvc -n '_shtab_gsvc_using analyse' -l every -x -d 'least frames between pictures that the detector looks at (5)'
 complete -c gsvc -n '_shtab_gsvc_using analyse' -l least-score -x -d 'of a user'"'"'s detector'
 complete -c gsvc -n '_shtab_gsvc_using analyse' -l line -x -d 'count who crosses it; may be given again'
 complete -c gsvc -n '_shtab_gsvc_using analyse' -l zone -x -d 'time who is in it; may be given again'
+complete -c gsvc -n '_shtab_gsvc_using analyse' -l when -x -d 'an event of your own, "person in door > 5 s", "count car > 3", "activity > 0.1", joined by and; may be given again'
+complete -c gsvc -n '_shtab_gsvc_using analyse' -l rules -xka "(__fish_complete_path (commandline -ct))" -d 'lines, zones and rules, one a row: zone door = 10,20,... and NAME: RULE'
 complete -c gsvc -n '_shtab_gsvc_using analyse' -l untrusted -d 'tight limits: at most 1080p, small packets'
 complete -c gsvc -n '_shtab_gsvc_using analyse' -s y -d 'replace an output that exists'
 complete -c gsvc -n '_shtab_gsvc_using analyse' -l quiet -s q -d 'show only errors: no progress, no warnings, no closing line'
-complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a analyze -d 'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, people'"'"'s key points, activity, motion of the camera, cuts.'
+complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a analyze -d 'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, events of your own rules, people'"'"'s key points, activity, motion of the camera, cuts.'
 complete -c gsvc -n '_shtab_gsvc_using analyze' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using analyze' -s o -xka "(__fish_complete_path (commandline -ct))" -d '(default: print)'
-complete -c gsvc -n '_shtab_gsvc_using analyze' -l format -xka "jsonl csv mot" -d 'of OUT (jsonl)'
+complete -c gsvc -n '_shtab_gsvc_using analyze' -l format -xka "jsonl csv mot coco html" -d 'of OUT (jsonl)'
 complete -c gsvc -n '_shtab_gsvc_using analyze' -l draw -xka "(__fish_complete_path (commandline -ct))" -d 'also decode, at steps 0, and draw what was found'
 complete -c gsvc -n '_shtab_gsvc_using analyze' -l detector -xka "(__fish_complete_path (commandline -ct))" -d 'auto: the objects that the stream has; without them people, where the models are there, and what moves (default); objects; people; moving; none: what the stream has, no picture is decoded; torchvision:NAME; a file .onnx or .pt of the YOLO family; your own as module:Class'
 complete -c gsvc -n '_shtab_gsvc_using analyze' -l every -x -d 'least frames between pictures that the detector looks at (5)'
 complete -c gsvc -n '_shtab_gsvc_using analyze' -l least-score -x -d 'of a user'"'"'s detector'
 complete -c gsvc -n '_shtab_gsvc_using analyze' -l line -x -d 'count who crosses it; may be given again'
 complete -c gsvc -n '_shtab_gsvc_using analyze' -l zone -x -d 'time who is in it; may be given again'
+complete -c gsvc -n '_shtab_gsvc_using analyze' -l when -x -d 'an event of your own, "person in door > 5 s", "count car > 3", "activity > 0.1", joined by and; may be given again'
+complete -c gsvc -n '_shtab_gsvc_using analyze' -l rules -xka "(__fish_complete_path (commandline -ct))" -d 'lines, zones and rules, one a row: zone door = 10,20,... and NAME: RULE'
 complete -c gsvc -n '_shtab_gsvc_using analyze' -l untrusted -d 'tight limits: at most 1080p, small packets'
 complete -c gsvc -n '_shtab_gsvc_using analyze' -s y -d 'replace an output that exists'
 complete -c gsvc -n '_shtab_gsvc_using analyze' -l quiet -s q -d 'show only errors: no progress, no warnings, no closing line'

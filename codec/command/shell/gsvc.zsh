@@ -10,8 +10,8 @@
 
 _shtab_gsvc_commands() {
   local _commands=(
-    analyse:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, people'"'"'s key points, activity, motion of the camera, cuts.'
-    analyze:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, people'"'"'s key points, activity, motion of the camera, cuts.'
+    analyse:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, events of your own rules, people'"'"'s key points, activity, motion of the camera, cuts.'
+    analyze:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, events of your own rules, people'"'"'s key points, activity, motion of the camera, cuts.'
     bench:'Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval].'
     completion:'Print the completion script of a shell. For bash, once a session or in ~/.bashrc: eval "$(gsvc completion bash)". For zsh: gsvc completion zsh > _gsvc, into a folder of $fpath. For fish: gsvc completion fish > ~/.config/fish/completions/gsvc.fish.'
     decode:'Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...), images ('"'"'out/%05d.png'"'"'), or y4m (.y4m, or - for standard output).'
@@ -77,13 +77,15 @@ _shtab_gsvc_defaults_added=0
 _shtab_gsvc_analyse_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "-o[(default\: print)]:OUT:_files"
-  "--format[of OUT (jsonl)]:format:(jsonl csv mot)"
+  "--format[of OUT (jsonl)]:format:(jsonl csv mot coco html)"
   "--draw[also decode, at steps 0, and draw what was found]:VIDEO:_files"
   "--detector[auto\: the objects that the stream has\; without them people, where the models are there, and what moves (default)\; objects\; people\; moving\; none\: what the stream has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
   "--every[least frames between pictures that the detector looks at (5)]:N:"
   "--least-score[of a user\'s detector]:0..1:"
   "*--line[count who crosses it\; may be given again]:[NAME=]X1,Y1,X2,Y2:"
   "*--zone[time who is in it\; may be given again]:[NAME=]X1,Y1,...:"
+  "*--when[an event of your own, \"person in door \> 5 s\", \"count car \> 3\", \"activity \> 0.1\", joined by and\; may be given again]:[NAME:]RULE:"
+  "--rules[lines, zones and rules, one a row\: zone door \= 10,20,... and NAME\: RULE]:FILE:_files"
   "--untrusted[tight limits\: at most 1080p, small packets]"
   "-y[replace an output that exists]"
   {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
@@ -96,13 +98,15 @@ _shtab_gsvc_analyse_defaults_added=0
 _shtab_gsvc_analyze_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "-o[(default\: print)]:OUT:_files"
-  "--format[of OUT (jsonl)]:format:(jsonl csv mot)"
+  "--format[of OUT (jsonl)]:format:(jsonl csv mot coco html)"
   "--draw[also decode, at steps 0, and draw what was found]:VIDEO:_files"
   "--detector[auto\: the objects that the stream has\; without them people, where the models are there, and what moves (default)\; objects\; people\; moving\; none\: what the stream has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
   "--every[least frames between pictures that the detector looks at (5)]:N:"
   "--least-score[of a user\'s detector]:0..1:"
   "*--line[count who crosses it\; may be given again]:[NAME=]X1,Y1,X2,Y2:"
   "*--zone[time who is in it\; may be given again]:[NAME=]X1,Y1,...:"
+  "*--when[an event of your own, \"person in door \> 5 s\", \"count car \> 3\", \"activity \> 0.1\", joined by and\; may be given again]:[NAME:]RULE:"
+  "--rules[lines, zones and rules, one a row\: zone door \= 10,20,... and NAME\: RULE]:FILE:_files"
   "--untrusted[tight limits\: at most 1080p, small packets]"
   "-y[replace an output that exists]"
   {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
