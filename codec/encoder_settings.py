@@ -8,7 +8,10 @@ from gsvc.codec.frames import VideoFormat
 from gsvc.codec.scaffold.layers import LAYERS
 from gsvc.codec.scaffold.layers.pose import POSE
 from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
-from gsvc.codec.scaffold.tools import Tools
+from gsvc.codec.scaffold.tools import TOOLS, Tools
+from gsvc.decoders.analysis.finders import AUTO, OWN
+from gsvc.decoders.analysis.types import Detector
+from gsvc.encoders.objects.tasks import TASKS
 from gsvc.encoders.tuning import (
     DEFAULT_PRESET,
     DEFAULT_TUNE,
@@ -54,6 +57,14 @@ class EncoderSettings:
     (`gsvc models pull`); without it a warning is logged and all weighs alike."""
     semantics: bool = False
     """Send segmentation and pose even where they do not pay."""
+    objects: bool = False
+    """Find objects in the source and send them too, for `gsvc.analyse`."""
+    task: str | None = None
+    """Send no pictures, only objects: "detect" (everything), "people" (and their key points) or
+    "motion" (what moves, activity, camera)."""
+    detector: str | Detector = AUTO
+    """Of `objects` and `task`: "auto" (people where the models are there, and what moves),
+    "people", "moving", or a detector."""
     low_delay: bool = False
     """Encode without look-ahead: a frame waits only for the next key picture (`Encoder.delay`), and
     the stream takes more bits."""
@@ -85,11 +96,26 @@ class EncoderSettings:
             raise ConfigError(f"preset {self.preset!r}: choose one of {', '.join(PRESETS)}")
         if not 1 <= self.people <= MOST_PEOPLE:
             raise ConfigError(f"people {self.people:g}: choose a weight from 1 to {MOST_PEOPLE:g}")
+        if isinstance(self.detector, str) and self.detector not in OWN:
+            raise ConfigError(
+                f"detector {self.detector!r}: choose one of {', '.join(OWN)}, or give a detector"
+            )
+        if self.task is not None:
+            self._check_task(self.task)
         if self.tune not in TUNES:
             raise ConfigError(f"tune {self.tune!r}: choose one of {', '.join(TUNES)}")
 
+    def _check_task(self, task: str) -> None:
+        if task not in TASKS:
+            raise ConfigError(f"task {task!r}: choose one of {', '.join(TASKS)}")
+        goals = self.bpp, self.bitrate, self.quality, self.max_bitrate, self.max_packet_bytes
+        if any(goal is not None for goal in goals):
+            raise ConfigError("a task sends no pictures: leave out rate, quality and packet size")
+
     def chosen_tools(self) -> Tools:
-        """The layers: as set, or those worth their time at the preset."""
+        """The layers: as set, or those worth their time at the preset; of a task none."""
+        if self.task is not None:
+            return Tools().without(*TOOLS)
         if self.tools is not None:
             return self.tools
         asked = {SEGMENTATION.name, POSE.name} if self.semantics else set()

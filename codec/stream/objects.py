@@ -20,7 +20,7 @@ from gsvc.codec.scaffold.layers.objects import (
 from gsvc.codec.scaffold.layout import code_ticks
 from gsvc.codec.scaffold.timing import FrameClock
 from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.packet import Packet
+from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import Cutter, read_varint, varint
 
 
@@ -88,6 +88,11 @@ class ObjectWriter:
             return head
         self._coder.code(len(run.ticks), run)
         return head + self._writer.finish()
+
+
+def is_alone(packet: Packet) -> bool:
+    """Whether it is an OBJECTS packet of a stream without pictures."""
+    return packet.type == PacketType.OBJECTS and bool(packet.payload[:1] and packet.payload[0] & 1)
 
 
 class ObjectReader:

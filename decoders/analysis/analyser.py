@@ -9,13 +9,13 @@ import numpy as np
 
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.scaffold.layers.object_kinds import MOVING
 from gsvc.codec.scaffold.layers.pose import POSE, Person, pose_unit
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
-from gsvc.decoders.analysis.background import MOVING
-from gsvc.decoders.analysis.boxes import clipped, within
-from gsvc.decoders.analysis.detectors import AUTO, NONE, OBJECTS, Finder, checked, find_finder
+from gsvc.decoders.analysis.detectors import NONE, OBJECTS, find_finder
 from gsvc.decoders.analysis.drafts import Draft
+from gsvc.decoders.analysis.finders import AUTO, Finder, checked
 from gsvc.decoders.analysis.following import Following
 from gsvc.decoders.analysis.pieces import Piece, decoded_pieces, scaffold_pieces
 from gsvc.decoders.analysis.regions import Line, Watcher, Zone, check_regions
@@ -36,8 +36,6 @@ _log = logging.getLogger(__name__)
 
 _GONE_SECONDS = 1.0
 """Without an object, after which it has left a zone."""
-_VISIBLE = 0.3
-"""Share of an object within the picture, below which it is not shown."""
 
 
 @dataclass(frozen=True)
@@ -213,11 +211,8 @@ class Analyser:
         return replace(frame, events=tuple(events)) if events else frame
 
     def _objects(self, draft: Draft) -> Iterator[TrackedObject]:
-        whole = np.array([0.0, 0.0, *self._size])
-        for track, box in sorted(draft.objects, key=lambda pair: pair[0].number):
-            if track.confirmed and within(box, whole) > _VISIBLE:
-                inside = clipped(box, self._size)
-                yield TrackedObject(track.kind, track.number, inside, track.score)
+        for track, box in draft.shown(self._size):
+            yield TrackedObject(track.kind, track.number, box, track.score)
 
     def _people(self, draft: Draft) -> Iterator[KeyPoints]:
         for sample in draft.piece.interval.samples:

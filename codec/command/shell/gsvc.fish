@@ -51,7 +51,7 @@ function _shtab_gsvc_using
 end
 
 set -g _shtab_gsvc_commands encode decode info sign analyse analyze send recv score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench list' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
-set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budgets --cert --clips --codec --decoder-flops --decoder-time --detector --device --draw --encoder-time --energy --every --format --fps --frames --held-out --jobs --judge --key --key-file --kind --latency --least-score --level --levels --line --max-bitrate --megabytes --memory --metric --minutes --motion --mtu --ours --out --parity --people --plot --preset --quality --radio --ray --receiver --recipe --redundancy --resume-from --rules --sdp --seed --seeds --size --source --start --stats --steps --stride --teacher --timeout --title --tls-ca --tls-cert --tls-key --tune --wait --watts --weights --when --within --zone -j -o
+set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budgets --cert --clips --codec --decoder-flops --decoder-time --detector --device --draw --encoder-time --energy --every --format --fps --frames --held-out --jobs --judge --key --key-file --kind --latency --least-score --level --levels --line --max-bitrate --megabytes --memory --metric --minutes --motion --mtu --ours --out --parity --people --plot --preset --quality --radio --ray --receiver --recipe --redundancy --resume-from --rules --sdp --seed --seeds --size --source --start --stats --steps --stride --task --teacher --timeout --title --tls-ca --tls-cert --tls-key --tune --wait --watts --weights --when --within --zone -j -o
 
 complete -c gsvc -e
 complete -c gsvc -f
@@ -73,6 +73,9 @@ complete -c gsvc -n '_shtab_gsvc_using encode' -l max-bitrate -x -d 'never more 
 complete -c gsvc -n '_shtab_gsvc_using encode' -l low-delay -d 'no look-ahead: less waiting, but 1.2 to 4.5 times the bits'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l people -x -d 'how much more faces weigh than the rest (4)'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l semantics -d 'send people and regions even if they do not pay'
+complete -c gsvc -n '_shtab_gsvc_using encode' -l objects -d 'find objects and send them, for gsvc analyse'
+complete -c gsvc -n '_shtab_gsvc_using encode' -l task -xka "detect people motion" -d 'send no pictures, only what gsvc analyse needs for this'
+complete -c gsvc -n '_shtab_gsvc_using encode' -l detector -xka "(__fish_complete_path (commandline -ct))" -d 'of --objects and --task: auto (default), people, moving, or as of gsvc analyse'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l start -x -d 'begin at this time: seconds, or 1:30'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l frames -x -d 'encode at most N frames'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l fps -x -d 'of images: how many a second (25)'
