@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from gsvc.codec.analysis import AnalysisReader
 from gsvc.codec.limits import DEFAULT_LIMITS
+from gsvc.codec.scaffold.layers.object_kinds import MOVING
 from gsvc.datasets.annotated.boxes import Boxes, make_boxes
 from gsvc.decoders.analysis.analyser import AnalysisSettings
-from gsvc.decoders.analysis.background import MOVING
-from gsvc.decoders.analysis.detectors import PEOPLE
+from gsvc.decoders.analysis.finders import PEOPLE
 from gsvc.eval.analysis.detectors import MotionDetector, PeopleDetector
 
 _SAME = {MotionDetector.name: MOVING, PeopleDetector.name: PEOPLE}
