@@ -25,7 +25,9 @@ EXTRAS = {
     "refine": Extra("decoding with steps or --motion rife", _REFINE),
     "eval": Extra("gsvc bench and gsvc train", (*_REFINE, "stlpips_pytorch")),
     "analysis": Extra("gsvc bench analyse", ("bjontegaard", "motmetrics", "pycocotools", "scipy")),
-    "stream": Extra("ws:// addresses", ("websockets",)),
+    "c2pa": Extra("gsvc sign, and verifying what it signed", ("c2pa", "cryptography")),
+    "secure": Extra("--key-file of gsvc send and gsvc recv", ("cryptography",)),
+    "stream": Extra("ws:// and wss:// addresses", ("websockets",)),
 }
 
 

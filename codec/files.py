@@ -13,6 +13,7 @@ from gsvc.codec.errors import ConfigError
 from gsvc.codec.file_work import FileDecoding, FileEncoding, written
 from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.marks import mark_of
 from gsvc.codec.media.audio_source import Sound, open_sound
 from gsvc.codec.media.image_writer import image_pattern
 from gsvc.codec.media.text_source import Wanted, read_beside
@@ -141,7 +142,12 @@ def decode_file(
         header = portion.header
         _warn_of_other_model(header.model_id, settings)
         output = open_writer(
-            target, header.format, audio=portion.sound, texts=portion.texts, overwrite=overwrite
+            target,
+            header.format,
+            audio=portion.sound,
+            texts=portion.texts,
+            mark=mark_of(settings),
+            overwrite=overwrite,
         )
         with Decoder(header, settings, limits) as decoder, output as writer:
             decoding = FileDecoding(decoder, writer, progress)

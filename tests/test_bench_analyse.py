@@ -59,6 +59,14 @@ def test_a_run_measures_codecs_and_streams(scene: Path, tmp_path: Path) -> None:
     assert (tmp_path / "analysis-map50.svg").stat().st_size > 1000
 
 
+def test_streams_are_read_by_default(scene: Path, tmp_path: Path) -> None:
+    settings = AnalysisSettings((str(scene),), ("gsvc:level=0,steps=0,preset=fast",))
+    done = run_analysis(settings, tmp_path)
+    *_, last = done.points
+    assert done.failed == 0
+    assert last.curve == f"gsvc, {FROM_STREAM}" and last.accuracies["map50"] is not None
+
+
 def test_places_on_the_ground(tmp_path: Path) -> None:
     settings = SceneSettings(seed=2, frames=8, cameras=3, pillars=0, animals=0, things=0)
     made = make_scene(settings)

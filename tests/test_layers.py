@@ -38,6 +38,7 @@ LAYERS = {
     ),
     "network": ("gsvc.codec.network",),
     "package": ("gsvc",),
+    "planning": ("gsvc.codec.planning",),
     "command": ("gsvc.codec.command", "gsvc.codec.network.examples", "gsvc.__main__"),
     "eval": ("gsvc.eval",),
     "training": ("gsvc.decoders.training",),

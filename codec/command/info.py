@@ -6,12 +6,14 @@ from argparse import ArgumentParser, Namespace
 from gsvc.codec.command.arguments import add_json, add_untrusted, limits_of
 from gsvc.codec.command.parser import FAILED, complain
 from gsvc.codec.command.progress import JsonLines, json_lines
+from gsvc.codec.command.show_mark import show_mark
 from gsvc.codec.errors import BitstreamError, GsvcError
 from gsvc.codec.input import display_name
 from gsvc.codec.stream.info import StreamInfo, stream_info
 from gsvc.codec.stream.info_text import info_lines
 
-DESCRIPTION = "Show what is in streams and how many bits each layer takes. - reads standard input."
+DESCRIPTION = """Show what is in streams and how many bits each layer takes; of decoded videos and
+images, whether trained models drew them. - reads standard input."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -20,6 +22,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("sources", metavar="FILE", nargs="+")
     add("--packets", action="store_true", help="a row for each packet")
     add("--verbose", action="store_true", help="and for each element of scaffold and header")
+    trusted = "PEM: certificates that you trust, to verify content credentials"
+    add("--anchors", metavar="FILE", help=trusted)
     add_untrusted(parser)
     add_json(parser)
 
@@ -29,7 +33,7 @@ def run(options: Namespace) -> int:
     code = 0
     for source in options.sources:
         try:
-            _show(source, options)
+            _show_any(source, options)
         except GsvcError as error:
             code = FAILED
             if options.json:
@@ -37,6 +41,17 @@ def run(options: Namespace) -> int:
                 lines.put("error", error=type(error).__name__, message=str(error), exit=code)
             complain(str(error))
     return code
+
+
+def _show_any(source: str, options: Namespace) -> None:
+    """Show a stream, or the mark of what was decoded from one."""
+    try:
+        _show(source, options)
+    except BitstreamError:
+        lines = json_lines(options) if options.json else None
+        # FFmpeg opens what is no stream: nothing for strangers' files.
+        if options.untrusted or not show_mark(source, options.anchors, lines):
+            raise
 
 
 def _show(source: str, options: Namespace) -> None:

@@ -11,18 +11,21 @@ from typing import NoReturn
 
 from gsvc.codec.command.arguments import add_overwrite, add_refiner, settings_of
 from gsvc.codec.command.parser import complain
+from gsvc.codec.command.security import add_security, security_of
 from gsvc.codec.command.watch import Watch, add_watch
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.limits import DEFAULT_LIMITS
+from gsvc.codec.marks import mark_of
 from gsvc.codec.media.video_writer import VideoWriter, open_writer
 from gsvc.codec.network.depacketizer import ReorderLimits
-from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+from gsvc.codec.network.receive_settings import ReceiveSettings
+from gsvc.codec.network.video_receiver import VideoReceiver
 from gsvc.codec.output import STANDARD_OUTPUT
 
-DESCRIPTION = """Receive what gsvc send sends: udp://@:port, tcp:// or ws:// (needs gsvc[stream]),
-listening (@) or connecting, and write the video; missing packets never stop it. Ends with the
-stream, or by Ctrl-C; the output is complete then."""
+DESCRIPTION = """Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need
+gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends
+with the stream, or by Ctrl-C; the output is complete then."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -45,6 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--trusted", action="store_true", help="wide limits: pictures beyond 1080p too")
     silence = "end after so long without a packet"
     add("--timeout", dest="silence", type=float, metavar="S", help=silence)
+    add_security(parser)
     add_watch(parser)
 
 
@@ -55,6 +59,7 @@ def run(options: Namespace) -> int:
         options,
         decoder=settings_of(DecoderSettings, options),
         reorder=ReorderLimits(seconds=options.wait / 1000),
+        **security_of(options),
         **({"limits": DEFAULT_LIMITS} if options.trusted else {}),
     )
     if STANDARD_OUTPUT == options.output == options.stats:
@@ -90,8 +95,12 @@ async def _recv(options: Namespace, receiver: VideoReceiver, watch: Watch) -> No
             async for frame in receiver.frames():
                 if writer is None:
                     assert receiver.header is not None  # known with the first frame
-                    video, overwrite = receiver.header.format, options.overwrite
-                    opened = open_writer(options.output, video, overwrite=overwrite)
+                    opened = open_writer(
+                        options.output,
+                        receiver.header.format,
+                        mark=mark_of(settings_of(DecoderSettings, options)),
+                        overwrite=options.overwrite,
+                    )
                     first = frame.pts
                     writer = await run(pool, output.enter_context, opened)
                 await run(pool, writer.write, replace(frame, pts=frame.pts - first))

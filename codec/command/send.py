@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gsvc.codec.command.arguments import BITRATE, add_level, add_part, bitrate, settings_of
+from gsvc.codec.command.security import add_security, security_of
 from gsvc.codec.command.watch import Watch, add_watch
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.encoder_settings import EncoderSettings
@@ -22,8 +23,8 @@ from gsvc.codec.output import explain_failure
 from gsvc.codec.scaffold.timing import nominal_time
 
 DESCRIPTION = """Encode a video as it plays and send it: udp://host:port (RTP) to one receiver,
-tcp:// or ws:// (needs gsvc[stream]) too, or with @ before the host to all that connect. Without its
-sound. Ctrl-C ends the stream in good order."""
+tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect.
+Without its sound. Ctrl-C ends the stream in good order."""
 
 _LIVE = EncoderSettings(preset="fast", low_delay=True)
 
@@ -59,15 +60,19 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="datagrams a parity is for, 0: none (%(default)s)",
     )
     add("--sdp", metavar="FILE", help="write a session description")
+    add_security(parser)
     add_watch(parser)
 
 
 def run(options: Namespace) -> int:
     """Encode a video as it plays and send it."""
-    settings = settings_of(SendSettings, options, wire=settings_of(WireSettings, options))
+    wire, security = settings_of(WireSettings, options), security_of(options)
+    settings = settings_of(SendSettings, options, wire=wire, **security)
     encoding = settings_of(EncoderSettings, options)
     if options.loop and options.source == STANDARD_INPUT:
         raise ConfigError("--loop needs a source that can be read again: not standard input")
+    if options.sdp and settings.key:
+        raise ConfigError("--sdp describes plain RTP, which a key replaces: leave one of them out")
     asyncio.run(_send(options, settings, encoding))
     return 0
 

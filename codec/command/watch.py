@@ -34,6 +34,8 @@ def add_watch(parser: ArgumentParser) -> None:
 def status_text(stats: SenderStats | ReceiverStats) -> str:
     """How a session goes, in a line."""
     rate = f"{stats.bitrate / 1000:.1f} kbit/s"
+    if stats.refused:
+        rate += f", {stats.refused} refused"
     if isinstance(stats, SenderStats):
         loss = "" if stats.fraction_lost is None else f", {stats.fraction_lost:.0%} lost"
         receivers = f", {stats.receivers} connected" if not stats.datagrams else ""

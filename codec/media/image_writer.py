@@ -1,5 +1,6 @@
 """Writing frames as numbered images."""
 
+import logging
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -10,10 +11,14 @@ from av.video.codeccontext import VideoCodecContext
 from gsvc.codec.errors import ConfigError, OutputError
 from gsvc.codec.frames import Color, Frame, VideoFormat
 from gsvc.codec.input import NUMBER
+from gsvc.codec.marks import NO_ROOM, Mark
 from gsvc.codec.media.color import coded_picture
+from gsvc.codec.media.xmp import with_xmp
 from gsvc.codec.output import explain_failure
 
 DEFAULT_NAME = "%05d.png"
+
+_log = logging.getLogger(__name__)
 
 _JPEG_COLOR = Color(matrix=6, full_range=True)  # JFIF: BT.601, full range
 _CODECS = {
@@ -25,6 +30,7 @@ _CODECS = {
     ".jpg": ("mjpeg", "yuvj444p"),
     ".jpeg": ("mjpeg", "yuvj444p"),
 }
+_HAS_XMP = {"png", "mjpeg"}
 _JPEG_SCALE = 118  # quantiser 1, the finest, in FFmpeg's lambda units
 
 
@@ -54,13 +60,15 @@ class ImageWriter:
     Raises OutputError when images of that pattern exist in the target folder, unless `overwrite`.
     """
 
-    def __init__(self, folder: Path, pattern: Path, form: VideoFormat, overwrite: bool) -> None:
+    def __init__(
+        self, folder: Path, pattern: Path, form: VideoFormat, mark: Mark | None, overwrite: bool
+    ) -> None:
         if not overwrite:
             _refuse_to_mix(pattern)
         self._folder = folder
         self._pattern = pattern
         self._count = 0
-        self._coder = _ImageCoder(pattern.suffix, form)
+        self._coder = _ImageCoder(pattern, form, mark)
 
     def write(self, frame: Frame) -> None:
         self._count += 1
@@ -76,9 +84,9 @@ class ImageWriter:
 class OneImageWriter:
     """Codes the only frame as the image at `path`, in the format that `target`'s suffix names."""
 
-    def __init__(self, path: Path, target: Path, form: VideoFormat) -> None:
+    def __init__(self, path: Path, target: Path, form: VideoFormat, mark: Mark | None) -> None:
         self._path, self._target = path, target
-        self._coder = _ImageCoder(target.suffix, form)
+        self._coder = _ImageCoder(target, form, mark)
         self._is_written = False
 
     def write(self, frame: Frame) -> None:
@@ -97,16 +105,20 @@ class OneImageWriter:
 
 
 class _ImageCoder:
-    """Codes each frame as an image of its own."""
+    """Codes each frame as an image of its own, with the mark if its format takes it."""
 
-    def __init__(self, suffix: str, form: VideoFormat) -> None:
-        self._codec, self._pixel_format = _CODECS[suffix.lower()]
+    def __init__(self, target: Path, form: VideoFormat, mark: Mark | None) -> None:
+        self._mark = mark
+        self._codec, self._pixel_format = _CODECS[target.suffix.lower()]
+        if mark is not None and self._codec not in _HAS_XMP:
+            _log.warning(NO_ROOM, target)
         self._coder = self._open(form)
 
     def encode(self, frame: Frame) -> bytes:
         picture = coded_picture(frame.pixels, _JPEG_COLOR, self._pixel_format)
         picture.pts = frame.pts
-        return b"".join(bytes(packet) for packet in self._coder.encode(picture))
+        image = b"".join(bytes(packet) for packet in self._coder.encode(picture))
+        return image if self._mark is None else with_xmp(image, self._mark)
 
     def _open(self, form: VideoFormat) -> VideoCodecContext:
         coder = av.CodecContext.create(self._codec, "w")

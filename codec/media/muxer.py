@@ -15,6 +15,7 @@ from av.video.stream import VideoStream
 
 from gsvc.codec.errors import ConfigError, OutputError
 from gsvc.codec.frames import AudioChunk, Color, Frame, VideoFormat
+from gsvc.codec.marks import NO_ROOM, Mark, marked_comment
 from gsvc.codec.media.audio_track import AudioTrack
 from gsvc.codec.media.color import coded_picture
 from gsvc.codec.media.fixed_rate import FixedRate
@@ -25,6 +26,7 @@ USUAL_SUFFIXES = ".mp4, .mkv, .mov, .webm, .avi, .y4m, or images as folder/%05d.
 
 _BEST_SCALE = 2 * 118  # quantiser 2 of MPEG-4 and its like, visually lossless, in lambda units
 _LIMITED, _FULL = 1, 2
+_HAS_COMMENT = {"avi", "flv", "ipod", "matroska", "mov", "mp4", "nut", "ogg", "webm"}
 _LOSES_ASPECT = {"webm", "nut"}  # they read it from the stream, where PyAV cannot set it
 _NO_VIDEO = {"none", "png"}  # the video codec that audio containers name
 
@@ -82,6 +84,7 @@ class Beside(NamedTuple):
 
     audio: Sequence[AudioChunk]
     texts: Texts
+    mark: Mark | None
 
 
 class Muxer:
@@ -101,6 +104,8 @@ class Muxer:
             self._stream.time_base = self._stream.codec_context.time_base = self._ticks.time_base
             self._audio = AudioTrack(self._container, beside.audio)
             self._texts = TextTrack(self._container, beside.texts)
+            if beside.mark is not None:
+                _mark(self._container, beside.mark, beside.texts.tags.get("comment", ""), target)
         except BaseException:
             self.close()
             raise
@@ -156,6 +161,13 @@ class _Ticks:
         if self._rate is not None:
             self._rate.check(pts, self._last)
         return self._last
+
+
+def _mark(container: OutputContainer, mark: Mark, comment: str, target: str) -> None:
+    """Put the mark into the tags, before the comment that is there."""
+    container.metadata["comment"] = marked_comment(mark, comment)
+    if container.format.name not in _HAS_COMMENT:
+        _log.warning(NO_ROOM, target)
 
 
 def _open_container(sink: _Sink, target: str) -> OutputContainer:

@@ -7,6 +7,7 @@ from typing import BinaryIO, Protocol, cast
 
 from gsvc.codec.errors import ConfigError, OutputError
 from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
+from gsvc.codec.marks import Mark
 from gsvc.codec.media.image_writer import (
     ImageWriter,
     OneImageWriter,
@@ -71,6 +72,7 @@ def open_writer(
     *,
     audio: Sequence[AudioChunk] = (),
     texts: Texts = NO_TEXTS,
+    mark: Mark | None = None,
     overwrite: bool = False,
 ) -> Iterator[VideoWriter]:
     """Open a video for writing in a `with` block; it appears when the block ends without error.
@@ -83,13 +85,14 @@ def open_writer(
     - y4m, as "*.y4m" or "-" for standard output, which is written as frames come.
 
     Odd sizes are coded as 4:4:4. y4m, .avi and images have a fixed rate; y4m and images carry no
-    audio and no texts. Raises ConfigError for a suffix of no video format, OutputError for an
+    audio and no texts. `mark` goes into the tag "comment" of containers that have it, and into PNG
+    and JPEG images as XMP. Raises ConfigError for a suffix of no video format, OutputError for an
     existing target (unless `overwrite`), a missing folder, no permission, a full disk.
     """
     name = str(target)
     with ExitStack() as opened:
         with explain_failure(name):
-            writer = _opened(opened, name, format, Beside(audio, texts), overwrite)
+            writer = _opened(opened, name, format, Beside(audio, texts, mark), overwrite)
         video = VideoWriter(writer, name, format)
         yield video
         video._finish()
@@ -104,10 +107,10 @@ def _opened(
     pattern = image_pattern(target)
     if pattern is not None and is_numbered(pattern):
         folder = opened.enter_context(atomic_folder(pattern.parent))
-        return ImageWriter(folder, pattern, form, overwrite)
+        return ImageWriter(folder, pattern, form, beside.mark, overwrite)
     path = opened.enter_context(atomic_output(target, overwrite))
     if pattern is not None:
-        return OneImageWriter(path, pattern, form)
+        return OneImageWriter(path, pattern, form, beside.mark)
     if target.lower().endswith(".y4m"):
         return Y4mEncoder(opened.enter_context(open(path, "wb")), form, target)
     muxer = Muxer(path, target, form, beside)

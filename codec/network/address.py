@@ -1,11 +1,11 @@
-"""Addresses of live streams: udp://host:port, tcp://host:port, ws://host:port/path; @ listens."""
+"""Addresses of live streams: udp://host:port, tcp://, ws:// or wss://host:port/path; @ listens."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from gsvc.codec.errors import ConfigError
 
-SCHEMES = ("udp", "tcp", "ws")
+SCHEMES = ("udp", "tcp", "ws", "wss")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Connections over TCP and WebSocket, each with a stream of its own.
 
 TCP carries the bytes of a file, WebSocket one message for the header and one for each packet. The
-stream may begin at any INTRA packet and end without END.
+stream may begin at any INTRA packet and end without END. Under a key both carry messages, which TCP
+leads by their length in four bytes.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
+from ssl import SSLCertVerificationError, SSLContext
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from gsvc.codec.errors import (
@@ -33,13 +35,15 @@ _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.5
 _VARINT_BYTES = 5
-_WS_BOUNDS: dict[str, Any] = {"max_size": DEFAULT_LIMITS.packet_bytes + 16, "max_queue": 4}
+_WS_BOUNDS: dict[str, Any] = {"max_size": DEFAULT_LIMITS.packet_bytes + 64, "max_queue": 4}
 
 
 class Channel(Protocol):
     """One connection. Reading raises BitstreamError, TruncatedStreamError when the peer is gone."""
 
     async def write(self, data: bytes) -> None: ...
+    async def write_message(self, data: bytes) -> None: ...
+    async def read_message(self, most: int) -> bytes: ...
     async def read_header(self, limits: Limits) -> Header: ...
     async def read_packet(self, limits: Limits) -> Packet: ...
 
@@ -48,22 +52,24 @@ Handler = Callable[[Channel], Awaitable[None]]
 """Uses a connection, which is closed when the handler returns."""
 
 
-async def run_channels(address: Address, handle: Handler) -> None:
+async def run_channels(address: Address, handle: Handler, tls: SSLContext | None = None) -> None:
     """Give every connection to `handle`, until cancelled.
 
     An address that listens takes all connections at once; any other one is connected to again and
-    again. Raises InputError when the port cannot be used, MissingDependencyError for ws://
-    without the package websockets.
+    again. `tls` is for wss:// addresses. Raises InputError when the port cannot be used and for a
+    certificate that nobody vouches for, MissingDependencyError for ws:// and wss:// without the
+    package websockets.
     """
     is_tcp = address.scheme == "tcp"
     if not is_tcp and find_spec("websockets") is None:
         raise MissingDependencyError(
-            "ws:// needs the package websockets: pip install 'gsvc[stream]'"
+            f"{address.scheme}:// needs the package websockets: pip install 'gsvc[stream]'"
         )
+    connect, serve = partial(_connect_ws, tls), partial(_serve_ws, tls)
     if not address.listens:
-        await _keep_connecting(address, handle, _connect_tcp if is_tcp else _connect_ws)
+        await _keep_connecting(address, handle, _connect_tcp if is_tcp else connect)
     try:
-        await (_serve_tcp if is_tcp else _serve_ws)(address, handle)
+        await (_serve_tcp if is_tcp else serve)(address, handle)
     except OSError as error:
         raise InputError(
             f"cannot listen at {address} ({error.strerror or error}): choose another port"
@@ -78,6 +84,11 @@ async def _keep_connecting(
         try:
             await connect(address, handle)
             is_told = True
+        except SSLCertVerificationError as error:
+            raise InputError(
+                f"{address}: its certificate is refused ({error.verify_message}): "
+                "name the certificates that vouch for it with --tls-ca"
+            ) from error
         except OSError as error:  # nobody listens yet, or the connection broke
             if not is_told:
                 _log.warning("%s: %s: trying on", address, error.strerror or error)
@@ -100,6 +111,15 @@ class _TcpChannel:
     async def write(self, data: bytes) -> None:
         self._writer.write(data)
         await self._writer.drain()
+
+    async def write_message(self, data: bytes) -> None:
+        await self.write(len(data).to_bytes(4, "big") + data)
+
+    async def read_message(self, most: int) -> bytes:
+        length = int.from_bytes(await self._read(4), "big")
+        if length > most:
+            raise BitstreamError(f"a message of {length} bytes where {most} are the most")
+        return await self._read(length)
 
     async def read_header(self, limits: Limits) -> Header:
         return Header.from_bytes(await self._read(HEADER_BYTES), limits)
@@ -141,6 +161,15 @@ class _WsChannel:
         except ConnectionClosed as error:
             raise ConnectionError(str(error)) from error
 
+    async def write_message(self, data: bytes) -> None:
+        await self.write(data)
+
+    async def read_message(self, most: int) -> bytes:
+        message = await self._message()
+        if len(message) > most:
+            raise BitstreamError(f"a message of {len(message)} bytes where {most} are the most")
+        return message
+
     async def read_header(self, limits: Limits) -> Header:
         return Header.from_bytes(await self._message(), limits)
 
@@ -178,20 +207,20 @@ async def _use_tcp(
         writer.close()
 
 
-async def _serve_ws(address: Address, handle: Handler) -> None:
+async def _serve_ws(tls: SSLContext | None, address: Address, handle: Handler) -> None:
     from websockets.asyncio.server import serve
 
     use = partial(_use_ws, handle)
-    async with serve(use, address.host or None, address.port, **_WS_BOUNDS) as running:
+    async with serve(use, address.host or None, address.port, ssl=tls, **_WS_BOUNDS) as running:
         await running.serve_forever()
 
 
-async def _connect_ws(address: Address, handle: Handler) -> None:
+async def _connect_ws(tls: SSLContext | None, address: Address, handle: Handler) -> None:
     from websockets import WebSocketException
     from websockets.asyncio.client import connect
 
     with suppress(WebSocketException):
-        async with connect(str(address), **_WS_BOUNDS) as connection:
+        async with connect(str(address), ssl=tls, **_WS_BOUNDS) as connection:
             await _use_ws(handle, connection)
 
 

@@ -10,6 +10,8 @@ from gsvc.codec.network.address import Address
 from gsvc.codec.network.rtcp import is_rtcp
 from gsvc.codec.network.rtp_receiver import RtpReceiver
 from gsvc.codec.network.rtp_sender import RtpSender
+from gsvc.codec.network.sealing import Opener, Sealer
+from gsvc.codec.network.wire_key import WireKey
 from gsvc.codec.stream.packet import Packet
 
 _END_COPIES, _END_SECONDS = 3, 0.1
@@ -23,11 +25,15 @@ class UdpSender(asyncio.DatagramProtocol):
     """Sends packets to one receiver and answers its feedback. Open it with `open_udp_sender`.
 
     `datagrams` and `bytes` (with RTP headers) count all that was sent, with reports and
-    retransmissions.
+    retransmissions. With a key, all of it is sealed, and `refused` counts what came and was not.
     """
 
-    def __init__(self, rtp: RtpSender, begin_group: Callable[[], None]) -> None:
+    def __init__(
+        self, rtp: RtpSender, begin_group: Callable[[], None], key: WireKey | None = None
+    ) -> None:
         self.datagrams = self.bytes = 0
+        self._sealer = key and Sealer(key, sends=True)
+        self._opener = key and Opener(key, sends=False)
         self._rtp, self._begin_group = rtp, begin_group
         self._reported = float("-inf")
         self._captured: tuple[int, float] | None = None
@@ -36,9 +42,15 @@ class UdpSender(asyncio.DatagramProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.DatagramTransport, transport)
 
+    @property
+    def refused(self) -> int:
+        """Datagrams that were not sealed with the key, came twice or were old."""
+        return self._opener.dropped if self._opener else 0
+
     def datagram_received(self, data: bytes, addr: object) -> None:
-        if is_rtcp(data):
-            repeated, begins = self._rtp.take_feedback(data, time.time())
+        feedback = self._opener.open(data) if self._opener else data
+        if feedback is not None and is_rtcp(feedback):
+            repeated, begins = self._rtp.take_feedback(feedback, time.time())
             self._put(repeated)
             if begins:
                 self._begin_group()
@@ -75,7 +87,8 @@ class UdpSender(asyncio.DatagramProtocol):
         self._transport.abort()
 
     def _put(self, datagrams: Sequence[bytes]) -> None:
-        for datagram in datagrams:
+        for plain in datagrams:
+            datagram = self._sealer.seal(plain) if self._sealer else plain
             self._transport.sendto(datagram)
             self.datagrams += 1
             self.bytes += len(datagram)
@@ -85,9 +98,19 @@ class UdpReceiver(asyncio.DatagramProtocol):
     """Receives packets and sends feedback to their sender. Open it with `open_udp_receiver`."""
 
     def __init__(
-        self, rtp: RtpReceiver, take: Callable[[list[Packet]], None], *, feedback: bool
+        self,
+        rtp: RtpReceiver,
+        take: Callable[[list[Packet]], None],
+        *,
+        feedback: bool,
+        key: WireKey | None = None,
     ) -> None:
-        """`take` is called with packets of one source, `rtp.current`."""
+        """`take` is called with packets of one source, `rtp.current`.
+
+        With a key nothing reaches `rtp` that is not sealed with it, and feedback is sealed.
+        """
+        self._sealer = key and Sealer(key, sends=False)
+        self._opener = key and Opener(key, sends=True)
         self._rtp, self._take, self._gives_feedback = rtp, take, feedback
         self._transport: asyncio.DatagramTransport
         self._timer: asyncio.Task[None]
@@ -96,8 +119,16 @@ class UdpReceiver(asyncio.DatagramProtocol):
         self._transport = cast(asyncio.DatagramTransport, transport)
         self._timer = asyncio.create_task(self._tick())
 
+    @property
+    def refused(self) -> int:
+        """Datagrams that were not sealed with the key, came twice or were old."""
+        return self._opener.dropped if self._opener else 0
+
     def datagram_received(self, data: bytes, addr: Any) -> None:
-        packets = self._rtp.receive(data, time.monotonic(), addr)
+        datagram = self._opener.open(data) if self._opener else data
+        if datagram is None:
+            return
+        packets = self._rtp.receive(datagram, time.monotonic(), addr)
         if packets:
             self._take(packets)
 
@@ -114,16 +145,20 @@ class UdpReceiver(asyncio.DatagramProtocol):
             if packets:
                 self._take(packets)
             for datagram, peer in self._rtp.feedback(now) if self._gives_feedback else ():
-                self._transport.sendto(datagram, peer)
+                sealed = self._sealer.seal(datagram) if self._sealer else datagram
+                self._transport.sendto(sealed, peer)
 
 
 async def open_udp_sender(
-    address: Address, rtp: RtpSender, begin_group: Callable[[], None]
+    address: Address,
+    rtp: RtpSender,
+    begin_group: Callable[[], None],
+    key: WireKey | None = None,
 ) -> UdpSender:
     """Open a sender to `address`. Raises OutputError when it cannot be used."""
     try:
         _, sender = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: UdpSender(rtp, begin_group), remote_addr=(address.host, address.port)
+            lambda: UdpSender(rtp, begin_group, key), remote_addr=(address.host, address.port)
         )
     except OSError as error:
         raise OutputError(
@@ -133,12 +168,17 @@ async def open_udp_sender(
 
 
 async def open_udp_receiver(
-    address: Address, rtp: RtpReceiver, take: Callable[[list[Packet]], None], *, feedback: bool
+    address: Address,
+    rtp: RtpReceiver,
+    take: Callable[[list[Packet]], None],
+    *,
+    feedback: bool,
+    key: WireKey | None = None,
 ) -> UdpReceiver:
     """Listen at `address`. Raises InputError when its port is taken or not permitted."""
     try:
         _, receiver = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: UdpReceiver(rtp, take, feedback=feedback),
+            lambda: UdpReceiver(rtp, take, feedback=feedback, key=key),
             local_addr=(address.host or "0.0.0.0", address.port),
         )
     except OSError as error:

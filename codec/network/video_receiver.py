@@ -5,23 +5,24 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from gsvc.codec.asyncio import LatestQueue, finish, made_in, until_set
-from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError, InputError, TruncatedStreamError
 from gsvc.codec.frames import Frame
-from gsvc.codec.limits import Limits
 from gsvc.codec.network.address import parse_address
-from gsvc.codec.network.depacketizer import Counts, ReorderLimits
+from gsvc.codec.network.depacketizer import Counts
 from gsvc.codec.network.live_analysis import LiveAnalysis
 from gsvc.codec.network.live_decoder import Arrival, LiveDecoder
 from gsvc.codec.network.playout import Timeline
+from gsvc.codec.network.receive_settings import ReceiveSettings
 from gsvc.codec.network.rtp_receiver import RtpReceiver
+from gsvc.codec.network.secure_channel import secured
 from gsvc.codec.network.sequence_tracker import SequenceTracker
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, ReceiverStats
 from gsvc.codec.network.tcp_websocket import Channel, end_all, run_channels
+from gsvc.codec.network.tls import tls_context
 from gsvc.codec.network.udp import UdpReceiver, open_udp_receiver
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.ledger import total
@@ -49,28 +50,9 @@ class _Live(Protocol[_Made_co]):
     def flush(self) -> Iterator[_Made_co]: ...
 
 
-@dataclass(frozen=True)
-class ReceiveSettings:
-    """How to receive. Raises ConfigError for a `silence` that is not positive."""
-
-    decoder: DecoderSettings = field(default_factory=DecoderSettings)
-    """The decoder's settings; `conceal` is always on."""
-    reorder: ReorderLimits = field(default_factory=ReorderLimits)
-    """Bounds of the jitter buffer (UDP)."""
-    feedback: bool = True
-    """Send NACK, PLI and receiver reports (UDP)."""
-    silence: float | None = None
-    """Seconds without a packet after which the stream has ended; None waits for ever."""
-    limits: Limits = field(default_factory=Limits.restrictive)
-    """Limits on the stream: restrictive by default, because senders are not trusted."""
-
-    def __post_init__(self) -> None:
-        if self.silence is not None and self.silence <= 0:
-            raise ConfigError(f"silence of {self.silence} s: choose a positive time")
-
-
 class VideoReceiver:
-    """Receives one stream from `address`: udp://@:port, tcp:// or ws://, listening or connecting.
+    """Receives one stream from `address`: udp://@:port, tcp://, ws:// or wss://, listening or
+    connecting.
 
     Iterate over `frames`; call `stats` at any time from the same event loop, and `stop` to end.
     Presentation times are the sender's; over TCP and WebSocket only their differences are. When the
@@ -83,6 +65,7 @@ class VideoReceiver:
         if self._address.scheme == "udp" and not self._address.listens:
             raise ConfigError(f"{address}: to receive over UDP, listen at a port: udp://@:port")
         self._settings = settings or ReceiveSettings()
+        self._tls = tls_context(self._address, self._settings.tls)
         self._queue: LatestQueue[Arrival] = LatestQueue(_WAITING_PACKETS)
         self._rtp = RtpReceiver(self._settings.limits, self._settings.reorder)
         self._udp: UdpReceiver | None = None
@@ -91,7 +74,7 @@ class VideoReceiver:
         self._timeline = Timeline()
         self._streams = self._bytes = 0
         self._source: int | None = None
-        self._frames = self._concealed = self._damaged = 0
+        self._frames = self._concealed = self._damaged = self._refused = 0
         self._latency, self._decoding, self._rate = Durations(), Durations(), RateMeter()
         self._is_stopped = asyncio.Event()
 
@@ -179,6 +162,7 @@ class VideoReceiver:
             reordered=tracker.reordered,
             retransmitted=tracker.retransmitted,
             damaged=rtp.invalid + counts.damaged + self._damaged + live.damaged,
+            refused=self._refused + (self._udp.refused if self._udp else 0),
             packets_lost=counts.lost - counts.late,
             repaired=counts.repaired,
             repeated=counts.repeated,
@@ -192,12 +176,20 @@ class VideoReceiver:
         """Start to listen or to connect; gives the tasks that do it."""
         if self._address.scheme == "udp":
             self._udp = await open_udp_receiver(
-                self._address, self._rtp, self._take, feedback=self._settings.feedback
+                self._address,
+                self._rtp,
+                self._take,
+                feedback=self._settings.feedback,
+                key=self._settings.key,
             )
             return []
-        task = asyncio.create_task(run_channels(self._address, self._read))
+        read = secured(self._read, self._settings.key, sends=False, refused=self._refuse)
+        task = asyncio.create_task(run_channels(self._address, read, self._tls))
         task.add_done_callback(lambda _: self._queue.close())  # it ends by an error only
         return [task]
+
+    def _refuse(self) -> None:
+        self._refused += 1
 
     def _take(self, packets: list[Packet]) -> None:
         """Take packets of one source that came over UDP."""
@@ -274,7 +266,13 @@ class VideoReceiver:
         return self._settings.silence is not None and silence > self._settings.silence
 
     def _what_came(self) -> str:
-        if self.stats().damaged:
+        stats = self.stats()
+        if stats.refused:
+            return (
+                f"nothing from {self._address} is sealed with the key ({stats.refused} refused): "
+                "does the sender have the same key?"
+            )
+        if stats.damaged:
             return (
                 f"nothing from {self._address} can be decoded: it is damaged, or beyond the limits "
                 "(1080p unless the sender is trusted)"

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gsvc.codec.asyncio import LatestQueue, made_in
@@ -16,9 +16,13 @@ from gsvc.codec.network.address import parse_address
 from gsvc.codec.network.broadcast import Broadcaster
 from gsvc.codec.network.packetizer import WireSettings
 from gsvc.codec.network.rtp_sender import RtpSender
+from gsvc.codec.network.sealing import OVERHEAD_BYTES
+from gsvc.codec.network.secure_channel import secured
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, LayerMeter, RateMeter, SenderStats
 from gsvc.codec.network.tcp_websocket import end_all, run_channels
+from gsvc.codec.network.tls import TlsSettings, tls_context
 from gsvc.codec.network.udp import UdpSender, open_udp_sender
+from gsvc.codec.network.wire_key import WireKey
 from gsvc.codec.stream.packet import Packet
 
 _WAITING_SECONDS = 0.6
@@ -33,10 +37,15 @@ class SendSettings:
     realtime: bool = True
     """Send each frame when it is due and drop what the encoder has no time for; else send all
     frames, as fast as they can be encoded and taken."""
+    key: WireKey | None = None
+    """Seals all that is sent; only receivers with the same key understand it or are heard."""
+    tls: TlsSettings = field(default_factory=TlsSettings)
+    """Certificates of a wss:// address."""
 
 
 class VideoSender:
-    """Sends one stream to `address`: udp:// to one receiver, tcp:// and ws:// to one or many.
+    """Sends one stream to `address`: udp:// to one receiver, tcp://, ws:// and wss:// to one
+    or many.
 
     `run` it once; call `stats` at any time from the same event loop, and `stop` to end the stream
     after the frames so far. The encoder runs in a thread of its own and is closed at the end.
@@ -56,7 +65,8 @@ class VideoSender:
         self._encoder, self._settings = encoder, settings or SendSettings()
         size = max(4, round(_WAITING_SECONDS * encoder.header.format.frame_rate))
         self._queue: LatestQueue[tuple[Frame, float]] = LatestQueue(size)
-        self._rtp = RtpSender(encoder.header, self._settings.wire)
+        self._tls = tls_context(self.address, self._settings.tls)
+        self._rtp = RtpSender(encoder.header, self._wire())
         self._broadcaster = Broadcaster(encoder.header, encoder.force_keyframe)
         self._sink: UdpSender | Broadcaster = self._broadcaster
         self._meter = LayerMeter(encoder.header)
@@ -93,14 +103,23 @@ class VideoSender:
                 self.stop()
                 await end_all([capturing, coding, *serving])
 
+    def _wire(self) -> WireSettings:
+        """How to cut datagrams: sealed, they are as long as the settings say."""
+        wire = self._settings.wire
+        return replace(wire, mtu=wire.mtu - OVERHEAD_BYTES) if self._settings.key else wire
+
     async def _connected(self, opened: ExitStack) -> list[asyncio.Task[None]]:
         """Open the socket, or start to listen or to connect; gives the task that does it."""
         if self.address.scheme == "udp":
             begin_group = self._encoder.force_keyframe
-            self._sink = await open_udp_sender(self.address, self._rtp, begin_group)
+            self._sink = await open_udp_sender(
+                self.address, self._rtp, begin_group, self._settings.key
+            )
             opened.callback(self._sink.abort)
             return []
-        return [asyncio.create_task(run_channels(self.address, self._broadcaster.handle))]
+        caster = self._broadcaster
+        handle = secured(caster.handle, self._settings.key, sends=True, refused=caster.refuse)
+        return [asyncio.create_task(run_channels(self.address, handle, self._tls))]
 
     def stop(self) -> None:
         """End the stream after the frames captured so far."""
@@ -124,7 +143,7 @@ class VideoSender:
             fraction_lost=rtp.report.fraction_lost / 256 if rtp.report else None,
             round_trip=rtp.round_trip,
             receivers=len(self._broadcaster),
-            refused=self._broadcaster.refused,
+            refused=sink.refused,
             waiting=self._waiting.summary(),
             encoding=self._encoding.summary(),
         )

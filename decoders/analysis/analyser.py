@@ -19,6 +19,7 @@ from gsvc.decoders.analysis.finders import AUTO, Finder, checked
 from gsvc.decoders.analysis.following import Following
 from gsvc.decoders.analysis.pieces import DecodedPieces, Piece, Pieces, ScaffoldPieces
 from gsvc.decoders.analysis.regions import Line, Watcher, Zone, check_regions
+from gsvc.decoders.analysis.rules import Rule, RuleWatcher, check_rules
 from gsvc.decoders.analysis.sent_objects import PICTURES_ALONE, Content, SentObjects
 from gsvc.decoders.analysis.sent_people import SentPeople
 from gsvc.decoders.analysis.types import (
@@ -53,6 +54,8 @@ class AnalysisSettings:
     """Where crossings are counted."""
     zones: tuple[Zone, ...] = ()
     """Where visits are timed."""
+    rules: tuple[Rule, ...] = ()
+    """Events of your own; see `gsvc.decoders.analysis.rules_text` for how to write them."""
 
     def __post_init__(self) -> None:
         if self.every < 1:
@@ -84,7 +87,9 @@ class Analyser:
         self._settings = settings = settings or AnalysisSettings()
         size = header.format.width, header.format.height
         check_regions(settings.lines, settings.zones, size)
+        check_rules(settings.rules, [zone.name for zone in settings.zones])
         self._size, self.cost = size, Cost()
+        self._rules = RuleWatcher(settings.rules, _GONE_SECONDS)
         self._watcher = Watcher(settings.lines, settings.zones, size[1], _GONE_SECONDS)
         self._sent = self._sent_objects(content)
         self._follows = settings.detector != NONE
@@ -151,7 +156,8 @@ class Analyser:
             yield from self._delayed(map(self._frame, self._following.finish()))
         last, self._last = self._last, None
         if last is not None:
-            yield replace(last, events=(*last.events, *self._watcher.finish()))
+            ends = *self._watcher.finish(), *self._rules.finish()
+            yield replace(last, events=(*last.events, *ends))
 
     def _all(self, packets: Iterable[Packet]) -> Iterator[FrameAnalysis]:
         damage = None
@@ -219,6 +225,7 @@ class Analyser:
 
     def _with_events(self, frame: FrameAnalysis, *, is_cut: bool) -> FrameAnalysis:
         events = self._watcher.events(frame)
+        events += self._rules.events(frame, self._watcher.visits())
         if is_cut:
             self.totals.cuts += 1
             events.insert(0, Event("cut", frame.frame, frame.seconds))

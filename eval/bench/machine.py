@@ -1,6 +1,5 @@
-"""Where and with what a run was made: versions, processor, commit."""
+"""With what a run was made: versions, commit."""
 
-import os
 import platform
 import subprocess
 from contextlib import suppress
@@ -21,16 +20,6 @@ def versions() -> dict[str, str]:
     return found
 
 
-def machine() -> dict[str, str | int]:
-    """Processor model, cores, memory in bytes, operating system."""
-    return {
-        "cpu": _cpu_model(),
-        "cores": os.cpu_count() or 1,
-        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "system": platform.platform(),
-    }
-
-
 def commit() -> str | None:
     """Of the checkout that gsvc runs from, with "+" when files differ from it; None elsewhere."""
     file = Path(gsvc.__file__).resolve()
@@ -49,12 +38,3 @@ def _git(file: Path, *arguments: str) -> str | None:
     except OSError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

@@ -5,9 +5,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from gsvc.eval.bench import machine
+from gsvc.codec.machine import machine
 from gsvc.eval.bench.batches import batches
 from gsvc.eval.bench.cells import Cell, Job
+from gsvc.eval.bench.machine import commit, versions
 from gsvc.eval.bench.plan import RunPlan
 from gsvc.eval.bench.pool import Crash, Workers
 from gsvc.eval.bench.record import SCHEMA
@@ -92,9 +93,9 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
         "stride": settings.stride,
         "moving": {**before.get("moving", {}), **_moving(plan.cells)},
         "gaps": gaps,
-        "versions": machine.versions(),
-        "machine": machine.machine(),
-        "commit": machine.commit(),
+        "versions": versions(),
+        "machine": machine(),
+        "commit": commit(),
         "seconds": before.get("seconds", 0.0),
         "cells": list(cells.values()),
     }

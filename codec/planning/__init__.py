@@ -1,0 +1,1 @@
+"""Planning: which settings spend bits, time, memory and energy best within a budget."""

@@ -1,0 +1,134 @@
+"""Budgets: what a plan may spend, and what it must reach, as people write it."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from gsvc.codec.errors import ConfigError, InputError
+
+JUDGES = "jod", "texture"
+_THOUSANDS = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_UNITS: Mapping[str, tuple[Mapping[str, float], str]] = {
+    "bandwidth": (_THOUSANDS, "12k or 0.5M bit/s"),
+    "decoder_time": ({"x": 1.0, **_SECONDS}, "1x of the video's own time, 90s or 10min"),
+    "decoder_flops": (_THOUSANDS, "20G operations for a second of video"),
+    "encoder_time": ({"x": 1.0, **_SECONDS}, "5x of the video's own time, 90s or 10min"),
+    "memory": (_THOUSANDS, "500M or 4G bytes"),
+    "latency": (_SECONDS, "400ms or 2s"),
+    "energy": ({"J": 1.0, "kJ": 1e3, "Wh": 3600.0}, "500J, 2kJ or 1Wh"),
+}
+"""Units of each budget, and examples."""
+
+
+@dataclass(frozen=True)
+class Time:
+    """A time to keep."""
+
+    value: float
+    """Seconds, or a multiple of the video's own time."""
+    is_multiple: bool
+    """Which of the two."""
+
+    def seconds(self, duration: float) -> float:
+        """Of a video of `duration` seconds."""
+        return self.value * duration if self.is_multiple else self.value
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """What a plan has to keep; None: it is free."""
+
+    bandwidth: float | None = None
+    """Bits per second."""
+    decoder_time: Time | None = None
+    """Of decoding the whole video."""
+    decoder_flops: float | None = None
+    """Operations of the decoder's networks for each second of video."""
+    encoder_time: Time | None = None
+    """Of encoding the whole video."""
+    memory: float | None = None
+    """Bytes of either process."""
+    latency: float | None = None
+    """Seconds from capture to showing."""
+    energy: float | None = None
+    """Joules of both processes, and of the radio where one is named."""
+    quality: tuple[str, float] | None = None
+    """A judge of `JUDGES`, and what it must give: at least for "jod", at most for "texture"."""
+
+    @property
+    def given(self) -> list[str]:
+        """Names of those that are set."""
+        return [field.name for field in fields(self) if getattr(self, field.name) is not None]
+
+
+def parse_budgets(texts: Mapping[str, str | None]) -> Budgets:
+    """Budgets from their texts by name; None: not given.
+
+    Raises ConfigError for an unknown name, and for a value that is no number, zero, negative or
+    without unit.
+    """
+    values: dict[str, object] = {}
+    for name, text in texts.items():
+        if text is None:
+            continue
+        if name == "quality":
+            values[name] = _quality(text)
+        elif name in _UNITS:
+            values[name] = _amount(name, text)
+        else:
+            raise ConfigError(f"no budget {name!r}: there are {', '.join([*_UNITS, 'quality'])}")
+    return Budgets(**values)  # type: ignore[arg-type]
+
+
+def read_budgets(path: str | Path) -> Budgets:
+    """Budgets from a TOML file: `bandwidth = "12k"`, a line each.
+
+    Raises InputError when it cannot be read, ConfigError for what is in it.
+    """
+    try:
+        told = tomllib.loads(Path(path).read_text())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}): check the path") from error
+    except ValueError as error:
+        raise ConfigError(f'{path}: {error}: write a line such as bandwidth = "12k"') from error
+    if not told:
+        raise ConfigError(f'{path} has no budget: write a line such as bandwidth = "12k"')
+    if wrong := [name for name, value in told.items() if not isinstance(value, str)]:
+        raise ConfigError(f'{path}: {wrong[0]} is no text: write it with its unit, as "12k"')
+    return parse_budgets({name.replace("-", "_"): value for name, value in told.items()})
+
+
+def option(name: str) -> str:
+    """The name of a budget on the command line."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _amount(name: str, text: str) -> float | Time:
+    units, examples = _UNITS[name]
+    match = re.fullmatch(r"\s*(-?\d*\.?\d+)\s*([A-Za-z]*)(?:bit/s|B)?\s*", text)
+    if match is None or (match[2] and match[2] not in units):
+        raise ConfigError(f"{option(name)} {text!r} is no budget: write {examples}")
+    value, unit = float(match[1]), match[2]
+    if value <= 0:
+        raise ConfigError(f"{option(name)} {text}: a budget is above 0: write {examples}")
+    if not unit:
+        raise ConfigError(f"{option(name)} {text} has no unit: write {examples}")
+    total = value * units[unit]
+    return Time(total, unit == "x") if "x" in units else total
+
+
+def _quality(text: str) -> tuple[str, float]:
+    judge, _, number = text.partition(":")
+    try:
+        value = float(number)
+    except ValueError:
+        value = -1.0
+    most = 10.0 if judge == "jod" else 1.0
+    if judge not in JUDGES or not 0 < value < most:
+        raise ConfigError(
+            f"--quality {text!r}: write jod:6 (10 is perfect) or texture:0.2 (0 is perfect)"
+        )
+    return judge, value

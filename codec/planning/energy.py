@@ -1,0 +1,77 @@
+"""Energy: the processor's own counters, and what sending a bit costs by a stated model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from gsvc.codec.errors import ConfigError
+
+_POWERCAP = Path("/sys/class/powercap")
+
+
+@dataclass(frozen=True)
+class Radio:
+    """What a sender's radio takes for a bit: a model, not a measurement on this machine."""
+
+    joules_per_bit: float
+    """While sending; keeping the link open comes on top."""
+    source: str
+    """Where the number is from."""
+
+
+_HUANG = "Huang et al., MobiSys 2012, table 4"
+RADIOS = {
+    "lte": Radio(438.39e-9, f"{_HUANG}: LTE uplink, 438.39 mW per Mbit/s"),
+    "wifi": Radio(283.17e-9, f"{_HUANG}: Wi-Fi uplink, 283.17 mW per Mbit/s"),
+    "lora": Radio(0.120 * 3.3 / 5470, "Semtech SX1276: 120 mA at 3.3 V, +20 dBm; SF7: 5.47 kbit/s"),
+}
+"""By name; the energy of a bit that is sent."""
+
+
+class EnergyMeter:
+    """Context manager over the counters of Intel and AMD processors (RAPL), of all programs here.
+
+    Raises ConfigError where they are missing or may not be read.
+    """
+
+    def __init__(self, folder: Path = _POWERCAP) -> None:
+        """`folder`: Linux's power capping, with a folder for each package of processors."""
+        self._counters = [
+            one / "energy_uj" for one in sorted(folder.glob("*-rapl:*")) if _whole(one)
+        ]
+        if not self._counters:
+            raise ConfigError(
+                "no energy counters here (RAPL): leave out --energy, or state "
+                "the power with --watts"
+            )
+        self.joules = 0.0
+        """Between entry and exit."""
+        self._before = self._read()
+
+    def __enter__(self) -> Self:
+        self._before = self._read()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for counter, before, now in zip(self._counters, self._before, self._read(), strict=True):
+            wrapped = _number(counter.parent / "max_energy_range_uj") if now < before else 0
+            self.joules += (now - before + wrapped) / 1e6
+
+    def _read(self) -> Sequence[int]:
+        return [_number(counter) for counter in self._counters]
+
+
+def _whole(folder: Path) -> bool:
+    """Whether it counts a package; its parts have a second number: intel-rapl:0:1."""
+    return folder.name.count(":") == 1
+
+
+def _number(file: Path) -> int:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{file} cannot be read: let this user read it (chmod a+r, by root), or leave out "
+            "--energy"
+        ) from error

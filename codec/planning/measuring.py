@@ -1,0 +1,189 @@
+"""Measuring a profile: a drawn video is encoded and decoded in every way, each in a process."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc import __version__
+from gsvc.codec.encoder_settings import EncoderSettings
+from gsvc.codec.errors import GsvcError
+from gsvc.codec.files import encode_file
+from gsvc.codec.frames import Frame, VideoFormat
+from gsvc.codec.machine import machine
+from gsvc.codec.media.video_writer import open_writer
+from gsvc.codec.planning.profile import Profile, Usage
+from gsvc.codec.planning.ways import WAYS, Way
+from gsvc.codec.stream.info import stream_info
+from gsvc.encoders.tuning import PRESETS
+
+Progress = Callable[[str], None]
+"""Called with one short line before each step."""
+
+
+@dataclass(frozen=True)
+class _Film:
+    """A drawn video."""
+
+    size: tuple[int, int]
+    """Width and height."""
+    frames: int
+    """Their number."""
+    level: int
+    """It is coded at: decides how many pictures are coded."""
+
+
+_TINY, _MANY, _FEW, _LARGE = _FILMS = (
+    _Film((64, 64), 3, 1),
+    _Film((352, 288), 33, 3),
+    _Film((352, 288), 33, 0),
+    _Film((704, 576), 9, 0),
+)
+_RATE = Fraction(25)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one process took."""
+
+    start: float
+    """Seconds beside those of its files."""
+    seconds: Sequence[float]
+    """Of each file."""
+    memory: Sequence[float]
+    """Bytes at the peak so far, after each file."""
+    watts: float | None
+    """Mean power, where counters tell."""
+
+
+def measure(progress: Progress) -> Profile:
+    """Measure this machine: about a minute.
+
+    A way that lacks a package or weights is left out. Raises GsvcError where plain coding fails.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        videos = [_draw(folder, film) for film in _FILMS]
+        streams = [_coded(folder, film, video) for film, video in zip(_FILMS, videos, strict=True)]
+        progress("encoding")
+        encode = {preset: _encoding(preset, folder, videos) for preset in PRESETS}
+        decode: dict[str, Usage] = {}
+        for way in WAYS.values():
+            progress(f"decoding, {way.name}")
+            try:
+                decode[way.name] = _decoding(way, folder, streams, decode)
+            except GsvcError as error:
+                if way == Way():
+                    raise
+                progress(f"left out {way.name}: {error}")
+    return Profile(machine(), __version__, encode, decode)
+
+
+def _draw(folder: Path, film: _Film) -> str:
+    """A texture that moves, as y4m; gives its path."""
+    (width, height), path = film.size, folder / f"{film.size[0]}-{film.level}.y4m"
+    noise = np.random.default_rng(0).normal(0, 1, (height, width, 3)).astype(np.float32)
+    soft = cv2.GaussianBlur(noise, (0, 0), 4, borderType=cv2.BORDER_REFLECT)
+    still = np.clip(128 + 60 * soft / soft.std() + 6 * noise, 0, 255).astype(np.uint8)
+    form = VideoFormat(width, height, 1 / _RATE, _RATE)
+    with open_writer(path, form) as writer:
+        for index in range(film.frames):
+            writer.write(Frame(np.roll(still, (index, 3 * index), (0, 1)), index))
+    return str(path)
+
+
+def _coded(folder: Path, film: _Film, video: str) -> str:
+    path = folder / f"{film.size[0]}-{film.level}.gsv"
+    # Without look-ahead the level alone decides how far pictures lie apart.
+    settings = EncoderSettings(level=film.level, preset="fast", low_delay=True)
+    encode_file(video, path, settings=settings)
+    return str(path)
+
+
+def _encoding(preset: str, folder: Path, videos: Sequence[str]) -> Usage:
+    ran = _run({"preset": preset}, folder, [videos[0], videos[2]])
+    pixels = _pixels(_FEW) * _FEW.frames
+    more = max(0.0, ran.memory[1] - ran.memory[0])
+    return Usage(
+        start=ran.start + ran.seconds[0],
+        frame=ran.seconds[1] / pixels,
+        drawn=0.0,
+        key=0.0,
+        memory=ran.memory[0],
+        memory_per_pixel=more / pixels,
+        watts=ran.watts,
+    )
+
+
+def _decoding(way: Way, folder: Path, streams: Sequence[str], known: Mapping[str, Usage]) -> Usage:
+    films = [0, 2, 3] if way.backend else [0, 1, 2, 3]  # many key pictures take a refiner long
+    ran = _run(asdict(way.settings), folder, [streams[index] for index in films])
+    sides = [_pixels(_FILMS[index]) for index in films]
+    work = np.array([_work(streams[index]) for index in films[1:]], float)
+    work *= np.array(sides[1:])[:, None]
+    frame, drawn, key = _times(way, work, np.array(ran.seconds[1:]), known)
+    slope = max(0.0, (ran.memory[-1] - ran.memory[-2]) / (sides[-1] - sides[-2]))
+    return Usage(
+        start=ran.start + ran.seconds[0],
+        frame=frame,
+        drawn=drawn,
+        key=key,
+        memory=ran.memory[-2] - slope * sides[-2],
+        memory_per_pixel=slope,
+        watts=ran.watts,
+    )
+
+
+def _times(
+    way: Way, work: NDArray[np.float64], seconds: NDArray[np.float64], known: Mapping[str, Usage]
+) -> tuple[float, float, float]:
+    """Seconds per pixel of frames, drawn frames and key pictures: the columns of `work`.
+
+    A way shares its frames with the plain way, and its motion with the way without a refiner.
+    """
+    if way == Way():
+        frame, drawn = np.maximum(0, np.linalg.lstsq(work[:, :2], seconds)[0])
+        return float(frame), float(drawn), 0.0
+    frame = known[Way().name].frame
+    left = seconds - frame * work[:, 0]
+    if not way.backend:
+        return frame, max(0.0, float(left.sum() / work[:, 1].sum())), 0.0
+    drawn = known[way.motion].drawn if way.motion in known else 0.0
+    return frame, drawn, max(0.0, float((left - drawn * work[:, 1]).sum() / work[:, 2].sum()))
+
+
+def _work(stream: str) -> tuple[int, int, int]:
+    """Frames, those drawn between coded pictures, and coded pictures."""
+    info = stream_info(stream)
+    keys = sum(len(packet.key_frames) for packet in info.packets)
+    return info.frames, info.frames - keys, keys
+
+
+def _pixels(film: _Film) -> int:
+    return film.size[0] * film.size[1]
+
+
+def _run(settings: dict[str, Any], folder: Path, sources: Sequence[str]) -> _Run:
+    command = [sys.executable, "-m", "gsvc.codec.planning.timed_run", json.dumps(settings)]
+    began = perf_counter()
+    done = subprocess.run(
+        [*command, str(folder), *sources], capture_output=True, text=True, check=False
+    )
+    wall = perf_counter() - began
+    if done.returncode:
+        raise GsvcError((done.stderr.strip().splitlines() or ["it failed"])[-1])
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    seconds = [one["seconds"] for one in told]
+    joules = [one["joules"] for one in told]
+    watts = None if None in joules else sum(joules) / sum(seconds)
+    return _Run(wall - sum(seconds), seconds, [one["memory"] for one in told], watts)

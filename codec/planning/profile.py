@@ -1,0 +1,119 @@
+"""A machine's profile: what coding and decoding take here, measured once and kept in the cache."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gsvc import __version__
+from gsvc.codec.errors import ConfigError, MissingModelError
+from gsvc.codec.machine import machine
+from gsvc.codec.output import atomic_output
+from gsvc.datasets.package_files import cache_dir
+
+_FORMAT, _VERSION = "gsvc-profile", 1
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one way to decode, or one preset of the encoder, takes."""
+
+    start: float
+    """Seconds before the first frame: programs and weights are loaded."""
+    frame: float
+    """Seconds per pixel of any frame."""
+    drawn: float
+    """Seconds more per pixel of a frame drawn between coded pictures."""
+    key: float
+    """Seconds more per pixel of a coded picture."""
+    memory: float
+    """Bytes that the process holds whatever the pictures' size."""
+    memory_per_pixel: float
+    """Bytes more for each pixel of a picture; of the encoder, for each pixel that it holds."""
+    watts: float | None = None
+    """Power of the whole processor meanwhile, where counters tell."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Of one machine and one version of gsvc."""
+
+    machine: Mapping[str, str | int]
+    """As of `gsvc.codec.machine.machine`."""
+    gsvc: str
+    """The version that was measured."""
+    encode: Mapping[str, Usage]
+    """By preset."""
+    decode: Mapping[str, Usage]
+    """By the name of the way to decode; one that cannot run here is absent."""
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON. Raises OutputError."""
+        told = {"format": _FORMAT, "version": _VERSION, **asdict(self)}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_output(path, overwrite=True) as file:
+            file.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def profile_path() -> Path:
+    """Where the cache keeps the profile of this machine and version."""
+    told = json.dumps([_hardware(machine()), __version__])
+    return cache_dir() / "profiles" / f"{hashlib.sha256(told.encode()).hexdigest()[:16]}.json"
+
+
+def load_profile(path: Path | None = None, *, foreign: bool = False) -> Profile:
+    """Read a profile; None takes the cache's own of this machine.
+
+    Args:
+        path: The file.
+        foreign: Whether another machine's profile is wanted, that of a receiver.
+
+    Raises:
+        MissingModelError: There is none yet.
+        ConfigError: It is no profile, of another version, or of another machine.
+    """
+    path = path or profile_path()
+    try:
+        told: Any = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise MissingModelError(
+            f"no profile at {path}: run gsvc profile, about a minute"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} is no profile: run gsvc profile again") from error
+    try:
+        profile = _parsed(told)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(
+            f"{path} is no profile of format {_VERSION}: run gsvc profile again"
+        ) from error
+    if not foreign and _hardware(profile.machine) != _hardware(machine()):
+        raise ConfigError(
+            f"{path} is of another machine ({profile.machine['cpu']}, {profile.machine['cores']} "
+            "cores): run gsvc profile here, or name it with --receiver"
+        )
+    if profile.gsvc != __version__:
+        raise ConfigError(
+            f"{path} is of gsvc {profile.gsvc}, this is {__version__}: run gsvc profile again"
+        )
+    return profile
+
+
+def _hardware(told: Mapping[str, str | int]) -> list[str | int]:
+    """What makes a machine another one: the system may be updated."""
+    return [told["cpu"], told["cores"]]
+
+
+def _parsed(told: Any) -> Profile:
+    if (told["format"], told["version"]) != (_FORMAT, _VERSION):
+        raise ValueError
+    encode, decode = ({n: Usage(**u) for n, u in told[k].items()} for k in ("encode", "decode"))
+    for usage in (*encode.values(), *decode.values()):
+        if any(
+            not isinstance(v, int | float) or v < 0 for v in asdict(usage).values() if v is not None
+        ):
+            raise ValueError
+    _hardware(told["machine"])
+    return Profile(told["machine"], told["gsvc"], encode, decode)

@@ -1,0 +1,222 @@
+"""The search: all settings are foretold, so the best is exact within what the model says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp
+
+import numpy as np
+
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.planning.budgets import Budgets, Time, option
+from gsvc.codec.planning.model import Model, Prediction, Settings
+from gsvc.codec.planning.ways import WAYS
+from gsvc.encoders.tuning import PRESETS
+
+_RATES = 33
+_GOALS = "quality", "bandwidth", "decoder_time", "encoder_time"
+"""What is optimised: the first that is no constraint."""
+_RELAXED = {"bandwidth": 1.2, "quality": 0.5}
+"""By how much a constraint is loosened to find its price, JOD for quality; else twofold."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Settings, and what they would come to."""
+
+    settings: Settings
+    prediction: Prediction
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a constraint costs."""
+
+    budget: str
+    """Its name."""
+    by: float
+    """It is loosened by so much: a factor, JOD for quality."""
+    gain: float
+    """What the goal would gain: JOD, or a share of the bits or the time; 0: it does not bind."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The answer."""
+
+    best: Choice
+    runners_up: tuple[Choice, ...]
+    """The best with another preset or way to decode."""
+    goal: str
+    """What was optimised, a name of a budget."""
+    judge: str
+    """What quality means: "jod" or "texture"."""
+    prices: tuple[Price, ...]
+    """Of each constraint."""
+
+
+class Planner:
+    """Plans for one video."""
+
+    def __init__(self, model: Model, joules_per_bit: float = 0.0) -> None:
+        """`joules_per_bit`: of a radio, by a stated model."""
+        self._model, self._joules_per_bit = model, joules_per_bit
+        trial = model.trial
+        self._duration = trial.frames / trial.rate
+
+    def plan(self, budgets: Budgets, judge: str = "jod") -> Plan:
+        """The best settings within budgets, judged at the unfavourable ends of the intervals.
+
+        Raises ConfigError where there are none: it says which budget binds, and the nearest that
+        can be met.
+        """
+        if budgets.quality is not None:
+            judge = budgets.quality[0]
+        self._check(budgets)
+        goal = next(name for name in (*_GOALS, "none") if name not in budgets.given)
+        ranked = self._ranked(budgets, goal, judge)
+        if not ranked:
+            raise ConfigError(self._nearest(budgets))
+        best = ranked[0]
+        prices = tuple(self._price(budgets, name, goal, judge, best) for name in budgets.given)
+        return Plan(best, tuple(_others(ranked)), goal, judge, prices)
+
+    def choices(self, budgets: Budgets) -> list[Choice]:
+        """All that there is to choose from."""
+        low, high = self._model.rates
+        rates = list(np.geomspace(low, high, _RATES))
+        if budgets.bandwidth is not None:
+            share = self._model.predict(self._plain(low)).bitrate.high / low
+            rates.append(min(high, budgets.bandwidth / share))
+        found = []
+        for rate in (rate for rate in rates if rate >= low):
+            for preset in PRESETS:
+                for name in self._model.ways:
+                    settings = replace(self._plain(float(rate)), preset=preset, way=WAYS[name])
+                    found.append(Choice(settings, self._model.predict(settings)))
+        return found
+
+    def excess(self, choice: Choice, budgets: Budgets) -> dict[str, float]:
+        """By budget, what is asked for over what is allowed; above 1 it is not kept."""
+        seen, duration = choice.prediction, self._duration
+        found = {}
+        for name in budgets.given:
+            allowed = getattr(budgets, name)
+            if name == "quality":
+                judge, value = allowed
+                low = exp(value - seen.jod.low)
+                found[name] = low if judge == "jod" else seen.texture.high / value
+            else:
+                limit = allowed.seconds(duration) if isinstance(allowed, Time) else allowed
+                found[name] = self._asked(seen, name) / limit
+        return found
+
+    def joules(self, seen: Prediction) -> float | None:
+        """Of computing and sending."""
+        sent = self._joules_per_bit * seen.bitrate.mean * self._duration
+        return None if seen.joules is None else seen.joules + sent
+
+    def _asked(self, seen: Prediction, name: str) -> float:
+        return {
+            "bandwidth": seen.bitrate.high,
+            "decoder_time": seen.decode_seconds.high,
+            "decoder_flops": seen.flops,
+            "encoder_time": seen.encode_seconds.high,
+            "memory": max(seen.encode_memory.high, seen.decode_memory.high),
+            "latency": seen.latency,
+            "energy": self.joules(seen) or 0.0,
+        }[name]
+
+    def _ranked(self, budgets: Budgets, goal: str, judge: str) -> list[Choice]:
+        kept = [
+            choice
+            for choice in self.choices(budgets)
+            if all(ratio <= 1 for ratio in self.excess(choice, budgets).values())
+        ]
+        return sorted(kept, key=lambda choice: _rank(choice, goal, judge))
+
+    def _price(self, budgets: Budgets, name: str, goal: str, judge: str, best: Choice) -> Price:
+        by, allowed = _RELAXED.get(name, 2.0), getattr(budgets, name)
+        if name == "quality":
+            loose: object = (judge, allowed[1] - by if judge == "jod" else allowed[1] * (1 + by))
+        elif isinstance(allowed, Time):
+            loose = replace(allowed, value=by * allowed.value)
+        else:
+            loose = by * allowed
+        freer = self._ranked(replace(budgets, **{name: loose}), goal, judge)  # type: ignore[arg-type]
+        return Price(name, by, _gain(freer[0], best, goal, judge))
+
+    def _nearest(self, budgets: Budgets) -> str:
+        """Which budgets bind, and what the nearest settings ask for."""
+        everything = self.choices(replace(budgets, bandwidth=None))
+
+        def worst(choice: Choice) -> float:
+            return max(self.excess(choice, budgets).values())
+
+        nearest = min(everything, key=worst)
+        over = {n: r for n, r in self.excess(nearest, budgets).items() if r > 1}
+        asked = " and ".join(
+            f"{option(name)} {_shown(budgets, name, nearest, ratio)}"
+            for name, ratio in over.items()
+        )
+        return (
+            f"no settings keep all budgets for this video: {', '.join(map(option, over))} binds; "
+            f"the nearest that can be met: {asked}"
+        )
+
+    def _plain(self, rate: float) -> Settings:
+        return Settings(rate, "medium", self._model.trial.low_delay, WAYS["dis"])
+
+    def _check(self, budgets: Budgets) -> None:
+        plain = self._model.predict(self._plain(self._model.rates[0]))
+        if budgets.energy is not None and plain.joules is None:
+            raise ConfigError(
+                "--energy needs counters (RAPL), which this machine's profile lacks: state the "
+                "power with --watts, or leave it out"
+            )
+
+
+def quality_of(choice: Choice, judge: str) -> float:
+    """Higher is better."""
+    seen = choice.prediction
+    return seen.jod.mean if judge == "jod" else -seen.texture.mean
+
+
+def _rank(choice: Choice, goal: str, judge: str) -> tuple[float, ...]:
+    """Lower is better: the goal, then what costs less."""
+    seen, quality = choice.prediction, round(-quality_of(choice, judge), 3)
+    times = seen.decode_seconds.mean, seen.encode_seconds.mean
+    first = {
+        "quality": quality,
+        "bandwidth": seen.bitrate.mean,
+        "decoder_time": times[0],
+        "encoder_time": times[1],
+        "none": quality,
+    }[goal]
+    return first, quality, *times
+
+
+def _others(ranked: Sequence[Choice]) -> list[Choice]:
+    """The two best that differ from the best and each other in more than the rate."""
+    kinds = {(c.settings.preset, c.settings.way): c for c in reversed(ranked)}
+    first = {id(choice) for choice in kinds.values()}
+    return [choice for choice in ranked if id(choice) in first][1:3]
+
+
+def _gain(freer: Choice, best: Choice, goal: str, judge: str) -> float:
+    if goal in ("quality", "none"):
+        return max(0.0, quality_of(freer, judge) - quality_of(best, judge))
+    a, b = (_rank(choice, goal, judge)[0] for choice in (freer, best))
+    return max(0.0, 1 - a / b)
+
+
+def _shown(budgets: Budgets, name: str, nearest: Choice, ratio: float) -> str:
+    allowed = getattr(budgets, name)
+    if name == "quality":
+        judge, _ = allowed
+        seen = nearest.prediction
+        return f"jod:{seen.jod.low:.2f}" if judge == "jod" else f"texture:{seen.texture.high:.3f}"
+    if isinstance(allowed, Time):
+        return f"{1.01 * ratio * allowed.value:.3g}{'x' if allowed.is_multiple else 's'}"
+    units = {"latency": ("ms", 1e-3), "energy": ("J", 1.0), "bandwidth": ("k", 1e3)}
+    unit, size = units.get(name, ("M", 1e6))
+    return f"{1.01 * ratio * allowed / size:.4g}{unit}"

@@ -1,0 +1,162 @@
+"""The quick trial: the beginning of a video, coded with the fastest preset at three levels.
+
+What comes out says of this content how quality, key pictures and time follow from the rate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import fmean
+from time import perf_counter
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.decoder import Decoder
+from gsvc.codec.decoder_settings import DecoderSettings
+from gsvc.codec.encoder import Encoder
+from gsvc.codec.encoder_settings import EncoderSettings
+from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.stream.decoding import decoded_frames
+from gsvc.codec.stream.group import GroupReader
+from gsvc.codec.stream.packet import Packet
+from gsvc.decoders.motion.estimation import gray
+from gsvc.encoders.cuts import CutDetector
+
+TRIAL_LEVELS = 0, 1, 3
+_MOST_FRAMES, _LEAST_FRAMES, _PIXELS = 97, 25, 20_000_000
+"""Frames of a trial: as many as have so many pixels together, within bounds."""
+_EVERY = 6
+"""One frame in so many is compared with its source."""
+_C1, _C2 = 6.5025, 58.5225
+"""Constants of SSIM for luma of 0 to 255."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What came out at one level."""
+
+    bpp: float
+    """Bits per pixel of a frame, headers included."""
+    likeness: float
+    """-ln(1 - SSIM) of luma at half the size, from 0 up: what CVVDP follows best of what is
+    cheap (docs/planner.md)."""
+    keys: float
+    """Coded pictures in a frame, 0 to 1."""
+    seconds: float
+    """Encoding, per pixel of a frame."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Of one video."""
+
+    width: int
+    """Pixels."""
+    height: int
+    """Pixels."""
+    rate: float
+    """Frames per second."""
+    frames: int
+    """Of the whole video, as far as it tells; else of the trial."""
+    points: tuple[Point, ...]
+    """By rising rate."""
+    motion: float
+    """Mean change of luma from frame to frame, 0-255."""
+    detail: float
+    """Mean gradient of luma."""
+    cuts: int
+    """Scene cuts seen."""
+    low_delay: bool = False
+    """Whether it was coded without look-ahead."""
+
+    @property
+    def pixels(self) -> int:
+        """Of a frame."""
+        return self.width * self.height
+
+
+def try_video(source: str, *, low_delay: bool = False) -> Trial:
+    """The trial of a file: some seconds. Raises InputError as of `open_video`."""
+    with open_video(source) as video:
+        form, total = video.format, video.frame_count
+        pixels = form.width * form.height
+        most = min(_MOST_FRAMES, max(_LEAST_FRAMES, _PIXELS // pixels))
+        frames = [frame for frame, _ in zip(video, range(most), strict=False)]
+    times = VideoFormat(form.width, form.height, 1 / form.frame_rate, form.frame_rate)
+    pictures = [frame.pixels for frame in frames]
+    trial = try_pictures(pictures, replace(times, color=form.color), low_delay=low_delay)
+    return replace(trial, frames=max(total or 0, trial.frames))
+
+
+def try_pictures(
+    pictures: Sequence[Picture], video: VideoFormat, *, low_delay: bool = False
+) -> Trial:
+    """The trial of pictures, RGB uint8 (H, W, 3); `video` has a time base of one frame."""
+    points = [_point(pictures, video, level, low_delay=low_delay) for level in TRIAL_LEVELS]
+    grays = [gray(picture).astype(np.float32) for picture in pictures]
+    is_cut = CutDetector()
+    changes = [float(np.abs(b - a).mean()) for a, b in pairwise(grays)]
+    return Trial(
+        width=video.width,
+        height=video.height,
+        rate=float(video.frame_rate),
+        frames=len(pictures),
+        points=tuple(sorted(points, key=lambda point: point.bpp)),
+        motion=fmean(changes or [0.0]),
+        detail=fmean(float(np.abs(cv2.Sobel(g, -1, 1, 0)).mean()) for g in grays[::_EVERY]),
+        cuts=sum([is_cut(picture) for picture in pictures]),
+        low_delay=low_delay,
+    )
+
+
+def _point(
+    pictures: Sequence[Picture], video: VideoFormat, level: int, *, low_delay: bool
+) -> Point:
+    settings = EncoderSettings(level=level, preset="fast", low_delay=low_delay)
+    began = perf_counter()
+    with Encoder(video, settings) as encoder:
+        packets = [
+            packet
+            for pts, picture in enumerate(pictures)
+            for packet in encoder.encode(Frame(picture, pts))
+        ]
+        packets += encoder.flush()
+    seconds, header = perf_counter() - began, encoder.header
+    with Decoder(header, DecoderSettings(steps=0)) as decoder:
+        shown = [f.pixels for f in decoded_frames(decoder, ((p, True) for p in packets))]
+    pixels = video.width * video.height * len(pictures)
+    size = len(header.to_bytes()) + sum(len(packet.to_bytes()) for packet in packets)
+    parser = GroupReader(header)
+    keys = sum(_keys(parser, packet) for packet in packets)
+    likenesses = [likeness(a, b) for a, b in zip(pictures[::_EVERY], shown[::_EVERY], strict=True)]
+    unlike = 1 - fmean(likenesses)
+    return Point(
+        8 * size / pixels, float(-np.log(max(1e-4, unlike))), keys / len(pictures), seconds / pixels
+    )
+
+
+def _keys(parser: GroupReader, packet: Packet) -> int:
+    return len(parser.read(packet).units) if packet.is_picture else 0
+
+
+def likeness(a: Picture, b: Picture) -> float:
+    """SSIM (Wang et al., 2004) of luma at half the size, -1 to 1; RGB uint8 (H, W, 3)."""
+    x, y = (_half(gray(picture)) for picture in (a, b))
+    mx, my = _soft(x), _soft(y)
+    vx, vy, both = _soft(x * x) - mx * mx, _soft(y * y) - my * my, _soft(x * y) - mx * my
+    light = (2 * mx * my + _C1) / (mx * mx + my * my + _C1)
+    return float((light * (2 * both + _C2) / (vx + vy + _C2)).mean())
+
+
+def _half(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
+    small = cv2.resize(
+        picture.astype(np.float32), None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA
+    )
+    return np.asarray(small, np.float32)
+
+
+def _soft(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray(cv2.GaussianBlur(values, (0, 0), 1.5), np.float32)

@@ -1,0 +1,164 @@
+"""`gsvc plan`: budgets, the model, the search, and what stands in the way."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gsvc.codec.command.main import main
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.planning.budgets import Budgets, Time, parse_budgets, read_budgets
+from gsvc.codec.planning.model import Model
+from gsvc.codec.planning.profile import Profile, Usage, profile_path
+from gsvc.codec.planning.search import Planner, quality_of
+from gsvc.codec.planning.trial import Point, Trial, try_video
+from test_planning import PROFILE
+
+TRIAL = Trial(
+    352, 288, 25.0, 250,
+    (Point(0.0008, 1.3, 0.1, 2e-7), Point(0.003, 2.1, 0.2, 3e-7), Point(0.013, 2.9, 0.6, 5e-7)),
+    motion=3.0, detail=20.0, cuts=0,
+)  # fmt: skip
+SLOW = Usage(8.0, 1e-7, 1e-7, 3e-6, 8e8, 500.0)
+MACHINE = replace(
+    PROFILE,
+    encode={
+        name: Usage(1.0, k * 3e-7, 0.0, 0.0, 2e8, 10.0)
+        for name, k in (("fast", 1), ("medium", 2), ("slow", 6))
+    },
+    decode={"dis": Usage(1.0, 1e-7, 1e-7, 0.0, 2e8, 100.0), "dis + compact:nano": SLOW},
+)
+
+
+@pytest.fixture
+def planner() -> Planner:
+    return Planner(Model(TRIAL, MACHINE))
+
+
+def test_the_plan_is_the_best_of_all_that_keep_the_budgets(planner: Planner) -> None:
+    budgets = parse_budgets({"bandwidth": "10k", "decoder_time": "2x", "memory": "4G"})
+    plan = planner.plan(budgets)
+    kept = [c for c in planner.choices(budgets) if max(planner.excess(c, budgets).values()) <= 1]
+    best = max(quality_of(choice, "jod") for choice in kept)
+    assert quality_of(plan.best, "jod") == pytest.approx(best, abs=1e-3)
+    assert plan.best.prediction.bitrate.high <= 10_000
+    kinds = [(c.settings.preset, c.settings.way.name) for c in (plan.best, *plan.runners_up)]
+    assert len(set(kinds)) == 3
+
+
+def test_bandwidth_has_a_price_and_what_does_not_bind_has_none(planner: Planner) -> None:
+    plan = planner.plan(parse_budgets({"bandwidth": "10k", "memory": "400G"}))
+    prices = {price.budget: price.gain for price in plan.prices}
+    assert prices["bandwidth"] > 0.1 and prices["memory"] == 0
+
+
+def test_compute_is_spent_on_texture_but_not_on_jod(planner: Planner) -> None:
+    budgets = parse_budgets({"bandwidth": "10k"})
+    assert planner.plan(budgets, "texture").best.settings.way.backend == "compact:nano"
+    assert planner.plan(budgets, "jod").best.settings.way.backend == ""
+    poor = parse_budgets({"bandwidth": "10k", "memory": "600M"})
+    assert planner.plan(poor, "texture").best.settings.way.backend == ""
+
+
+def test_what_is_missing_is_optimised(planner: Planner) -> None:
+    plan = planner.plan(parse_budgets({"quality": "jod:5"}))
+    assert plan.goal == "bandwidth" and plan.best.prediction.jod.low >= 5
+    better = planner.plan(parse_budgets({"quality": "jod:6"}))
+    assert better.best.settings.bitrate > plan.best.settings.bitrate
+    both = planner.plan(parse_budgets({"quality": "jod:5", "bandwidth": "30k"}))
+    assert both.goal == "decoder_time"
+
+
+@pytest.mark.parametrize(
+    ("texts", "part"),
+    [
+        ({"decoder_time": "0.001x"}, "--decoder-time binds.*--decoder-time 0"),
+        ({"quality": "jod:6", "bandwidth": "1k"}, "--bandwidth|--quality"),
+        ({"memory": "1M"}, "--memory binds.*--memory [0-9.]+M"),
+        ({"energy": "5J"}, "--energy needs counters.*--watts"),
+    ],
+)
+def test_what_cannot_be_met_says_what_binds(
+    planner: Planner, texts: dict[str, str], part: str
+) -> None:
+    with pytest.raises(ConfigError, match=part):
+        planner.plan(parse_budgets(texts))
+
+
+def test_the_nearest_that_is_named_can_be_met(planner: Planner) -> None:
+    with pytest.raises(ConfigError) as caught:
+        planner.plan(parse_budgets({"memory": "1M"}))
+    nearest = str(caught.value).rpartition(" ")[2]
+    assert planner.plan(parse_budgets({"memory": nearest}))
+
+
+def test_stated_power_makes_energy_a_budget() -> None:
+    planner = Planner(Model(TRIAL, MACHINE, watts=10.0), joules_per_bit=1e-6)
+    best = planner.plan(parse_budgets({"energy": "1kJ"})).best
+    joules = planner.joules(best.prediction)
+    assert joules is not None and 0 < joules <= 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "part"),
+    [
+        ("bandwidth", "12000", "has no unit: write 12k"),
+        ("bandwidth", "0k", "above 0"),
+        ("decoder_time", "-1x", "above 0"),
+        ("memory", "much", "no budget: write 500M"),
+        ("latency", "4x", "no budget: write 400ms"),
+        ("quality", "jod:11", "write jod:6"),
+        ("quality", "6", "write jod:6"),
+    ],
+)
+def test_bad_budgets_are_refused(name: str, text: str, part: str) -> None:
+    with pytest.raises(ConfigError, match=part):
+        parse_budgets({name: text})
+
+
+def test_budgets_come_from_a_file_too(tmp_path: Path) -> None:
+    path = tmp_path / "budget.toml"
+    path.write_text('bandwidth = "12k"\ndecoder-time = "90s"\nquality = "jod:6"\n')
+    assert read_budgets(path) == Budgets(
+        bandwidth=12_000, decoder_time=Time(90, False), quality=("jod", 6.0)
+    )
+    for text in ("bandwidth = 12", 'speed = "1x"', "", "bandwidth", 'bandwidth = "1k"\n' * 2):
+        path.write_text(text)
+        with pytest.raises(ConfigError):
+            read_budgets(path)
+
+
+def test_the_command_needs_a_profile_and_says_so(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
+    assert main(["plan", str(clip), "--bandwidth", "5k"]) == 1
+    assert "run gsvc profile" in capsys.readouterr().err
+    assert main(["plan", str(clip), "--bandwidth", "5"]) == 2
+
+
+def test_a_plan_of_a_video_names_the_commands(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
+    MACHINE.save(profile_path())
+    assert main(["plan", str(clip), "--memory", "4G"]) == 0
+    shown = capsys.readouterr().out
+    assert "gsvc encode" in shown and "gsvc decode" in shown and "--memory does not bind" in shown
+
+
+def test_the_trial_sees_more_likeness_for_more_bits(clip: Path) -> None:
+    trial = try_video(str(clip))
+    assert [p.bpp for p in trial.points] == sorted(p.bpp for p in trial.points)
+    assert trial.points[-1].likeness > trial.points[0].likeness
+    assert trial.frames == 20 and all(0 < point.keys <= 1 for point in trial.points)
+
+
+def test_another_receiver_is_foretold_by_its_own_profile() -> None:
+    weak = Profile(
+        {"cpu": "weak", "cores": 1}, MACHINE.gsvc, {}, {"dis": replace(SLOW, key=0.0, frame=1e-5)}
+    )
+    here, there = Model(TRIAL, MACHINE), Model(TRIAL, MACHINE, weak)
+    settings = Planner(here).plan(Budgets()).best.settings
+    assert there.ways == ["dis"]
+    assert there.predict(settings).decode_seconds > here.predict(settings).decode_seconds

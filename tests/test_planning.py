@@ -1,0 +1,86 @@
+"""`gsvc profile` and what plans are made of."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gsvc import __version__
+from gsvc.codec.command.main import main
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.machine import machine
+from gsvc.codec.planning.energy import EnergyMeter
+from gsvc.codec.planning.profile import Profile, Usage, load_profile, profile_path
+
+USAGE = Usage(1.0, 1e-7, 1e-7, 0.0, 2e8, 100.0)
+PROFILE = Profile(machine(), __version__, {"fast": USAGE}, {"dis": USAGE})
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_profile_is_kept_for_this_machine_and_version(cache: Path) -> None:
+    PROFILE.save(profile_path())
+    assert profile_path().is_relative_to(cache) and load_profile() == PROFILE
+
+
+@pytest.mark.usefixtures("cache")
+def test_profile_of_another_machine_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = replace(PROFILE, machine={**machine(), "cpu": "Z80"})
+    foreign.save(path := tmp_path / "z80.json")
+    with pytest.raises(ConfigError, match="another machine.*Z80.*--receiver"):
+        load_profile(path)
+    assert load_profile(path, foreign=True) == foreign
+    foreign.save(profile_path())
+    assert main(["profile", "--show"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_missing_profile_says_how_to_make_one() -> None:
+    with pytest.raises(FileNotFoundError, match="run gsvc profile"):
+        load_profile()
+
+
+@pytest.mark.parametrize(
+    "change", [{"version": 2}, {"format": "x"}, {"encode": {}, "decode": None}, {"machine": {}}]
+)
+def test_what_is_no_profile_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    PROFILE.save(path := tmp_path / "p.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ConfigError, match="no profile"):
+        load_profile(path)
+    path.write_text("{")
+    with pytest.raises(ConfigError, match="no profile"):
+        load_profile(path)
+
+
+def test_profile_of_another_version_is_refused(tmp_path: Path) -> None:
+    replace(PROFILE, gsvc="0.0.1").save(path := tmp_path / "p.json")
+    with pytest.raises(ConfigError, match="run gsvc profile again"):
+        load_profile(path)
+
+
+def test_energy_is_read_from_counters_that_may_wrap(tmp_path: Path) -> None:
+    package, part = tmp_path / "intel-rapl:0", tmp_path / "intel-rapl:0:0"
+    for folder in (package, part):
+        folder.mkdir()
+        (folder / "energy_uj").write_text("9000000")
+        (folder / "max_energy_range_uj").write_text("10000000")
+    with EnergyMeter(tmp_path) as meter:
+        (package / "energy_uj").write_text("1000000")
+    assert meter.joules == 2.0
+
+
+def test_energy_without_counters_or_permission_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no energy counters"):
+        EnergyMeter(tmp_path)
+    (tmp_path / "intel-rapl:0" / "energy_uj").mkdir(parents=True)  # as unreadable as without rights
+    with pytest.raises(ConfigError, match="cannot be read"):
+        EnergyMeter(tmp_path)

@@ -1,0 +1,100 @@
+"""wss:// addresses: what certificates let through."""
+
+import asyncio
+import socket
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import gsvc
+from gsvc.codec.frames import Frame
+from gsvc.codec.network.address import parse_address
+from gsvc.codec.network.receive_settings import ReceiveSettings
+from gsvc.codec.network.tcp_websocket import Channel, run_channels
+from gsvc.codec.network.tls import TlsSettings
+from gsvc.codec.network.video_receiver import VideoReceiver
+from gsvc.codec.network.video_sender import SendSettings, VideoSender
+from gsvc.codec.network.wire_key import WireKey
+from needs import need_package
+from test_network import PATIENT, SETTINGS, STILL, VIDEO, collect, frames, free_port, run
+
+need_package("websockets")
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> TlsSettings:
+    """A certificate of 127.0.0.1, which vouches for itself."""
+    made = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    names = "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"
+    files = "-out", str(made[0]), "-keyout", str(made[1])
+    subprocess.run([*command, *names, *files], check=True, capture_output=True)
+    return TlsSettings(*made)
+
+
+@pytest.mark.parametrize("has_key", [False, True], ids=["plain", "key"])
+def test_wss_shows_what_is_sent(certificate: TlsSettings, has_key: bool) -> None:
+    if has_key:
+        need_package("cryptography")
+    key = WireKey(bytes(range(32))) if has_key else None
+
+    async def main() -> None:
+        port = free_port(socket.SOCK_STREAM)
+        sending = SendSettings(realtime=False, key=key, tls=certificate)
+        encoder = gsvc.Encoder(VIDEO, SETTINGS)
+        sender = VideoSender(f"wss://@127.0.0.1:{port}", encoder, sending)
+        trusts = TlsSettings(authorities=certificate.certificate)
+        receiving = ReceiveSettings(STILL, PATIENT, key=key, tls=trusts)
+        got: list[Frame] = []
+        receiver = VideoReceiver(f"wss://127.0.0.1:{port}", receiving)
+        await asyncio.gather(sender.run(frames(6)), collect(receiver, got))
+        assert len(got) == 6
+
+    run(main())
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: TlsSettings) -> None:
+    async def main() -> None:
+        port = free_port(socket.SOCK_STREAM)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        assert certificate.certificate is not None
+        context.load_cert_chain(certificate.certificate, certificate.private_key)
+
+        async def idle(channel: Channel) -> None:
+            await asyncio.sleep(5)
+
+        serving = asyncio.create_task(
+            run_channels(parse_address(f"wss://@127.0.0.1:{port}"), idle, context)
+        )
+        await asyncio.sleep(0.1)
+        receiver = VideoReceiver(f"wss://127.0.0.1:{port}", ReceiveSettings(STILL))
+        with pytest.raises(gsvc.InputError, match="--tls-ca"):
+            await collect(receiver, [])
+        serving.cancel()
+
+    run(main())
+
+
+def test_certificates_are_checked_at_once(certificate: TlsSettings, tmp_path: Path) -> None:
+    with pytest.raises(gsvc.ConfigError, match="go together"):
+        TlsSettings(certificate=certificate.certificate)
+    for address, tls, said in (
+        ("wss://@127.0.0.1:5999", TlsSettings(), "--tls-cert and --tls-key"),
+        ("ws://@127.0.0.1:5999", certificate, "for wss://"),
+        ("wss://127.0.0.1:5999", TlsSettings(authorities=tmp_path / "none"), "cannot be used"),
+    ):
+        with pytest.raises(gsvc.ConfigError, match=said):
+            VideoReceiver(address, ReceiveSettings(STILL, tls=tls))
