@@ -30,6 +30,7 @@ kept: the same command resumes, another clip, codec, metric or way to decode add
 _MODULES = {
     "analyse": "gsvc.codec.command.bench_analyse",
     "list": "gsvc.codec.command.listing",
+    "plan": "gsvc.codec.command.bench_plan",
     "table": "gsvc.codec.command.tables",
     "speed": "gsvc.codec.command.speed",
     "study": "gsvc.codec.command.study",
@@ -61,6 +62,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     for name, text in (
         ("analyse", "accuracy of detections and tracks over rate"),
         ("list", "what codecs, metrics and clips there are"),
+        ("plan", "is the planner right?"),
         ("table", "print a run's tables"),
         ("speed", "how fast refiners and motion are"),
         ("study", "let people choose, and score their votes"),

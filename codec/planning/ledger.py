@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gsvc.codec.errors import ConfigError
@@ -9,8 +10,17 @@ from gsvc.codec.output import explain_failure
 from gsvc.codec.planning.model import Range
 from gsvc.datasets.package_files import cache_dir
 
-Truth = Mapping[str, tuple[Range, float]]
-"""Name of a number → what was foretold and what came."""
+
+@dataclass(frozen=True)
+class Truth:
+    """One number of a job that is done."""
+
+    predicted: Range
+    """What was foretold."""
+    raw: float
+    """The same before it was corrected by earlier jobs: what a correction is fitted to."""
+    measured: float
+    """What came."""
 
 
 def log_path() -> Path:
@@ -18,29 +28,31 @@ def log_path() -> Path:
     return cache_dir() / "predictions.jsonl"
 
 
-def note(job: str, truth: Truth, path: Path | None = None) -> None:
+def note(job: str, truth: Mapping[str, Truth], path: Path | None = None) -> None:
     """Add a job to the log. Raises OutputError."""
     path = path or log_path()
-    numbers = {
-        name: {"predicted": list(r), "measured": value} for name, (r, value) in truth.items()
-    }
+    line = json.dumps({"job": job, "numbers": {name: asdict(one) for name, one in truth.items()}})
     with explain_failure(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
-            file.write(json.dumps({"job": job, "numbers": numbers}) + "\n")
+            file.write(line + "\n")
 
 
-def ratios(paths: Sequence[Path]) -> dict[str, list[float]]:
-    """By name, what was measured over what was foretold, of all jobs in these logs.
+def ratios(paths: Sequence[Path], without: str = "") -> dict[str, list[float]]:
+    """By name, what was measured over its raw prediction, of all jobs in these logs.
+
+    Jobs whose name begins with `without` are left out.
 
     Raises ConfigError for a file that is no such log.
     """
     found: dict[str, list[float]] = {}
     for path in paths:
         try:
-            for line in path.read_text().splitlines():
-                for name, one in json.loads(line)["numbers"].items():
-                    found.setdefault(name, []).append(one["measured"] / one["predicted"][1])
+            for line in map(json.loads, path.read_text().splitlines()):
+                if without and line["job"].startswith(without):
+                    continue
+                for name, one in line["numbers"].items():
+                    found.setdefault(name, []).append(one["measured"] / one["raw"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{path} is no log of predictions: {error}") from error
     return found

@@ -1,6 +1,6 @@
 """The search: all settings are foretold, so the best is exact within what the model says."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 
@@ -17,6 +17,13 @@ _GOALS = "quality", "bandwidth", "decoder_time", "encoder_time"
 """What is optimised: the first that is no constraint."""
 _RELAXED = {"bandwidth": 1.2, "quality": 0.5}
 """By how much a constraint is loosened to find its price, JOD for quality; else twofold."""
+_MEASURED = {
+    "bandwidth": ("rate",),
+    "decoder_time": ("decode_seconds",),
+    "encoder_time": ("encode_seconds",),
+    "memory": ("encode_memory", "decode_memory"),
+}
+"""What tells whether a budget was kept."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,20 @@ class Planner:
                 limit = allowed.seconds(duration) if isinstance(allowed, Time) else allowed
                 found[name] = self._asked(seen, name) / limit
         return found
+
+    def kept(self, budgets: Budgets, measured: Mapping[str, float]) -> dict[str, bool]:
+        """Of what was measured, by the names of a log of predictions: is each budget kept?"""
+        found = {}
+        for name, fields in _MEASURED.items():
+            if (allowed := getattr(budgets, name)) is not None:
+                limit = allowed.seconds(self._duration) if isinstance(allowed, Time) else allowed
+                found[name] = max(measured[field] for field in fields) <= limit
+        return found
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Least and most bits per second that can be planned."""
+        return self._model.rates
 
     def joules(self, seen: Prediction) -> float | None:
         """Of computing and sending."""

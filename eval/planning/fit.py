@@ -38,13 +38,18 @@ _SPREAD = {
     "decode_memory": (0.8, 1.0, 1.25),
 }
 """Where no log tells: as wide as a guess must be."""
+_ENOUGH = 3
+"""Jobs from which a median is taken."""
 _TIMES = {"fast": 1.0, "medium": 2.0, "slow": 6.0}
 
 
 def fit(
-    rows: Sequence[Row], trials: Mapping[str, Trial], logs: Mapping[str, Sequence[float]]
+    rows: Sequence[Row],
+    trials: Mapping[str, Trial],
+    logs: Mapping[str, Sequence[float]],
+    flops: Mapping[str, float],
 ) -> dict[str, Any]:
-    """The numbers of `fitted.json`; `logs`: as of `ledger.ratios`."""
+    """The numbers of `fitted.json`; `logs`: as of `ledger.ratios`, `flops`: of `counted`."""
     lines = {quality: fit_line(rows, trials, quality) for quality in QUALITIES}
     errors = {quality: left_out_errors(rows, trials, quality) for quality in QUALITIES}
     return {
@@ -60,19 +65,31 @@ def fit(
         "presets": {
             name: {
                 **{quality: _of_preset(rows, name, quality) for quality in QUALITIES},
-                "time": _TIMES[name] * float(np.median(logs.get(f"encode_seconds {name}", [1.0]))),
+                "time": _time(name, logs),
             }
             for name in PRESETS
         },
-        "flops": counted(),
-        "spread": {name: _spread(usual, logs.get(name, ())) for name, usual in _SPREAD.items()},
+        "flops": dict(flops),
+        "spread": {name: _spread(name, logs) for name in _SPREAD},
     }
+
+
+def raw(fitted: Mapping[str, Any]) -> dict[str, Any]:
+    """The same numbers without what logs taught: what logs compare with."""
+    presets = {name: {**one, "time": 1.0} for name, one in fitted["presets"].items()}
+    return {**fitted, "presets": presets, "spread": dict.fromkeys(_SPREAD, (1.0, 1.0, 1.0))}
+
+
+def _time(preset: str, logs: Mapping[str, Sequence[float]]) -> float:
+    """Of encoding, as a multiple of the trial's own at that rate."""
+    logged = logs.get(f"encode_seconds {preset}", ())
+    return float(np.median(logged)) if len(logged) >= _ENOUGH else _TIMES[preset]
 
 
 def fit_line(rows: Sequence[Row], trials: Mapping[str, Trial], quality: str) -> dict[str, float]:
     """Least squares over the plain rows."""
     plain = [row for row in rows if row.is_plain]
-    seen = np.array([_features(trials[row.clip], row.bpp, quality) for row in plain])
+    seen = np.array([features(trials[row.clip], row.bpp, quality) for row in plain])
     found = np.linalg.lstsq(seen, np.array([row.value(quality) for row in plain]))[0]
     return dict(zip(QUALITIES[quality], map(float, found), strict=True))
 
@@ -86,12 +103,13 @@ def left_out_errors(
         line = fit_line([row for row in rows if row.clip != clip], trials, quality)
         for row in rows:
             if row.clip == clip and row.is_plain:
-                seen = _features(trials[clip], row.bpp, quality)
+                seen = features(trials[clip], row.bpp, quality)
                 errors.append(float(np.dot(seen, list(line.values()))) - row.value(quality))
     return np.array(errors)
 
 
-def _features(trial: Trial, bpp: float, quality: str) -> list[float]:
+def features(trial: Trial, bpp: float, quality: str) -> list[float]:
+    """What a quality is linear in, at a rate: 1, likeness, for texture the logarithm of the rate."""
     logs = np.log([point.bpp for point in trial.points])
     likeness = np.maximum.accumulate([point.likeness for point in trial.points])
     seen = [1.0, float(np.interp(np.log(bpp), logs, likeness)), float(np.log(bpp))]
@@ -130,9 +148,13 @@ def counted() -> dict[str, float]:
     return {**found, "rife": drawing_cost(*_SIZE, 1, 1).flops_per_pixel or 0.0}
 
 
-def _spread(usual: Sequence[float], logged: Sequence[float]) -> list[float]:
-    if len(logged) < 10:
-        return list(usual)
+def _spread(name: str, logs: Mapping[str, Sequence[float]]) -> list[float]:
+    """Of the truth over what is foretold: the ends of 90 % of it, and its median between them."""
+    logged = list(logs.get(name, ()))
+    if name == "encode_seconds":  # the presets' own medians are in their times
+        logged = [r / _time(p, logs) for p in PRESETS for r in logs.get(f"{name} {p}", ())]
+    if len(logged) < 2 * _ENOUGH:
+        return list(_SPREAD[name])
     return [float(q) for q in np.quantile(logged, (0.05, 0.5, 0.95))]
 
 
@@ -145,7 +167,7 @@ def main() -> int:
     try:
         rows, logs = read_rows(options.summaries), ratios(options.log)
         trials = {clip: trial_of(clip) for clip in dict.fromkeys(row.clip for row in rows)}
-        TARGET.write_text(as_text(fit(rows, trials, logs)) + "\n")
+        TARGET.write_text(as_text(fit(rows, trials, logs, counted())) + "\n")
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,0 +1,63 @@
+"""`gsvc bench plan`: is the planner right?"""
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+DESCRIPTION = """Judge the planner by random budgets on packaged clips, each with numbers fitted to
+the other clips: plans are carried out by real processes and measured, and regret is taken over the
+points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first,
+on a machine that does nothing else."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc bench plan`."""
+    add = parser.add_argument
+    summaries = "of runs with gsvc, CVVDP and ST-LPIPS VGG"
+    add("summaries", nargs="+", type=Path, metavar="SUMMARY.csv", help=summaries)
+    add("--out", "-o", required=True, type=Path, metavar="OUT", help="the folder of the results")
+    add("--budgets", type=int, default=40, metavar="N", help="random ones (%(default)s)")
+    first = "seed of the first (%(default)s)"
+    add("--seed", type=int, default=0, metavar="N", help=first)
+    log = "predictions.jsonl of an earlier OUT, to correct by, repeat for several"
+    add("--log", action="append", type=Path, default=[], metavar="FILE", help=log)
+
+
+def run(options: Namespace) -> int:
+    """Carry out what is left, then show the tables."""
+    from gsvc.codec.errors import ConfigError
+    from gsvc.codec.planning.profile import load_profile
+    from gsvc.eval.planning.rows import read_rows, trial_of
+    from gsvc.eval.planning.validate import Validation
+    from gsvc.eval.planning.verdict import error_table, kept_line, regrets
+
+    if options.budgets < 0:
+        raise ConfigError(f"budgets {options.budgets}: 0 or more")
+    profile, rows = load_profile(), read_rows(options.summaries)
+    clips = list(dict.fromkeys(row.clip for row in rows))
+    trials = {clip: trial_of(clip) for clip in clips}
+    validation = Validation(rows, trials, profile, options.log)
+    options.out.mkdir(parents=True, exist_ok=True)
+    kept = options.out / "results.jsonl"
+    done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    seen = {one["seed"] for one in done}
+    for number, clip in enumerate(clips):
+        seeds = range(options.seed + number, options.seed + options.budgets, len(clips))
+        left = [seed for seed in seeds if seed not in seen]
+        for one in validation.run(clip, left, options.out / "predictions.jsonl") if left else ():
+            done.append(one)
+            with kept.open("a") as file:
+                file.write(json.dumps(one) + "\n")
+            print(
+                f"{len(done)} of {options.budgets}: {clip}, budget {one['seed']}", file=sys.stderr
+            )
+    if any("numbers" in one for one in done):
+        print(f"{kept_line(done)}\n\n{error_table(done)}\n")
+    for quality, unit in (("jod", "JOD"), ("texture", "of the logarithm of ST-LPIPS VGG")):
+        found = sorted(regrets(rows, trials, quality))
+        middle, most = found[len(found) // 2], found[int(0.9 * len(found))]
+        print(f"regret over {len(found)} budgets of rate and operations, by {quality}: "
+              f"mean {sum(found) / len(found):.3f}, median {middle:.3f}, "
+              f"nine in ten within {most:.3f} {unit}")  # fmt: skip
+    return 0

@@ -1,0 +1,172 @@
+"""Is the planner right? Random budgets on clips that were left out of the fit.
+
+Each budget is planned with numbers fitted to the other clips (and corrected by logs of the other
+clips' jobs), carried out by real processes, measured, and written to a log of predictions.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from gsvc.codec.errors import ConfigError, GsvcError
+from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.media.video_writer import open_writer
+from gsvc.codec.planning.budgets import Budgets, Time
+from gsvc.codec.planning.commands import encoder_settings
+from gsvc.codec.planning.ledger import Truth, note, ratios
+from gsvc.codec.planning.model import Model, Range, Settings
+from gsvc.codec.planning.profile import Profile
+from gsvc.codec.planning.search import Plan, Planner
+from gsvc.codec.planning.trial import Trial, try_video
+from gsvc.codec.stream.info import stream_info
+from gsvc.datasets.clip_reader import load_clip
+from gsvc.datasets.clips import TestClip
+from gsvc.datasets.packaged import packaged_clip
+from gsvc.eval.metrics import find_metric
+from gsvc.eval.planning.fit import counted, fit, raw
+from gsvc.eval.planning.rows import Row
+
+_JUDGES = {"jod": "cvvdp", "texture": "st_lpips_vgg"}
+_STRIDE = {"cvvdp": 1, "st_lpips_vgg": 7}
+"""Frames from one that is scored to the next, as in the benchmark."""
+
+
+def random_budgets(rng: np.random.Generator, planner: Planner) -> Budgets:
+    """Budgets of all kinds, some tight."""
+    low, high = planner.rates
+    bandwidth = float(np.exp(rng.uniform(np.log(1.3 * low), np.log(high))))
+    some = rng.random(3) < 0.6
+    return Budgets(
+        bandwidth=bandwidth,
+        decoder_time=Time(float(np.exp(rng.uniform(0, np.log(15)))), True) if some[0] else None,
+        encoder_time=Time(float(np.exp(rng.uniform(0.7, np.log(20)))), True) if some[1] else None,
+        memory=float(np.exp(rng.uniform(np.log(4e8), np.log(3e9)))) if some[2] else None,
+    )
+
+
+class Validation:
+    """Plans and carries out budgets, one clip after the other."""
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        trials: Mapping[str, Trial],
+        profile: Profile,
+        logs: Sequence[Path],
+    ) -> None:
+        self._rows, self._trials, self._profile, self._logs = rows, trials, profile, logs
+
+    def run(self, clip: str, seeds: Sequence[int], log: Path) -> Iterator[dict[str, Any]]:
+        """A budget for each seed; what came of it, as JSON values. Each adds to the log."""
+        rows = [row for row in self._rows if row.clip != clip]
+        logs = ratios(self._logs, without=clip)
+        numbers = fit(rows, self._trials, logs, counted())
+        with tempfile.TemporaryDirectory() as name:
+            source, pictures, rate = _file(Path(name), clip)
+            trial = try_video(str(source))
+            model = Model(trial, self._profile, fitted=numbers)
+            plain = Model(trial, self._profile, fitted=raw(numbers))
+            for seed in seeds:
+                rng = np.random.default_rng(seed)
+                judge = "texture" if rng.random() < 0.5 else "jod"
+                budgets = random_budgets(rng, planner := Planner(model))
+                try:
+                    plan = planner.plan(budgets, judge)
+                except ConfigError as error:
+                    yield {"clip": clip, "seed": seed, "refused": str(error)}
+                    continue
+                truth = self._truth(plan, plain, source, TestClip(clip, pictures, rate))
+                note(f"{clip} {seed}", truth, log)
+                yield {"clip": clip, "seed": seed, **_told(plan, planner, budgets, truth)}
+
+    def _truth(self, plan: Plan, plain: Model, source: Path, clip: TestClip) -> dict[str, Truth]:
+        settings, folder = plan.best.settings, source.parent
+        asked = asdict(encoder_settings(settings)) | {"tools": None}
+        asked = {k: v for k, v in asked.items() if not isinstance(v, bytes)}
+        encoded = _process(asked, folder, source)
+        stream = folder / "out.gsv"
+        decoded = _process(asdict(settings.way.settings), folder, stream)
+        measured = {
+            "rate": stream_info(stream).bitrate,
+            "encode_seconds": encoded["wall"],
+            "decode_seconds": decoded["wall"],
+            "encode_memory": encoded["memory"],
+            "decode_memory": decoded["memory"],
+            **_scores(settings, stream, clip),
+        }
+        return _beside(plan, plain, measured)
+
+
+def _beside(plan: Plan, plain: Model, measured: Mapping[str, float]) -> dict[str, Truth]:
+    """What was measured, beside what was foretold."""
+    settings = plan.best.settings
+    seen, before = plan.best.prediction, plain.predict(settings)
+
+    def one(name: str, field: str) -> Truth:
+        predicted: Range = getattr(seen, field)
+        return Truth(predicted, getattr(before, field).mean, measured[name])
+
+    names = {name: "bitrate" if name == "rate" else name for name in measured}
+    found = {name: one(name, field) for name, field in names.items()}
+    preset = f"encode_seconds {settings.preset}"
+    return found | {preset: found["encode_seconds"]}
+
+
+def _told(
+    plan: Plan, planner: Planner, budgets: Budgets, truth: Mapping[str, Truth]
+) -> dict[str, Any]:
+    settings = plan.best.settings
+    return {
+        "judge": plan.judge,
+        "budgets": {n: str(getattr(budgets, n)) for n in budgets.given},
+        "bitrate": settings.bitrate,
+        "preset": settings.preset,
+        "way": settings.way.name,
+        "kept": planner.kept(budgets, {name: one.measured for name, one in truth.items()}),
+        "numbers": {name: asdict(one) for name, one in truth.items()},
+    }
+
+
+def _file(folder: Path, clip: str) -> tuple[Path, list[Picture], Any]:
+    """The clip as runs code it, as y4m; and what reads back from there."""
+    pictures, rate = load_clip(packaged_clip(clip))
+    height, width = pictures[0].shape[:2]
+    path = folder / "source.y4m"
+    with open_writer(path, VideoFormat(width, height, 1 / rate, rate)) as writer:
+        for index, picture in enumerate(pictures):
+            writer.write(Frame(picture, index))
+    with open_video(path) as video:
+        return path, [frame.pixels for frame in video], rate
+
+
+def _process(settings: Mapping[str, Any], folder: Path, source: Path) -> dict[str, float]:
+    """A process of its own: its file's numbers, and `wall`, seconds from start to end."""
+    command = [sys.executable, "-m", "gsvc.codec.planning.timed_run", json.dumps(dict(settings))]
+    began = perf_counter()
+    done = subprocess.run(
+        [*command, str(folder), str(source)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise GsvcError((done.stderr.strip().splitlines() or ["a process failed"])[-1])
+    told: dict[str, float] = json.loads(done.stdout)
+    return told | {"wall": perf_counter() - began}
+
+
+def _scores(settings: Settings, stream: Path, clip: TestClip) -> dict[str, float]:
+    from gsvc.eval.codecs.ours import decoded
+
+    shown = decoded(stream.read_bytes(), settings.way.settings)
+    found = {}
+    for name, metric in _JUDGES.items():
+        indices = list(range(0, len(shown), _STRIDE[metric]))
+        found[name] = float(np.nanmean(find_metric(metric).measure(clip, [shown], indices)))
+    return found
