@@ -29,6 +29,7 @@ _RUN = """Code, decode and score clips with several codecs at several rates. Wha
 kept: the same command resumes, another clip, codec, metric or way to decode adds to it."""
 _MODULES = {
     "analyse": "gsvc.codec.command.bench_analyse",
+    "flops": "gsvc.codec.command.bench_flops",
     "list": "gsvc.codec.command.listing",
     "plan": "gsvc.codec.command.bench_plan",
     "table": "gsvc.codec.command.tables",
@@ -36,7 +37,7 @@ _MODULES = {
     "study": "gsvc.codec.command.study",
 }
 """Actions that are modules of their own."""
-_OWN_NEEDS = "analyse", "speed"
+_OWN_NEEDS = "analyse", "flops", "speed"
 """Actions that need another extra than the rest, and say so themselves."""
 _CLIPS = "packaged"
 _INTERRUPTED = 130
@@ -61,6 +62,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         add_json(action)
     for name, text in (
         ("analyse", "accuracy of detections and tracks over rate"),
+        ("flops", "what back ends compute, without weights"),
         ("list", "what codecs, metrics and clips there are"),
         ("plan", "is the planner right?"),
         ("table", "print a run's tables"),

@@ -6,7 +6,7 @@
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
 _shtab_gsvc_bench_study_subparsers=(make score)
-_shtab_gsvc_bench_subparsers=(run plot report sheets analyse list table speed study compare)
+_shtab_gsvc_bench_subparsers=(run plot report sheets analyse flops list table speed study compare)
 _shtab_gsvc_train_subparsers=(pack run adopt export)
 _shtab_gsvc_subparsers=(encode decode info sign analyse analyze send recv score plan profile models bench train doctor completion)
 
@@ -27,6 +27,7 @@ _shtab_gsvc_bench_plot_option_strings=(-h --help --json)
 _shtab_gsvc_bench_report_option_strings=(-h --help --json)
 _shtab_gsvc_bench_sheets_option_strings=(-h --help --json)
 _shtab_gsvc_bench_analyse_option_strings=(-h --help --out -o --codec --detector --analyser --size --frames --ground --json)
+_shtab_gsvc_bench_flops_option_strings=(-h --help --size --window --steps --saved --json)
 _shtab_gsvc_bench_list_option_strings=(-h --help --json)
 _shtab_gsvc_bench_table_option_strings=(-h --help --format --title --anchor)
 _shtab_gsvc_bench_speed_option_strings=(-h --help --device --size --backend --json)
@@ -134,7 +135,7 @@ _shtab_gsvc_bench_analyse___size_choices=(288 480 native)
 _shtab_gsvc_bench_list_pos_0_choices=(codecs metrics clips)
 _shtab_gsvc_bench_table___format_choices=(markdown csv latex)
 _shtab_gsvc_bench_study_pos_0_choices=(make score)
-_shtab_gsvc_bench_pos_0_choices=(run plot report sheets analyse list table speed study compare)
+_shtab_gsvc_bench_pos_0_choices=(run plot report sheets analyse flops list table speed study compare)
 _shtab_gsvc_train_pack___kind_choices=(pictures windows)
 _shtab_gsvc_train_pos_0_choices=(pack run adopt export)
 _shtab_gsvc_completion_pos_0_choices=(bash zsh fish)
@@ -244,6 +245,10 @@ _shtab_gsvc_bench_analyse__h_nargs=0
 _shtab_gsvc_bench_analyse___help_nargs=0
 _shtab_gsvc_bench_analyse___ground_nargs=0
 _shtab_gsvc_bench_analyse___json_nargs=0
+_shtab_gsvc_bench_flops_pos_0_nargs='*'
+_shtab_gsvc_bench_flops__h_nargs=0
+_shtab_gsvc_bench_flops___help_nargs=0
+_shtab_gsvc_bench_flops___json_nargs=0
 _shtab_gsvc_bench_list__h_nargs=0
 _shtab_gsvc_bench_list___help_nargs=0
 _shtab_gsvc_bench_list___json_nargs=0

@@ -50,8 +50,8 @@ function _shtab_gsvc_using
   test "$_shtab_gsvc_cmdpath" = "$argv"
 end
 
-set -g _shtab_gsvc_commands encode decode info sign analyse analyze send recv score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench list' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
-set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budgets --cert --clips --codec --decoder-flops --decoder-time --detector --device --draw --encoder-time --energy --every --format --fps --frames --held-out --jobs --judge --key --key-file --kind --latency --least-score --level --levels --line --max-bitrate --megabytes --memory --metric --minutes --motion --mtu --ours --out --parity --people --plot --pre-roll --preset --quality --radio --ray --receiver --recipe --redundancy --resume-from --rules --sdp --seed --seeds --size --source --start --stats --steps --stride --task --teacher --timeout --title --tls-ca --tls-cert --tls-key --tune --wait --watts --weights --when --within --zone -j -o
+set -g _shtab_gsvc_commands encode decode info sign analyse analyze send recv score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench flops' 'bench list' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
+set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budgets --cert --clips --codec --decoder-flops --decoder-time --detector --device --draw --encoder-time --energy --every --format --fps --frames --held-out --jobs --judge --key --key-file --kind --latency --least-score --level --levels --line --max-bitrate --megabytes --memory --metric --minutes --motion --mtu --ours --out --parity --people --plot --pre-roll --preset --quality --radio --ray --receiver --recipe --redundancy --resume-from --rules --saved --sdp --seed --seeds --size --source --start --stats --steps --stride --task --teacher --timeout --title --tls-ca --tls-cert --tls-key --tune --wait --watts --weights --when --window --within --zone -j -o
 
 complete -c gsvc -e
 complete -c gsvc -f
@@ -285,6 +285,13 @@ complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l frames -x -d 'from the 
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l ground -d 'CLIPs are synthetic sets: all their cameras together, and MODA on the ground'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l json -d 'points as one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse; and test $_shtab_gsvc_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a folder or file with truth, or a video'
+complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a flops -d 'Count the operations of back ends for a window of frames, or a key picture, from their published settings: no weights are needed. Of 16:9; a multiply-add is two operations.'
+complete -c gsvc -n '_shtab_gsvc_using bench flops' -s h -l help -d 'show this help message and exit'
+complete -c gsvc -n '_shtab_gsvc_using bench flops' -l size -x -d 'shorter sides of pictures (288,480,720)'
+complete -c gsvc -n '_shtab_gsvc_using bench flops' -l window -x -d 'frames at once (33)'
+complete -c gsvc -n '_shtab_gsvc_using bench flops' -l steps -x -d 'as many as are usual, if not given'
+complete -c gsvc -n '_shtab_gsvc_using bench flops' -l saved -x -d 'share of the steps that a cache saves (0.0)'
+complete -c gsvc -n '_shtab_gsvc_using bench flops' -l json -d 'rows as one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a list -d 'What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...), --metric and --clips take. Your own classes are taken too, as module:Class.'
 complete -c gsvc -n '_shtab_gsvc_using bench list' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using bench list' -l json -d 'one JSON object a line'

@@ -34,6 +34,7 @@ _shtab_gsvc_bench_commands() {
   local _commands=(
     analyse:'Run one detector on the decoded frames of each codec and on the source, and compare what it finds with the truth. A clip is a MOT sequence, a synthetic set, Wildtrack, a COCO file, or any video; without truth the detector'"'"'s boxes in the source stand for it, and the tables say so. Needs gsvc[analysis].'
     compare:'How two runs differ.'
+    flops:'Count the operations of back ends for a window of frames, or a key picture, from their published settings: no weights are needed. Of 16:9; a multiply-add is two operations.'
     list:'What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...), --metric and --clips take. Your own classes are taken too, as module:Class.'
     make:'Write STUDY/page, which voters open in a browser (from a folder or a server), and STUDY/key.json, which says what they saw: keep it from them. Every clip and level of gsvc is shown beside AV1 at the nearest rate, without names, in random order and on random sides.'
     plot:'draw a run'"'"'s plots'
@@ -148,6 +149,19 @@ _shtab_gsvc_bench_compare_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_bench_compare_defaults_added=0
+
+_shtab_gsvc_bench_flops_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--size[shorter sides of pictures (288,480,720)]:N,N:"
+  "--window[frames at once (33)]:8k+1:"
+  "--steps[as many as are usual, if not given]:N:"
+  "--saved[share of the steps that a cache saves (0.0)]:0..1:"
+  "--json[rows as one JSON object a line]"
+  "(*)::back ends (all):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_bench_flops_defaults_added=0
 
 _shtab_gsvc_bench_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -604,6 +618,7 @@ _shtab_gsvc_bench() {
       case $line[1] in
         analyse) _arguments -C -s $_shtab_gsvc_bench_analyse_options ;;
         compare) _arguments -C -s $_shtab_gsvc_bench_compare_options ;;
+        flops) _arguments -C -s $_shtab_gsvc_bench_flops_options ;;
         list) _arguments -C -s $_shtab_gsvc_bench_list_options ;;
         make) _arguments -C -s $_shtab_gsvc_bench_make_options ;;
         plot) _arguments -C -s $_shtab_gsvc_bench_plot_options ;;
