@@ -19,6 +19,7 @@ from gsvc.decoders.motion.estimation import MOTION_ESTIMATOR
 from gsvc.decoders.reconstruction import Reconstruction, Refine
 from gsvc.decoders.refiners.base import Refiner, WindowRefiner
 from gsvc.decoders.refiners.registry import check_device, load_refiner
+from gsvc.decoders.schematic import Schematic
 from gsvc.decoders.timeline import DrawnFrame, Strict
 from gsvc.decoders.windows import Windows
 
@@ -33,7 +34,8 @@ class Decoder:
 
     Call `close` at the end, or use the decoder in a `with` block. Use it from one thread at a time.
     Unless it conceals, it raises BitstreamError for a packet that is damaged or, by the numbers,
-    missing. A closed decoder raises ConfigError.
+    missing. A closed decoder raises ConfigError. Of a stream without pictures it draws a schematic
+    of the objects, and says so.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Decoder:
         chain = Reconstruction(header, GroupReader(header, limits), refine, make_renderer)
         policy = Concealer if settings.conceal else Strict
         self._timeline: Strict | Concealer | None = policy(header, chain, limits)
+        self._schematic = Schematic(header, limits, conceal=settings.conceal)
 
     def __enter__(self) -> Self:
         return self
@@ -84,6 +87,7 @@ class Decoder:
     def reset(self) -> None:
         """Forget all packets and frames, as for a seek. The next packet may be any INTRA packet."""
         self._opened().reset()
+        self._schematic.reset()
         if self._windows:
             self._windows.reset()
 
@@ -98,6 +102,7 @@ class Decoder:
     def frames(self, packet: Packet) -> Iterator[Frame]:
         """`decode` frame by frame, in the memory of one. Exhaust it before the next packet."""
         yield from self._out(self._opened().frames(packet))
+        yield from self._schematic.frames(packet)
 
     def skip(self, packet: Packet) -> None:
         """Take a packet without drawing its frames, on the way to a later one."""

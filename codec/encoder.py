@@ -17,9 +17,13 @@ from gsvc.codec.stream.header import Header, storable_format
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint
 from gsvc.encoders.cuts import CutDetector
+from gsvc.encoders.events_only import EventsOnly
 from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
 from gsvc.encoders.look_ahead import LookAhead
 from gsvc.encoders.low_delay import LowDelay
+from gsvc.encoders.no_pictures import NoPictures
+from gsvc.encoders.objects.coder import ObjectCoder
+from gsvc.encoders.objects.tasks import object_coder
 from gsvc.encoders.pictures import can_code
 from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
 
@@ -54,10 +58,11 @@ class Encoder:
         self.header = _header(settings, storable_format(video), audio=audio)
         recipe = _recipe(settings, self.header)
         self._settings = settings
-        self._coder: GroupCoder = LowDelay(recipe) if settings.low_delay else LookAhead(recipe)
+        self._coder = _coder(settings, recipe)
+        self._objects = _objects(settings, self.header)
         self._input = FrameInput(self.header.format)
         self._is_cut = CutDetector()
-        self._opens_group = False
+        self._opens_group = self._has_begun = self._announces = False
         # Times of the last frame taken and of the last one sent.
         self._clock = self._sent = -nominal_time(1, self.header.frame_ticks)
         self._packets = 0
@@ -74,6 +79,11 @@ class Encoder:
         """Release threads and coders; frames not flushed are lost. May be called again."""
         self._is_over = True
         self._coder.close()
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether the stream has pictures; not for a `task`."""
+        return self._settings.task is None
 
     @property
     def delay(self) -> int:
@@ -117,7 +127,7 @@ class Encoder:
 
         With low delay its packet is ready at once; with look-ahead, the group before it is.
         """
-        self._opens_group = True
+        self._opens_group = self._announces = True
 
     def encode(self, frame: "AnyFrame", pts: int | None = None) -> list[Packet]:
         """Take one frame; return the packets that are ready.
@@ -140,9 +150,13 @@ class Encoder:
         is_cut = self._is_cut(taken.pixels)
         opens_group, self._opens_group = self._opens_group, False
         ticks, self._clock = taken.pts - self._clock, taken.pts
+        payloads: list[bytes] = []
+        if self._objects is not None:
+            payloads = self._objects.push(taken.pixels, ticks, is_cut=is_cut)
         with self._dropped_if_refused():
             coded = self._coder.push(taken.pixels, ticks, is_cut=is_cut, opens_group=opens_group)
-        return self._packets_of(coded)
+        objects, pictures = self._object_packets(payloads), self._packets_of(coded)
+        return [*objects, *self._announced(pictures)]
 
     def flush(self) -> list[Packet]:
         """Encode the waiting frames and end the stream; return the last packets.
@@ -151,9 +165,11 @@ class Encoder:
         dropped, and another `flush` ends the stream.
         """
         self._check_open()
+        payloads = [] if self._objects is None else self._objects.flush()
         with self._dropped_if_refused():
             packets = self._packets_of(self._coder.flush())
         self.close()
+        packets = [*self._object_packets(payloads), *packets]
         return [*packets, Packet(PacketType.END, 0, varint(self._packets), self._sent, 0)]
 
     @contextmanager
@@ -169,6 +185,23 @@ class Encoder:
     def _check_open(self) -> None:
         if self._is_over:
             raise ConfigError("this encoder was flushed or closed: make another for another stream")
+
+    def _object_packets(self, payloads: Sequence[bytes]) -> list[Packet]:
+        """Those of some payloads; the stream's first packet says that there are objects."""
+        given = list(payloads)
+        if self._objects is not None and not self._has_begun:
+            self._has_begun = True
+            given.insert(0, self._objects.opening())
+        return [Packet(PacketType.OBJECTS, 0, one, pts=self._sent, duration=0) for one in given]
+
+    def _announced(self, pictures: list[Packet]) -> list[Packet]:
+        """After an intra picture that was asked for: that there are objects, for who joins."""
+        at = next((n for n, packet in enumerate(pictures, 1) if packet.is_key), 0)
+        if not (self._objects and self._announces and at):
+            return pictures
+        self._announces = False
+        opening = Packet(PacketType.OBJECTS, 0, self._objects.opening(), self._sent, 0)
+        return [*pictures[:at], opening, *pictures[at:]]
 
     def _packets_of(self, coded: Sequence[CodedPacket]) -> list[Packet]:
         packets: list[Packet] = []
@@ -189,6 +222,21 @@ class Encoder:
             )
             self._packets += 1
         return packets
+
+
+def _coder(settings: EncoderSettings, recipe: Recipe) -> GroupCoder:
+    if settings.task is not None:
+        return NoPictures()
+    coder: GroupCoder = LowDelay(recipe) if settings.low_delay else LookAhead(recipe)
+    if settings.events_only:
+        return EventsOnly(coder, recipe.header, recipe.longest_interval, settings.pre_roll)
+    return coder
+
+
+def _objects(settings: EncoderSettings, header: Header) -> ObjectCoder | None:
+    if not settings.objects and settings.task is None:
+        return None
+    return object_coder(header, settings.task, settings.detector, low_delay=settings.low_delay)
 
 
 def _header(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> Header:

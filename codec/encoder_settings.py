@@ -8,7 +8,10 @@ from gsvc.codec.frames import VideoFormat
 from gsvc.codec.scaffold.layers import LAYERS
 from gsvc.codec.scaffold.layers.pose import POSE
 from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
-from gsvc.codec.scaffold.tools import Tools
+from gsvc.codec.scaffold.tools import TOOLS, Tools
+from gsvc.decoders.analysis.finders import AUTO, OWN
+from gsvc.decoders.analysis.types import Detector
+from gsvc.encoders.objects.tasks import TASKS
 from gsvc.encoders.tuning import (
     DEFAULT_PRESET,
     DEFAULT_TUNE,
@@ -20,6 +23,7 @@ from gsvc.encoders.tuning import (
 )
 
 _LEAST_PACKET = 64
+_MOST_PRE_ROLL = 30
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,18 @@ class EncoderSettings:
     (`gsvc models pull`); without it a warning is logged and all weighs alike."""
     semantics: bool = False
     """Send segmentation and pose even where they do not pay."""
+    objects: bool = False
+    """Find objects in the source and send them too, for `gsvc.analyse`."""
+    task: str | None = None
+    """Send no pictures, only objects: "detect" (everything), "people" (and their key points) or
+    "motion" (what moves, activity, camera)."""
+    detector: str | Detector = AUTO
+    """Of `objects` and `task`: "auto" (people where the models are there, and what moves),
+    "people", "moving", or a detector."""
+    events_only: bool = False
+    """Send pictures only while something moves or changes; other frames hold the last one."""
+    pre_roll: float = 1.0
+    """Seconds before an event that are sent too, 0 to 30, with `events_only`."""
     low_delay: bool = False
     """Encode without look-ahead: a frame waits only for the next key picture (`Encoder.delay`), and
     the stream takes more bits."""
@@ -85,11 +101,30 @@ class EncoderSettings:
             raise ConfigError(f"preset {self.preset!r}: choose one of {', '.join(PRESETS)}")
         if not 1 <= self.people <= MOST_PEOPLE:
             raise ConfigError(f"people {self.people:g}: choose a weight from 1 to {MOST_PEOPLE:g}")
+        if isinstance(self.detector, str) and self.detector not in OWN:
+            raise ConfigError(
+                f"detector {self.detector!r}: choose one of {', '.join(OWN)}, or give a detector"
+            )
+        if self.task is not None:
+            self._check_task(self.task)
+        if not 0 <= self.pre_roll <= _MOST_PRE_ROLL:
+            raise ConfigError(f"pre-roll of {self.pre_roll:g} s: choose 0 to {_MOST_PRE_ROLL}")
         if self.tune not in TUNES:
             raise ConfigError(f"tune {self.tune!r}: choose one of {', '.join(TUNES)}")
 
+    def _check_task(self, task: str) -> None:
+        if task not in TASKS:
+            raise ConfigError(f"task {task!r}: choose one of {', '.join(TASKS)}")
+        goals = self.bpp, self.bitrate, self.quality, self.max_bitrate, self.max_packet_bytes
+        if any(goal is not None for goal in goals):
+            raise ConfigError("a task sends no pictures: leave out rate, quality and packet size")
+        if self.events_only:
+            raise ConfigError("a task sends no pictures: leave out events-only")
+
     def chosen_tools(self) -> Tools:
-        """The layers: as set, or those worth their time at the preset."""
+        """The layers: as set, or those worth their time at the preset; of a task none."""
+        if self.task is not None:
+            return Tools().without(*TOOLS)
         if self.tools is not None:
             return self.tools
         asked = {SEGMENTATION.name, POSE.name} if self.semantics else set()

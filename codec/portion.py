@@ -122,7 +122,7 @@ def _all(file: BinaryIO, limits: Limits, *, is_container: bool) -> Portion:
     every = ((packet, True) for packet in packets)
     if not is_container:
         sound, texts = [], Texts()
-    return Portion(header, every, sound, texts, frames)
+    return Portion(header, every, sound, texts, frames or None)
 
 
 def _salvaged(salvage: Salvage, limits: Limits, *, is_container: bool) -> Portion:
@@ -145,6 +145,8 @@ def _part(
     if not times:
         if index.damage is not None:
             raise index.damage
+        if not index.times:
+            raise InputError("the stream has no pictures to seek: decode it from start to end")
         raise InputError(f"the stream ends before {start:g} s: choose an earlier start")
     sound: list[AudioChunk] = []
     texts = Texts()

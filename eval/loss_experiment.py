@@ -24,9 +24,10 @@ from typing import Any
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import GsvcError, OutputError
 from gsvc.codec.frames import Picture, VideoFormat
+from gsvc.codec.network.receive_settings import ReceiveSettings
 from gsvc.codec.network.rtp import RTP_HEADER_BYTES
 from gsvc.codec.network.stats import IP_UDP_BYTES, ReceiverStats
-from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+from gsvc.codec.network.video_receiver import VideoReceiver
 from gsvc.datasets.packaged import load_clip, packaged_clip
 from gsvc.eval.layout import markdown
 from gsvc.eval.lossy_relay import Loss, LossyRelay

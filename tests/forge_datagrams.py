@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 
 import gsvc
 from gsvc.codec.network.packetizer import Packetizer
+from gsvc.codec.network.receive_settings import ReceiveSettings
 from gsvc.codec.network.sealing import Opener, Sealer
-from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+from gsvc.codec.network.video_receiver import VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.codec.network.wire_key import WireKey
 from test_network import SETTINGS, STILL, VIDEO, frames, free_port

@@ -74,6 +74,8 @@ def check_analysis(data: bytes) -> None:
         reader = StreamReader(io.BytesIO(data))
         form = _small(reader.header).format
         content, packets = find_content(reader.header, reader, DEFAULT_LIMITS)
+        if not (content.objects if detector == "objects" else content.pictures):
+            continue
         analyser = Analyser(reader.header, AnalysisSettings(detector), DEFAULT_LIMITS, content)
         for number, frame in enumerate(analyser.frames(packets)):
             assert frame.frame == number

@@ -10,6 +10,7 @@ arguments after `--` go to libFuzzer.
 """
 
 import argparse
+import logging
 import multiprocessing
 import random
 import resource
@@ -121,6 +122,7 @@ def shares(targets: list[str], inputs: int) -> dict[str, int]:
 
 def main() -> int:
     """Run it; 1 if anything but a GsvcError came out."""
+    logging.disable()  # what is odd about an input is of no interest here
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--inputs", type=int, default=1_000_000, help="of all targets together")
     parser.add_argument("--target", action="append", help="only this one (may be repeated)")

@@ -13,6 +13,7 @@ from gsvc.datasets.clips import TestClip
 from gsvc.eval.analysis.accuracy import GROUND
 from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE
 from gsvc.eval.analysis.run import AnalysisSettings, run_analysis
+from gsvc.eval.analysis.task_rates import main as task_rates
 from gsvc.eval.codecs import find_codec
 from needs import need_package
 
@@ -58,6 +59,14 @@ def test_a_run_measures_codecs_and_streams(scene: Path, tmp_path: Path) -> None:
     assert (tmp_path / "analysis-map50.svg").stat().st_size > 1000
 
 
+def test_streams_are_read_by_default(scene: Path, tmp_path: Path) -> None:
+    settings = AnalysisSettings((str(scene),), ("gsvc:level=0,steps=0,preset=fast",))
+    done = run_analysis(settings, tmp_path)
+    *_, last = done.points
+    assert done.failed == 0
+    assert last.curve == f"gsvc, {FROM_STREAM}" and last.accuracies["map50"] is not None
+
+
 def test_places_on_the_ground(tmp_path: Path) -> None:
     settings = SceneSettings(seed=2, frames=8, cameras=3, pillars=0, animals=0, things=0)
     made = make_scene(settings)
@@ -73,6 +82,15 @@ def test_places_on_the_ground(tmp_path: Path) -> None:
     assert done.failed == 0
     assert scores[f"gsvc, {FROM_STREAM}"] == pytest.approx(1, abs=0.15)
     assert "MODA on the ground" in done.report and "IDF1" not in done.report
+
+
+def test_a_task_beside_hevc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = SceneSettings(seed=1, frames=6, width=384, height=256, pillars=0)
+    write_synthetic(make_scene(settings), tmp_path / "scene")
+    assert task_rates([str(tmp_path / "scene")]) == 0
+    told = capsys.readouterr().out
+    assert "exact truth" in told and "at equal map50: " in told
+    assert sum("crf" in line for line in told.splitlines()) == 9
 
 
 def test_the_command(scene: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

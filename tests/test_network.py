@@ -27,7 +27,8 @@ from gsvc.codec.network.broadcast import Broadcaster
 from gsvc.codec.network.depacketizer import ReorderLimits
 from gsvc.codec.network.packetizer import WireSettings
 from gsvc.codec.network.playout import PlayoutClock
-from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+from gsvc.codec.network.receive_settings import ReceiveSettings
+from gsvc.codec.network.video_receiver import VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.codec.stream.packet import PacketType
 from gsvc.eval.lossy_relay import Loss, LossyRelay

@@ -21,12 +21,16 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+_BETWEEN = re.compile(r' (?:\||&&|&|>)(?: |$)(?=(?:[^"]*"[^"]*")*[^"]*$)')
+"""Between two commands, and not within quotes."""
+
+
 def commands() -> Iterator[list[str]]:
     """The arguments of every gsvc command in a block without a language."""
     for page in PAGES:
         for block in blocks(page, ""):
             for line in block.replace("\\\n", " ").splitlines():
-                for command in re.split(r" (?:\||&&|&|>)(?: |$)", line):
+                for command in _BETWEEN.split(line):
                     words = shlex.split(command, comments=True)
                     if words[:1] == ["gsvc"]:
                         yield words[1:]

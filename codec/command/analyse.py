@@ -1,12 +1,12 @@
 """`gsvc analyse`: what is in a stream, without decoding it."""
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from math import isfinite
 from typing import TYPE_CHECKING, TextIO
 
+from gsvc.codec.command.analysis_settings import add_settings, settings_of
 from gsvc.codec.command.arguments import add_overwrite, add_quiet, add_untrusted, limits_of
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.input import display_name
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Tell what is in a stream from its objects, or from its scaffold and coded
 pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits
-to zones, people's key points, activity, motion of the camera, cuts."""
+to zones, events of your own rules, people's key points, activity, motion of the camera, cuts."""
 
-_FORMATS = "jsonl", "csv", "mot"
-_Region = tuple[str, list[float]]
+_FORMATS = "jsonl", "csv", "mot", "coco", "html"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -33,29 +32,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("-o", dest="output", metavar="OUT", default=STANDARD_OUTPUT, help="(default: print)")
     add("--format", choices=_FORMATS, default="jsonl", help="of OUT (%(default)s)")
     add("--draw", metavar="VIDEO", help="also decode, at steps 0, and draw what was found")
-    add("--detector", default="auto", metavar="NAME|FILE|CLASS", help=_DETECTOR_HELP)
-    add("--every", type=int, default=5, metavar="N", help=_EVERY_HELP)
-    add("--least-score", type=float, default=0.5, metavar="0..1", help="of a user's detector")
-    line = "count who crosses it; may be given again"
-    add("--line", type=_line, action="append", default=[], metavar="[NAME=]X1,Y1,X2,Y2", help=line)
-    zone = "time who is in it; may be given again"
-    add("--zone", type=_zone, action="append", default=[], metavar="[NAME=]X1,Y1,...", help=zone)
+    add_settings(parser)
     add_untrusted(parser)
     add_overwrite(parser)
     add_quiet(parser)
-
-
-_DETECTOR_HELP = """auto: the objects that the stream has; without them people, where the models
-are there, and what moves (default); objects; people; moving; none: what the stream has, no picture
-is decoded; torchvision:NAME; a file .onnx or .pt of the YOLO family; your own as module:Class"""
-_EVERY_HELP = "least frames between pictures that the detector looks at (%(default)s)"
 
 
 def run(options: Namespace) -> int:
     """Analyse a stream, then tell what it took."""
     from gsvc.codec.analysis import open_analysis
 
-    settings, limits = _settings(options), limits_of(options)
+    settings, limits = settings_of(options), limits_of(options)
     with (
         open_analysis(options.source, settings, limits) as reader,
         _drawing(options, settings) as draw,
@@ -87,21 +74,6 @@ def _write(
         damage = error
     out.end(reader.totals, reader.cost)
     return damage
-
-
-def _settings(options: Namespace) -> "AnalysisSettings":
-    from gsvc.decoders.analysis.analyser import AnalysisSettings
-    from gsvc.decoders.analysis.regions import Line, Zone
-
-    lines, zones = [], []
-    for number, (name, v) in enumerate(options.line, 1):
-        lines.append(Line(name or f"line {number}", (v[0], v[1]), (v[2], v[3])))
-    for number, (name, v) in enumerate(options.zone, 1):
-        corners = tuple(zip(v[::2], v[1::2], strict=True))
-        zones.append(Zone(name or f"zone {number}", corners))
-    return AnalysisSettings(
-        options.detector, options.every, options.least_score, tuple(lines), tuple(zones)
-    )
 
 
 def _format(options: Namespace, file: TextIO) -> "Format":
@@ -138,31 +110,6 @@ def _output(options: Namespace) -> Iterator[TextIO]:
         open(path, "w", encoding="utf-8", newline="") as file,
     ):
         yield file
-
-
-def _line(text: str) -> _Region:
-    name, values = _region(text)
-    if len(values) != 4 or values[:2] == values[2:]:
-        raise ArgumentTypeError(f"{text!r} is no line: write two points as x1,y1,x2,y2")
-    return name, values
-
-
-def _zone(text: str) -> _Region:
-    name, values = _region(text)
-    if len(values) < 6 or len(values) % 2:
-        raise ArgumentTypeError(f"{text!r} is no zone: write at least three points as x1,y1,...")
-    return name, values
-
-
-def _region(text: str) -> _Region:
-    name, _, numbers = text.rpartition("=")
-    try:
-        values = [float(number) for number in numbers.split(",")]
-    except ValueError:
-        values = []
-    if not values or not all(map(isfinite, values)):
-        raise ArgumentTypeError(f"{text!r}: write points as x1,y1,x2,y2,... in pixels")
-    return name, values
 
 
 def _line_of(cost: "Cost") -> str:

@@ -1,11 +1,12 @@
-"""What `gsvc analyse` writes: JSON lines, CSV or MOT, frame by frame."""
+"""What `gsvc analyse` writes, frame by frame: JSON lines, CSV, MOT or COCO; or a page."""
 
 import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Protocol, TextIO
 
+from gsvc.codec.command.analysis_page import PageFormat
 from gsvc.codec.stream.header import Header
 from gsvc.decoders.analysis.types import Cost, Event, FrameAnalysis, KeyPoints, Totals
 
@@ -98,10 +99,57 @@ class MotFormat:
         """Nothing: such files have objects alone."""
 
 
-FORMATS: dict[str, type[JsonFormat] | type[CsvFormat] | type[MotFormat]] = {
+class CocoFormat:
+    """COCO's annotations, with `track_id` and `score`; frames are images from 0.
+
+    T.-Y. Lin et al., "Microsoft COCO: Common Objects in Context", ECCV 2014.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._kinds: dict[str, int] = {}
+        self._size = 0, 0
+        self._frames = self._boxes = 0
+
+    def begin(self, header: Header) -> None:
+        self._size = header.format.width, header.format.height
+        self._file.write('{"annotations": [')
+
+    def frame(self, frame: FrameAnalysis) -> None:
+        self._frames += 1
+        for one in frame.objects:
+            left, top, right, bottom = one.box.tolist()
+            box = _rounded((left, top, right - left, bottom - top))
+            self._file.write(",\n" if self._boxes else "\n")
+            self._boxes += 1
+            fields = {
+                "id": self._boxes,
+                "image_id": frame.frame,
+                "category_id": self._kinds.setdefault(one.kind, len(self._kinds) + 1),
+                "bbox": box,
+                "area": round(box[2] * box[3], 2),
+                "iscrowd": 0,
+                "score": round(one.score, 3),
+                "track_id": one.track,
+            }
+            self._file.write(json.dumps(fields))
+
+    def end(self, totals: Totals, cost: Cost) -> None:
+        width, height = self._size
+        self._file.write('\n],\n"images": [')
+        for number in range(self._frames):
+            image = {"id": number, "width": width, "height": height, "file_name": f"{number}"}
+            self._file.write((",\n" if number else "\n") + json.dumps(image))
+        kinds = [{"id": number, "name": name} for name, number in self._kinds.items()]
+        self._file.write(f'\n],\n"categories": {json.dumps(kinds)}}}\n')
+
+
+FORMATS: dict[str, Callable[[TextIO], Format]] = {
     "jsonl": JsonFormat,
     "csv": CsvFormat,
     "mot": MotFormat,
+    "coco": CocoFormat,
+    "html": PageFormat,
 }
 
 

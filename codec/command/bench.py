@@ -29,13 +29,14 @@ _RUN = """Code, decode and score clips with several codecs at several rates. Wha
 kept: the same command resumes, another clip, codec, metric or way to decode adds to it."""
 _MODULES = {
     "analyse": "gsvc.codec.command.bench_analyse",
+    "flops": "gsvc.codec.command.bench_flops",
     "list": "gsvc.codec.command.listing",
     "table": "gsvc.codec.command.tables",
     "speed": "gsvc.codec.command.speed",
     "study": "gsvc.codec.command.study",
 }
 """Actions that are modules of their own."""
-_OWN_NEEDS = "analyse", "speed"
+_OWN_NEEDS = "analyse", "flops", "speed"
 """Actions that need another extra than the rest, and say so themselves."""
 _CLIPS = "packaged"
 _INTERRUPTED = 130
@@ -60,6 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         add_json(action)
     for name, text in (
         ("analyse", "accuracy of detections and tracks over rate"),
+        ("flops", "what back ends compute, without weights"),
         ("list", "what codecs, metrics and clips there are"),
         ("table", "print a run's tables"),
         ("speed", "how fast refiners and motion are"),

@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     codec = "repeat for several (jpeg, webp, x264, x265, svtav1, gsvc:steps=0)"
     add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help=codec)
     add("--detector", default="motion", metavar="NAME", help="motion, people or module:Class")
-    analyser = "module:function, from the bytes of gsvc's streams to boxes: a curve of its own"
+    analyser = "module:function, from bytes of gsvc's streams to boxes (gsvc.analyse, if it can)"
     add("--analyser", metavar="NAME", help=analyser)
     add("--size", default="native", metavar="288|480|native", help="short side (%(default)s)")
     count = "from the start, 0 for all (%(default)s)"

@@ -22,6 +22,7 @@ from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.scaffold.tools import TOOLS
 from gsvc.codec.stream.audio import AUDIO_CODINGS
+from gsvc.encoders.objects.tasks import TASKS
 
 DESCRIPTION = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, images
 ('in/*.png', quoted, or in/%05d.png), or - for y4m on standard input. With --out: several videos, or
@@ -43,6 +44,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--people", type=float, default=defaults.people, metavar="1..8", help=seen)
     pay = "send people and regions even if they do not pay"
     add("--semantics", action="store_true", help=pay)
+    add("--objects", action="store_true", help="find objects and send them, for gsvc analyse")
+    only = "send no pictures, only what gsvc analyse needs for this"
+    add("--task", choices=TASKS, help=only)
+    found = "of --objects and --task: auto (default), people, moving, or as of gsvc analyse"
+    add("--detector", metavar="NAME|FILE|CLASS", help=found)
+    add("--events-only", action="store_true", help="send pictures only while something happens")
+    lead = "seconds before an event, with --events-only (%(default)g)"
+    add("--pre-roll", type=float, default=defaults.pre_roll, metavar="S", help=lead)
     add_part(parser, "encode")
     add("--fps", type=frame_rate, metavar="N", help="of images: how many a second (25)")
     sound = "carry the sound, or drop it"

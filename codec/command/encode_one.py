@@ -5,9 +5,12 @@ from dataclasses import asdict, replace
 
 from gsvc.codec.command.arguments import settings_of
 from gsvc.codec.encoder_settings import EncoderSettings
+from gsvc.codec.errors import ConfigError
 from gsvc.codec.reports import EncodeReport, Report
 from gsvc.codec.scaffold.tools import TOOLS
 from gsvc.codec.times import shown_time
+from gsvc.decoders.analysis.finders import AUTO, OWN
+from gsvc.decoders.analysis.types import Detector
 
 
 def encode_one(
@@ -33,9 +36,21 @@ def encode_one(
 
 def settings_from(options: Namespace) -> EncoderSettings:
     """The settings of a command line. Raises ConfigError."""
-    settings = settings_of(EncoderSettings, options)
+    settings = settings_of(EncoderSettings, options, detector=_detector(options))
     off = [layer for layer in TOOLS if getattr(options, f"no_{layer}")]
     return replace(settings, tools=settings.chosen_tools().without(*off))
+
+
+def _detector(options: Namespace) -> str | Detector:
+    """The name of one that gsvc brings, or one of others."""
+    name: str | None = options.detector
+    if name is not None and not options.objects and options.task is None:
+        raise ConfigError("--detector looks for what --objects and --task send: add one of them")
+    if name is None or name in OWN:
+        return name or AUTO
+    from gsvc.decoders.analysis.detectors import named_detector
+
+    return named_detector(name)
 
 
 def as_json(report: EncodeReport) -> dict[str, object]:

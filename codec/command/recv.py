@@ -19,7 +19,8 @@ from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.marks import mark_of
 from gsvc.codec.media.video_writer import VideoWriter, open_writer
 from gsvc.codec.network.depacketizer import ReorderLimits
-from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+from gsvc.codec.network.receive_settings import ReceiveSettings
+from gsvc.codec.network.video_receiver import VideoReceiver
 from gsvc.codec.output import STANDARD_OUTPUT
 
 DESCRIPTION = """Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need

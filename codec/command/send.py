@@ -42,6 +42,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     late = "code whole groups: seconds late, fewer bits"
     add("--look-ahead", dest="low_delay", action="store_false", help=late)
     add_part(parser, "send")
+    add("--objects", action="store_true", help="find objects and send them too")
+    add("--events-only", action="store_true", help="pictures only while something happens")
     add("--loop", action="store_true", help="begin again at the end of the video")
     fast = "as fast as can be, instead of in real time"
     add("--fast", dest="realtime", action="store_false", help=fast)

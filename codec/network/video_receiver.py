@@ -2,30 +2,33 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from gsvc.codec.asyncio import LatestQueue, finish, made_in, until_set
-from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import BitstreamError, ConfigError, InputError, TruncatedStreamError
 from gsvc.codec.frames import Frame
-from gsvc.codec.limits import Limits
 from gsvc.codec.network.address import parse_address
-from gsvc.codec.network.depacketizer import Counts, ReorderLimits
+from gsvc.codec.network.depacketizer import Counts
+from gsvc.codec.network.live_analysis import LiveAnalysis
 from gsvc.codec.network.live_decoder import Arrival, LiveDecoder
 from gsvc.codec.network.playout import Timeline
+from gsvc.codec.network.receive_settings import ReceiveSettings
 from gsvc.codec.network.rtp_receiver import RtpReceiver
 from gsvc.codec.network.secure_channel import secured
 from gsvc.codec.network.sequence_tracker import SequenceTracker
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, ReceiverStats
 from gsvc.codec.network.tcp_websocket import Channel, end_all, run_channels
-from gsvc.codec.network.tls import TlsSettings, tls_context
+from gsvc.codec.network.tls import tls_context
 from gsvc.codec.network.udp import UdpReceiver, open_udp_receiver
-from gsvc.codec.network.wire_key import WireKey
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.ledger import total
 from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.decoders.analysis.analyser import AnalysisSettings
+from gsvc.decoders.analysis.types import FrameAnalysis
 
 _WAITING_PACKETS = 32
 """Packets that wait for the decoder; beyond, the oldest are dropped."""
@@ -33,28 +36,18 @@ _LOOK_SECONDS = 0.1
 """Seconds between checks for frames that are due without a packet."""
 
 
-@dataclass(frozen=True)
-class ReceiveSettings:
-    """How to receive. Raises ConfigError for a `silence` that is not positive."""
+_T = TypeVar("_T")
+_Made_co = TypeVar("_Made_co", covariant=True)
 
-    decoder: DecoderSettings = field(default_factory=DecoderSettings)
-    """The decoder's settings; `conceal` is always on."""
-    reorder: ReorderLimits = field(default_factory=ReorderLimits)
-    """Bounds of the jitter buffer (UDP)."""
-    feedback: bool = True
-    """Send NACK, PLI and receiver reports (UDP)."""
-    silence: float | None = None
-    """Seconds without a packet after which the stream has ended; None waits for ever."""
-    limits: Limits = field(default_factory=Limits.restrictive)
-    """Limits on the stream: restrictive by default, because senders are not trusted."""
-    key: WireKey | None = None
-    """Nothing is taken that is not sealed with it."""
-    tls: TlsSettings = field(default_factory=TlsSettings)
-    """Certificates of a wss:// address."""
 
-    def __post_init__(self) -> None:
-        if self.silence is not None and self.silence <= 0:
-            raise ConfigError(f"silence of {self.silence} s: choose a positive time")
+class _Live(Protocol[_Made_co]):
+    """What makes something of arrivals, in a thread."""
+
+    def frames(self, arrival: Arrival) -> Iterator[_Made_co]: ...
+
+    def due(self) -> Iterator[_Made_co]: ...
+
+    def flush(self) -> Iterator[_Made_co]: ...
 
 
 class VideoReceiver:
@@ -96,10 +89,42 @@ class VideoReceiver:
         Raises InputError when the address cannot be used, when nothing came, and when a new stream
         has another format; besides, what making a `Decoder` raises.
         """
+        async with self._working(self._live.close) as (worker, tasks):
+            # Before anything is received: a refiner that loads while packets come makes frames
+            # late.
+            await asyncio.get_running_loop().run_in_executor(worker, self._live.load)
+            made = self._made(self._live, worker, tasks)
+            async for frame in until_set(self._is_stopped, made):
+                yield self._show(frame)
+
+    async def analysis(
+        self, settings: AnalysisSettings | None = None
+    ) -> AsyncIterator[FrameAnalysis]:
+        """What each frame shows, as `gsvc.analyse` tells it, in place of `frames`; none is drawn.
+
+        A stream's own objects are read where it has them; its pictures are looked at otherwise.
+        What is lost is left out, and frames are numbered without it. Raises InputError as `frames`
+        does, and what making a `gsvc.AnalysisSettings` and its detector raise.
+        """
+        live = LiveAnalysis(settings, self._settings.limits)
+        async with self._working(lambda: None) as (worker, tasks):
+            made = self._made(live, worker, tasks)
+            async for told in until_set(self._is_stopped, made):
+                self._frames += 1
+                yield told
+        self._damaged += live.damaged
+
+    @asynccontextmanager
+    async def _working(
+        self, close: Callable[[], None]
+    ) -> AsyncIterator[tuple[ThreadPoolExecutor, list[asyncio.Task[None]]]]:
+        """A thread for the work, and room for the tasks that listen or connect.
+
+        Raises InputError at the end of the block if there was no frame.
+        """
         worker, tasks = ThreadPoolExecutor(1), list[asyncio.Task[None]]()
         try:
-            async for frame in until_set(self._is_stopped, self._decoded(worker, tasks)):
-                yield self._show(frame)
+            yield worker, tasks
             for task in tasks:
                 if task.done():
                     await task
@@ -109,7 +134,7 @@ class VideoReceiver:
             await end_all(tasks)
             if self._udp:
                 self._udp.close()
-            finish(worker, self._live.close)
+            finish(worker, close)
 
     def stop(self) -> None:
         """End `frames` at once: packets that wait and the frame that is being drawn are dropped."""
@@ -196,22 +221,20 @@ class VideoReceiver:
         except BitstreamError:
             self._damaged += 1
 
-    async def _decoded(
-        self, worker: ThreadPoolExecutor, tasks: list[asyncio.Task[None]]
-    ) -> AsyncGenerator[Frame, None]:
-        """Frames of packets that arrive, concealed ones that are due, and those held back.
+    async def _made(
+        self, live: _Live[_T], worker: ThreadPoolExecutor, tasks: list[asyncio.Task[None]]
+    ) -> AsyncGenerator[_T, None]:
+        """What is made of packets that arrive, what is due without one, and what is held back.
 
         Adds to `tasks` those that listen or connect.
         """
-        # Before anything is received: a refiner that loads while packets come makes frames late.
-        await asyncio.get_running_loop().run_in_executor(worker, self._live.load)
         tasks += await self._connected()
         heard = time.monotonic()
         while True:
             try:
                 arrival = await asyncio.wait_for(anext(self._queue, None), _LOOK_SECONDS)
             except TimeoutError:
-                async for frame in made_in(worker, self._live.due()):
+                async for frame in made_in(worker, live.due()):
                     yield frame
                 if self._is_over(time.monotonic() - heard):
                     break
@@ -219,14 +242,14 @@ class VideoReceiver:
             if arrival is None:
                 break
             heard = time.monotonic()
-            async for frame in made_in(worker, self._timed(self._live.frames(arrival))):
+            async for frame in made_in(worker, self._timed(live.frames(arrival))):
                 yield frame
             if arrival.packet.type == PacketType.END:
                 break
-        async for frame in made_in(worker, self._live.flush()):
+        async for frame in made_in(worker, live.flush()):
             yield frame
 
-    def _timed(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+    def _timed(self, frames: Iterator[_T]) -> Iterator[_T]:
         """The frames of one packet; adds up how long they took."""
         spent, since = 0.0, time.monotonic()
         for frame in frames:

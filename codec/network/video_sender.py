@@ -49,7 +49,7 @@ class VideoSender:
 
     `run` it once; call `stats` at any time from the same event loop, and `stop` to end the stream
     after the frames so far. The encoder runs in a thread of its own and is closed at the end.
-    Raises ConfigError for an invalid address.
+    Raises ConfigError for an invalid address, and for an encoder that sends no pictures.
     """
 
     def __init__(
@@ -58,6 +58,10 @@ class VideoSender:
         self.address = parse_address(address)
         if self.address.scheme == "udp" and self.address.listens:
             raise ConfigError(f"{address}: to send over UDP, name the receiver: udp://host:port")
+        if not encoder.has_pictures:
+            raise ConfigError(
+                "receivers begin at a picture, and a task has none: send objects beside pictures"
+            )
         self._encoder, self._settings = encoder, settings or SendSettings()
         size = max(4, round(_WAITING_SECONDS * encoder.header.format.frame_rate))
         self._queue: LatestQueue[tuple[Frame, float]] = LatestQueue(size)

@@ -20,7 +20,7 @@ from gsvc.codec.scaffold.layers.objects import (
 from gsvc.codec.scaffold.layout import code_ticks
 from gsvc.codec.scaffold.timing import FrameClock
 from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.packet import Packet
+from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import Cutter, read_varint, varint
 
 
@@ -90,6 +90,11 @@ class ObjectWriter:
         return head + self._writer.finish()
 
 
+def is_alone(packet: Packet) -> bool:
+    """Whether it is an OBJECTS packet of a stream without pictures."""
+    return packet.type == PacketType.OBJECTS and bool(packet.payload[:1] and packet.payload[0] & 1)
+
+
 class ObjectReader:
     """Reads OBJECTS packets in order; after a lost one, from the next that can be read alone on."""
 
@@ -106,8 +111,10 @@ class ObjectReader:
         cutter = Cutter(packet.payload)
         since, is_alone = divmod(read_varint(cutter.take), 2)
         frames = read_varint(cutter.take)
-        if frames > self._limits.interval:
-            raise LimitError(f"objects of {frames} frames: at most {self._limits.interval} can be")
+        # A schematic draws these frames.
+        most = self._limits.longest_interval(self._header.format.width, self._header.format.height)
+        if frames > most:
+            raise LimitError(f"objects of {frames} frames: at most {most} can be of this size")
         if since == 0:
             self._reader = Reader(self._trace, self._limits.scaffold_bits)
             self._coder = _RunCoder(self._reader, self._header)

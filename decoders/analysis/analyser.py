@@ -9,16 +9,17 @@ import numpy as np
 
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.scaffold.layers.object_kinds import MOVING
 from gsvc.codec.scaffold.layers.pose import POSE, Person, pose_unit
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
-from gsvc.decoders.analysis.background import MOVING
-from gsvc.decoders.analysis.boxes import clipped, within
-from gsvc.decoders.analysis.detectors import AUTO, NONE, OBJECTS, Finder, checked, find_finder
+from gsvc.decoders.analysis.detectors import NONE, OBJECTS, find_finder
 from gsvc.decoders.analysis.drafts import Draft
+from gsvc.decoders.analysis.finders import AUTO, Finder, checked
 from gsvc.decoders.analysis.following import Following
-from gsvc.decoders.analysis.pieces import Piece, decoded_pieces, scaffold_pieces
+from gsvc.decoders.analysis.pieces import DecodedPieces, Piece, Pieces, ScaffoldPieces
 from gsvc.decoders.analysis.regions import Line, Watcher, Zone, check_regions
+from gsvc.decoders.analysis.rules import Rule, RuleWatcher, check_rules
 from gsvc.decoders.analysis.sent_objects import PICTURES_ALONE, Content, SentObjects
 from gsvc.decoders.analysis.sent_people import SentPeople
 from gsvc.decoders.analysis.types import (
@@ -35,8 +36,6 @@ _log = logging.getLogger(__name__)
 
 _GONE_SECONDS = 1.0
 """Without an object, after which it has left a zone."""
-_VISIBLE = 0.3
-"""Share of an object within the picture, below which it is not shown."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,8 @@ class AnalysisSettings:
     """Where crossings are counted."""
     zones: tuple[Zone, ...] = ()
     """Where visits are timed."""
+    rules: tuple[Rule, ...] = ()
+    """Events of your own; see `gsvc.decoders.analysis.rules_text` for how to write them."""
 
     def __post_init__(self) -> None:
         if self.every < 1:
@@ -86,12 +87,16 @@ class Analyser:
         self._settings = settings = settings or AnalysisSettings()
         size = header.format.width, header.format.height
         check_regions(settings.lines, settings.zones, size)
+        check_rules(settings.rules, [zone.name for zone in settings.zones])
         self._size, self.cost = size, Cost()
+        self._rules = RuleWatcher(settings.rules, _GONE_SECONDS)
         self._watcher = Watcher(settings.lines, settings.zones, size[1], _GONE_SECONDS)
         self._sent = self._sent_objects(content)
         self._follows = settings.detector != NONE
+        read = DecodedPieces if self._follows else ScaffoldPieces
+        self._pieces: Pieces = read(header, limits)
         self._first: int | None = None
-        self._damage: BitstreamError | None = None
+        self._last: FrameAnalysis | None = None
         self._following = None if self._sent else self._follower()
         self._spend(began)
 
@@ -135,45 +140,65 @@ class Analyser:
 
         Raises BitstreamError where it is damaged, after the frames before that.
         """
-        began, last = monotonic(), None
-        for frame in self._told(packets):
-            if last is not None:
-                self._spend(began)
-                yield last
-                began = monotonic()
-            last = frame
+        yield from self._timed(self._all(packets))
+
+    def take(self, packet: Packet) -> Iterator[FrameAnalysis]:
+        """The frames that are known after one more packet; exhaust it before the next one.
+
+        Raises BitstreamError where the packet is damaged or builds on one that is missing; packets
+        that do not may follow.
+        """
+        yield from self._timed(self._delayed(self._told(packet)))
+
+    def finish(self) -> Iterator[FrameAnalysis]:
+        """All other frames."""
+        if self._following is not None:
+            yield from self._delayed(map(self._frame, self._following.finish()))
+        last, self._last = self._last, None
         if last is not None:
+            ends = *self._watcher.finish(), *self._rules.finish()
+            yield replace(last, events=(*last.events, *ends))
+
+    def _all(self, packets: Iterable[Packet]) -> Iterator[FrameAnalysis]:
+        damage = None
+        try:
+            for packet in packets:
+                yield from self._delayed(self._told(packet))
+        except BitstreamError as error:
+            damage = error
+        yield from self.finish()
+        if damage is not None:
+            raise damage
+
+    def _delayed(self, frames: Iterable[FrameAnalysis]) -> Iterator[FrameAnalysis]:
+        """Each frame when the next one comes: the last one says what happens at the end."""
+        for frame in frames:
+            last, self._last = self._last, frame
+            if last is not None:
+                yield last
+
+    def _timed(self, frames: Iterator[FrameAnalysis]) -> Iterator[FrameAnalysis]:
+        """The same; adds up how long they took."""
+        began = monotonic()
+        for frame in frames:
             self._spend(began)
-            yield replace(last, events=(*last.events, *self._watcher.finish()))
-        if self._damage is not None:
-            raise self._damage
+            yield frame
+            began = monotonic()
+        self._spend(began)
 
     def _spend(self, began: float) -> None:
         self.cost.milliseconds += 1000 * (monotonic() - began)
 
-    def _told(self, packets: Iterable[Packet]) -> Iterator[FrameAnalysis]:
-        """Every frame, without what happens when the stream ends."""
-        if self._sent is None:
-            assert self._following is not None
-            yield from map(self._frame, self._drafts(packets, self._following))
-            return
-        try:
-            for frame, is_cut, _ in self._sent.of_stream(packets):
+    def _told(self, packet: Packet) -> Iterator[FrameAnalysis]:
+        """The frames of a packet, without what happens when the stream ends."""
+        if self._sent is not None:
+            for frame, is_cut, _ in self._sent.frames(packet):
                 self.cost.frames += 1
                 yield self._with_events(frame, is_cut=is_cut)
-        except BitstreamError as error:
-            self._damage = error
-
-    def _drafts(
-        self, packets: Iterable[Packet], following: Following | SentPeople
-    ) -> Iterator[Draft]:
-        read = decoded_pieces if self._follows else scaffold_pieces
-        try:
-            for piece in read(self._header, packets, self._limits):
-                yield from following.take(piece, self._taken(piece))
-        except BitstreamError as error:
-            self._damage = error
-        yield from following.finish()
+            return
+        assert self._following is not None
+        for piece in self._pieces.of(packet):
+            yield from map(self._frame, self._following.take(piece, self._taken(piece)))
 
     def _taken(self, piece: Piece) -> list[Draft]:
         drafts = [
@@ -200,17 +225,15 @@ class Analyser:
 
     def _with_events(self, frame: FrameAnalysis, *, is_cut: bool) -> FrameAnalysis:
         events = self._watcher.events(frame)
+        events += self._rules.events(frame, self._watcher.visits())
         if is_cut:
             self.totals.cuts += 1
             events.insert(0, Event("cut", frame.frame, frame.seconds))
         return replace(frame, events=tuple(events)) if events else frame
 
     def _objects(self, draft: Draft) -> Iterator[TrackedObject]:
-        whole = np.array([0.0, 0.0, *self._size])
-        for track, box in sorted(draft.objects, key=lambda pair: pair[0].number):
-            if track.confirmed and within(box, whole) > _VISIBLE:
-                inside = clipped(box, self._size)
-                yield TrackedObject(track.kind, track.number, inside, track.score)
+        for track, box in draft.shown(self._size):
+            yield TrackedObject(track.kind, track.number, box, track.score)
 
     def _people(self, draft: Draft) -> Iterator[KeyPoints]:
         for sample in draft.piece.interval.samples:

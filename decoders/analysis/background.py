@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
+from gsvc.codec.scaffold.layers.object_kinds import MOVING
 from gsvc.decoders.analysis.movement import Movement, SmallPicture
 from gsvc.decoders.analysis.types import Detection
 
-MOVING = "moving"
-"""The class of what moves and has no other."""
 SURE = 0.5
 """Score of what moves just enough; what differs but does not move has less."""
 

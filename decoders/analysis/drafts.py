@@ -3,9 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from gsvc.decoders.analysis.boxes import clipped, within
 from gsvc.decoders.analysis.pieces import Piece
 from gsvc.decoders.analysis.tracker import Track
 from gsvc.decoders.analysis.types import Box, CameraStep
+
+_VISIBLE = 0.3
+"""Share of an object within the picture, below which it is not shown."""
 
 
 @dataclass(eq=False)
@@ -33,6 +39,13 @@ class Draft:
     def is_decided(self) -> bool:
         """Whether all of its tracks are known to be objects or not."""
         return all(track.confirmed or track.ended for track, _ in self.objects)
+
+    def shown(self, size: tuple[int, int]) -> Iterator[tuple[Track, Box]]:
+        """The objects, by number, that are in a picture of that width and height, and where."""
+        whole = np.array([0.0, 0.0, *size])
+        for track, box in sorted(self.objects, key=lambda pair: pair[0].number):
+            if track.confirmed and within(box, whole) > _VISIBLE:
+                yield track, clipped(box, size)
 
 
 class Queue:

@@ -12,8 +12,8 @@ import numpy as np
 from gsvc.codec.frames import Picture
 from gsvc.decoders.analysis.background import AHEAD, SURE, Background
 from gsvc.decoders.analysis.boxes import area, clipped
-from gsvc.decoders.analysis.detectors import Finder
 from gsvc.decoders.analysis.drafts import Draft, Queue
+from gsvc.decoders.analysis.finders import Finder
 from gsvc.decoders.analysis.movement import FloatImage, Movement, SmallPicture
 from gsvc.decoders.analysis.pieces import Piece
 from gsvc.decoders.analysis.scaffold_motion import ScaffoldMotion

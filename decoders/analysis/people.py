@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from gsvc.codec.frames import Picture
+from gsvc.codec.scaffold.layers.object_kinds import PERSON
 from gsvc.decoders.analysis.boxes import within
-from gsvc.decoders.analysis.sent_people import PERSON, REACH
+from gsvc.decoders.analysis.sent_people import REACH
 from gsvc.decoders.analysis.types import Box, Detection
 from gsvc.decoders.people.body_pose import DetectedPose, PoseEstimator
 

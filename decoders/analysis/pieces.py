@@ -1,8 +1,9 @@
 """Reads a stream for analysis: its intervals one by one, with or without their coded pictures."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Protocol
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.limits import Limits
@@ -30,26 +31,44 @@ class Piece:
     """The coded picture at its end, RGB uint8 (H, W, 3); None AFTER, and where none is decoded."""
 
 
-def decoded_pieces(header: Header, packets: Iterable[Packet], limits: Limits) -> Iterator[Piece]:
-    """The pieces of a whole stream with their pictures. Raises BitstreamError where damaged."""
-    chain = Reconstruction(header, GroupReader(header, limits), attrgetter("picture"))
-    strict = Strict(header, chain, limits)
-    for packet in packets:
-        for one, ticks in strict.intervals(packet):
+class Pieces(Protocol):
+    """Takes the packets of a stream in order."""
+
+    def of(self, packet: Packet) -> Iterator[Piece]:
+        """The pieces of the next packet. Raises BitstreamError where it is damaged or one before it
+        is missing: then go on at an INTRA packet."""
+
+
+class DecodedPieces(Pieces):
+    """Gives pieces with their pictures."""
+
+    def __init__(self, header: Header, limits: Limits) -> None:
+        chain = Reconstruction(header, GroupReader(header, limits), attrgetter("picture"))
+        self._strict = Strict(header, chain, limits)
+
+    def of(self, packet: Packet) -> Iterator[Piece]:
+        for one, ticks in self._strict.intervals(packet):
             has_picture = one.interval.place is not Place.AFTER
             picture = one.key.decoded if has_picture else None
             yield Piece(one.interval, one.closing, ticks, one.before is None, picture)
 
 
-def scaffold_pieces(header: Header, packets: Iterable[Packet], limits: Limits) -> Iterator[Piece]:
-    """The same without pictures, of which none is decoded."""
-    reader, timeline = GroupReader(header, limits), Timeline(header, limits)
-    closing: Sample | None = None
-    for number, packet in enumerate(each for each in packets if each.is_picture):
-        parsed = reader.read(packet)
-        ticks, opens = timeline.times(packet, parsed.ticks, anew=not number), parsed.is_intra
+class ScaffoldPieces(Pieces):
+    """Gives pieces without pictures, of which none is decoded."""
+
+    def __init__(self, header: Header, limits: Limits) -> None:
+        self._reader, self._timeline = GroupReader(header, limits), Timeline(header, limits)
+        self._closing: Sample | None = None
+        self._anew = True
+
+    def of(self, packet: Packet) -> Iterator[Piece]:
+        if not packet.is_picture:
+            return
+        parsed = self._reader.read(packet)
+        ticks = self._timeline.times(packet, parsed.ticks, anew=self._anew)
+        opens, self._anew = parsed.is_intra, False
         for interval in parsed.intervals:
             times, ticks = ticks[: interval.length], ticks[interval.length :]
             begins = opens and (interval.place is Place.BEFORE or interval.length == 1)
-            yield Piece(interval, closing, times, begins, None)
-            closing, opens = interval.closing_sample, False
+            yield Piece(interval, self._closing, times, begins, None)
+            self._closing, opens = interval.closing_sample, False

@@ -7,6 +7,7 @@ import cv2
 import numpy as np
 
 from gsvc.codec.errors import ConfigError
+from gsvc.decoders.analysis.rules import Visit
 from gsvc.decoders.analysis.types import Event, FrameAnalysis, Totals, TrackedObject
 
 Point = tuple[float, float]
@@ -95,6 +96,13 @@ class Watcher:
             for zone in self.zones:
                 found += self._at_zone(frame, one, zone)
         return [*found, *self._left(frame.seconds - self.patience)]
+
+    def visits(self) -> list[Visit]:
+        """Who is in which zone at the last frame."""
+        return [
+            Visit(zone, self._kinds[track], visit.last - visit.since)
+            for (zone, track), visit in self._visits.items()
+        ]
 
     def finish(self) -> list[Event]:
         """Those who are in a zone at the end leave it."""

@@ -67,8 +67,8 @@ class SentFrame(NamedTuple):
 
     frame: FrameAnalysis
     is_cut: bool
-    is_alone: bool
-    """Whether the stream has no pictures."""
+    ticks: int
+    """Its pts."""
 
 
 @dataclass
@@ -106,11 +106,6 @@ class SentObjects:
         self._clock = -nominal_time(1, header.frame_ticks)
         self._first: int | None = None
 
-    def of_stream(self, packets: Iterable[Packet]) -> Iterator[SentFrame]:
-        """The frames of a whole stream. Raises BitstreamError where it is damaged."""
-        for packet in packets:
-            yield from self.frames(packet)
-
     def frames(self, packet: Packet) -> Iterator[SentFrame]:
         """The frames of one packet; none of other types. Exhaust it before the next packet.
 
@@ -126,7 +121,7 @@ class SentObjects:
             spans = self._spans(anchor, anew=run.begins and not number)
             for offset, objects in enumerate(self._objects(spans, anchor.gap, run), 1):
                 frame = self._told(anchor, offset, tuple(objects), next(ticks))
-                yield SentFrame(frame, anchor.is_cut and offset == anchor.gap, run.is_alone)
+                yield SentFrame(frame, anchor.is_cut and offset == anchor.gap, self._clock)
 
     def _told(
         self, anchor: Anchor, offset: int, objects: tuple[TrackedObject, ...], ticks: int

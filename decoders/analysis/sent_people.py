@@ -3,6 +3,7 @@
 import numpy as np
 
 from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layers.object_kinds import PERSON
 from gsvc.codec.scaffold.layers.pose import POSE, Person, pose_unit
 from gsvc.codec.scaffold.types import Sample
 from gsvc.decoders.analysis.boxes import area, clipped
@@ -11,7 +12,6 @@ from gsvc.decoders.analysis.pieces import Piece
 from gsvc.decoders.analysis.tracker import Step, Tracker
 from gsvc.decoders.analysis.types import Detection
 
-PERSON = "person"
 REACH = 0.08
 """Share of their extent that a body reaches beyond its key points."""
 

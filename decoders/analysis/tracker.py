@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsvc.decoders.analysis.background import MOVING, SURE
+from gsvc.codec.scaffold.layers.object_kinds import MOVING
+from gsvc.decoders.analysis.background import SURE
 from gsvc.decoders.analysis.boxes import area, overlap, within
 from gsvc.decoders.analysis.types import Box, Detection
 

@@ -80,21 +80,21 @@ class Event:
     """Something that happened at one frame."""
 
     kind: str
-    """"cut", "line", "enter" (a zone) or "leave"."""
+    """"cut", "line", "enter" (a zone) or "leave", "begin" (of what a rule says) or "end"."""
     frame: int
     """Number of the frame, from 0."""
     seconds: float
     """Its time from frame 0 on."""
     name: str = ""
-    """The line's or the zone's."""
+    """The line's, the zone's or the rule's."""
     track: int = 0
-    """The object's; 0 for a cut."""
+    """The object's; 0 where there is no single one."""
     object: str = ""
     """The object's class."""
     direction: str = ""
     """Of a line, seen along it: "left to right" or "right to left"."""
     dwell: float | None = None
-    """Of "leave": the seconds that the object was in the zone."""
+    """Of "leave": the seconds that the object was in the zone; of "end": those that it held."""
 
 
 @dataclass(frozen=True, eq=False)

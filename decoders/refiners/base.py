@@ -6,7 +6,7 @@ A back end inherits from `KeyRefiner` or `WindowRefiner` and has a line in the t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from gsvc.codec.frames import Picture
 from gsvc.codec.hashes import sha256_of
 from gsvc.decoders.key_picture import KeyPicture
+
+if TYPE_CHECKING:
+    from gsvc.decoders.caches.latents import LatentCache
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,10 @@ class Backend(Protocol):
 
     extra: ClassVar[str] = ""
     """The extra of gsvc that installs the packages it needs, if any: a key of `codec.extras`."""
+    keeps_latents: ClassVar[bool] = False
+    """Whether it uses `latents`."""
+    latents: "LatentCache | None" = None
+    """Where it takes intermediate latents from and keeps them, set before its first picture."""
     name: str
     """As the user wrote it."""
     device: str

@@ -57,13 +57,13 @@ class PoseExtractor(Extractor):
         people: list[Person] = []
         unmatched = list(self._people)
         for pose in self._estimate(picture)[:MAX_PEOPLE]:
-            person = _to_integers(pose, self._geometry)
+            person = pose_integers(pose, self._geometry)
             if not person.visible.any():
                 continue
             old = min(unmatched, key=lambda p: _distance(p, person), default=None)
             if old is not None and _distance(old, person) < _SAME_PERSON:
                 unmatched.remove(old)
-                people.append(_steady(old, person))
+                people.append(steady(old, person))
             else:
                 taken = {p.identity for p in (*people, *self._people)}
                 identity = next(k for k in range(2 * MAX_PEOPLE) if k not in taken)
@@ -73,7 +73,8 @@ class PoseExtractor(Extractor):
         return self._people
 
 
-def _to_integers(pose: DetectedPose, geometry: Geometry) -> Person:
+def pose_integers(pose: DetectedPose, geometry: Geometry) -> Person:
+    """A pose in pose units, under the identity 0; no point is visible outside of the picture."""
     points = pose.points[list(COCO17)]
     inside = ((points >= 0) & (points < (geometry.width, geometry.height))).all(1)
     visible = inside & (pose.visibility[list(COCO17)] > _VISIBLE)
@@ -91,7 +92,7 @@ def _distance(a: Person, b: Person) -> float:
     return float(np.linalg.norm(first - second, axis=1).mean()) / span
 
 
-def _steady(old: Person, new: Person) -> Person:
+def steady(old: Person, new: Person) -> Person:
     """`new` under `old`'s identity. A point that moved by one unit at most stays: that is noise."""
     points = new.points.copy()
     still = old.visible & new.visible & (np.abs(new.points - old.points).max(1) <= 1)

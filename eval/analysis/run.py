@@ -14,6 +14,7 @@ from gsvc.eval.analysis.measure import Analyser, Failed, Point, Subject, measure
 from gsvc.eval.analysis.measure_ground import measure_ground
 from gsvc.eval.analysis.results import TABLES, tables, write_plots, write_points
 from gsvc.eval.analysis.sources import Source, find_sources, load_ground
+from gsvc.eval.analysis.streams import stream_analyser
 from gsvc.eval.bench.named import codec_spec, make_codec
 from gsvc.eval.files import write_text
 
@@ -32,7 +33,8 @@ class AnalysisSettings:
     detector: str = "motion"
     """As `find_detector` takes it."""
     analyser: str | Analyser | None = None
-    """Reads gsvc's streams without decoding them: a function, or `module:function`."""
+    """Reads gsvc's streams without decoding them: a function, or `module:function`; None: as
+    `gsvc.analyse`, where it has the detector."""
     size: str = "native"
     """Of the evaluation protocol."""
     frames: int | None = 97
@@ -116,6 +118,7 @@ def _subject(settings: AnalysisSettings) -> Subject:
         analyser = cast(Analyser, find_class(analyser))
     if analyser is not None and not callable(analyser):
         raise ConfigError(f"{settings.analyser} is no function: give one from bytes to boxes")
+    analyser = analyser or stream_analyser(settings.detector)
     analysers: Mapping[str, Analyser] = {} if analyser is None else {OURS: analyser}
     codecs = [make_codec(codec_spec(text)) for text in dict.fromkeys(settings.codecs)]
     return Subject(codecs, find_detector(settings.detector), analysers)

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from gsvc.codec.limits import Limits
     from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
     from gsvc.codec.network.packetizer import Packetizer, WireSettings
+    from gsvc.codec.network.receive_settings import ReceiveSettings
     from gsvc.codec.network.stats import ReceiverStats, SenderStats
-    from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+    from gsvc.codec.network.video_receiver import VideoReceiver
     from gsvc.codec.network.video_sender import SendSettings, VideoSender
     from gsvc.codec.reports import DecodeReport, EncodeReport, Progress
     from gsvc.codec.scaffold.tools import Tools
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from gsvc.codec.stream.packet import Packet, PacketType
     from gsvc.decoders.analysis.analyser import AnalysisSettings
     from gsvc.decoders.analysis.regions import Line, Zone
+    from gsvc.decoders.analysis.rules import Rule
+    from gsvc.decoders.analysis.rules_text import parse_rule
     from gsvc.decoders.analysis.types import Detection, FrameAnalysis
 
 __version__ = "0.1.0"
@@ -92,6 +95,7 @@ __all__ = [
     "ReceiveSettings",
     "ReceiverStats",
     "ReorderLimits",
+    "Rule",
     "SendSettings",
     "SenderStats",
     "StreamIndex",
@@ -114,6 +118,7 @@ __all__ = [
     "encode",
     "encode_stream",
     "info",
+    "parse_rule",
 ]
 
 _HOMES = {
@@ -127,7 +132,8 @@ _HOMES = {
     "codec.limits": ("Limits",),
     "codec.network.depacketizer": ("Depacketizer", "ReorderLimits"),
     "codec.network.packetizer": ("Packetizer", "WireSettings"),
-    "codec.network.video_receiver": ("ReceiveSettings", "VideoReceiver"),
+    "codec.network.receive_settings": ("ReceiveSettings",),
+    "codec.network.video_receiver": ("VideoReceiver",),
     "codec.network.video_sender": ("SendSettings", "VideoSender"),
     "codec.network.stats": ("ReceiverStats", "SenderStats"),
     "codec.reports": ("DecodeReport", "EncodeReport", "Progress"),
@@ -139,6 +145,8 @@ _HOMES = {
     "codec.stream.packet": ("Packet", "PacketType"),
     "decoders.analysis.analyser": ("AnalysisSettings",),
     "decoders.analysis.regions": ("Line", "Zone"),
+    "decoders.analysis.rules": ("Rule",),
+    "decoders.analysis.rules_text": ("parse_rule",),
     "decoders.analysis.types": ("Detection", "FrameAnalysis"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

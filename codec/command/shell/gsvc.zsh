@@ -10,8 +10,8 @@
 
 _shtab_gsvc_commands() {
   local _commands=(
-    analyse:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, people'"'"'s key points, activity, motion of the camera, cuts.'
-    analyze:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, people'"'"'s key points, activity, motion of the camera, cuts.'
+    analyse:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, events of your own rules, people'"'"'s key points, activity, motion of the camera, cuts.'
+    analyze:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, events of your own rules, people'"'"'s key points, activity, motion of the camera, cuts.'
     bench:'Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval].'
     completion:'Print the completion script of a shell. For bash, once a session or in ~/.bashrc: eval "$(gsvc completion bash)". For zsh: gsvc completion zsh > _gsvc, into a folder of $fpath. For fish: gsvc completion fish > ~/.config/fish/completions/gsvc.fish.'
     decode:'Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...), images ('"'"'out/%05d.png'"'"'), or y4m (.y4m, or - for standard output).'
@@ -34,6 +34,7 @@ _shtab_gsvc_bench_commands() {
   local _commands=(
     analyse:'Run one detector on the decoded frames of each codec and on the source, and compare what it finds with the truth. A clip is a MOT sequence, a synthetic set, Wildtrack, a COCO file, or any video; without truth the detector'"'"'s boxes in the source stand for it, and the tables say so. Needs gsvc[analysis].'
     compare:'How two runs differ.'
+    flops:'Count the operations of back ends for a window of frames, or a key picture, from their published settings: no weights are needed. Of 16:9; a multiply-add is two operations.'
     list:'What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...), --metric and --clips take. Your own classes are taken too, as module:Class.'
     make:'Write STUDY/page, which voters open in a browser (from a folder or a server), and STUDY/key.json, which says what they saw: keep it from them. Every clip and level of gsvc is shown beside AV1 at the nearest rate, without names, in random order and on random sides.'
     plot:'draw a run'"'"'s plots'
@@ -77,13 +78,15 @@ _shtab_gsvc_defaults_added=0
 _shtab_gsvc_analyse_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "-o[(default\: print)]:OUT:_files"
-  "--format[of OUT (jsonl)]:format:(jsonl csv mot)"
+  "--format[of OUT (jsonl)]:format:(jsonl csv mot coco html)"
   "--draw[also decode, at steps 0, and draw what was found]:VIDEO:_files"
   "--detector[auto\: the objects that the stream has\; without them people, where the models are there, and what moves (default)\; objects\; people\; moving\; none\: what the stream has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
   "--every[least frames between pictures that the detector looks at (5)]:N:"
   "--least-score[of a user\'s detector]:0..1:"
   "*--line[count who crosses it\; may be given again]:[NAME=]X1,Y1,X2,Y2:"
   "*--zone[time who is in it\; may be given again]:[NAME=]X1,Y1,...:"
+  "*--when[an event of your own, \"person in door \> 5 s\", \"count car \> 3\", \"activity \> 0.1\", joined by and\; may be given again]:[NAME:]RULE:"
+  "--rules[lines, zones and rules, one a row\: zone door \= 10,20,... and NAME\: RULE]:FILE:_files"
   "--untrusted[tight limits\: at most 1080p, small packets]"
   "-y[replace an output that exists]"
   {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
@@ -96,13 +99,15 @@ _shtab_gsvc_analyse_defaults_added=0
 _shtab_gsvc_analyze_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "-o[(default\: print)]:OUT:_files"
-  "--format[of OUT (jsonl)]:format:(jsonl csv mot)"
+  "--format[of OUT (jsonl)]:format:(jsonl csv mot coco html)"
   "--draw[also decode, at steps 0, and draw what was found]:VIDEO:_files"
   "--detector[auto\: the objects that the stream has\; without them people, where the models are there, and what moves (default)\; objects\; people\; moving\; none\: what the stream has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
   "--every[least frames between pictures that the detector looks at (5)]:N:"
   "--least-score[of a user\'s detector]:0..1:"
   "*--line[count who crosses it\; may be given again]:[NAME=]X1,Y1,X2,Y2:"
   "*--zone[time who is in it\; may be given again]:[NAME=]X1,Y1,...:"
+  "*--when[an event of your own, \"person in door \> 5 s\", \"count car \> 3\", \"activity \> 0.1\", joined by and\; may be given again]:[NAME:]RULE:"
+  "--rules[lines, zones and rules, one a row\: zone door \= 10,20,... and NAME\: RULE]:FILE:_files"
   "--untrusted[tight limits\: at most 1080p, small packets]"
   "-y[replace an output that exists]"
   {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
@@ -124,7 +129,7 @@ _shtab_gsvc_bench_analyse_options=(
   {--out,-o}"[the folder for tables and plots]:RUN:_files -/"
   "*--codec[repeat for several (jpeg, webp, x264, x265, svtav1, gsvc\:steps\=0)]:NAME[:KEY=VALUE,...]:"
   "--detector[motion, people or module\:Class]:NAME:"
-  "--analyser[module\:function, from the bytes of gsvc\'s streams to boxes\: a curve of its own]:NAME:"
+  "--analyser[module\:function, from bytes of gsvc\'s streams to boxes (gsvc.analyse, if it can)]:NAME:"
   "--size[short side (native)]:288|480|native:(288 480 native)"
   "--frames[from the start, 0 for all (97)]:N:"
   "--ground[CLIPs are synthetic sets\: all their cameras together, and MODA on the ground]"
@@ -144,6 +149,19 @@ _shtab_gsvc_bench_compare_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_bench_compare_defaults_added=0
+
+_shtab_gsvc_bench_flops_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--size[shorter sides of pictures (288,480,720)]:N,N:"
+  "--window[frames at once (33)]:8k+1:"
+  "--steps[as many as are usual, if not given]:N:"
+  "--saved[share of the steps that a cache saves (0.0)]:0..1:"
+  "--json[rows as one JSON object a line]"
+  "(*)::back ends (all):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_bench_flops_defaults_added=0
 
 _shtab_gsvc_bench_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -309,6 +327,11 @@ _shtab_gsvc_encode_options=(
   "--low-delay[no look-ahead\: less waiting, but 1.2 to 4.5 times the bits]"
   "--people[how much more faces weigh than the rest (4)]:1..8:"
   "--semantics[send people and regions even if they do not pay]"
+  "--objects[find objects and send them, for gsvc analyse]"
+  "--task[send no pictures, only what gsvc analyse needs for this]:task:(detect people motion)"
+  "--detector[of --objects and --task\: auto (default), people, moving, or as of gsvc analyse]:NAME|FILE|CLASS:_files"
+  "--events-only[send pictures only while something happens]"
+  "--pre-roll[seconds before an event, with --events-only (1)]:S:"
   "--start[begin at this time\: seconds, or 1\:30]:TIME:"
   "--frames[encode at most N frames]:N:"
   "--fps[of images\: how many a second (25)]:N:"
@@ -441,6 +464,8 @@ _shtab_gsvc_send_options=(
   "--look-ahead[code whole groups\: seconds late, fewer bits]"
   "--start[begin at this time\: seconds, or 1\:30]:TIME:"
   "--frames[send at most N frames]:N:"
+  "--objects[find objects and send them too]"
+  "--events-only[pictures only while something happens]"
   "--loop[begin again at the end of the video]"
   "--fast[as fast as can be, instead of in real time]"
   "--mtu[of a datagram at most (1200)]:BYTES:"
@@ -593,6 +618,7 @@ _shtab_gsvc_bench() {
       case $line[1] in
         analyse) _arguments -C -s $_shtab_gsvc_bench_analyse_options ;;
         compare) _arguments -C -s $_shtab_gsvc_bench_compare_options ;;
+        flops) _arguments -C -s $_shtab_gsvc_bench_flops_options ;;
         list) _arguments -C -s $_shtab_gsvc_bench_list_options ;;
         make) _arguments -C -s $_shtab_gsvc_bench_make_options ;;
         plot) _arguments -C -s $_shtab_gsvc_bench_plot_options ;;

@@ -31,6 +31,7 @@ class CompactBackend(KeyRefiner):
     """The compact refiner, of a name in `WEIGHTS` or of a `.safetensors` file of `gsvc train`."""
 
     extra = "refine"
+    keeps_latents = True
 
     def __init__(self, name: str, device: str = "cpu") -> None:
         super().__init__(name, device)
@@ -65,7 +66,9 @@ class CompactBackend(KeyRefiner):
         from gsvc.decoders.devices import enough_memory
 
         with enough_memory(self.device):
-            refined: Picture = self.pipeline(key, num_inference_steps=steps, seed=seed)
+            refined: Picture = self.pipeline(
+                key, num_inference_steps=steps, seed=seed, cache=self.latents, model=self.id.hex()
+            )
         return refined
 
     def cost(self, height: int, width: int) -> Cost:

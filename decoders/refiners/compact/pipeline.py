@@ -11,9 +11,11 @@ from torch.nn import functional
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
+from gsvc.decoders.caches.embedding import embedding
+from gsvc.decoders.caches.latents import LatentCache
 from gsvc.decoders.devices import precision_on
 from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.refiners.compact.levels import noise_levels
+from gsvc.decoders.refiners.compact.levels import Denoiser, noise_levels
 from gsvc.decoders.refiners.compact.network import MULTIPLE, CompactRefiner
 from gsvc.decoders.refiners.compact.samplers import euler, noise_field
 from gsvc.decoders.refiners.priors.drawing import PriorNetwork, drawings
@@ -42,9 +44,32 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         super().__init__()
         self.register_modules(refiner=refiner, scheduler=scheduler, prior=prior)
 
-    def __call__(self, key: KeyPicture, *, num_inference_steps: int = 1, seed: int = 0) -> Picture:
-        """Refine one key picture; see `together`."""
-        return self.together([key], num_inference_steps=num_inference_steps, seed=seed)[0]
+    @torch.no_grad()
+    def __call__(
+        self,
+        key: KeyPicture,
+        *,
+        num_inference_steps: int = 1,
+        seed: int = 0,
+        cache: LatentCache | None = None,
+        model: str = "",
+    ) -> Picture:
+        """Refine one key picture; see `together`.
+
+        `cache`: takes and keeps intermediate latents, under the name of the `model`.
+        """
+        state, denoise = self._begin([key], num_inference_steps, seed)
+        loop = None
+        if cache is not None:
+            size = "x".join(map(str, key.picture.shape))
+            kind = f"{model}, {size}, seed {seed}"
+            loop = cache.begin(kind, embedding(key.picture[None]), state, num_inference_steps)
+        levels = noise_levels(num_inference_steps)
+        estimate = euler(denoise, state, levels, self.scheduler, loop)
+        if cache is not None and loop is not None:
+            cache.keep(loop)
+        height, width = key.picture.shape[:2]
+        return pictures_of(estimate[..., :height, :width])
 
     @torch.no_grad()
     def together(
@@ -56,9 +81,16 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         screen, so equal pictures stay equal and nothing boils. Raises ConfigError for less than one
         step.
         """
-        if num_inference_steps < 1:
-            raise ConfigError(f"num_inference_steps is {num_inference_steps}; take 1 or more")
+        state, denoise = self._begin(keys, num_inference_steps, seed)
+        estimate = euler(denoise, state, noise_levels(num_inference_steps), self.scheduler)
         height, width = keys[0].picture.shape[:2]
+        shown = estimate[..., :height, :width]
+        return [pictures_of(shown[index : index + 1]) for index in range(len(keys))]
+
+    def _begin(self, keys: Sequence[KeyPicture], steps: int, seed: int) -> tuple[Tensor, Denoiser]:
+        """The state with which the walk begins, and what estimates its end."""
+        if steps < 1:
+            raise ConfigError(f"num_inference_steps is {steps}; take 1 or more")
         device = self.refiner.device
         parts = zip(*(conditions(key, device) for key in keys), strict=True)
         given, scalars = map(torch.cat, parts)
@@ -68,11 +100,7 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         noise = noise_field(
             *given.shape[-2:], seed=seed, deviation=self.refiner.config.noise, device=device
         )
-        state = given[:, :3] + noise
-        denoise = partial(_denoise, self.refiner, given, scalars)
-        estimate = euler(denoise, state, noise_levels(num_inference_steps), self.scheduler)
-        shown = estimate[..., :height, :width]
-        return [pictures_of(shown[index : index + 1]) for index in range(len(keys))]
+        return given[:, :3] + noise, partial(_denoise, self.refiner, given, scalars)
 
 
 def conditions(key: KeyPicture, device: str | torch.device = "cpu") -> tuple[Tensor, Tensor]:

@@ -1,0 +1,35 @@
+"""Boxes read from gsvc's streams by `gsvc.analyse`, for the detectors that it has too."""
+
+import io
+from collections.abc import Callable
+
+from gsvc.codec.analysis import AnalysisReader
+from gsvc.codec.limits import DEFAULT_LIMITS
+from gsvc.codec.scaffold.layers.object_kinds import MOVING
+from gsvc.datasets.annotated.boxes import Boxes, make_boxes
+from gsvc.decoders.analysis.analyser import AnalysisSettings
+from gsvc.decoders.analysis.finders import PEOPLE
+from gsvc.eval.analysis.detectors import MotionDetector, PeopleDetector
+
+_SAME = {MotionDetector.name: MOVING, PeopleDetector.name: PEOPLE}
+"""The benchmark's detectors, and what finds the same in streams."""
+
+
+def stream_analyser(detector: str) -> Callable[[bytes], Boxes] | None:
+    """What reads streams in place of a detector of the benchmark; None for a user's own."""
+    if detector not in _SAME:
+        return None
+    settings = AnalysisSettings(_SAME[detector])
+    return lambda stream: _boxes(stream, settings)
+
+
+def _boxes(stream: bytes, settings: AnalysisSettings) -> Boxes:
+    reader = AnalysisReader(io.BytesIO(stream), settings, DEFAULT_LIMITS)
+    found = [(frame.frame, one) for frame in reader.frames() for one in frame.objects]
+    return make_boxes(
+        [frame for frame, _ in found],
+        [one.box for _, one in found],
+        label=[one.kind for _, one in found],
+        id=[one.track for _, one in found],
+        score=[one.score for _, one in found],
+    )

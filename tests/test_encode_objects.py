@@ -1,0 +1,151 @@
+"""`gsvc encode --objects` and `--task`: what the encoder sees is what an analysis tells."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gsvc
+from gsvc.codec.command.main import main
+from gsvc.codec.stream.objects import ObjectReader
+from gsvc.decoders.analysis.boxes import overlap
+from needs import need_clip, need_models
+from test_analyse import FRAMES, square_pictures, true_box
+
+
+@pytest.fixture(scope="module")
+def square_clip(write_video: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("square")
+    return write_video(folder / "square.mp4", square_pictures(FRAMES))
+
+
+def overlaps(found: gsvc.Analysis) -> list[float]:
+    return [
+        overlap([one.box], [true_box(frame.frame)]).item()
+        for frame in found.frames
+        for one in frame.objects
+    ]
+
+
+class Eye:
+    """Sees the square."""
+
+    def __call__(self, picture: gsvc.Picture) -> list[gsvc.Detection]:
+        where = np.argwhere(picture.mean(axis=2) > 140)
+        if not len(where):
+            return []
+        (top, left), (bottom, right) = where.min(axis=0), where.max(axis=0)
+        box = np.array([left, top, right + 1, bottom + 1], np.float64)
+        return [gsvc.Detection("square", box, 0.9)]
+
+
+def test_a_task_sends_boxes_and_no_pictures(square_clip: Path, tmp_path: Path) -> None:
+    settings = gsvc.EncoderSettings(task="motion")
+    report = gsvc.encode(square_clip, tmp_path / "it.gsv", settings=settings)
+    found = gsvc.analyse(tmp_path / "it.gsv")
+    assert report.bitrate < 500 and report.frames == len(found.frames) == FRAMES
+    assert found.totals.objects == {"moving": 1} and found.cost.pictures == 0
+    assert np.mean(overlaps(found)) > 0.7 and len(overlaps(found)) > 0.9 * FRAMES
+    activities = [frame.activity for frame in found.frames[5:-5]]
+    assert all(value is not None and 0 < value < 0.2 for value in activities)
+
+
+def test_objects_beside_pictures_change_no_picture(square_clip: Path, tmp_path: Path) -> None:
+    made = {}
+    for objects in (False, True):
+        settings = gsvc.EncoderSettings(
+            level=1, preset="fast", low_delay=True, objects=objects, detector=Eye()
+        )
+        path = tmp_path / f"{objects}.gsv"
+        gsvc.encode(square_clip, path, settings=settings, frames=30)
+        with path.open("rb") as file:
+            reader = gsvc.StreamReader(file)
+            packets = list(reader)
+        made[objects] = [p.payload for p in packets if p.is_picture]
+        assert (packets[0].type == gsvc.PacketType.OBJECTS) == objects
+    assert made[False] == made[True]
+    found = gsvc.analyse(tmp_path / "True.gsv")
+    assert found.totals.objects == {"square": 1} and found.cost.pictures == 0
+    assert np.mean(overlaps(found)) > 0.85 and len(overlaps(found)) == 30
+
+
+def test_a_cut_is_told_and_ends_tracks(write_video: Callable[..., Path], tmp_path: Path) -> None:
+    pictures = square_pictures(30) + [255 - one for one in square_pictures(22, seed=9)]
+    clip = write_video(tmp_path / "cut.mp4", pictures)
+    gsvc.encode(clip, tmp_path / "cut.gsv", settings=gsvc.EncoderSettings(task="detect"))
+    found = gsvc.analyse(tmp_path / "cut.gsv")
+    assert [event.frame for event in found.events] == [30]
+    tracks = [
+        {one.track for frame in part for one in frame.objects}
+        for part in (found.frames[:30], found.frames[30:])
+    ]
+    assert tracks[0] and tracks[1] and not tracks[0] & tracks[1]
+
+
+def test_times_of_a_task_are_those_of_the_source(tmp_path: Path) -> None:
+    video = gsvc.VideoFormat(64, 48, Fraction(1, 1000), Fraction(25))
+    times = [0, 40, 80, 500, 540, 580, 700]
+    with gsvc.Encoder(video, gsvc.EncoderSettings(task="motion")) as encoder:
+        packets = []
+        for pts in times:
+            packets += encoder.encode(np.zeros((48, 64, 3), np.uint8), pts)
+        packets += encoder.flush()
+        with (tmp_path / "it.gsv").open("wb") as file:
+            writer = gsvc.StreamWriter(file, encoder.header)
+            for packet in packets:
+                writer.write(packet)
+    found = gsvc.analyse(tmp_path / "it.gsv")
+    assert [round(1000 * frame.seconds) for frame in found.frames] == times
+
+
+@pytest.mark.parametrize("rate", [1, 120, 5000])
+def test_any_frame_rate_keeps_the_tight_limits(rate: int) -> None:
+    video = gsvc.VideoFormat(64, 48, Fraction(1, rate), Fraction(rate))
+    with gsvc.Encoder(video, gsvc.EncoderSettings(task="motion")) as encoder:
+        black = np.zeros((48, 64, 3), np.uint8)
+        packets = [p for _ in range(600) for p in encoder.encode(black)] + encoder.flush()
+    reader = ObjectReader(encoder.header, gsvc.Limits.restrictive())
+    runs = [reader.read(p) for p in packets if p.type == gsvc.PacketType.OBJECTS]
+    assert sum(len(run.ticks) for run in runs) == 600
+
+
+def test_people_have_key_points_without_a_picture(tmp_path: Path) -> None:
+    clip = need_clip("carphone")
+    need_models()
+    settings = gsvc.EncoderSettings(task="people")
+    report = gsvc.encode(clip, tmp_path / "it.gsv", settings=settings, frames=40)
+    found = gsvc.analyse(tmp_path / "it.gsv")
+    assert found.totals.objects == {"person": 1} and report.bitrate < 3000
+    people = [person for frame in found.frames for person in frame.people]
+    assert len(people) >= 4 and all(person.visible.sum() > 3 for person in people)
+    nose = people[0].points[0]
+    assert 40 < nose[0] < 130 and 20 < nose[1] < 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--task", "detect", "--bitrate", "8k"], "sends no pictures"),
+        (["--detector", "moving"], "add one of them"),
+        (["--objects", "--detector", "eyes"], "choose auto"),
+        (["--objects", "--detector", "eyes.onnx"], "no such file"),
+        (["--task", "all"], "invalid choice"),
+    ],
+)
+def test_bad_arguments_get_one_line(
+    square_clip: Path,
+    arguments: list[str],
+    told: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "out.gsv"
+    try:
+        code = main(["encode", str(square_clip), "-o", str(out), *arguments])
+    except SystemExit as exit:
+        code = int(exit.code or 0)
+    error = capfd.readouterr().err
+    assert code in (1, 2) and told in error and not out.exists()
+    assert len(error.strip().splitlines()) == 1
