@@ -15,7 +15,7 @@ import gsvc
 
 
 def contact_sheet(stream: str, count: int) -> gsvc.Picture:
-    """`count` frames of a stream in rows: RGB uint8 (H, W, 3). Raises GsvcError for a bad stream."""
+    """`count` frames of a stream in rows: RGB uint8 (H, W, 3)."""
     with open(stream, "rb") as file:
         index = gsvc.StreamIndex(file)
         with gsvc.Decoder(index.header, gsvc.DecoderSettings(steps=0)) as decoder:

@@ -18,7 +18,7 @@ class Sharpen(KeyRefiner):
 
     def refine(self, key: KeyPicture, *, steps: int, seed: int) -> gsvc.Picture:
         """The picture as coded, sharpened `steps` times: RGB uint8 (H, W, 3)."""
-        picture = key.pixels.astype(np.float32)
+        picture = key.picture.astype(np.float32)
         for _ in range(steps):
             picture += 0.3 * (picture - cv2.GaussianBlur(picture, (0, 0), 1.5))
         return np.clip(picture.round(), 0, 255).astype(np.uint8)

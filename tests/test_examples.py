@@ -42,13 +42,10 @@ def test_segments_decode_alone_and_lose_no_frame(clip: Path, tmp_path: Path) -> 
     made = sorted((tmp_path / "out").iterdir())
     assert [line.split()[0] for line in shown] == [str(path) for path in made]
     assert [path.name for path in made] == ["000000.gsv", "000001.gsv", "000002.gsv"]
-    counts = []
-    for path in made:
-        report = gsvc.decode(
-            path, tmp_path / "back.mkv", settings=gsvc.DecoderSettings(steps=0), overwrite=True
-        )
-        counts.append(report.frames)
-    assert counts == [8, 8, 4]
+    settings, back = gsvc.DecoderSettings(steps=0), tmp_path / "back.mkv"
+    reports = [gsvc.decode(path, back, settings=settings, overwrite=True) for path in made]
+    assert [report.frames for report in reports] == [8, 8, 4]
+    assert [report.duration for report in reports] == pytest.approx([0.32, 0.32, 0.16])
 
 
 def test_a_refiner_of_ones_own_changes_the_frames(
