@@ -85,5 +85,5 @@ def test_ended_early_it_leaves_nothing_half_written(
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(sent)
-    assert process.wait(20) == code
+    assert process.wait(60) == code
     assert all(path.suffix == ".gsv" and path.name[0] != "." for path in out.iterdir())

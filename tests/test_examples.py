@@ -1,0 +1,62 @@
+"""The scripts of examples/, run as a user runs them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+import pytest
+
+import gsvc
+from conftest import Gsvc
+
+FOLDER = Path(__file__).resolve().parent.parent / "examples"
+
+if not FOLDER.exists():
+    pytest.skip("runs in a checkout, not on an installed wheel", allow_module_level=True)
+
+
+def run(script: str, *arguments: object) -> str:
+    command = [sys.executable, str(FOLDER / script), *map(str, arguments)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_contact_sheet_shows_the_frames(stream: Path, tmp_path: Path) -> None:
+    run("contact_sheet.py", stream, tmp_path / "sheet.png", 5)
+    sheet = cv2.imread(str(tmp_path / "sheet.png"))
+    assert sheet is not None and sheet.shape == (2 * 48, 3 * 64, 3)
+    with stream.open("rb") as file:
+        index = gsvc.StreamIndex(file)
+        with gsvc.Decoder(index.header, gsvc.DecoderSettings(steps=0)) as decoder:
+            (last,) = index.decode(decoder, index.frames - 1, 1)
+    assert np.abs(sheet[48:, 64:128, ::-1].astype(int) - last.pixels).max() <= 1
+    assert not sheet[48:, 128:].any()
+
+
+def test_segments_decode_alone_and_lose_no_frame(clip: Path, tmp_path: Path) -> None:
+    shown = run("segments.py", clip, tmp_path / "out", 0.3).splitlines()
+    made = sorted((tmp_path / "out").iterdir())
+    assert [line.split()[0] for line in shown] == [str(path) for path in made]
+    assert [path.name for path in made] == ["000000.gsv", "000001.gsv", "000002.gsv"]
+    settings, back = gsvc.DecoderSettings(steps=0), tmp_path / "back.mkv"
+    reports = [gsvc.decode(path, back, settings=settings, overwrite=True) for path in made]
+    assert [report.frames for report in reports] == [8, 8, 4]
+    assert [report.duration for report in reports] == pytest.approx([0.32, 0.32, 0.16])
+
+
+def test_a_refiner_of_ones_own_changes_the_frames(
+    stream: Path, tmp_path: Path, run_gsvc: Gsvc
+) -> None:
+    frames = []
+    for steps in (0, 2):
+        target = tmp_path / f"{steps}.mkv"
+        backend = ("--backend", "sharpen:Sharpen", "--steps", steps)
+        done = run_gsvc("decode", stream, "-o", target, *backend, cwd=FOLDER)
+        assert done.returncode == 0, done.stderr
+        with av.open(target) as container:
+            frames.append(next(container.decode(video=0)).to_ndarray(format="gray").astype(float))
+    assert np.diff(frames[1]).std() > 1.05 * np.diff(frames[0]).std()
