@@ -6,7 +6,7 @@
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
 _shtab_gsvc_bench_study_subparsers=(make score)
-_shtab_gsvc_bench_subparsers=(run plot report sheets analyse flops list table speed study compare)
+_shtab_gsvc_bench_subparsers=(run plot report sheets analyse flops list plan table speed study compare)
 _shtab_gsvc_train_subparsers=(pack run adopt export)
 _shtab_gsvc_subparsers=(encode decode info sign analyse analyze send recv score plan profile models bench train doctor completion)
 
@@ -29,6 +29,7 @@ _shtab_gsvc_bench_sheets_option_strings=(-h --help --json)
 _shtab_gsvc_bench_analyse_option_strings=(-h --help --out -o --codec --detector --analyser --size --frames --ground --json)
 _shtab_gsvc_bench_flops_option_strings=(-h --help --size --window --steps --saved --json)
 _shtab_gsvc_bench_list_option_strings=(-h --help --json)
+_shtab_gsvc_bench_plan_option_strings=(-h --help --out -o --budgets --seed --log)
 _shtab_gsvc_bench_table_option_strings=(-h --help --format --title --anchor)
 _shtab_gsvc_bench_speed_option_strings=(-h --help --device --size --backend --json)
 _shtab_gsvc_bench_study_make_option_strings=(-h --help --ours --against --within --json)
@@ -100,6 +101,9 @@ _shtab_gsvc_bench_sheets_pos_0_COMPGEN=_shtab_compgen_dirs
 _shtab_gsvc_bench_analyse_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_gsvc_bench_analyse___out_COMPGEN=_shtab_compgen_dirs
 _shtab_gsvc_bench_analyse__o_COMPGEN=_shtab_compgen_dirs
+_shtab_gsvc_bench_plan___out_COMPGEN=_shtab_compgen_files
+_shtab_gsvc_bench_plan__o_COMPGEN=_shtab_compgen_files
+_shtab_gsvc_bench_plan___log_COMPGEN=_shtab_compgen_files
 _shtab_gsvc_bench_table_pos_0_COMPGEN=_shtab_compgen_dirs
 _shtab_gsvc_bench_study_make_pos_0_COMPGEN=_shtab_compgen_dirs
 _shtab_gsvc_bench_study_make_pos_1_COMPGEN=_shtab_compgen_dirs
@@ -135,7 +139,7 @@ _shtab_gsvc_bench_analyse___size_choices=(288 480 native)
 _shtab_gsvc_bench_list_pos_0_choices=(codecs metrics clips)
 _shtab_gsvc_bench_table___format_choices=(markdown csv latex)
 _shtab_gsvc_bench_study_pos_0_choices=(make score)
-_shtab_gsvc_bench_pos_0_choices=(run plot report sheets analyse flops list table speed study compare)
+_shtab_gsvc_bench_pos_0_choices=(run plot report sheets analyse flops list plan table speed study compare)
 _shtab_gsvc_train_pack___kind_choices=(pictures windows)
 _shtab_gsvc_train_pos_0_choices=(pack run adopt export)
 _shtab_gsvc_completion_pos_0_choices=(bash zsh fish)
@@ -252,6 +256,9 @@ _shtab_gsvc_bench_flops___json_nargs=0
 _shtab_gsvc_bench_list__h_nargs=0
 _shtab_gsvc_bench_list___help_nargs=0
 _shtab_gsvc_bench_list___json_nargs=0
+_shtab_gsvc_bench_plan_pos_0_nargs=+
+_shtab_gsvc_bench_plan__h_nargs=0
+_shtab_gsvc_bench_plan___help_nargs=0
 _shtab_gsvc_bench_table__h_nargs=0
 _shtab_gsvc_bench_table___help_nargs=0
 _shtab_gsvc_bench_speed__h_nargs=0

@@ -50,8 +50,8 @@ function _shtab_gsvc_using
   test "$_shtab_gsvc_cmdpath" = "$argv"
 end
 
-set -g _shtab_gsvc_commands encode decode info sign analyse analyze send recv score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench flops' 'bench list' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
-set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budgets --cert --clips --codec --decoder-flops --decoder-time --detector --device --draw --encoder-time --energy --every --format --fps --frames --held-out --jobs --judge --key --key-file --kind --latency --least-score --level --levels --line --max-bitrate --megabytes --memory --metric --minutes --motion --mtu --ours --out --parity --people --plot --pre-roll --preset --quality --radio --ray --receiver --recipe --redundancy --resume-from --rules --saved --sdp --seed --seeds --size --source --start --stats --steps --stride --task --teacher --timeout --title --tls-ca --tls-cert --tls-key --tune --wait --watts --weights --when --window --within --zone -j -o
+set -g _shtab_gsvc_commands encode decode info sign analyse analyze send recv score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench flops' 'bench list' 'bench plan' 'bench table' 'bench speed' 'bench study' 'bench study make' 'bench study score' 'bench compare' train 'train pack' 'train run' 'train adopt' 'train export' doctor completion
+set -g _shtab_gsvc_opts_with_value --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budgets --cert --clips --codec --decoder-flops --decoder-time --detector --device --draw --encoder-time --energy --every --format --fps --frames --held-out --jobs --judge --key --key-file --kind --latency --least-score --level --levels --line --log --max-bitrate --megabytes --memory --metric --minutes --motion --mtu --ours --out --parity --people --plot --pre-roll --preset --quality --radio --ray --receiver --recipe --redundancy --resume-from --rules --saved --sdp --seed --seeds --size --source --start --stats --steps --stride --task --teacher --timeout --title --tls-ca --tls-cert --tls-key --tune --wait --watts --weights --when --window --within --zone -j -o
 
 complete -c gsvc -e
 complete -c gsvc -f
@@ -296,6 +296,12 @@ complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' 
 complete -c gsvc -n '_shtab_gsvc_using bench list' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using bench list' -l json -d 'one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using bench list; and test $_shtab_gsvc_npos -eq 0' -ka "codecs metrics clips" -d 'codecs|metrics|clips'
+complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a plan -d 'Judge the planner by random budgets on packaged clips, each with numbers fitted to the other clips: plans are carried out by real processes and measured, and regret is taken over the points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a machine that does nothing else.'
+complete -c gsvc -n '_shtab_gsvc_using bench plan' -s h -l help -d 'show this help message and exit'
+complete -c gsvc -n '_shtab_gsvc_using bench plan' -l out -s o -xka "(__fish_complete_path (commandline -ct))" -d 'the folder of the results'
+complete -c gsvc -n '_shtab_gsvc_using bench plan' -l budgets -x -d 'random ones (40)'
+complete -c gsvc -n '_shtab_gsvc_using bench plan' -l seed -x -d 'seed of the first (0)'
+complete -c gsvc -n '_shtab_gsvc_using bench plan' -l log -xka "(__fish_complete_path (commandline -ct))" -d 'predictions.jsonl of an earlier OUT, to correct by, repeat for several'
 complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a table -d 'Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those of BD-rates, or of points where there are none. RUN/summary.csv has every point, with a column for each setting.'
 complete -c gsvc -n '_shtab_gsvc_using bench table' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using bench table' -l format -xka "markdown csv latex" -d 'markdown|csv|latex'

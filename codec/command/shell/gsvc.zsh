@@ -37,6 +37,7 @@ _shtab_gsvc_bench_commands() {
     flops:'Count the operations of back ends for a window of frames, or a key picture, from their published settings: no weights are needed. Of 16:9; a multiply-add is two operations.'
     list:'What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...), --metric and --clips take. Your own classes are taken too, as module:Class.'
     make:'Write STUDY/page, which voters open in a browser (from a folder or a server), and STUDY/key.json, which says what they saw: keep it from them. Every clip and level of gsvc is shown beside AV1 at the nearest rate, without names, in random order and on random sides.'
+    plan:'Judge the planner by random budgets on packaged clips, each with numbers fitted to the other clips: plans are carried out by real processes and measured, and regret is taken over the points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a machine that does nothing else.'
     plot:'draw a run'"'"'s plots'
     report:'write a run'"'"'s HTML page'
     run:'Code, decode and score clips with several codecs at several rates. What RUN has already is kept: the same command resumes, another clip, codec, metric or way to decode adds to it.'
@@ -171,6 +172,18 @@ _shtab_gsvc_bench_list_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_bench_list_defaults_added=0
+
+_shtab_gsvc_bench_plan_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {--out,-o}"[the folder of the results]:OUT:_files"
+  "--budgets[random ones (40)]:N:"
+  "--seed[seed of the first (0)]:N:"
+  "*--log[predictions.jsonl of an earlier OUT, to correct by, repeat for several]:FILE:_files"
+  "(*):of runs with gsvc, CVVDP and ST-LPIPS VGG:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_bench_plan_defaults_added=0
 
 _shtab_gsvc_bench_plot_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -621,6 +634,7 @@ _shtab_gsvc_bench() {
         flops) _arguments -C -s $_shtab_gsvc_bench_flops_options ;;
         list) _arguments -C -s $_shtab_gsvc_bench_list_options ;;
         make) _arguments -C -s $_shtab_gsvc_bench_make_options ;;
+        plan) _arguments -C -s $_shtab_gsvc_bench_plan_options ;;
         plot) _arguments -C -s $_shtab_gsvc_bench_plot_options ;;
         report) _arguments -C -s $_shtab_gsvc_bench_report_options ;;
         run) _arguments -C -s $_shtab_gsvc_bench_run_options ;;
