@@ -109,7 +109,7 @@ def left_out_errors(
 
 
 def features(trial: Trial, bpp: float, quality: str) -> list[float]:
-    """What a quality is linear in: 1, likeness at a rate; for texture, the logarithm of the rate."""
+    """What a quality is linear in: 1, likeness at a rate; for texture the logarithm of the rate."""
     logs = np.log([point.bpp for point in trial.points])
     likeness = np.maximum.accumulate([point.likeness for point in trial.points])
     seen = [1.0, float(np.interp(np.log(bpp), logs, likeness)), float(np.log(bpp))]
