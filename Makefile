@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint docs shell wheel models clips hostile soak clean
+.PHONY: help demo test lint docs shell wheel models clips hostile soak player clean
 
 help:
 	@echo "make demo   code a real clip, compare it with x265 and SVT-AV1, write demo/"
@@ -16,6 +16,7 @@ help:
 	@echo "make clips  bring the five clips that more of the tests use"
 	@echo "make hostile  forged and damaged streams, a million of them"
 	@echo "make soak   hours of video through the coders: does memory stay?"
+	@echo "make player  build the browser player into codec/player/page (node and npm)"
 	@echo "make clean  remove the environment, the caches and demo/"
 
 $(READY): pyproject.toml
@@ -58,6 +59,9 @@ hostile: $(READY)
 
 soak: $(READY)
 	$(BIN)/python tests/soak.py
+
+player:
+	cd codec/player/web && npm ci && npm run check && npm run build
 
 clean:
 	rm -rf $(VENV) build dist demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis

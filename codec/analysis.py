@@ -8,8 +8,9 @@ from typing import BinaryIO, cast
 
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.media.mapped_reader import open_any
 from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.file import CountingFile, open_stream
+from gsvc.codec.stream.file import CountingFile
 from gsvc.codec.stream.header import Header
 from gsvc.decoders.analysis.analyser import Analyser, AnalysisSettings
 from gsvc.decoders.analysis.sent_objects import find_content
@@ -70,7 +71,7 @@ def open_analysis(
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[AnalysisReader]:
     """Analyse a stream frame by frame, in the memory of some intervals; see `analyse`."""
-    with open_stream(source) as file:
+    with open_any(source) as file:
         yield AnalysisReader(file, settings, limits)
 
 

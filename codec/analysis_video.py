@@ -10,9 +10,9 @@ from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame
 from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.media.mapped_reader import open_any
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.file import open_stream
 from gsvc.decoders.analysis.analyser import AnalysisSettings
 from gsvc.decoders.analysis.drawing import Drawing
 from gsvc.decoders.analysis.types import FrameAnalysis
@@ -34,7 +34,7 @@ def open_drawing(
     """
     if str(source) == STANDARD_INPUT:
         raise ConfigError("drawing reads the stream twice: save standard input to a file first")
-    with open_stream(source) as file:
+    with open_any(source) as file:
         packets = StreamReader(file, limits)
         with (
             open_writer(target, packets.header.format, overwrite=overwrite) as writer,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from typing import Self
 
 from gsvc.codec.decoder_settings import DecoderSettings
@@ -14,10 +15,13 @@ from gsvc.codec.stream.group import GroupReader
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 from gsvc.decoders.concealment import Concealer
+from gsvc.decoders.kept_windows import KeptWindows
 from gsvc.decoders.learned_rendering import find_renderer
 from gsvc.decoders.motion.estimation import MOTION_ESTIMATOR
-from gsvc.decoders.reconstruction import Reconstruction, Refine
+from gsvc.decoders.pace import Pace, paced_motion, paced_refine
+from gsvc.decoders.reconstruction import MakeRenderer, Reconstruction, Refine
 from gsvc.decoders.refiners.base import Refiner, WindowRefiner
+from gsvc.decoders.refiners.options import set_options
 from gsvc.decoders.refiners.registry import check_device, load_refiner
 from gsvc.decoders.schematic import Schematic
 from gsvc.decoders.timeline import DrawnFrame, Strict
@@ -44,6 +48,7 @@ class Decoder:
         settings: DecoderSettings | None = None,
         limits: Limits = DEFAULT_LIMITS,
         refiner: Refiner | None = None,
+        pace: Pace | None = None,
     ) -> None:
         """Prepare to decode the stream of `header`.
 
@@ -53,11 +58,13 @@ class Decoder:
             limits: What the stream may ask for. The default admits everything that gsvc encodes;
                 use `Limits.restrictive()` for untrusted senders.
             refiner: A refiner to use instead of the settings' own, already loaded for example.
+            pace: Decides where there is time for refiner and learned motion; None: always. The
+                refiner must be one of key pictures.
 
         Raises:
             VersionError: The stream needs a newer gsvc.
-            ConfigError: The settings name no known refiner.
-            DeviceError: The device is not available.
+            ConfigError: The settings name no known refiner, or one that has no pace.
+            DeviceError: The device is not available, or has too little memory.
             MissingDependencyError: Refiner or motion need an extra that is not installed.
             MissingModelError: Weights of the refiner or of the motion are missing or damaged.
         """
@@ -67,8 +74,8 @@ class Decoder:
                 f"motion estimator {header.motion_estimator} is not known: install a newer gsvc"
             )
         check_device(settings.device)  # steps 0 need none, but who asks for one is to know
-        refine, self._windows = _restoring(header, settings, refiner)
-        make_renderer = find_renderer(settings.motion, settings.device)
+        refine, self._windows = _restoring(header, settings, refiner, pace)
+        make_renderer = _drawing(settings, pace)
         chain = Reconstruction(header, GroupReader(header, limits), refine, make_renderer)
         policy = Concealer if settings.conceal else Strict
         self._timeline: Strict | Concealer | None = policy(header, chain, limits)
@@ -79,6 +86,11 @@ class Decoder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def delay(self) -> int:
+        """Frames by which output may be late: those of a window, 0 with other refiners."""
+        return self._windows.delay if self._windows else 0
 
     def close(self) -> None:
         """Release the picture decoder and the refiner. May be called again."""
@@ -141,16 +153,43 @@ class Decoder:
 
 
 def _restoring(
-    header: Header, settings: DecoderSettings, refiner: Refiner | None
+    header: Header, settings: DecoderSettings, refiner: Refiner | None, pace: Pace | None
 ) -> tuple[Refine, Windows | None]:
     """What restores key pictures, and what restores windows of frames if the refiner does that."""
     if not settings.steps:
         return attrgetter("picture"), None
     seed = header.seed if settings.seed is None else settings.seed
     refiner = refiner or load_refiner(settings.backend, settings.device)
+    set_options(refiner, settings)
+    refiner.check(header.format.height, header.format.width, steps=settings.steps)
     if isinstance(refiner, WindowRefiner):
-        return attrgetter("picture"), Windows(refiner, settings.steps, seed)
-    return partial(refiner.refine, steps=settings.steps, seed=seed), None
+        if pace is not None:
+            raise ConfigError(
+                f"{settings.backend} restores windows of frames, which cannot be left out one by "
+                "one: choose a back end of key pictures, such as compact:nano"
+            )
+        kept = _kept(settings, refiner, seed)
+        return attrgetter("picture"), Windows(refiner, settings.steps, seed, kept)
+    if settings.resume is not None:
+        raise ConfigError(f"--resume: {refiner.name} restores no windows: leave it out")
+    refine = partial(refiner.refine, steps=settings.steps, seed=seed)
+    return (paced_refine(refine, pace) if pace else refine), None
+
+
+def _drawing(settings: DecoderSettings, pace: Pace | None) -> MakeRenderer:
+    """What draws frames between coded pictures."""
+    make = find_renderer(settings.motion, settings.device)
+    return paced_motion(make, pace) if pace and settings.motion != "dis" else make
+
+
+def _kept(settings: DecoderSettings, refiner: WindowRefiner, seed: int) -> KeptWindows | None:
+    if settings.resume is None:
+        return None
+    asked = settings.steps, settings.cache, settings.vram == "fp8", settings.paste_keys
+    made_by = (
+        f"{refiner.name} {refiner.id.hex()} {refiner.revision}, {seed}, {asked}, {settings.device}"
+    )
+    return KeptWindows(Path(settings.resume), made_by)
 
 
 def _owned(frames: Iterable[Frame], *, share: bool = False) -> Iterator[Frame]:

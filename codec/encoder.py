@@ -1,17 +1,15 @@
 """`Encoder`: frames in, packets out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Self
 
 from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import VideoFormat
-from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.media.frame_input import FrameInput
-from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.timing import nominal_time
 from gsvc.codec.stream.header import Header, storable_format
 from gsvc.codec.stream.packet import Packet, PacketType
@@ -24,7 +22,7 @@ from gsvc.encoders.low_delay import LowDelay
 from gsvc.encoders.no_pictures import NoPictures
 from gsvc.encoders.objects.coder import ObjectCoder
 from gsvc.encoders.objects.tasks import object_coder
-from gsvc.encoders.pictures import can_code
+from gsvc.encoders.pictures import check_size
 from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
 
 if TYPE_CHECKING:
@@ -80,10 +78,22 @@ class Encoder:
         self._is_over = True
         self._coder.close()
 
+    def watch(self, report: Callable[[float], None]) -> None:
+        """Have `report` told how far a group is while it is coded, in frames' worth of work.
+
+        It is called within `encode` and `flush`, with look-ahead alone: there a group takes long.
+        """
+        self._coder.watch(report)
+
     @property
     def has_pictures(self) -> bool:
         """Whether the stream has pictures; not for a `task`."""
         return self._settings.task is None
+
+    @property
+    def is_low_delay(self) -> bool:
+        """Whether it codes without look-ahead."""
+        return self._settings.low_delay
 
     @property
     def delay(self) -> int:
@@ -120,6 +130,17 @@ class Encoder:
         settings = replace(self._settings, bitrate=bitrate, bpp=None)  # checks it
         recipe = _recipe(settings, self.header)
         self._coder.retarget(recipe.bpp, exact=recipe.exact)
+        self._settings = settings
+
+    def follow(self, bitrate: float, level: int) -> None:
+        """Meet another rate, as `target_bitrate`, by the lambda and spacing of another level.
+
+        For senders without look-ahead that follow a network. The header keeps its level. Raises
+        ConfigError as `target_bitrate` does, and for a level that is not there.
+        """
+        settings = replace(self._settings, bitrate=bitrate, bpp=None, level=level)  # checks them
+        recipe = _recipe(settings, replace(self.header, level=level))
+        self._coder.retarget(recipe.bpp, exact=recipe.exact, level=recipe.level)
         self._settings = settings
 
     def force_keyframe(self) -> None:
@@ -240,14 +261,14 @@ def _objects(settings: EncoderSettings, header: Header) -> ObjectCoder | None:
 
 
 def _header(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> Header:
-    _check_size(video)
+    check_size(video.width, video.height)
     return Header(
         format=video,
         level=settings.chosen_level(video),
         tools=settings.chosen_tools(),
         audio=audio,
         seed=settings.seed,
-        model_id=settings.model_id,
+        model_id=settings.named_model(),
     )
 
 
@@ -269,16 +290,3 @@ def _recipe(settings: EncoderSettings, header: Header) -> Recipe:
         max_bitrate=settings.max_bitrate,
         packet_bytes=settings.max_packet_bytes,
     )
-
-
-def _check_size(video: VideoFormat) -> None:
-    width, height, limits = video.width, video.height, DEFAULT_LIMITS
-    if width * height > limits.pixels or max(width, height) > limits.side:
-        raise InputError(
-            f"pictures of {width}x{height}: at most {limits.pixels} pixels and {limits.side} a "
-            "side can be coded, shrink the video"
-        )
-    if not can_code(Geometry(width, height).coded_size(8)):
-        raise InputError(
-            f"pictures of {width}x{height} are too small or thin: make both sides at least 32"
-        )

@@ -9,6 +9,7 @@ from gsvc.codec.scaffold.layers import LAYERS
 from gsvc.codec.scaffold.layers.pose import POSE
 from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
 from gsvc.codec.scaffold.tools import TOOLS, Tools
+from gsvc.datasets.hub import hub_model
 from gsvc.decoders.analysis.finders import AUTO, OWN
 from gsvc.decoders.analysis.types import Detector
 from gsvc.encoders.objects.tasks import TASKS
@@ -70,6 +71,9 @@ class EncoderSettings:
     """Send pictures only while something moves or changes; other frames hold the last one."""
     pre_roll: float = 1.0
     """Seconds before an event that are sent too, 0 to 30, with `events_only`."""
+    made_for: str | None = None
+    """The pretrained model that is to decode ("ltx" ...): pictures lie on its grid in time, and the
+    header names it. Any decoder still decodes the stream. With look-ahead only."""
     low_delay: bool = False
     """Encode without look-ahead: a frame waits only for the next key picture (`Encoder.delay`), and
     the stream takes more bits."""
@@ -92,6 +96,8 @@ class EncoderSettings:
             raise ConfigError(
                 "a quality or a cap needs look-ahead: leave low delay out, or give a bitrate"
             )
+        if self.made_for is not None and hub_model(self.made_for) and self.low_delay:
+            raise ConfigError("a stream for a pretrained model needs look-ahead: no low delay")
         if self.max_packet_bytes is not None and self.max_packet_bytes < _LEAST_PACKET:
             raise ConfigError(
                 f"packets of {self.max_packet_bytes} bytes hold no picture: "
@@ -120,6 +126,10 @@ class EncoderSettings:
             raise ConfigError("a task sends no pictures: leave out rate, quality and packet size")
         if self.events_only:
             raise ConfigError("a task sends no pictures: leave out events-only")
+
+    def named_model(self) -> bytes:
+        """The model that the header names."""
+        return self.model_id if self.made_for is None else hub_model(self.made_for).hint
 
     def chosen_tools(self) -> Tools:
         """The layers: as set, or those worth their time at the preset; of a task none."""

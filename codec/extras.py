@@ -24,6 +24,9 @@ _REFINE = "torch", "diffusers", "safetensors"
 EXTRAS = {
     "refine": Extra("decoding with steps or --motion rife", _REFINE),
     "eval": Extra("gsvc bench and gsvc train", (*_REFINE, "stlpips_pytorch")),
+    "pretrained": Extra("--backend ltx and its like", (*_REFINE, "accelerate", "transformers")),
+    "detect": Extra("--detector coco", ("onnx",)),
+    "data": Extra("gsvc data", ("fsspec", "pyarrow", "ray", "stlpips_pytorch", "tensorboard")),
     "analysis": Extra("gsvc bench analyse", ("bjontegaard", "motmetrics", "pycocotools", "scipy")),
     "c2pa": Extra("gsvc sign, and verifying what it signed", ("c2pa", "cryptography")),
     "secure": Extra("--key-file of gsvc send and gsvc recv", ("cryptography",)),

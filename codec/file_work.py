@@ -36,7 +36,8 @@ class FileEncoding:
         self._encoder, self._total, self._progress = encoder, total, progress
         self._writer = StreamWriter(file, encoder.header)
         self._times = array("q")
-        self._audio_size = self._text_size = 0
+        self._audio_size = self._text_size = self._done = 0
+        encoder.watch(self._tell)
 
     def write_texts(self, texts: Texts) -> None:
         """Write title, chapters and subtitles: before the pictures, where a pipe needs them."""
@@ -71,16 +72,16 @@ class FileEncoding:
         )
 
     def _pictures(self, video: Iterable[Frame]) -> Iterator[Packet]:
-        self._tell(0)
-        done = 0
+        self._tell()
         for frame in video:
             self._times.append(frame.pts)
             if ready := self._encoder.encode(frame):
                 yield from ready
-                done += sum(packet.frames for packet in ready)
-                self._tell(done)
+                self._done += sum(packet.frames for packet in ready)
+                self._tell()
         yield from self._encoder.flush()
-        self._tell(len(self._times))
+        self._done = len(self._times)
+        self._tell()
 
     def _with_sound(
         self, packets: Iterator[Packet], sound: Sound, *, cut: bool
@@ -96,9 +97,10 @@ class FileEncoding:
                 yield Packet(PacketType.AUDIO, 0, pack_audio(chunk))
             yield packet
 
-    def _tell(self, done: int) -> None:
+    def _tell(self, under_way: float = 0.0) -> None:
         if self._progress:
-            self._progress(Progress(done, self._total, self._writer.bytes_written))
+            size = self._writer.bytes_written
+            self._progress(Progress(self._done, self._total, size, under_way))
 
 
 class FileDecoding:

@@ -1,30 +1,29 @@
 """Whole files: `encode_file` and `decode_file`, each one call from source to complete target."""
 
 import logging
-import os
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
 from gsvc.codec.decoder import Decoder
 from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.encoder import Encoder
+from gsvc.codec.encode_job import EncodeJob
 from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import ConfigError
-from gsvc.codec.file_work import FileDecoding, FileEncoding, written
-from gsvc.codec.input import STANDARD_INPUT
+from gsvc.codec.file_work import FileDecoding, written
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.marks import mark_of
-from gsvc.codec.media.audio_source import Sound, open_sound
 from gsvc.codec.media.image_writer import image_pattern
-from gsvc.codec.media.text_source import Wanted, read_beside
-from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.media.mapped_reader import open_any
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.missed import missed_goals
-from gsvc.codec.output import STANDARD_OUTPUT
+from gsvc.codec.output import STANDARD_OUTPUT, refuse_same
 from gsvc.codec.portion import duration, find_portion
 from gsvc.codec.reports import DecodeReport, EncodeReport, Report
 from gsvc.codec.stream.audio import AUDIO_CODINGS
-from gsvc.codec.stream.file import create_stream, open_stream
+from gsvc.codec.stream.file import create_stream
+from gsvc.codec.target_size import encode_to_size
+from gsvc.decoders.pace import Pace
 from gsvc.decoders.refiners.registry import model_id
 
 _log = logging.getLogger(__name__)
@@ -41,6 +40,7 @@ def encode_file(
     audio: str = "opus",
     audio_bitrate: int | None = None,
     texts: bool = True,
+    target_size: int | None = None,
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> EncodeReport:
@@ -53,17 +53,20 @@ def encode_file(
         settings: How to encode; level 1 by default.
         start: Second of the source to begin at.
         frames: Most frames to encode; None for all.
-        fps: Images a second, of a pattern of images; 25 by default.
+        fps: Most frames a second to encode; None for all. Of a pattern of images its rate, 25 by
+            default.
         audio: "opus" carries the sound, "none" drops it. Images and pipes have none.
         audio_bitrate: Bits per second of the sound, 6000 to 510000, mono below 18000; None takes
             16000 for mono and 24000 for stereo.
         texts: Carry title, chapters and subtitles.
+        target_size: Bytes that the file may have at most, sound and texts included; the video is
+            encoded up to four times to come near. Not with a rate or a quality in the settings.
         overwrite: Replace a target that exists.
-        progress: Called at the beginning and after every group.
+        progress: Called at the beginning, while a group is coded, and after every packet.
 
     Returns:
-        Size, rate and duration of the stream. A rate missed by more than 5 %, or a quality by more
-        than 10 %, is logged as a warning.
+        Size, rate and duration of the stream. A rate or a size missed by more than 5 %, or a
+        quality by more than 10 %, is logged as a warning.
 
     Raises:
         InputError: The source cannot be read as video.
@@ -74,22 +77,18 @@ def encode_file(
     began = monotonic()
     if audio not in AUDIO_CODINGS:
         raise ConfigError(f"audio {audio!r}: choose one of {', '.join(AUDIO_CODINGS)}")
-    _refuse_same(source, target)
-    with open_video(source, start=start, frames=frames, fps=fps) as video:
-        is_heard = audio == "opus"
-        sound = open_sound(source, start, audio_bitrate) if is_heard else Sound(iter(()))
-        encoder = Encoder(video.format, settings, audio=bool(sound))
-        beside = read_beside(
-            source, video.origin, video.seconds, Wanted(is_heard, audio_bitrate, texts)
-        )
-        with encoder, create_stream(target, overwrite) as file:
-            encoding = FileEncoding(encoder, file, video.frame_count, progress)
-            encoding.write_texts(beside)
-            encoding.write(video, sound, cut=frames is not None)
-    report = encoding.report(str(target), monotonic() - began)
-    for line in missed_goals(settings or EncoderSettings(), report):
+    refuse_same(source, target)
+    settings, is_heard = settings or EncoderSettings(), audio == "opus"
+    job = EncodeJob(source, settings, start, frames, fps, is_heard, audio_bitrate, texts, progress)
+    if target_size is None:
+        report = job.encode(create_stream(target, overwrite), str(target), settings)
+    else:
+        with create_stream(target, overwrite) as file:
+            data, report = encode_to_size(job, target_size, str(target))
+            file.write(data)
+    for line in missed_goals(settings, report):
         _log.warning("%s", line)
-    return report
+    return replace(report, elapsed=monotonic() - began)
 
 
 def decode_file(
@@ -102,6 +101,7 @@ def decode_file(
     limits: Limits = DEFAULT_LIMITS,
     overwrite: bool = False,
     progress: Report | None = None,
+    pace: Pace | None = None,
 ) -> DecodeReport:
     """Decode a stream to a video file. The target appears only when it is complete.
 
@@ -109,7 +109,7 @@ def decode_file(
     unless the settings conceal.
 
     Args:
-        source: A path, or "-" for standard input.
+        source: A path, of a stream or of what `mux` wrote, or "-" for standard input.
         target: A container by its suffix, numbered images ("out/%05d.png"), or y4m ("-" or
             a path ending in .y4m).
         settings: How to decode; one step of the default refiner by default.
@@ -119,6 +119,7 @@ def decode_file(
         limits: What the stream may ask for.
         overwrite: Replace a target that exists.
         progress: Called after every frame.
+        pace: Decides where there is time for refiner and learned motion; None: always.
 
     Returns:
         Size and duration of the video.
@@ -135,8 +136,8 @@ def decode_file(
     """
     began = monotonic()
     settings = settings or DecoderSettings()
-    _refuse_same(source, target)
-    with open_stream(source) as file:
+    refuse_same(source, target)
+    with open_any(source) as file:
         beside, conceals = _is_container(target), settings.conceal
         portion = find_portion(file, start, frames, limits, is_container=beside, conceals=conceals)
         header = portion.header
@@ -149,7 +150,7 @@ def decode_file(
             mark=mark_of(settings),
             overwrite=overwrite,
         )
-        with Decoder(header, settings, limits) as decoder, output as writer:
+        with Decoder(header, settings, limits, pace=pace) as decoder, output as writer:
             decoding = FileDecoding(decoder, writer, progress)
             decoding.write(portion)
         decoding.tell_damage(portion.damage, source, target)
@@ -181,10 +182,3 @@ def _warn_of_other_model(stream_model: bytes, settings: DecoderSettings) -> None
             "pictures may differ from the encoder's",
             stream_model.hex(),
         )
-
-
-def _refuse_same(source: str | Path, target: str | Path) -> None:
-    if STANDARD_INPUT in (str(source), str(target)):
-        return
-    if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
-        raise ConfigError(f"{target} is the source itself: choose another name for the output")

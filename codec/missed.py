@@ -30,11 +30,12 @@ def _why(settings: EncoderSettings, got: float, is_above: bool) -> str:
     """Why the rate is not the one asked for, and what to do."""
     if settings.low_delay:
         return "low delay nears a rate from one four seconds to the next, look-ahead meets it"
+    about = f"{float(f'{got:.2g}'):g}"  # 3500, not 3.5e+03
     if is_above:
         return (
-            f"the least that this video takes is about {got:.2g}, "
+            f"the least that this video takes is about {about}, "
             "shrink it or lower its frame rate for less"
         )
     if settings.max_bitrate is not None or settings.max_packet_bytes is not None:
         return "the limit on a second or on a packet keeps it there, raise the limit for more"
-    return f"the most that this video takes is about {got:.2g}, enlarge it for more"
+    return f"the most that this video takes is about {about}, enlarge it for more"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gsvc.codec.errors import OutputError
+from gsvc.codec.errors import ConfigError, OutputError
 from gsvc.codec.leftovers import held, remove_leftovers, temporary_name
 
 STANDARD_OUTPUT = "-"
@@ -52,6 +52,40 @@ def atomic_output(target: str | Path, overwrite: bool) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def refuse_same(source: str | Path, target: str | Path) -> None:
+    """Raise ConfigError where the target is the source itself, which writing would destroy."""
+    if STANDARD_OUTPUT in (str(source), str(target)):
+        return
+    if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
+        raise ConfigError(f"{target} is the source itself: choose another name for the output")
+
+
+def own_folder(folder: Path, mark: str) -> None:
+    """Make a folder where it is missing. Whoever calls leaves a file named `mark` in it.
+
+    Raises ConfigError for a folder that holds something else, OutputError where it cannot be made.
+    """
+    with explain_failure(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()) and not (folder / mark).exists():
+            raise ConfigError(f"{folder} holds other files: name an empty or new folder")
+
+
+def refuse_foreign(target: str | Path, beginning: bytes) -> None:
+    """Raise OutputError for a file with something in it that does not begin so.
+
+    For notes that replace those of an earlier run without being asked, and nothing else.
+    """
+    path = Path(target)
+    with explain_failure(target):
+        if not path.is_file():
+            return
+        with path.open("rb") as file:
+            found = file.read(len(beginning))
+    if found and found != beginning:
+        raise OutputError(f"{target} holds something else: choose another name, or remove it")
 
 
 @contextmanager

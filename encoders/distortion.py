@@ -137,9 +137,13 @@ def local_mean(values: NDArray[np.floating]) -> FloatMap:
 
     At every fourth pixel of every fourth line: float32 (ceil(H / 4), ceil(W / 4)).
     """
-    window = 2 * max(4, round(min(values.shape) / 36)) + 1
-    mean = cv2.boxFilter(values, cv2.CV_32F, (window, window))
+    mean = cv2.boxFilter(values, cv2.CV_32F, _window(values))
     return np.asarray(mean[::STRIDE, ::STRIDE], np.float32)
+
+
+def _window(values: NDArray[np.generic]) -> tuple[int, int]:
+    side = 2 * max(4, round(min(values.shape) / 36)) + 1
+    return side, side
 
 
 def log_energy(mean_squares: FloatMap) -> FloatMap:
@@ -148,8 +152,10 @@ def log_energy(mean_squares: FloatMap) -> FloatMap:
 
 
 def _energies(luma: Picture) -> FloatMap:
-    x, y = cv2.Sobel(luma, cv2.CV_32F, 1, 0), cv2.Sobel(luma, cv2.CV_32F, 0, 1)
-    return np.stack([log_energy(local_mean(x * x)), log_energy(local_mean(y * y))])
+    # Of whole numbers OpenCV squares and adds up at once, in half the time, to the same sums.
+    gradients = (cv2.Sobel(luma, cv2.CV_16S, *axis) for axis in ((1, 0), (0, 1)))
+    means = (cv2.sqrBoxFilter(each, cv2.CV_32F, _window(luma)) for each in gradients)
+    return np.stack([log_energy(mean[::STRIDE, ::STRIDE]) for mean in means])
 
 
 def quarter(luma: Picture | FloatMap) -> FloatMap:

@@ -1,7 +1,7 @@
 """How frames between key pictures are drawn in a trial: plainly, along a path, or dissolving."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 import cv2
 import numpy as np
@@ -35,6 +35,7 @@ class TrialRenderer:
     def __init__(self, planned: PlannedInterval, decoded: Mapping[int, Picture]) -> None:
         """`decoded`: luma of the key pictures by index, uint8 (H, W)."""
         self._planned, self._decoded = planned, decoded
+        self._motion_at = cache(lambda share: self._motion.at(share))  # with and without a path
 
     @property
     def _ends(self) -> tuple[Picture, Picture]:
@@ -67,7 +68,7 @@ class TrialRenderer:
             geometry = Geometry(width, height)
             path = camera_field(camera, planned.place, planned.length, time, geometry)
             bend = None if path is None else Bend(path)
-        return self._pair.frame(self._motion.at(share), share, bend)
+        return self._pair.frame(self._motion_at(share), share, bend)
 
 
 class Drawer:

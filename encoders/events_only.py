@@ -5,6 +5,7 @@ held frames, which any decoder shows.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 import cv2
@@ -18,6 +19,7 @@ from gsvc.codec.stream.group import GroupReader, GroupWriter
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.encoders.group_coder import CodedPacket, GroupCoder
+from gsvc.encoders.tuning import Level
 
 HEARTBEAT_SECONDS = 10.0
 """Between packets while nothing happens."""
@@ -56,6 +58,9 @@ class EventsOnly(GroupCoder):
         self._calm = 0
         self._has_begun = self._is_event = False
 
+    def watch(self, report: Callable[[float], None]) -> None:
+        self._inner.watch(report)
+
     @property
     def delay(self) -> int:
         return max(self._inner.delay, self._beat) + self._pre_roll
@@ -88,8 +93,8 @@ class EventsOnly(GroupCoder):
         self._held, self._group, self._writer = [], [], None
         self._has_begun = self._is_event = False
 
-    def retarget(self, bpp: float, *, exact: bool) -> None:
-        self._inner.retarget(bpp, exact=exact)
+    def retarget(self, bpp: float, *, exact: bool, level: Level | None = None) -> None:
+        self._inner.retarget(bpp, exact=exact, level=level)
 
     def close(self) -> None:
         self._roll.clear()

@@ -1,7 +1,7 @@
 """What both coders of groups are given, what they give, and how they are driven."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +9,7 @@ from gsvc.codec.errors import MissingDependencyError, MissingModelError
 from gsvc.codec.frames import Picture
 from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.stream.header import Header
+from gsvc.datasets.hub import HUB_MODELS
 from gsvc.encoders.distortion import Judge
 from gsvc.encoders.people.face_weights import FaceWeights
 from gsvc.encoders.pictures import can_code
@@ -74,6 +75,12 @@ class Recipe:
     """Bytes that any packet may take, framing included."""
 
     @property
+    def grid(self) -> int:
+        """Frames from place to place where pictures are to lie, as the header's model has it."""
+        named = (one for one in HUB_MODELS.values() if one.hint == self.header.model_id)
+        return next((one.grid for one in named), 1)
+
+    @property
     def longest_interval(self) -> int:
         """Frames that a packet may complete."""
         return DEFAULT_LIMITS.longest_interval(self.header.format.width, self.header.format.height)
@@ -126,6 +133,13 @@ class GroupCoder(Protocol):
     Made from a `Recipe`; raises MissingModelError then, if a scaffold tool's model is not here.
     """
 
+    def watch(self, report: Callable[[float], None]) -> None:
+        """Tell `report`, while a group is being coded, how many frames' worth of it is done.
+
+        A coder that takes no time to speak of tells nothing.
+        """
+        return
+
     @property
     def delay(self) -> int:
         """Frames that must be given after a frame before its packet comes, at most."""
@@ -150,8 +164,12 @@ class GroupCoder(Protocol):
     def drop(self) -> None:
         """Forget what waits: the next frame begins a scene."""
 
-    def retarget(self, bpp: float, *, exact: bool) -> None:
-        """Another rate from the next group on; arguments as in `Recipe`."""
+    def retarget(self, bpp: float, *, exact: bool, level: Level | None = None) -> None:
+        """Another rate from the next group on; arguments as in `Recipe`.
+
+        `level`: whose multiplier and spacing are taken from there on, where nothing is chosen by
+        trial; None: the old one's.
+        """
 
     def close(self) -> None:
         """Forget what waits and let the threads go. May be called again."""

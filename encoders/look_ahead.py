@@ -1,6 +1,6 @@
 """Encoding with look-ahead: a group is known whole before its key pictures are chosen."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
@@ -21,9 +21,12 @@ from gsvc.encoders.plan import PLAIN, PlannedInterval, Trial
 from gsvc.encoders.planner import Planner
 from gsvc.encoders.rate import RateControl
 from gsvc.encoders.search import GroupSearch
-from gsvc.encoders.tuning import GROUP_SECONDS
+from gsvc.encoders.tuning import GROUP_SECONDS, Level
 
 _AT_ONCE = 2
+_READ, _TRIED, _CODED = 0.1, 0.7, 0.95
+"""Shares of the work on a group that are done before its trials, after them, and after its key
+pictures, about, at 1080 lines."""
 
 
 class LookAhead(GroupCoder):
@@ -38,11 +41,26 @@ class LookAhead(GroupCoder):
         self._planner, self._packer = Planner(recipe), Packer(recipe)
         self._rate = RateControl(recipe)
         frames = round(GROUP_SECONDS * recipe.header.format.frame_rate)
-        self._longest = min(max(1, frames), recipe.longest_interval)
+        longest = min(max(1, frames), recipe.longest_interval)
+        # Groups begin on the grid, where one goes on from another.
+        self._longest = max(1, longest - longest % recipe.grid)
+        self._report: Callable[[float], None] | None = None
         self._before: Before | None = None
         self._group: list[Picture] = []
         # Of every frame that is not sent yet: those of `_before.after`, then the group's.
         self._ticks: list[int] = []
+
+    def watch(self, report: Callable[[float], None]) -> None:
+        self._report = report
+
+    def _tell(self, share: float) -> None:
+        """A share of the work on the group is done."""
+        if self._report:
+            self._report(share * len(self._group))
+
+    def _tell_trials(self, made: int) -> None:
+        share = min(1.0, made / self._recipe.effort.trials)
+        self._tell(_READ + share * (_TRIED - _READ))
 
     @property
     def delay(self) -> int:
@@ -69,7 +87,7 @@ class LookAhead(GroupCoder):
     def drop(self) -> None:
         self._group, self._ticks, self._before = [], [], None
 
-    def retarget(self, bpp: float, *, exact: bool) -> None:
+    def retarget(self, bpp: float, *, exact: bool, level: Level | None = None) -> None:
         self._rate.retarget(bpp, exact=exact)
 
     def close(self) -> None:
@@ -87,10 +105,14 @@ class LookAhead(GroupCoder):
             self._pool,
             begins=self._before is None,
             open_ended=open_ended,
+            tell=self._tell_trials,
         )
+        self._tell(_READ)
         goal = self._packer.picture_bits(budget)
         trial = self._planner.best(search, goal, exact=self._rate.exact)
+        self._tell(_TRIED)
         keys = self._key_pictures(search, trial, goal)
+        self._tell(_CODED)
         sources = self._sources(trial, keys, open_ended=open_ended)
         intervals = self._intervals(keys, sources)
         keys, coded = self._packer.packed(keys, intervals, budget, exact=self._rate.exact)

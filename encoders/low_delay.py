@@ -22,7 +22,14 @@ from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
 from gsvc.encoders.layers.texture import choose_texture
 from gsvc.encoders.pictures import MAX_CRF, PictureStream
 from gsvc.encoders.rate import RateControl
-from gsvc.encoders.tuning import CRF_SLOPE, FREE_JUMP, GROUP_SECONDS, USUAL_JUMP, usual_crf
+from gsvc.encoders.tuning import (
+    CRF_SLOPE,
+    FREE_JUMP,
+    GROUP_SECONDS,
+    USUAL_JUMP,
+    Level,
+    usual_crf,
+)
 
 _LEAST_CRF = 20.0
 
@@ -50,8 +57,8 @@ class LowDelay(GroupCoder):
         self._recipe, self._level = recipe, recipe.level
         self._geometry = recipe.header.geometry
         self._rate = RateControl(recipe)
+        self._spacing = self._spacing_of(self._level)
         frame_rate = recipe.header.format.frame_rate
-        self._spacing = max(1, round(self._level.spacing * frame_rate))
         self._longest = max(self._spacing, round(GROUP_SECONDS * frame_rate))
         self._pool = ThreadPoolExecutor(1)
         self._judge = recipe.judge()
@@ -98,17 +105,24 @@ class LowDelay(GroupCoder):
         self._waiting, self._before = [], None
         self._end_group()
 
-    def retarget(self, bpp: float, *, exact: bool) -> None:
+    def retarget(self, bpp: float, *, exact: bool, level: Level | None = None) -> None:
         # The next group's quantiser goes where it has to; a rate that falls by a fifth or rises by
         # half opens that group with the next key picture.
         change = bpp / self._rate.bpp
         self._rate.retarget(bpp, exact=exact)
+        if level is not None:
+            self._level = level
+            self._spacing = self._spacing_of(level)
         self._jump = FREE_JUMP
         self._ends_soon = self._ends_soon or not 0.8 <= change <= 1.5
 
     def close(self) -> None:
         self.drop()
         self._pool.shutdown(cancel_futures=True)
+
+    def _spacing_of(self, level: Level) -> int:
+        """Frames from a key picture to the next."""
+        return max(1, round(level.spacing * self._recipe.header.format.frame_rate))
 
     def _end_group(self) -> None:
         """The next key picture opens another."""

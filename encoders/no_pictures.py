@@ -2,6 +2,7 @@
 
 from gsvc.codec.frames import Picture
 from gsvc.encoders.group_coder import CodedPacket, GroupCoder
+from gsvc.encoders.tuning import Level
 
 
 class NoPictures(GroupCoder):
@@ -21,7 +22,7 @@ class NoPictures(GroupCoder):
     def drop(self) -> None:
         """Nothing waits."""
 
-    def retarget(self, bpp: float, *, exact: bool) -> None:
+    def retarget(self, bpp: float, *, exact: bool, level: Level | None = None) -> None:
         """There is no rate."""
 
     def close(self) -> None:

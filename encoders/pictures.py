@@ -12,9 +12,11 @@ import numpy as np
 from av.video.reformatter import ColorRange
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Color, Picture
+from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.media.color import yuv_from_rgb
+from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.stream.av1_units import strip_temporal_unit
 from gsvc.encoders.svt_av1 import quiet_and_ordinary
 
@@ -31,6 +33,20 @@ MAX_CRF = 70
 def can_code(size: tuple[int, int]) -> bool:
     """Whether SVT-AV1 takes pictures of this (width, height): long thin ones make 3.1 hang."""
     return min(size) >= 4 and (min(size) >= 32 or max(size) <= 64)
+
+
+def check_size(width: int, height: int) -> None:
+    """Raise InputError for a video that is too large to code, too small, or too thin."""
+    limits = DEFAULT_LIMITS
+    if width * height > limits.pixels or max(width, height) > limits.side:
+        raise InputError(
+            f"pictures of {width}x{height}: at most {limits.pixels} pixels and {limits.side} a "
+            "side can be coded, shrink the video"
+        )
+    if not can_code(Geometry(width, height).coded_size(8)):
+        raise InputError(
+            f"pictures of {width}x{height} are too small or thin: make both sides at least 32"
+        )
 
 
 def encode_pictures(

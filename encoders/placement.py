@@ -57,16 +57,18 @@ class Placement:
         begins: bool,
         open_ended: bool,
         longest: int,
+        grid: int = 1,
     ) -> None:
         """`thumbnails`: luma of every frame, small; `weights`: of the parts of each, None: all 1;
         `begins`: a scene begins with the group;
         `open_ended`: the last frame is the next group's; `longest`: most frames from one coded
-        picture to the next."""
+        picture to the next; `grid`: pictures lie at each multiple of it that no interval spans, and
+        one that spans some begins and ends at one, but for the last."""
         self._frames = [_smaller(one) for one in thumbnails]
         self._structures = [Structure(frame.astype(np.float32)) for frame in self._frames]
         self._weights = [None if one is None else _fitted(one, self._frames[0]) for one in weights]
         self._pool, self._begins, self._open_ended = pool, begins, open_ended
-        self._last, self._longest = len(thumbnails) - 1, longest
+        self._last, self._longest, self._grid = len(thumbnails) - 1, longest, grid
 
     @property
     def counts(self) -> Sequence[int]:
@@ -117,7 +119,7 @@ class Placement:
         before, after = none.copy(), none.copy()
         before[0] = after[self._last] = 0.0
         reach = min(self._longest, len(self._frames), _FINE * 4)
-        if self._begins:
+        if self._begins and self._grid == 1:
             for key in range(1, reach):
                 before[key] = self._still(key, range(key))
         if not self._open_ended:
@@ -132,10 +134,15 @@ class Placement:
 
     @cached_property
     def _edges(self) -> _Edges:
-        ends = sorted(self._intervals(), key=lambda one: one[1])
+        ends = sorted(filter(self._fits_grid, self._intervals()), key=lambda one: one[1])
         errors = self._pool.map(lambda one: self._drawn_error(*one), ends)
         starts, stops = np.array(ends, np.intp).reshape(-1, 2).T
         return _Edges(starts, stops, np.fromiter(errors, np.float64, len(ends)))
+
+    def _fits_grid(self, ends: tuple[int, int]) -> bool:
+        (start, end), grid = ends, self._grid
+        within = (start // grid) == ((end - 1) // grid)
+        return within or (start % grid == 0 and (end % grid == 0 or end == self._last))
 
     def _intervals(self) -> Iterator[tuple[int, int]]:
         for length in _LENGTHS:

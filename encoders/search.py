@@ -1,6 +1,6 @@
 """The search over a group: where its pictures go, their size and quantiser, by D + lambda R."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cached_property
@@ -39,9 +39,11 @@ class GroupSearch:
         *,
         begins: bool,
         open_ended: bool,
+        tell: Callable[[int], None],
     ) -> None:
-        """Arguments as of `Trials`; `begins`: a scene begins with the group."""
-        self.begins, self.frames = begins, len(pictures)
+        """Arguments as of `Trials`; `begins`: a scene begins with the group; `tell` is told of how
+        many trials were made."""
+        self.begins, self.frames, self._tell = begins, len(pictures), tell
         self.trials = Trials(pictures, recipe, judge, pool, open_ended=open_ended)
         self._placement = Placement(
             self.trials.thumbnails,
@@ -50,6 +52,7 @@ class GroupSearch:
             begins=begins,
             open_ended=open_ended,
             longest=recipe.longest_interval,
+            grid=recipe.grid,
         )
         self._pixels = recipe.header.geometry.width * recipe.header.geometry.height * len(pictures)
         self._scales = [scale for scale in _SCALES if recipe.can_scale(scale)]
@@ -64,6 +67,7 @@ class GroupSearch:
             first = [self._transferred(start)] if start and not self.trials.made else []
             ahead = self._proposed(lmbda, first, min(left, _AT_ONCE))
             self.trials.make(lmbda, ahead)
+            self._tell(len(self.trials.made))
         return min(self.trials.made.values(), key=lambda trial: trial.cost(lmbda))
 
     def tried(self, plan: Plan, lmbda: float) -> Trial:

@@ -8,7 +8,7 @@ import ctypes
 from contextlib import suppress
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt's numbers in <malloc.h>
-_LARGEST_KEPT = 2**30
+_LARGEST_KEPT, _SMALLEST_RETURNED = 2**30, 2**16
 _ELSEWHERE = OSError, TypeError, AttributeError  # no such library, no such function
 
 
@@ -18,6 +18,12 @@ def keep_freed_memory() -> None:
         library = ctypes.CDLL(None)
         library.mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
         library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def return_freed_memory() -> None:
+    """From now on blocks of 64 KiB and more go back to the system when they are freed."""
+    with suppress(*_ELSEWHERE):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _SMALLEST_RETURNED)
 
 
 def release_freed_memory() -> None:

@@ -55,6 +55,21 @@ def genuine() -> list[bytes]:
         return [d.to_bytes() for p in packets + encoder.flush() for d in packetizer.packetize([p])]
 
 
+def reorder(count: int = 20_000) -> None:
+    """Deliver genuine datagrams out of order and twice, within what the window remembers."""
+    rng, key = random.Random(2), WireKey(os.urandom(32))
+    sealer, opener = Sealer(key, sends=True), Opener(key, sends=True)
+    sealed = [sealer.seal(n.to_bytes(4)) for n in range(count)]
+    late = [(n + rng.uniform(0, 500), each) for n, each in enumerate(sealed) for _ in range(2)]
+    came = [opener.open(each) for _, each in sorted(late)]
+    taken = [each for each in came if each is not None]
+    twice = len(taken) - len(set(taken))
+    print(f"{count} genuine datagrams, each sent twice and up to 500 places late:")
+    print(
+        f"  {len(set(taken))} taken, {twice} of them twice, {opener.replayed} repetitions dropped"
+    )
+
+
 def attack(count: int) -> None:
     """Push forgeries of every kind through an opener that also hears its sender."""
     rng, key, plain = random.Random(1), WireKey(os.urandom(32)), genuine()
@@ -134,6 +149,7 @@ async def _flood(port: int, rate: int) -> None:
 
 def main() -> None:
     """Attack, cost, and sessions with and without a key."""
+    reorder()
     attack(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
     cost()
     key = WireKey(os.urandom(32))

@@ -30,7 +30,9 @@ from fuzz_decoding import (
     check_picture,
     make_picture,
 )
+from fuzz_mapping import check_note, make_note
 from fuzz_network import check_datagrams, check_rtcp, make_datagrams, make_rtcp
+from fuzz_sealing import check_greeting, check_sealed, make_greeting, make_sealed
 from fuzz_truth import check_truth, make_truth
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.limits import DEFAULT_LIMITS, Held
@@ -264,6 +266,7 @@ TARGETS: dict[str, Target] = {
     "texts": Target(make_texts, check_texts),
     "truth": Target(make_truth, check_truth, cost=8),
     "unit": Target(make_unit, check_unit),
+    "note": Target(make_note, check_note),
     **{layer.name: Target(any_bytes, _check_layer(layer), cost=8) for layer in LAYERS},
     "objects": Target(make_objects, check_objects, cost=8),
     "scaffold": Target(make_scaffold, check_scaffold, cost=4),
@@ -275,4 +278,6 @@ TARGETS: dict[str, Target] = {
     "concealment": Target(bent_stream, check_concealment, cost=60),
     "datagrams": Target(make_datagrams, check_datagrams, cost=8),
     "rtcp": Target(make_rtcp, check_rtcp),
+    "sealed": Target(make_sealed, check_sealed),
+    "greeting": Target(make_greeting, check_greeting, cost=8),
 }

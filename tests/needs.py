@@ -5,6 +5,7 @@ Such a test is skipped. With GSVC_REQUIRE=all it fails; "all -city -ray" lets th
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -61,3 +62,11 @@ def need_clip(name: str) -> Path:
         return packaged_clip(name, download=False)
     except InputError as error:
         lack(name, error)
+
+
+def need_node() -> str:
+    """The program node, for the player's parser."""
+    node = shutil.which("node")
+    if node is None:
+        lack("node", "no node here: apt-get install nodejs")
+    return node

@@ -251,6 +251,23 @@ def test_bad_arguments_get_one_line(
     assert len(error.strip().splitlines()) == 1 and not out
 
 
+def test_an_onnx_file_tells_its_classes(tmp_path: Path) -> None:
+    onnx = need_package("onnx")
+    model = onnx.load(Path(__file__).with_name("detector.onnx"))
+    onnx.helper.set_model_props(model, {"names": "{0: 'cat', 1: 'dog'}", "task": "detect"})
+    onnx.save(model, tmp_path / "told.onnx")
+    picture = np.full((320, 640, 3), 128, np.uint8)
+    told = OnnxDetector(tmp_path / "told.onnx")(picture)
+    named = OnnxDetector(Path(__file__).with_name("detector.onnx"), ["cat", "dog"])(picture)
+    assert told and [one.kind for one in told] == [one.kind for one in named]
+    onnx.helper.set_model_props(model, {"names": "cat, dog", "imgsz": "x"})
+    onnx.save(model, tmp_path / "odd.onnx")
+    assert {one.kind for one in OnnxDetector(tmp_path / "odd.onnx")(picture)} <= {
+        "class 0",
+        "class 1",
+    }
+
+
 def test_an_onnx_file_is_a_detector() -> None:
     """The file gives two overlapping boxes of class 0 and one of class 1, for a bright picture."""
     detector = OnnxDetector(Path(__file__).with_name("detector.onnx"), ["cat", "dog"])

@@ -11,6 +11,7 @@ from gsvc.eval.analysis.accuracy import GROUND, accuracies, judged
 from gsvc.eval.analysis.average_precision import average_precision
 from gsvc.eval.analysis.events import Event, event_scores
 from gsvc.eval.analysis.iou_tracker import tracked
+from gsvc.eval.analysis.key_points import Pose, PoseScores, oks_ap
 from gsvc.eval.analysis.occupancy import box_moda, ground_moda
 from gsvc.eval.analysis.tracking import track_scores
 from needs import need_package
@@ -123,3 +124,18 @@ def test_what_is_judged() -> None:
     assert judged(truth, None).label.tolist() == ["thing"] * 3
     people = judged(truth, frozenset({"person"}))
     assert len(people) == 2 and people.ignored.tolist() == [False, True]
+
+
+def test_key_points_are_judged_by_similarity() -> None:
+    rng = np.random.default_rng(4)
+    visible = np.ones(17, np.bool_)
+    truth = [Pose(frame, rng.uniform(20, 120, (17, 2)), visible) for frame in range(8)]
+    assert oks_ap(truth, truth) == PoseScores(1.0, 1.0)
+    near = [one._replace(points=one.points + 3) for one in truth]
+    far = [one._replace(points=one.points + 60) for one in truth]
+    half = oks_ap(truth, truth[:4])
+    scores = [oks_ap(truth, found) for found in (near, far)]
+    assert half is not None and half.mean == pytest.approx(0.5, abs=0.01)
+    assert scores[0] is not None and scores[1] is not None
+    assert 0.5 < scores[0].mean < 1.0 and scores[1].at_half == 0.0
+    assert oks_ap([], truth) is None

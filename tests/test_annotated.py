@@ -21,7 +21,9 @@ from gsvc.datasets.annotated.synthetic import (
     read_synthetic,
     write_synthetic,
 )
+from gsvc.datasets.annotated.visdrone import read_visdrone
 from gsvc.datasets.annotated.wildtrack import read_wildtrack
+from gsvc.eval.analysis.sources import find_sources
 
 SMALL = SceneSettings(seed=3, frames=6, width=320, height=192, noise=0.0)
 
@@ -253,3 +255,37 @@ def test_boxes_fit_together() -> None:
     assert boxes.label.tolist() == ["person", "person"]
     np.testing.assert_allclose(overlaps(boxes.box, boxes.box), [[1, 1 / 3], [1 / 3, 1]])
     assert len(joined([])) == 0
+
+
+def _visdrone(folder: Path, text: str) -> Path:
+    pictures = folder / "sequences" / "uav1"
+    pictures.mkdir(parents=True)
+    (folder / "annotations").mkdir()
+    (folder / "annotations" / "uav1.txt").write_text(text)
+    for number in (1, 2):
+        cv2.imwrite(str(pictures / f"{number:07}.jpg"), np.zeros((48, 64, 3), np.uint8))
+    return pictures
+
+
+def test_visdrone_is_read_with_what_it_leaves_out(tmp_path: Path) -> None:
+    rows = "1,7,4,6,10,20,1,1,0,2\n2,7,5,6,10,20,1,5,0,0,\n1,0,0,0,30,30,0,0,0,0\n"
+    folder = _visdrone(tmp_path, rows)
+    clip, truth = read_visdrone(folder).load()
+    assert clip.format.frames == 2 and truth.label.tolist() == ["person", "car", "ignored"]
+    assert truth.box[0].tolist() == [4, 6, 14, 26] and truth.frame.tolist() == [0, 1, 0]
+    assert truth.ignored.tolist() == [False, False, True] and truth.visibility[0] == 0.25
+    assert [source.name for source in find_sources([str(folder)])] == ["uav1"]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("1,7,4,6,10,20,1,1,0", "uav1.txt:1: 9 columns"),
+        ("3,7,4,6,10,20,1,1,0,0", "frame 3: there are pictures 1 to 2"),
+        ("1,7,4,6,10,20,1,12,0,0", "class 12"),
+        ("1,7,4,6,a,20,1,1,0,0", "whole numbers"),
+    ],
+)
+def test_what_is_no_visdrone_is_told(tmp_path: Path, row: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        read_visdrone(_visdrone(tmp_path, row))

@@ -92,7 +92,7 @@ def test_damaged_streams(
     data = stream.read_bytes()
     other_version = bytes([*data[:3], 9, *data[4:]])
     cases = {
-        "not a gsvc stream": clip.read_bytes(),
+        "no gsvc stream in this video": clip.read_bytes(),
         "empty": b"",
         "after frame 0, a packet is damaged": bytes([*data[:60], data[60] ^ 4, *data[61:]]),
         "header is damaged": bytes([*data[:10], data[10] ^ 1, *data[11:]]),

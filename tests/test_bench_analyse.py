@@ -1,17 +1,21 @@
 """`gsvc bench analyse`: one small run, from pictures to tables."""
 
 import csv
+from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gsvc.codec.command.main import main
-from gsvc.datasets.annotated.boxes import Boxes, joined
+from gsvc.codec.frames import Picture
+from gsvc.datasets.annotated.boxes import Boxes, joined, make_boxes
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene, write_synthetic
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.analysis.accuracy import GROUND
-from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE
+from gsvc.eval.analysis.bd import rate_for
+from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE, Subject, measure
 from gsvc.eval.analysis.run import AnalysisSettings, run_analysis
 from gsvc.eval.analysis.task_rates import main as task_rates
 from gsvc.eval.codecs import find_codec
@@ -65,6 +69,43 @@ def test_streams_are_read_by_default(scene: Path, tmp_path: Path) -> None:
     *_, last = done.points
     assert done.failed == 0
     assert last.curve == f"gsvc, {FROM_STREAM}" and last.accuracies["map50"] is not None
+
+
+def test_streams_of_objects_stand_beside_others(scene: Path, tmp_path: Path) -> None:
+    codecs = ("jpeg:quality=2+90,scale=1", "gsvc-task", "gsvc-objects")
+    done = run_analysis(AnalysisSettings((str(scene),), codecs), tmp_path)
+    assert done.failed == 0
+    rates = {f"{point.curve}, {point.settings}": point.bits_per_second for point in done.points}
+    task = f"gsvc-task, {FROM_STREAM}, task motion"
+    levels = [f"gsvc-objects, {FROM_STREAM}, level {level}" for level in (1, 2)]
+    assert rates[task] < rates[levels[0]] < rates[levels[1]]
+    assert "bits in per cent of others' at equal mAP@.5" in done.report
+
+
+def test_the_rate_for_an_accuracy_lies_on_the_hull() -> None:
+    line = [(1000.0, 0.8), (4000.0, 0.2)]  # bits per second, and what lacks to 1
+    rate, side = rate_for(line, 0.5)
+    assert rate == pytest.approx(2000.0) and side == ""
+    assert rate_for(line, 0.1) == (1000.0, "<")
+    assert rate_for(line, 0.9) == (4000.0, ">")
+
+
+def test_what_a_detector_is_not_sure_of_is_neither_true_nor_false(tmp_path: Path) -> None:
+    class Unsure:
+        name = "unsure"
+        labels: frozenset[str] | None = frozenset({"person"})
+
+        def __call__(self, frames: Sequence[Picture]) -> Boxes:
+            count = len(frames)
+            boxes = np.tile([[0.0, 0, 9, 9], [20.0, 0, 29, 9]], (count, 1))
+            both = np.tile([False, True], count)
+            frame = np.repeat(np.arange(count), 2)
+            return make_boxes(frame, boxes, label="person", ignored=both)
+
+    clip = TestClip("blank", [np.zeros((64, 64, 3), np.uint8)] * 3, Fraction(25))
+    subject = Subject([find_codec("jpeg", quality=50, scale="1")], Unsure())
+    points = list(measure(clip, None, subject, lambda name, error: pytest.fail(str(error))))
+    assert [point.accuracies["moda"] for point in points] == [1.0, 1.0]
 
 
 def test_places_on_the_ground(tmp_path: Path) -> None:

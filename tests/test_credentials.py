@@ -27,12 +27,15 @@ class Signer(NamedTuple):
 
 @pytest.fixture(scope="module")
 def signer(tmp_path_factory: pytest.TempPathFactory) -> Signer:
-    """A key, its certificate, and that of the authority that issued it."""
     need_package("c2pa")
+    return make_signer(tmp_path_factory.mktemp("keys"))
+
+
+def make_signer(folder: Path) -> Signer:
+    """A key, its certificate, and that of the authority that issued it."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    folder = tmp_path_factory.mktemp("keys")
     authority, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     root = _certificate("An authority", authority, "An authority", authority)
     leaf = _certificate("A newsroom", own, "An authority", authority)

@@ -1,6 +1,7 @@
 """`gsvc encode --objects` and `--task`: what the encoder sees is what an analysis tells."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import gsvc
 from gsvc.codec.command.main import main
 from gsvc.codec.stream.objects import ObjectReader
 from gsvc.decoders.analysis.boxes import overlap
+from gsvc.encoders.objects.anchors import SeenFrame, SeenObject
+from gsvc.encoders.objects.coder import settled
 from needs import need_clip, need_models
 from test_analyse import FRAMES, square_pictures, true_box
 
@@ -149,3 +152,10 @@ def test_bad_arguments_get_one_line(
     error = capfd.readouterr().err
     assert code in (1, 2) and told in error and not out.exists()
     assert len(error.strip().splitlines()) == 1
+
+
+def test_who_is_named_late_has_one_class_in_a_packet() -> None:
+    boxes = {7: SeenObject("moving", np.array([1.0, 1, 9, 9]), 0.5)}
+    frames = [SeenFrame(number, boxes, 0.0, None, False) for number in range(4)]
+    named = replace(frames[-1], objects={7: replace(boxes[7], kind="dog")})
+    assert {frame.objects[7].kind for frame in settled([*frames, named])} == {"dog"}

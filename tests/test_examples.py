@@ -1,5 +1,6 @@
 """The scripts of examples/, run as a user runs them."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import gsvc
 from conftest import Gsvc
+from needs import need_package
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples"
 
@@ -60,3 +62,19 @@ def test_a_refiner_of_ones_own_changes_the_frames(
         with av.open(target) as container:
             frames.append(next(container.decode(video=0)).to_ndarray(format="gray").astype(float))
     assert np.diff(frames[1]).std() > 1.05 * np.diff(frames[0]).std()
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_package("IPython")
+    (tmp_path / "video.mp4").write_bytes(clip.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads((FOLDER / "tour.ipynb").read_text())["cells"]
+    names: dict[str, object] = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)  # noqa: S102
+    shown = capsys.readouterr().out
+    assert "20 frames" in shown and "key pictures" in shown and "level 3:" in shown
+    assert not any(cell.get("outputs") for cell in cells), "clear the outputs before committing"

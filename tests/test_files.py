@@ -305,6 +305,8 @@ def test_progress_counts_every_frame(
     gsvc.encode(clip, tmp_path / "it.gsv", settings=bare_settings, progress=seen.append)
     assert [p.frames for p in seen] == sorted(p.frames for p in seen)
     assert (seen[-1].frames, seen[-1].total) == (20, 20)
+    within = [p.under_way for p in seen if p.frames == 0]
+    assert len(within) > 3 and within == sorted(within) and 0 < within[-1] < 20
     seen.clear()
     gsvc.decode(stream, tmp_path / "back.mkv", settings=FAST, progress=seen.append)
     assert [p.frames for p in seen] == list(range(1, 21))

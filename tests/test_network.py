@@ -125,7 +125,8 @@ def test_what_is_sent_is_shown(scheme: str, listens: str) -> None:
         assert (sent.frames, came.frames, came.concealed, came.damaged) == (40, 40, 0, 0)
         assert sum(sent.bits.values()) > 0 and sum(came.bits.values()) >= sum(sent.bits.values())
         if scheme == "udp":
-            assert came.latency.p50 is not None and came.latency.p50 > 0
+            # Sent faster than it plays, a frame may come before its time.
+            assert came.latency.p50 is not None and abs(came.latency.p50) < SECONDS
             assert came.lost == 0 and 0 < came.datagrams <= sent.datagrams
 
     run(main())
@@ -420,6 +421,23 @@ def test_sound_that_is_not_sent_is_told_of(clip: Path) -> None:
     address = f"udp://127.0.0.1:{free_port()}"
     sending = start("send", clip, address, "--fast", "--frames", 2)
     assert (sending.wait(SECONDS), sending.communicate()[1].count(b"sound is not sent")) == (0, 1)
+
+
+@pytest.mark.parametrize("option", ["--sdp", "--stats"])
+def test_what_sending_tells_of_replaces_no_file_of_another_kind(
+    option: str, tmp_path: Path
+) -> None:
+    video = clip(tmp_path, 4)
+    before = video.read_bytes()
+    told = start("send", video, f"udp://127.0.0.1:{free_port()}", "--fast", option, video)
+    assert b"holds something else" in told.communicate()[1] and told.returncode == 1
+    assert video.read_bytes() == before
+
+
+def test_a_rate_that_sending_does_not_keep_is_told(tmp_path: Path) -> None:
+    there = f"udp://127.0.0.1:{free_port()}"
+    told = start("send", clip(tmp_path, 30), there, "--fast", "--bitrate", "0.1k")
+    assert b"asked for 0.1 kbit/s" in told.communicate()[1] and told.returncode == 0
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "ws"])

@@ -61,6 +61,7 @@ def test_the_pages_with_examples_are_known() -> None:
         "README.md": 1,
         "docs/cookbook.md": 5,
         "docs/guide.md": 1,
+        "docs/pipelines.md": 1,
         "docs/python.md": 9,
     }
 

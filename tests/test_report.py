@@ -14,16 +14,19 @@ import pytest
 from browsing import chromium, troubles_of
 from gsvc.codec.errors import InputError
 from gsvc.datasets.clips import TestClip
+from gsvc.datasets.packaged import load_clip
 from gsvc.datasets.sets import find_clips
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.codecs import find_codec
 from gsvc.eval.report import compare_runs, write_plots, write_report, write_sheets
 from gsvc.eval.report.differences import differences, worst_second
 from gsvc.eval.report.front import tunes
+from gsvc.eval.report.mouths import speaking_place
 from gsvc.eval.report.readme_chart import draw_chart, keep_results
 from gsvc.eval.report.style import legend, panels
 from gsvc.eval.summary import write_summary
 from gsvc.eval.summary.points import point_rows
+from needs import need, need_clip
 from small_run import FRAMES, record, write_run
 
 STRIDE = 4
@@ -137,6 +140,33 @@ def test_sheets_show_ours_beside_a_conventional_codec_at_our_rate(
     assert size_of(strips) == (3 * (112 + 26), 8 * 112)
     with pytest.raises(InputError, match="no stream of gsvc"):
         write_sheets(run)
+
+
+def test_a_strip_of_a_mouth_is_where_and_when_it_speaks() -> None:
+    frames, rate = load_clip(need_clip("carphone"), frames=24)
+    with need("models"):
+        place = speaking_place(TestClip("carphone", frames, rate))
+    assert place is not None and 0 < place.first <= 16
+    height, width = frames[0].shape[:2]
+    assert 0.1 * width < place.side < 0.4 * width
+    assert abs(place.left + place.side / 2 - 0.53 * width) < 0.1 * width
+    assert 0.4 * height < place.top + place.side / 2 < 0.8 * height
+    parts = place.cut(frames)
+    assert len(parts) == 8 and {part.shape for part in parts} == {(112, 112, 3)}
+    assert speaking_place(TestClip("still", frames[:1] * 9, rate)) is None
+
+
+def test_sheets_of_mouths_say_when_none_moves(
+    run: Path,
+    cells: list[tuple[CellRecord, bytes, str]],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = {"level": 1, "tools": "default", "preset": "fast", "seed": 0}
+    folder = write_run(tmp_path / "ours", [*cells[:3], record("gsvc", settings)], STRIDE)
+    with need("models"):
+        assert len(write_sheets(folder, faces=True)) == 2
+    assert "no clip of" in caplog.text
 
 
 def test_the_page_asks_nothing_of_a_network(run: Path) -> None:

@@ -101,5 +101,5 @@ def test_what_cannot_be_scored_is_one_line(a: str, b: str, run_gsvc: Gsvc) -> No
         done = run_gsvc("score", a, b, *extra)
         assert (done.returncode, done.stdout) == (2, b"")
         assert done.stderr.startswith(b"gsvc: error: " + line) and done.stderr.count(b"\n") == 1
-    done = run_gsvc("score", a, "it.gsv", *PSNR)
-    assert done.returncode == 1 and b"decode it first" in done.stderr
+    done = run_gsvc("score", "it.gsv", a, *PSNR)
+    assert done.returncode == 1 and b"is a stream" in done.stderr

@@ -192,8 +192,37 @@ def test_images_written_by_number_are_read_back_by_the_same_name(tmp_path: Path)
     ]
     with pytest.raises(ConfigError, match="out of range"):
         read(str(tmp_path / "*.png"), fps=0)
-    with pytest.raises(ConfigError, match="is for images"):
-        read(h264(2).write(tmp_path / "a.mp4"), fps=25)
+
+
+@pytest.mark.parametrize(
+    ("rate", "start", "kept"),
+    [
+        (10, 0, [0, 3, 5, 8, 10, 13, 15, 18]),
+        (10, 0.12, [3, 6, 8, 11, 13, 16, 18]),
+        (Fraction(25, 2), 0, list(range(0, 20, 2))),
+        (25, 0, list(range(20))),
+    ],
+)
+def test_fewer_frames_a_second_show_what_was_there_at_their_times(
+    tmp_path: Path, rate: int, start: float, kept: list[int]
+) -> None:
+    path = h264(20).write(tmp_path / "a.mp4")
+    with open_video(path, start=start, fps=float(rate)) as video:
+        frames = list(video)
+        assert video.frame_count is not None and abs(video.frame_count - len(frames)) <= 1
+    assert video.format.frame_rate == rate
+    assert [index_of(frame.pixels) for frame in frames] == kept
+    assert [frame.pts * video.format.time_base for frame in frames] == [
+        (index - kept[0]) * CFR for index in kept
+    ]
+
+
+def test_more_frames_a_second_than_there_are_is_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    form, frames = read(h264(3).write(tmp_path / "a.mp4"), fps=60)
+    assert form.frame_rate == 25 and len(frames) == 3
+    assert "has 25 frames a second, all are kept" in caplog.text
 
 
 def test_images_of_unequal_sizes_are_an_error(tmp_path: Path) -> None:

@@ -1,19 +1,27 @@
 #!/usr/bin/env bash
-# The wheel alone, without extras, in an empty environment outside the checkout: a clip there and back.
-# Usage: wheel_check.sh [PYTHON], a Python that has hatchling.
+# Wheel and source distribution, without extras, each in an empty environment outside the checkout: a clip
+# there and back.
+# Usage: wheel_check.sh [BUILDER [PYTHON...]]. BUILDER has hatchling; each PYTHON installs (BUILDER itself).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=$(command -v "${1:-python3}")
-[[ $python == /* ]] || python=$PWD/$python
+builder=$(command -v "${1:-python3}")
+[[ $builder == /* ]] || builder=$PWD/$builder
+shift || true
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-"$python" -m hatchling build -t wheel -d "$folder" >/dev/null
+"$builder" -m hatchling build -d "$folder" >/dev/null
 unset PYTHONPATH
 cd "$folder"
-"$python" -m venv env
-env/bin/python -m pip install --quiet --disable-pip-version-check ./*.whl
-env/bin/python - <<'PYTHON'
+
+run() { echo "\$ gsvc $*"; env/bin/gsvc "$@"; }
+
+try() { # PYTHON PACKAGE
+    echo "== $("$1" --version), ${2##*.}"
+    rm -rf env ./*.gsv ./*.mp4
+    "$1" -m venv env
+    env/bin/python -m pip install --quiet --disable-pip-version-check "$2"
+    env/bin/python - <<'PYTHON'
 import sys
 from importlib.util import find_spec
 
@@ -27,19 +35,28 @@ with open("clip.y4m", "wb") as file:
         luma = bytes((2 * x + 3 * y + 4 * frame) % 200 + 20 for y in range(64) for x in range(96))
         file.write(b"FRAME\n" + luma + bytes([128]) * (96 * 64 // 2))
 PYTHON
+    run encode clip.y4m -o clip.gsv
+    run info clip.gsv | sed -n 1,4p
+    run decode clip.gsv -o back.mp4 --steps 0
+    run encode back.mp4 -o again.gsv --level 3 --frames 4
+    test -s again.gsv
+    refuse_steps
+}
 
-run() { echo "\$ gsvc $*"; env/bin/gsvc "$@"; }
-run encode clip.y4m -o clip.gsv
-run info clip.gsv | sed -n 1,4p
-run decode clip.gsv -o back.mp4 --steps 0
-run encode back.mp4 -o again.gsv --level 3 --frames 4
-test -s again.gsv
+refuse_steps() { # in one line that names the extra
+    echo '$ gsvc decode clip.gsv -o refined.mp4 --steps 1'
+    if message=$(env/bin/gsvc decode clip.gsv -o refined.mp4 --steps 1 2>&1); then
+        echo "refining without its extra should fail"
+        exit 1
+    fi
+    echo "$message"
+    [[ $message == "gsvc: error: "*"pip install 'gsvc[refine]'"* ]]
+    [[ $message != *$'\n'* && ! -e refined.mp4 ]]
+}
 
-echo '$ gsvc decode clip.gsv -o refined.mp4 --steps 1'
-if message=$(env/bin/gsvc decode clip.gsv -o refined.mp4 --steps 1 2>&1); then
-    echo "refining without its extra should fail"
-    exit 1
-fi
-echo "$message"
-[[ $message == "gsvc: error: "*"pip install 'gsvc[refine]'"* && $message != *$'\n'* && ! -e refined.mp4 ]]
-echo "the wheel works"
+for python in "${@:-$builder}"; do
+    for package in ./*.whl ./*.tar.gz; do
+        try "$python" "$package"
+    done
+done
+echo "wheel and source distribution work"

@@ -10,7 +10,7 @@ from gsvc.codec.command.analysis_settings import add_settings, settings_of
 from gsvc.codec.command.arguments import add_overwrite, add_quiet, add_untrusted, limits_of
 from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.input import display_name
-from gsvc.codec.output import STANDARD_OUTPUT, atomic_output
+from gsvc.codec.output import STANDARD_OUTPUT, atomic_output, refuse_same
 
 if TYPE_CHECKING:
     from gsvc.codec.analysis import AnalysisReader
@@ -22,13 +22,16 @@ DESCRIPTION = """Tell what is in a stream from its objects, or from its scaffold
 pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits
 to zones, events of your own rules, people's key points, activity, motion of the camera, cuts."""
 
+_HOMOGRAPHY_HELP = """of several streams whose cameras see one piece of ground: JSON, a list of
+one 3x3 matrix a stream, from metres to pixels; objects, lines and zones are in metres then"""
 _FORMATS = "jsonl", "csv", "mot", "coco", "html"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc analyse`."""
     add = parser.add_argument
-    add("source", metavar="STREAM", help="a stream, or - for standard input")
+    add("source", nargs="+", metavar="STREAM", help="a stream, or - for standard input")
+    add("--homography", metavar="FILE", help=_HOMOGRAPHY_HELP)
     add("-o", dest="output", metavar="OUT", default=STANDARD_OUTPUT, help="(default: print)")
     add("--format", choices=_FORMATS, default="jsonl", help="of OUT (%(default)s)")
     add("--draw", metavar="VIDEO", help="also decode, at steps 0, and draw what was found")
@@ -39,9 +42,32 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Analyse a stream, then tell what it took."""
+    """Analyse a stream, or several together, then tell what it took."""
+    if options.homography is None and len(options.source) > 1:
+        raise ConfigError("several streams need --homography FILE: from metres to pixels of each")
+    for source in options.source:
+        for target in (options.output, options.draw or STANDARD_OUTPUT):
+            refuse_same(source, target)
+    cost = _alone(options) if options.homography is None else _together(options)
+    if not options.quiet:
+        print(_line_of(cost), file=sys.stderr)
+    return 0
+
+
+def _together(options: Namespace) -> "Cost":
+    from gsvc.codec.command.analyse_together import write_together
+
+    with _output(options) as file:
+        cost, damage = write_together(options, file)
+    if damage is not None:
+        raise type(damage)(f"{damage}; told is what all streams show before that")
+    return cost
+
+
+def _alone(options: Namespace) -> "Cost":
     from gsvc.codec.analysis import open_analysis
 
+    (options.source,) = options.source
     settings, limits = settings_of(options), limits_of(options)
     with (
         open_analysis(options.source, settings, limits) as reader,
@@ -52,9 +78,7 @@ def run(options: Namespace) -> int:
     if damage is not None:
         name, frames = display_name(options.source), reader.cost.frames
         raise type(damage)(f"{name}: {damage}; told are the {frames} frames before that")
-    if not options.quiet:
-        print(_line_of(reader.cost), file=sys.stderr)
-    return 0
+    return reader.cost
 
 
 def _write(

@@ -50,13 +50,15 @@ class JsonFormat:
             ],
             **({"people": [_person(one) for one in frame.people]} if frame.people else {}),
             **({} if frame.activity is None else {"activity": round(frame.activity, 4)}),
-            **({} if frame.camera is None else {"camera": _fields(asdict(frame.camera), 5)}),
+            **({} if frame.camera is None else {"camera": rounded_fields(asdict(frame.camera), 5)}),
         )
         for event in frame.events:
-            self._put("event", **_event(event))
+            self._put("event", **event_fields(event))
 
     def end(self, totals: Totals, cost: Cost) -> None:
-        self._put("summary", **asdict(totals), **_fields(asdict(cost)), saved=cost.not_decoded)
+        self._put(
+            "summary", **asdict(totals), **rounded_fields(asdict(cost)), saved=cost.not_decoded
+        )
 
     def _put(self, kind: str, **values: object) -> None:
         self._file.write(json.dumps({"type": kind, **values}) + "\n")
@@ -157,11 +159,12 @@ def _rounded(values: Iterable[float]) -> list[float]:
     return [round(value, 2) for value in values]
 
 
-def _fields(values: dict[str, float], digits: int = 1) -> dict[str, float]:
+def rounded_fields(values: dict[str, float], digits: int = 1) -> dict[str, float]:
+    """Numbers by name, rounded."""
     return {name: round(value, digits) for name, value in values.items()}
 
 
-def _event(event: Event) -> dict[str, object]:
+def event_fields(event: Event) -> dict[str, object]:
     """Its fields, without those that its kind lacks."""
     fields = {"event": event.kind, **asdict(event), "seconds": round(event.seconds, 4)}
     fields["class"] = fields.pop("object")

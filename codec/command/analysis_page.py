@@ -104,7 +104,8 @@ def _drawn(seen: _Seen) -> tuple[float, list[str]]:
     parts: list[str] = []
     y = 20.0
     if seen.activity:
-        parts += [_label("activity", y + _CHART), _area(seen, y, scale)]
+        highest = max(value for _, value in seen.activity)
+        parts += [_label(f"activity, to {highest:.1%}", y + _CHART), _area(seen, y, scale, highest)]
         y += _CHART + _GAP
     rows = {**seen.rows, **{kind: [*spans.values()] for kind, spans in seen.tracks.items()}}
     for row, (name, spans) in enumerate(rows.items()):
@@ -132,17 +133,17 @@ def _lanes(spans: Iterable[_Span], apart: float) -> list[list[_Span]]:
     return lanes
 
 
-def _area(seen: _Seen, top: float, scale: float) -> str:
-    """The greatest activity in each of some hundred stretches of time."""
-    highest = max(value for _, value in seen.activity) or 1.0
+def _area(seen: _Seen, top: float, scale: float, highest: float) -> str:
+    """The greatest activity in each of some hundred stretches of time; the last goes on."""
     bins: dict[int, float] = {}
     for time, value in seen.activity:
         place = int(_BINS * time / max(seen.last, 1e-9))
         bins[place] = max(bins.get(place, 0.0), value)
     low, step = top + _CHART, seen.last * scale / _BINS
-    points = [f"{_LABELS + x * step:.1f},{low - _CHART * v / highest:.1f}" for x, v in bins.items()]
+    tops = {x: low - _CHART * value / (highest or 1.0) for x, value in bins.items()}
+    points = [f"{_LABELS + x * step:.1f},{y:.1f}" for x, y in tops.items()]
     right = _LABELS + seen.last * scale
-    ends = f"{right:.1f},{low:.1f} {_LABELS},{low:.1f}"
+    ends = f"{right:.1f},{[*tops.values()][-1]:.1f} {right:.1f},{low:.1f} {_LABELS},{low:.1f}"
     title = f"share of the picture that moves by itself, at most {highest:.1%}"
     line = " ".join(points)
     return f'<polygon class="area" points="{line} {ends}"><title>{title}</title></polygon>'
@@ -179,7 +180,7 @@ def _label(text: str, y: float) -> str:
 
 def _sums(totals: Totals) -> Iterator[tuple[str, str]]:
     for kind, count in totals.objects.items():
-        yield kind, f"{count} tracks"
+        yield kind, "1 track" if count == 1 else f"{count} tracks"
     for name, ways in totals.lines.items():
         yield name, ", ".join(f"{count} {way}" for way, count in ways.items())
     for name, sums in totals.zones.items():

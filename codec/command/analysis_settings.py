@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 _Region = TypeVar("_Region")
 
-_DETECTOR_HELP = """auto: the objects that the stream has; without them people, where the models
-are there, and what moves (default); objects; people; moving; none: what the stream has, no picture
-is decoded; torchvision:NAME; a file .onnx or .pt of the YOLO family; your own as module:Class"""
+_DETECTOR_HELP = """auto: the objects that the stream has; without them what the best detector
+that is there finds, and what moves (default); objects; coco: people and 79 classes of things;
+people; moving; none: what the stream has, no picture is decoded; torchvision:NAME; a file .onnx or
+.pt of the YOLO family; your own as module:Class"""
 _EVERY_HELP = "least frames between pictures that the detector looks at (%(default)s)"
 _LINE_HELP = "count who crosses it; may be given again"
 _ZONE_HELP = "time who is in it; may be given again"

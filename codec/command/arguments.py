@@ -11,6 +11,7 @@ from gsvc.codec.errors import ConfigError
 from gsvc.codec.input import STANDARD_INPUT, is_glob
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.output import STANDARD_OUTPUT
+from gsvc.codec.stream.file import is_container
 from gsvc.codec.times import parsed_time
 
 if TYPE_CHECKING:
@@ -47,9 +48,11 @@ def given_target(options: Namespace) -> str | None:
 def target_of(options: Namespace, suffix: str) -> str:
     """The output of `add_paths`: as given, else - for -, else beside the input."""
     if options.others:
+        has_folder = hasattr(options, "out")
+        several = "; encode several videos with --out FOLDER" if has_folder else "; one by one"
         raise ConfigError(
             f"{2 + len(options.others)} names, but gsvc {options.command} takes one input and one "
-            "output: quote a pattern of images ('in/*.png'); give other files one by one"
+            f"output: quote a pattern of images ('in/*.png'){several}"
         )
     if options.target is not None and options.output is not None:
         raise ConfigError(f"two outputs: {options.target} and {options.output}: give one of them")
@@ -90,14 +93,15 @@ def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
         type=int,
         default=defaults.steps,
         metavar="0|1|2|4|8",
-        help="of the refiner, on key pictures; 0 is fastest (%(default)s)",
+        help="of the refiner, 0 is fastest (%(default)s); pretrained ones take 1 to 100",
     )
     add(
         "--backend",
         default=defaults.backend,
         metavar="NAME|FILE|CLASS",
         help="compact:nano (default), compact:small, compact:base (each better and slower), "
-        "the .safetensors of gsvc train, or your own as module:Class",
+        "the .safetensors of gsvc train, a large model for a GPU (gsvc models list), "
+        "or your own as module:Class",
     )
     add(
         "--motion",
@@ -115,6 +119,21 @@ def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
     )
 
 
+def add_pretrained(parser: ArgumentParser) -> None:
+    """--cache, --latent-cache, --vram, --paste-keys and --resume, of pretrained back ends."""
+    group = parser.add_argument_group("of pretrained back ends")
+    add = group.add_argument
+    steps = "keep work from step to step: first-block, mag, faster or taylorseer"
+    add("--cache", metavar="NAME[:N]", help=steps)
+    latents = "keep latents for similar windows here, at most SIZE (2G)"
+    add("--latent-cache", metavar="FOLDER[:SIZE]", help=latents)
+    memory = "of the GPU, at most (all that is free); or whole, offload, groups, fp8"
+    add("--vram", metavar="8G", help=memory)
+    add("--paste-keys", action="store_true", help="show coded pictures as they were decoded")
+    kept = "keep restored windows here, and do not restore them again"
+    add("--resume", metavar="FOLDER", help=kept)
+
+
 def add_device(parser: ArgumentParser, default: str) -> None:
     """--device."""
     parser.add_argument("--device", default=default, help="cpu, cuda or cuda:N (%(default)s)")
@@ -128,7 +147,15 @@ def add_untrusted(parser: ArgumentParser) -> None:
 
 def limits_of(options: Namespace) -> Limits:
     """What a stream may ask for."""
-    return Limits.restrictive() if options.untrusted else DEFAULT_LIMITS
+    if not options.untrusted:
+        return DEFAULT_LIMITS
+    source = getattr(options, "source", STANDARD_INPUT)
+    if is_container(source):
+        raise ConfigError(
+            f"{source}: --untrusted reads streams alone, and FFmpeg would open this: "
+            "run gsvc demux in a sandbox first"
+        )
+    return Limits.restrictive()
 
 
 def add_overwrite(parser: ArgumentParser) -> None:
@@ -161,6 +188,23 @@ def bitrate(text: str) -> float:
     if match is None:
         raise ArgumentTypeError(f"{text!r} is no bit rate: write 8000, 8k or 0.5M")
     return float(match[1]) * _SUFFIXES[match[2].lower()]
+
+
+def size(text: str) -> int:
+    """Bytes from text such as 500000, 500kB or 1.5MiB."""
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?(?:([kmg])(i?))?b?", text.lower())
+    if match is None:
+        raise ArgumentTypeError(f"{text!r} is no size: write 500000, 500kB or 1.5MB")
+    unit = 1024 if match[3] else 1000
+    return round(float(match[1]) * float(unit) ** " kmg".index(match[2] or " "))
+
+
+def shown_size(count: float) -> str:
+    """Bytes for people: 812 bytes, 31.4 kB, 20.1 MB."""
+    for unit, power in (("MB", 2), ("kB", 1)):
+        if count >= 999.5**power:
+            return f"{count / 1000**power:.3g} {unit}"
+    return f"{count:.0f} bytes"
 
 
 def time(text: str) -> float:

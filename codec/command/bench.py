@@ -29,11 +29,14 @@ _RUN = """Code, decode and score clips with several codecs at several rates. Wha
 kept: the same command resumes, another clip, codec, metric or way to decode adds to it."""
 _MODULES = {
     "analyse": "gsvc.codec.command.bench_analyse",
+    "backend": "gsvc.codec.command.bench_backend",
+    "cache": "gsvc.codec.command.bench_cache",
     "flops": "gsvc.codec.command.bench_flops",
     "list": "gsvc.codec.command.listing",
     "plan": "gsvc.codec.command.bench_plan",
     "table": "gsvc.codec.command.tables",
     "speed": "gsvc.codec.command.speed",
+    "surface": "gsvc.codec.command.bench_surface",
     "study": "gsvc.codec.command.study",
 }
 """Actions that are modules of their own."""
@@ -59,14 +62,19 @@ def add_arguments(parser: ArgumentParser) -> None:
     ):
         action = actions.add_parser(name, help=text, description=text)
         action.add_argument("run", metavar="RUN", help="the folder of the run")
+        if name == "sheets":
+            action.add_argument("--faces", action="store_true", help="also mouths that speak")
         add_json(action)
     for name, text in (
         ("analyse", "accuracy of detections and tracks over rate"),
+        ("backend", "measure a pretrained model where its weights are"),
+        ("cache", "what a latent cache saves"),
         ("flops", "what back ends compute, without weights"),
         ("list", "what codecs, metrics and clips there are"),
         ("plan", "is the planner right?"),
         ("table", "print a run's tables"),
         ("speed", "how fast refiners and motion are"),
+        ("surface", "what bits, computation and memory buy of each other"),
         ("study", "let people choose, and score their votes"),
     ):
         actions.add_parser(name, help=text, module=_MODULES[name])
@@ -258,15 +266,13 @@ def _show(options: Namespace) -> int:
     from gsvc.eval.report import write_plots, write_report, write_sheets
     from gsvc.eval.summary import write_summary
 
-    write, made = {
-        "plot": (write_plots, "plots"),
-        "report": (write_report, "report.html"),
-        "sheets": (write_sheets, "sheets"),
-    }[options.action]
     folder = Path(options.run)
-    if options.action != "sheets":
+    made = {"plot": "plots", "report": "report.html", "sheets": "sheets"}[options.action]
+    if options.action == "sheets":
+        write_sheets(folder, faces=options.faces)
+    else:
         write_summary(folder)
-    write(folder)
+        (write_plots if options.action == "plot" else write_report)(folder)
     return _tell(options, str(folder / made), path=str(folder / made))
 
 

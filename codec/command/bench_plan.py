@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Carry out what is left, then show the tables."""
-    from gsvc.codec.errors import ConfigError
+    from gsvc.codec.errors import ConfigError, InputError
     from gsvc.codec.planning.profile import load_profile
     from gsvc.eval.planning.rows import read_rows, trial_of
     from gsvc.eval.planning.validate import Validation
@@ -35,6 +35,8 @@ def run(options: Namespace) -> int:
     if options.budgets < 0:
         raise ConfigError(f"budgets {options.budgets}: 0 or more")
     profile, rows = load_profile(), read_rows(options.summaries)
+    if not rows:
+        raise InputError(f"{options.summaries[0]}: no rows of gsvc: give a run's summary.csv")
     clips = list(dict.fromkeys(row.clip for row in rows))
     trials = {clip: trial_of(clip) for clip in clips}
     validation = Validation(rows, trials, profile, options.log)

@@ -3,12 +3,14 @@
 import sys
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from gsvc.codec.command.arguments import (
     add_json,
     add_overwrite,
     add_part,
     add_paths,
+    add_pretrained,
     add_quiet,
     add_refiner,
     add_untrusted,
@@ -16,10 +18,15 @@ from gsvc.codec.command.arguments import (
     settings_of,
     target_of,
 )
+from gsvc.codec.command.planned import Foretold, budgeted_decoding, hurried_decoding
 from gsvc.codec.command.progress import has_watcher, json_lines, shown_progress
 from gsvc.codec.decoder_settings import DecoderSettings
+from gsvc.codec.planning.process import peak_memory, process_seconds
 from gsvc.codec.reports import DecodeReport
 from gsvc.codec.times import shown_time
+
+if TYPE_CHECKING:
+    from gsvc.codec.planning.deadline import DeadlinePace
 
 DESCRIPTION = """Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...),
 images ('out/%05d.png'), or y4m (.y4m, or - for standard output)."""
@@ -29,6 +36,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc decode`."""
     add_paths(parser, "the stream", "the video (default: IN with .decoded.mp4)")
     add_refiner(parser, DecoderSettings())
+    add_pretrained(parser)
+    _add_time(parser)
     add_part(parser, "decode")
     conceal = "go on after damage; make up the frames that are missing"
     parser.add_argument("--conceal", action="store_true", help=conceal)
@@ -38,27 +47,58 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_json(parser, "progress and result as ")
 
 
+def _add_time(parser: ArgumentParser) -> None:
+    """How much time to spend."""
+    from gsvc.codec.planning.budgets import JUDGES
+
+    time = parser.add_mutually_exclusive_group()
+    way = "take the best way to decode that surely keeps it, by gsvc profile: 1x, 90s"
+    time.add_argument("--budget", metavar="TIME", help=way)
+    spend = "restore what gains most, as far as time goes: 10min"
+    time.add_argument("--deadline", metavar="TIME", help=spend)
+    best = "what --budget calls best (%(default)s)"
+    parser.add_argument("--judge", choices=JUDGES, default="texture", help=best)
+
+
 def run(options: Namespace) -> int:
     """Decode a file, then tell what came out."""
     from gsvc.codec.files import decode_file  # late: --help and usage errors do not wait for FFmpeg
 
     target = target_of(options, ".decoded.mp4")
+    settings, pace, foretold = _spending(options)
     with shown_progress(options, "decoded") as progress:
         report = decode_file(
             options.source,
             target,
-            settings=settings_of(DecoderSettings, options),
+            settings=settings,
             start=options.start,
             frames=options.frames,
             limits=limits_of(options),
             overwrite=options.overwrite,
             progress=progress,
+            pace=pace,
         )
+    if foretold is not None:
+        foretold.note({"decode_seconds": process_seconds(), "decode_memory": peak_memory()})
     if options.json:
-        json_lines(options).put("done", **asdict(report))
+        more = {} if pace is None else {"restored": pace.restored}
+        json_lines(options).put("done", **asdict(report), **more)
     elif has_watcher(options):
-        print(_line(report), file=sys.stderr)
+        restored = "" if pace is None else f", {pace.restored} pictures restored"
+        print(_line(report) + restored, file=sys.stderr)
     return 0
+
+
+def _spending(
+    options: Namespace,
+) -> "tuple[DecoderSettings, DeadlinePace | None, Foretold | None]":
+    """As chosen by hand, or by what there is time for."""
+    if options.deadline is not None:
+        return *hurried_decoding(options), None
+    if options.budget is not None:
+        settings, foretold = budgeted_decoding(options)
+        return settings, None, foretold
+    return settings_of(DecoderSettings, options), None, None
 
 
 def _line(report: DecodeReport) -> str:

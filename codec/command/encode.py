@@ -2,6 +2,7 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from gsvc.codec.command.arguments import (
@@ -14,9 +15,12 @@ from gsvc.codec.command.arguments import (
     add_quiet,
     bitrate,
     frame_rate,
+    size,
     target_of,
 )
 from gsvc.codec.command.encode_one import as_json, as_line, encode_one
+from gsvc.codec.command.encode_score import add_score, metrics_of, score_stream
+from gsvc.codec.command.planned import encoded, planned_encoding
 from gsvc.codec.command.progress import has_watcher, json_lines, shown_progress
 from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import ConfigError
@@ -41,19 +45,22 @@ def add_arguments(parser: ArgumentParser) -> None:
     slow = "less waiting, but 1.2 to 4.5 times the bits"
     add("--low-delay", action="store_true", help=f"no look-ahead: {slow}")
     seen = "how much more faces weigh than the rest (%(default)g)"
+    hint = "place pictures for a pretrained model: ltx ... (gsvc models list)"
+    add("--for", dest="made_for", metavar="NAME", help=hint)
     add("--people", type=float, default=defaults.people, metavar="1..8", help=seen)
     pay = "send people and regions even if they do not pay"
     add("--semantics", action="store_true", help=pay)
     add("--objects", action="store_true", help="find objects and send them, for gsvc analyse")
     only = "send no pictures, only what gsvc analyse needs for this"
     add("--task", choices=TASKS, help=only)
-    found = "of --objects and --task: auto (default), people, moving, or as of gsvc analyse"
+    found = "of --objects and --task: auto (default), coco, people, moving, or as of gsvc analyse"
     add("--detector", metavar="NAME|FILE|CLASS", help=found)
     add("--events-only", action="store_true", help="send pictures only while something happens")
     lead = "seconds before an event, with --events-only (%(default)g)"
     add("--pre-roll", type=float, default=defaults.pre_roll, metavar="S", help=lead)
     add_part(parser, "encode")
-    add("--fps", type=frame_rate, metavar="N", help="of images: how many a second (25)")
+    fewer = "at most N frames a second; of images their rate (25)"
+    add("--fps", type=frame_rate, metavar="N", help=fewer)
     sound = "carry the sound, or drop it"
     add("--audio", choices=AUDIO_CODINGS, default=AUDIO_CODINGS[0], help=sound)
     usual = "of the sound (16k, stereo 24k); mono below 18k"
@@ -63,6 +70,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         add(f"--no-{layer}", action="store_true", help=f"send no {layer}")
     own = "for the decoder's refiner"
     add("--seed", type=int, default=defaults.seed, metavar="0..65535", help=own)
+    tell = "write nothing, foretell size, time and quality from samples"
+    add("--dry-run", "-n", action="store_true", help=tell)
+    add_score(parser)
     add_overwrite(parser)
     add_quiet(parser)
     add_json(parser, "progress and result as ")
@@ -75,27 +85,68 @@ def _add_rate(parser: ArgumentParser) -> None:
     rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=f"{BITRATE}, without sound")
     near = "come near this ST-LPIPS: 0.05 good, 0.3 bad"
     rate.add_argument("--quality", type=float, metavar="D", help=near)
+    whole = "make a file of at most this many bytes: 500kB; sound included"
+    rate.add_argument("--target-size", type=size, metavar="SIZE", help=whole)
+    all = "share this many bytes among all videos of --out: 20MB"
+    rate.add_argument("--budget", type=size, metavar="SIZE", help=all)
+    told = "settings that keep the budgets of this TOML file, as gsvc plan finds them"
+    parser.add_argument("--plan", metavar="FILE", help=told)
     cap = "never more than this in any second"
     parser.add_argument("--max-bitrate", type=bitrate, metavar="RATE", help=cap)
+    small = "no packet of pictures larger than this: 240 for LoRa"
+    parser.add_argument("--max-packet-bytes", type=int, metavar="N", help=small)
 
 
 def run(options: Namespace) -> int:
     """Encode a file or many, then tell what came out."""
     if options.out is not None:
-        from gsvc.codec.command.encode_many import encode_many
-
-        return encode_many(options)
-    if Path(options.source).is_dir():
-        raise ConfigError(
-            f"{options.source} is a folder: say where its streams go with --out FOLDER"
-        )
-    if options.jobs != 1:
-        raise ConfigError("--jobs is for several files: add --out FOLDER")
+        return _run_many(options)
+    _check_single(options)
+    if options.dry_run:
+        return _run_dry(options, [options.source])
     target = target_of(options, ".gsv")
+    planned = planned_encoding(options) if options.plan is not None else None
+    metrics = metrics_of(options, target)
     with shown_progress(options, "encoded") as progress:
         report = encode_one(options, options.source, target, progress)
     if options.json:
         json_lines(options).put("done", **as_json(report))
     elif has_watcher(options):
         print(as_line(report), file=sys.stderr)
-    return 0
+    if planned is not None:
+        encoded(options, *planned, report)
+    return score_stream(options, options.source, target, metrics) if metrics else 0
+
+
+def _check_single(options: Namespace) -> None:
+    """Refuse what a single video does not have."""
+    if Path(options.source).is_dir():
+        raise ConfigError(
+            f"{options.source} is a folder: say where its streams go with --out FOLDER"
+        )
+    if options.budget is not None:
+        raise ConfigError("--budget is for several files: add --out FOLDER, or use --target-size")
+    if options.jobs != 1:
+        raise ConfigError("--jobs is for several files: add --out FOLDER")
+    if options.dry_run and options.plan is not None:
+        raise ConfigError("--plan foretells what it chooses: leave out --dry-run")
+
+
+def _run_many(options: Namespace) -> int:
+    from gsvc.codec.command.encode_many import encode_many, targets_of
+
+    if options.plan is not None:
+        raise ConfigError("--plan is for one video: leave out --out")
+    if options.dry_run and options.budget is not None:
+        raise ConfigError("--dry-run tells what a level or a rate takes: leave --budget out")
+    if options.dry_run:
+        return _run_dry(options, list(targets_of(options).values()))
+    if options.score or options.metric:
+        raise ConfigError("--score is for one video: with --out, use gsvc score on each")
+    return encode_many(options)
+
+
+def _run_dry(options: Namespace, sources: Sequence[str]) -> int:
+    from gsvc.codec.command.encode_dry import dry_run
+
+    return dry_run(options, sources)

@@ -3,16 +3,18 @@
 import multiprocessing
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from gsvc.codec.command.arguments import shown_size
 from gsvc.codec.command.encode_one import as_json, as_line, encode_one, settings_from
 from gsvc.codec.command.main import prepare_process
 from gsvc.codec.command.parser import complain
 from gsvc.codec.command.progress import JsonLines, without_warnings
-from gsvc.codec.errors import ConfigError, GsvcError
+from gsvc.codec.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.output import explain_failure
 from gsvc.codec.reports import EncodeReport
@@ -31,13 +33,17 @@ def encode_many(options: Namespace) -> int:
         raise ConfigError(f"two outputs: {options.out} and {options.output}: give one of them")
     if options.jobs < 1:
         raise ConfigError(f"jobs {options.jobs}: must be 1 or more")
-    targets = _targets(options)
+    targets = targets_of(options)
+    sizes = _shares(options, list(targets.values()))
     with explain_failure(options.out):
         Path(options.out).mkdir(parents=True, exist_ok=True)
     failed = 0
     with ThreadPoolExecutor(options.jobs) as pool:
         try:
-            works = {pool.submit(_encode, options, s, t): s for t, s in targets.items()}
+            works = {
+                pool.submit(_encode, _sized(options, sizes.get(s)), s, t): s
+                for t, s in targets.items()
+            }
             for number, work in enumerate(as_completed(works), 1):
                 failed += _tell(options, works[work], work.result(), f"{number}/{len(works)}")
         except BaseException:
@@ -50,7 +56,35 @@ def encode_many(options: Namespace) -> int:
     return int(failed > 0)
 
 
-def _targets(options: Namespace) -> dict[str, str]:
+def _shares(options: Namespace, sources: Sequence[str]) -> dict[str, int]:
+    """The bytes of each source's stream, so that all take --budget together.
+
+    Shares are as the sizes at one level, so that quality is alike. Sound and texts are not shared.
+    Sources that cannot be read have none: they fail when it is their turn.
+    """
+    if options.budget is None:
+        return {}
+    from gsvc.codec.command.encode_dry import foretold
+
+    made = {}
+    for source in sources:
+        with suppress(InputError), without_warnings(True):
+            made[source] = foretold(options, source)[0]
+    beside = sum(one.size - one.video_size for one in made.values())
+    if beside >= options.budget:
+        raise ConfigError(
+            f"sound takes about {shown_size(beside)} of {shown_size(options.budget)}: raise the "
+            "budget, lower --audio-bitrate, or leave the sound out with --audio none"
+        )
+    share = (options.budget - beside) / max(1.0, sum(one.video_size for one in made.values()))
+    return {s: int(m.size + (share - 1) * m.video_size) for s, m in made.items()}
+
+
+def _sized(options: Namespace, size: int | None) -> Namespace:
+    return options if size is None else Namespace(**{**vars(options), "target_size": size})
+
+
+def targets_of(options: Namespace) -> dict[str, str]:
     """Target → source. Raises ConfigError when two sources have one target."""
     targets: dict[str, str] = {}
     for name in filter(None, [options.source, options.target, *options.others]):

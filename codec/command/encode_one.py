@@ -29,6 +29,7 @@ def encode_one(
         audio=options.audio,
         texts=not options.no_texts,
         audio_bitrate=options.audio_bitrate and round(options.audio_bitrate),
+        target_size=options.target_size,
         overwrite=options.overwrite,
         progress=progress,
     )

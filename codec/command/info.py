@@ -2,6 +2,8 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import AbstractContextManager
+from typing import BinaryIO
 
 from gsvc.codec.command.arguments import add_json, add_untrusted, limits_of
 from gsvc.codec.command.parser import FAILED, complain
@@ -9,7 +11,8 @@ from gsvc.codec.command.progress import JsonLines, json_lines
 from gsvc.codec.command.show_mark import show_mark
 from gsvc.codec.errors import BitstreamError, GsvcError
 from gsvc.codec.input import display_name
-from gsvc.codec.stream.info import StreamInfo, stream_info
+from gsvc.codec.stream.file import is_container, open_stream
+from gsvc.codec.stream.info import StreamInfo, read_info
 from gsvc.codec.stream.info_text import info_lines
 
 DESCRIPTION = """Show what is in streams and how many bits each layer takes; of decoded videos and
@@ -57,7 +60,8 @@ def _show_any(source: str, options: Namespace) -> None:
 def _show(source: str, options: Namespace) -> None:
     """Show one stream. Raises what it suffers from, damage after all that was shown."""
     limits, elements = limits_of(options), options.verbose
-    found = stream_info(source, elements=elements, limits=limits, partial=True)
+    with _opened(source, options) as file:
+        found = read_info(file, elements=elements, limits=limits, partial=True)
     packets = options.packets or elements
     if found.damage is not None and not found.frames:
         raise _named(source, found.damage)
@@ -71,6 +75,15 @@ def _show(source: str, options: Namespace) -> None:
         sys.stdout.flush()
     if found.damage is not None:
         raise _named(source, found.damage, f"; above are the {found.frames} frames before that")
+
+
+def _opened(source: str, options: Namespace) -> AbstractContextManager[BinaryIO]:
+    """A stream, or the one in a video file; FFmpeg opens no strangers' files."""
+    if options.untrusted or not is_container(source):
+        return open_stream(source)
+    from gsvc.codec.media.mapped_reader import open_any  # late: a stream needs no FFmpeg
+
+    return open_any(source)
 
 
 def _named(source: str, damage: BitstreamError, more: str = "") -> BitstreamError:

@@ -22,17 +22,22 @@ from gsvc.codec.errors import ConfigError, GsvcError
 COMMANDS = {
     "encode": "video to stream",
     "decode": "stream to video",
+    "play": "stream to a player",
     "info": "what is in a stream",
+    "mux": "stream to a file that any player shows",
+    "demux": "and back",
     "sign": "content credentials for what was decoded",
     "analyse": "what a stream shows, without decoding it",
     "analyze": "the same",
     "send": "video to network",
     "recv": "network to video",
+    "serve": "stream to browsers",
     "score": "two videos compared",
     "plan": "settings for a budget",
     "profile": "what coding takes on this machine",
     "models": "models of others",
     "bench": "compare codecs",
+    "data": "video made ready for training",
     "train": "make a refiner",
     "doctor": "is everything here?",
     "completion": "for bash, zsh or fish",
@@ -141,9 +146,24 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(_SIGNALLED + number)
 
 
+class _Once(logging.Filter):
+    """Keeps back a warning that was given before: a video may be read more than once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._given: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        line = record.getMessage()
+        is_new = record.levelno != logging.WARNING or line not in self._given
+        self._given.add(line)
+        return is_new
+
+
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("gsvc: %(levelname)s: %(message)s"))
+    handler.addFilter(_Once())
     for level in (logging.WARNING, logging.INFO):
         logging.addLevelName(level, logging.getLevelName(level).lower())
     logging.getLogger("gsvc").addHandler(handler)

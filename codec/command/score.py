@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc score`."""
     add = parser.add_argument
     add("source", metavar="A", help="the original: a video, or a quoted glob of images")
-    add("test", metavar="B", help="what came of it")
+    add("test", metavar="B", help="what came of it; a .gsv is decoded by one step")
     names = "repeat for several (those of gsvc bench); names: see the guide, or your module:Class"
     add("--metric", action="append", metavar="NAME", help=names)
     add("--frames", type=int, metavar="N", help="read at most N frames of each")
@@ -117,6 +117,12 @@ def _put(
     for row, index in enumerate(indices if options.per_frame else ()):
         values = {m.name: m.scores.values[row] for m in each_frame(found)}
         lines.put("frame", frame=index, time=pair.times[index], scores=values)
+    put_scores(lines, found)
+    lines.put("done", frames=len(pair.test), measured=len(indices), alone=pair.alone)
+
+
+def put_scores(lines: JsonLines, found: "Sequence[Measured]") -> None:
+    """A JSON object for each metric."""
     for m in found:
         lines.put(
             "score",
@@ -127,7 +133,6 @@ def _put(
             gap=m.scores.gap,
             version=m.scores.version,
         )
-    lines.put("done", frames=len(pair.test), measured=len(indices), alone=pair.alone)
 
 
 def _code(options: Namespace, found: "Sequence[Measured]", pair: "Pair") -> int:

@@ -2,12 +2,19 @@
 
 import asyncio
 import logging
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from gsvc.codec.command.arguments import BITRATE, add_level, add_part, bitrate, settings_of
+from gsvc.codec.command.arguments import (
+    BITRATE,
+    add_level,
+    add_part,
+    bitrate,
+    frame_rate,
+    settings_of,
+)
 from gsvc.codec.command.security import add_security, security_of
 from gsvc.codec.command.watch import Watch, add_watch
 from gsvc.codec.encoder import Encoder
@@ -17,9 +24,11 @@ from gsvc.codec.frames import Frame
 from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.media.video_reader import VideoReader, open_video
 from gsvc.codec.network.packetizer import WireSettings
+from gsvc.codec.network.pilot import Adaptation
 from gsvc.codec.network.sdp import session_description
+from gsvc.codec.network.stats import IP_UDP_BYTES, SenderStats
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
-from gsvc.codec.output import explain_failure
+from gsvc.codec.output import explain_failure, refuse_foreign
 from gsvc.codec.scaffold.timing import nominal_time
 
 DESCRIPTION = """Encode a video as it plays and send it: udp://host:port (RTP) to one receiver,
@@ -27,6 +36,12 @@ tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host 
 Without its sound. Ctrl-C ends the stream in good order."""
 
 _LIVE = EncoderSettings(preset="fast", low_delay=True)
+
+_BEGINNING = 2.0
+"""Where a rate that follows the network begins, in proportion to the least."""
+
+_KEPT = 1.1
+"""A rate is kept up to this many times what was asked: low delay only nears it."""
 
 _log = logging.getLogger(__name__)
 
@@ -42,13 +57,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     late = "code whole groups: seconds late, fewer bits"
     add("--look-ahead", dest="low_delay", action="store_false", help=late)
     add_part(parser, "send")
+    add("--fps", type=frame_rate, metavar="N", help="at most N frames a second")
     add("--objects", action="store_true", help="find objects and send them too")
     add("--events-only", action="store_true", help="pictures only while something happens")
     add("--loop", action="store_true", help="begin again at the end of the video")
     fast = "as fast as can be, instead of in real time"
     add("--fast", dest="realtime", action="store_false", help=fast)
-    size = "of a datagram at most (%(default)s)"
-    add("--mtu", type=int, default=wire.mtu, metavar="BYTES", help=size)
+    size = "bytes of a datagram at most; larger pictures go in pieces; 240 for LoRa (%(default)s)"
+    add("--mtu", "--max-packet-bytes", type=int, default=wire.mtu, metavar="N", help=size)
+    follow = "follow the network between these rates, as 4k:60k, from --bitrate on (UDP)"
+    add("--adapt", type=adaptation, metavar="LEAST:MOST", help=follow)
     again = "last packets to repeat (%(default)s)"
     add("--redundancy", type=int, default=wire.redundancy, metavar="N", help=again)
     add(
@@ -68,6 +86,8 @@ def run(options: Namespace) -> int:
     """Encode a video as it plays and send it."""
     wire, security = settings_of(WireSettings, options), security_of(options)
     settings = settings_of(SendSettings, options, wire=wire, **security)
+    if settings.adapt and options.bitrate is None:
+        options.bitrate = min(_BEGINNING * settings.adapt.least, settings.adapt.most)
     encoding = settings_of(EncoderSettings, options)
     if options.loop and options.source == STANDARD_INPUT:
         raise ConfigError("--loop needs a source that can be read again: not standard input")
@@ -77,18 +97,48 @@ def run(options: Namespace) -> int:
     return 0
 
 
+def adaptation(text: str) -> Adaptation:
+    """Bounds of a rate, from text such as 4k:60k."""
+    least, _, most = text.partition(":")
+    try:
+        return Adaptation(bitrate(least), bitrate(most))
+    except (ArgumentTypeError, ConfigError) as error:
+        raise ArgumentTypeError(
+            f"{text!r}: write two rates, the lower one first, as 4k:60k"
+        ) from error
+
+
 async def _send(options: Namespace, settings: SendSettings, encoding: EncoderSettings) -> None:
-    with open_video(options.source, start=options.start, frames=options.frames) as video:
+    with _opened(options) as video:
         encoder = Encoder(video.format, encoding)
         sender = VideoSender(options.address, encoder, settings)
         if video.has_sound:
             _log.warning("%s: its sound is not sent, only its pictures are", options.source)
         if options.sdp:
+            refuse_foreign(options.sdp, b"v=0")
             with explain_failure(options.sdp):
                 Path(options.sdp).write_text(session_description(encoder.header, sender.address))
         frames = _looped(video, options) if options.loop else iter(video)
         async with Watch(sender, options):
             await sender.run(frames)
+        if settings.adapt is None:
+            _tell_of_rate(sender.stats(), float(video.format.frame_rate))
+
+
+def _tell_of_rate(stats: SenderStats, frame_rate: float) -> None:
+    """Warn of a rate that was asked for and not kept."""
+    seconds = stats.frames / frame_rate
+    if not stats.target or not seconds:
+        return
+    packets, wire = sum(stats.bits.values()), 8 * (stats.bytes + IP_UDP_BYTES * stats.datagrams)
+    if packets > _KEPT * stats.target * seconds:
+        _log.warning(
+            "asked for %.3g kbit/s, sent %.3g (%.3g on the wire, with copies, parity and headers): "
+            "take a lower --fps or a smaller video",
+            stats.target / 1000,
+            packets / seconds / 1000,
+            wire / seconds / 1000,
+        )
 
 
 def _looped(video: VideoReader, options: Namespace) -> Iterator[Frame]:
@@ -104,6 +154,10 @@ def _looped(video: VideoReader, options: Namespace) -> Iterator[Frame]:
         frames = _again(options)
 
 
+def _opened(options: Namespace) -> VideoReader:
+    return open_video(options.source, start=options.start, frames=options.frames, fps=options.fps)
+
+
 def _again(options: Namespace) -> Iterator[Frame]:
-    with open_video(options.source, start=options.start, frames=options.frames) as video:
+    with _opened(options) as video:
         yield from video

@@ -11,6 +11,8 @@ DESCRIPTION = """Train refiners: a pack of footage, a run, its weights. Needs gs
 ACTIONS = {
     "pack": "make a pack to train on",
     "run": "train on a pack",
+    "shards": "train on shards, on any number of processes",
+    "plan": "memory of a run, and the layout that fits",
     "adopt": "check and score the weights of a run, and ship what is better",
     "export": "write the trainer as one file",
 }

@@ -10,7 +10,7 @@ from typing import Protocol, TextIO
 
 from gsvc.codec.command.progress import JsonLines
 from gsvc.codec.network.stats import ReceiverStats, SenderStats
-from gsvc.codec.output import STANDARD_OUTPUT, explain_failure
+from gsvc.codec.output import STANDARD_OUTPUT, explain_failure, refuse_foreign
 
 _STATS_SECONDS = 1.0
 _SIGNALS = signal.SIGINT, signal.SIGTERM
@@ -104,6 +104,7 @@ class Watch:
     def _open(self) -> TextIO | None:
         if self._target is None or self._target == STANDARD_OUTPUT:
             return sys.stdout if self._target else None
+        refuse_foreign(self._target, b"{")
         with explain_failure(self._target):
             return open(self._target, "w")
 

@@ -6,7 +6,7 @@ import re
 import sys
 from fractions import Fraction
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import av
 from av.container import InputContainer
@@ -16,6 +16,11 @@ from gsvc.codec.input import STANDARD_INPUT, display_name
 
 # These demuxers draw any text file as an animation.
 _TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
+
+# Tags of old files may not be UTF-8: PyAV 18 would fail there, 19 never does.
+_LENIENT: dict[str, Any] = (
+    {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
+)
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -76,15 +81,15 @@ def fraction(value: Rational | None) -> Fraction | None:
     return Fraction(value.numerator, value.denominator)
 
 
-def open_media(source: str | Path) -> InputContainer:
-    """Open a file or URL. Raises InputError when FFmpeg cannot read it."""
+def open_media(source: str | Path, options: dict[str, str] | None = None) -> InputContainer:
+    """Open a file or URL, with options of FFmpeg. Raises InputError when it cannot read it."""
     name = str(source)
     if not _URL.match(name):
         _check_file(Path(source))
         # FFmpeg takes the text before a colon for a protocol.
         name = f"file:{name}" if ":" in name else name
     try:
-        container = av.open(name, "r", metadata_errors="replace")
+        container: InputContainer = av.open(name, "r", options=options, **_LENIENT)
     except av.FFmpegError as error:
         raise InputError(f"{source}: {reason(error)}") from error
     if container.format.name in _TEXT_ART:

@@ -1,24 +1,23 @@
 """Writing a video file in any container that FFmpeg muxes, with audio."""
 
-import io
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import av
 from av.container import OutputContainer
 from av.format import Flags
 from av.video.stream import VideoStream
 
-from gsvc.codec.errors import ConfigError, OutputError
+from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import AudioChunk, Color, Frame, VideoFormat
 from gsvc.codec.marks import NO_ROOM, Mark, marked_comment
 from gsvc.codec.media.audio_track import AudioTrack
 from gsvc.codec.media.color import coded_picture
 from gsvc.codec.media.fixed_rate import FixedRate
+from gsvc.codec.media.sink import Sink
 from gsvc.codec.media.text_track import TextTrack
 from gsvc.codec.stream.texts import Texts
 
@@ -57,28 +56,6 @@ _BY_MUXER = {
 }
 
 
-class _Sink(io.FileIO):
-    """A file that FFmpeg writes to. No exception may travel through FFmpeg: `check` raises it."""
-
-    def __init__(self, path: Path, name: str) -> None:
-        super().__init__(path, "wb")
-        self.name = name  # by which FFmpeg chooses the container
-        self._failure: BaseException | None = None
-
-    def write(self, data: Any) -> int:
-        size, view = len(data), memoryview(data)
-        try:
-            while view and self._failure is None:
-                view = view[super().write(view) :]
-        except BaseException as error:  # noqa: BLE001 - raised again by `check`
-            self._failure = error
-        return size
-
-    def check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-
 class Beside(NamedTuple):
     """What goes into a file with the pictures."""
 
@@ -96,7 +73,7 @@ class Muxer:
     def __init__(self, path: Path, target: str, form: VideoFormat, beside: Beside) -> None:
         self._target = target
         self._form = form
-        self._sink = _Sink(path, target)
+        self._sink = Sink(path, target)
         try:
             self._container = _open_container(self._sink, target)
             self._stream, self._color = _open_video(self._container, form, target)
@@ -114,14 +91,14 @@ class Muxer:
         """Code one frame; times must increase."""
         picture = coded_picture(frame.pixels, self._color, self._stream.pix_fmt or "")
         picture.pts, picture.time_base = self._ticks.of(frame.pts), self._ticks.time_base
-        with self._explained():
+        with self._sink.explained(f"use {USUAL_SUFFIXES}"):
             self._audio.write_until(frame.pts * self._form.time_base)
             self._texts.write_until(frame.pts * self._form.time_base)
             self._container.mux(self._stream.encode(picture))
 
     def finish(self) -> None:
         """Flush the encoders and close the file."""
-        with self._explained():
+        with self._sink.explained(f"use {USUAL_SUFFIXES}"):
             self._container.mux(self._stream.encode(None))
             self._audio.write_until(None)
             self._container.close()
@@ -129,18 +106,6 @@ class Muxer:
     def close(self) -> None:
         """Close the file as it is: with its sink closed, FFmpeg writes nothing more."""
         self._sink.close()
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except av.FFmpegError as error:
-            self._sink.check()
-            raise OutputError(
-                f"{self._target}: FFmpeg cannot write this video to it ({error.strerror}): "
-                f"use {USUAL_SUFFIXES}"
-            ) from error
-        self._sink.check()
 
 
 class _Ticks:
@@ -170,7 +135,7 @@ def _mark(container: OutputContainer, mark: Mark, comment: str, target: str) -> 
         _log.warning(NO_ROOM, target)
 
 
-def _open_container(sink: _Sink, target: str) -> OutputContainer:
+def _open_container(sink: Sink, target: str) -> OutputContainer:
     try:
         container = av.open(sink, "w")
     except (ValueError, av.FFmpegError):

@@ -1,6 +1,6 @@
 """Rotating and mirroring pictures by their display matrix."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import cast
 
@@ -61,12 +61,13 @@ def oriented(picture: Picture, matrix: Matrix | None) -> Picture:
     return np.ascontiguousarray(picture)
 
 
-def _side_data(frame: av.VideoFrame) -> Iterable[SideData]:
+def _side_data(frame: av.VideoFrame) -> list[SideData]:
     try:
-        return cast(Iterable[SideData], frame.side_data)
+        found = cast(Sequence[SideData], frame.side_data)
     except ValueError:
         # PyAV 18 raises when there is a kind it does not know, such as Exif.
-        return cast(Iterable[SideData], _without_unknown(frame).side_data)
+        found = cast(Sequence[SideData], _without_unknown(frame).side_data)
+    return [found[index] for index in range(len(found))]  # PyAV 19 iterates over the kinds
 
 
 def _without_unknown(frame: av.VideoFrame) -> av.VideoFrame:

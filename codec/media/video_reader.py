@@ -1,5 +1,6 @@
 """Reading video as RGB frames: what FFmpeg reads, a glob of images, or y4m on standard input."""
 
+import logging
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -11,17 +12,20 @@ import av
 
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.input import display_name, is_glob
+from gsvc.codec.input import is_glob
 from gsvc.codec.media.frame_to_rgb import rgb_picture, source_color
 from gsvc.codec.media.image_source import IMAGE_RATE, ImageSource
 from gsvc.codec.media.orientation import Matrix, oriented, swaps_sides
+from gsvc.codec.media.thinning import Thinning
 from gsvc.codec.media.timestamps import Clock
 from gsvc.codec.media.video_source import VideoSource
 
 # Above the rounding of times to 1/90000 s, below the interval of any two frames.
 _TOLERANCE = Fraction(1, 100_000)
 _SLOWEST, _FASTEST = 0.01, 1000
-"""Images a second."""
+"""Frames a second."""
+
+_log = logging.getLogger(__name__)
 
 
 class FrameSource(Protocol):
@@ -55,8 +59,17 @@ class VideoReader:
     has_sound: bool
     """Whether the source has audio."""
 
-    def __init__(self, source: FrameSource, start: Fraction, frames: int | None) -> None:
+    def __init__(
+        self,
+        source: FrameSource,
+        start: Fraction,
+        frames: int | None,
+        rate: Fraction | None = None,
+    ) -> None:
+        """`frames` and `rate`: most of them, in all and a second; None for all."""
         self._source, self._start, self._limit = source, start, frames
+        self._rate = _lower(rate or source.frame_rate, source)
+        self._thinning = Thinning(rate, source.frame_rate)
         self.has_sound = source.has_sound
         self._clock = Clock(source.time_base, source.frame_rate)
         try:
@@ -98,6 +111,9 @@ class VideoReader:
             pts = self._clock.stamp(frame.pts)
             if self._start and pts * self._clock.time_base < earliest:
                 continue
+            first = pts if offset is None else offset
+            if not self._thinning.keeps((pts - first) * self._clock.time_base):
+                continue
             picture = oriented(rgb_picture(frame, label), source.matrix(frame))
             if offset is None:
                 offset, self.origin = pts, pts * self._clock.time_base
@@ -112,7 +128,7 @@ class VideoReader:
             width=picture.shape[1],
             height=picture.shape[0],
             time_base=self._clock.time_base,
-            frame_rate=self._source.frame_rate,
+            frame_rate=self._rate,
             pixel_aspect=1 / aspect if swaps_sides(self._source.matrix(frame)) else aspect,
             color=source_color(frame),
         )
@@ -122,7 +138,7 @@ class VideoReader:
         if whole is None:
             return None
         skipped = (self.origin - self._source.start_time) * self._source.frame_rate
-        rest = max(1, whole - round(skipped))
+        rest = max(1, math.ceil((whole - round(skipped)) * self._rate / self._source.frame_rate))
         return rest if self._limit is None else min(rest, self._limit)
 
     def _check_size(self, label: str, picture: Picture) -> None:
@@ -141,24 +157,30 @@ def open_video(
 ) -> VideoReader:
     """Open a video for reading from `start` seconds on, at most `frames` frames.
 
-    `source` is anything FFmpeg reads, a pattern of images ("dir/*.png" or "dir/%05d.png", `fps` a
-    second, 25 by default), or "-" for y4m on standard input. Frames are SDR, 8 bits, as displayed:
-    with rotation applied. Raises InputError when the source cannot be read, UnsupportedInputError
-    for HDR and alpha, ConfigError for a negative `start`, for `frames` below 1, for `fps` out of
-    range and for `fps` of anything but images.
+    `source` is anything FFmpeg reads, a pattern of images ("dir/*.png" or "dir/%05d.png"), or "-"
+    for y4m on standard input. `fps` is the rate of images, 25 by default, and the most frames a
+    second of anything else; a video that has no more stays as it is. Frames are SDR, 8 bits, as
+    displayed: with rotation applied. Raises InputError when the source cannot be read,
+    UnsupportedInputError for HDR and alpha, ConfigError for a negative `start`, for `frames` below
+    1 and for `fps` out of range.
     """
     if not 0 <= start < math.inf:
         raise ConfigError(f"start {start} s: must be 0 or more")
     if frames is not None and frames < 1:
         raise ConfigError(f"frames {frames}: must be 1 or more")
-    pictures: FrameSource
+    begin = Fraction(start).limit_denominator(1_000_000)
+    rate = None if fps is None else _rate(fps)
     if is_glob(source):
-        pictures = ImageSource(source, IMAGE_RATE if fps is None else _rate(fps))
-    elif fps is None:
-        pictures = VideoSource(source)
-    else:
-        raise ConfigError(f"fps {fps:g} is for images: {display_name(source)} has its own rate")
-    return VideoReader(pictures, Fraction(start).limit_denominator(1_000_000), frames)
+        return VideoReader(ImageSource(source, rate or IMAGE_RATE), begin, frames)
+    return VideoReader(VideoSource(source), begin, frames, rate)
+
+
+def _lower(rate: Fraction, source: FrameSource) -> Fraction:
+    """The rate of what is kept of a source; a warning where that is all."""
+    if rate > source.frame_rate:
+        own = float(source.frame_rate)
+        _log.warning("%s: has %.4g frames a second, all are kept", source.name, own)
+    return min(rate, source.frame_rate)
 
 
 def _rate(fps: float) -> Fraction:

@@ -9,6 +9,7 @@ from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import BitstreamError, InputError
 from gsvc.codec.frames import Frame
 from gsvc.codec.limits import Limits
+from gsvc.codec.network.live_pace import LivePace
 from gsvc.codec.network.playout import PlayoutClock
 from gsvc.codec.network.stats import LayerMeter
 from gsvc.codec.stream.decoding import next_frames
@@ -50,8 +51,18 @@ class LiveDecoder:
     that is being decoded, None before the first.
     """
 
-    def __init__(self, settings: DecoderSettings, limits: Limits, patience: float) -> None:
-        """`patience`: seconds that packets may wait for a missing one, see `PlayoutClock`."""
+    def __init__(
+        self,
+        settings: DecoderSettings,
+        limits: Limits,
+        patience: float,
+        pace: LivePace | None = None,
+    ) -> None:
+        """`patience`: seconds that packets may wait for a missing one, see `PlayoutClock`.
+
+        `pace`: decides where there is time for networks; None: always.
+        """
+        self.pace = pace
         self.packets = self.damaged = 0
         self._settings, self._limits = replace(settings, conceal=True), limits
         self._patience = patience
@@ -81,9 +92,25 @@ class LiveDecoder:
             stream.clock.arrived(packet.pts, packet.duration, arrival.at)
         self.packets += 1
         try:
-            yield from next_frames(stream.decoder, packet)
+            yield from self._paced(stream, arrival)
         except BitstreamError:
             self.damaged += 1
+
+    def _paced(self, stream: LiveStream, arrival: Arrival) -> Iterator[Frame]:
+        """The frames of a packet; the pace learns how long they took."""
+        packet, pace = arrival.packet, self.pace
+        if pace is None or not packet.is_picture:
+            yield from next_frames(stream.decoder, packet)
+            return
+        since = time.monotonic()
+        seconds = float((packet.duration or 0) * stream.header.format.time_base)
+        pace.begins(since - arrival.at, seconds)
+        spent = 0.0
+        for frame in next_frames(stream.decoder, packet):
+            spent += time.monotonic() - since
+            yield frame
+            since = time.monotonic()
+        pace.ends(spent + time.monotonic() - since)
 
     def due(self) -> Iterator[Frame]:
         """Concealed frames whose playout time has come without their packet."""
@@ -110,6 +137,6 @@ class LiveDecoder:
             decoder.reset()
         else:
             self.close()
-            decoder = Decoder(header, self._settings, self._limits, self._refiner)
+            decoder = Decoder(header, self._settings, self._limits, self._refiner, self.pace)
         clock = PlayoutClock(header.format.time_base, self._patience)
         return LiveStream(arrival.stream, header, decoder, LayerMeter(header), clock)

@@ -19,21 +19,24 @@ from gsvc.codec.network.rtp_payload import (
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 
+LEAST_MTU = 96
+"""Bytes of a datagram that has room for a piece of a picture."""
+
 
 @dataclass(frozen=True)
 class WireSettings:
     """How packets become datagrams. Raises ConfigError for values out of range."""
 
     mtu: int = 1200
-    """Bytes of a datagram at most, with the RTP header, without UDP's and IP's; 256-65507."""
+    """Bytes of a datagram at most, with the RTP header, without UDP's and IP's; 96-65507."""
     redundancy: int = 1
     """How many of the last INTER packets the next datagram repeats, as far as they fit; 0-16."""
     parity_span: int = 4
     """Fragments of an INTRA packet that share one parity at most; 0 sends no parity; up to 64."""
 
     def __post_init__(self) -> None:
-        if not 256 <= self.mtu <= 65_507:
-            raise ConfigError(f"datagrams of {self.mtu} bytes: choose 256 to 65507")
+        if not LEAST_MTU <= self.mtu <= 65_507:
+            raise ConfigError(f"datagrams of {self.mtu} bytes: choose {LEAST_MTU} to 65507")
         if not 0 <= self.redundancy <= 16:
             raise ConfigError(f"redundancy {self.redundancy}: repeat 0 to 16 packets")
         if not 0 <= self.parity_span <= MAX_SPAN:

@@ -1,6 +1,7 @@
 """`ReceiveSettings`: the choices of a receiver."""
 
 from dataclasses import dataclass, field
+from math import inf
 
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import ConfigError
@@ -12,7 +13,8 @@ from gsvc.codec.network.wire_key import WireKey
 
 @dataclass(frozen=True)
 class ReceiveSettings:
-    """How to receive. Raises ConfigError for a `silence` that is not positive."""
+    """How to receive. Raises ConfigError for a `silence`, `bandwidth` or `load` that is not
+    positive."""
 
     decoder: DecoderSettings = field(default_factory=DecoderSettings)
     """The decoder's settings; `conceal` is always on."""
@@ -20,6 +22,12 @@ class ReceiveSettings:
     """Bounds of the jitter buffer (UDP)."""
     feedback: bool = True
     """Send NACK, PLI and receiver reports (UDP)."""
+    bandwidth: float | None = None
+    """The most bits per second that the sender is told to send, headers included (UDP); it keeps
+    them if its rate follows the network. None: no limit is told."""
+    load: float | None = None
+    """Share of the time that decoding may take, above 0: refiner and learned motion are left out
+    where there is no time for them. None: they are always used."""
     silence: float | None = None
     """Seconds without a packet after which the stream has ended; None waits for ever."""
     limits: Limits = field(default_factory=Limits.restrictive)
@@ -32,3 +40,7 @@ class ReceiveSettings:
     def __post_init__(self) -> None:
         if self.silence is not None and self.silence <= 0:
             raise ConfigError(f"silence of {self.silence} s: choose a positive time")
+        if self.bandwidth is not None and not 0 < self.bandwidth < inf:
+            raise ConfigError(f"bandwidth {self.bandwidth:g}: choose a positive rate, as 12k")
+        if self.load is not None and not 0 < self.load < inf:
+            raise ConfigError(f"load {self.load:g}: choose a positive share, as 0.8")

@@ -11,6 +11,9 @@ from gsvc.codec.errors import BitstreamError
 
 _SENDER, _RECEIVER, _BYE, _TRANSPORT, _PAYLOAD = 200, 201, 203, 205, 206
 _NACK = _PLI = 1  # formats of _TRANSPORT and of _PAYLOAD
+_TMMBR = 3  # another of _TRANSPORT
+_HEADERS = 28
+"""Bytes of IPv4 and UDP headers that a limit counts, in each datagram."""
 _HEAD = struct.Struct("!BBHI")
 _INFO = struct.Struct("!QIII")
 _BLOCK = struct.Struct("!IIIIII")
@@ -78,13 +81,23 @@ class PictureLoss:
 
 
 @dataclass(frozen=True)
+class BitrateLimit:
+    """Asks `source` for no more than a bit rate (TMMBR of RFC 5104, section 4.2.1)."""
+
+    ssrc: int
+    source: int
+    bitrate: float
+    """Bits per second, 0 to 2^80, IP and UDP headers included; 17 binary digits are kept."""
+
+
+@dataclass(frozen=True)
 class Bye:
     """The source sends no more."""
 
     ssrc: int
 
 
-Rtcp = SenderReport | ReceiverReport | Nack | PictureLoss | Bye
+Rtcp = SenderReport | ReceiverReport | Nack | PictureLoss | BitrateLimit | Bye
 
 
 def is_rtcp(data: bytes) -> bool:
@@ -107,6 +120,8 @@ def write_rtcp(packet: Rtcp) -> bytes:
             return _packed(_NACK, _TRANSPORT, packet.ssrc, source + words)
         case PictureLoss():
             return _packed(_PLI, _PAYLOAD, packet.ssrc, packet.source.to_bytes(4, "big"))
+        case BitrateLimit():
+            return _packed(_TMMBR, _TRANSPORT, packet.ssrc, bytes(4) + _limit(packet))
         case Bye():
             return _packed(1, _BYE, packet.ssrc, b"")
 
@@ -157,6 +172,9 @@ def _read(kind: int, count: int, ssrc: int, body: bytes) -> Rtcp | None:
         return Nack(ssrc, source, tuple(_sequences(body[4:])))
     if (kind, count) == (_PAYLOAD, _PLI):
         return PictureLoss(ssrc, *struct.unpack_from("!I", body))
+    if (kind, count) == (_TRANSPORT, _TMMBR):
+        source, word = struct.unpack_from("!II", body, 4)
+        return BitrateLimit(ssrc, source, float((word >> 9 & 0x1FFFF) << (word >> 26)))
     return Bye(ssrc) if kind == _BYE else None
 
 
@@ -169,6 +187,13 @@ def _block(block: ReportBlock) -> bytes:
     return _BLOCK.pack(
         block.source, loss, block.highest, block.jitter, block.last_report, block.delay
     )
+
+
+def _limit(packet: BitrateLimit) -> bytes:
+    """One entry: a mantissa of 17 bits times a power of 2, and the headers' bytes a datagram."""
+    exponent = max(0, int(packet.bitrate).bit_length() - 17)
+    mantissa = int(packet.bitrate) >> exponent
+    return struct.pack("!II", packet.source, exponent << 26 | mantissa << 9 | _HEADERS)
 
 
 def _pairs(sequences: Sequence[int]) -> Iterator[tuple[int, int]]:

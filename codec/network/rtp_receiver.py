@@ -7,6 +7,7 @@ from gsvc.codec.errors import BitstreamError
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
 from gsvc.codec.network.rtcp import (
+    BitrateLimit,
     Bye,
     Nack,
     PictureLoss,
@@ -54,8 +55,13 @@ class RtpReceiver:
     """
 
     def __init__(
-        self, limits: Limits = DEFAULT_LIMITS, reorder: ReorderLimits | None = None
+        self,
+        limits: Limits = DEFAULT_LIMITS,
+        reorder: ReorderLimits | None = None,
+        bandwidth: float | None = None,
     ) -> None:
+        """`bandwidth`: the most bits per second that the sender is told to send."""
+        self._bandwidth = bandwidth
         self.datagrams = self.bytes = self.invalid = 0
         self._limits, self._reorder = limits, reorder
         self._own = secrets.randbits(32)
@@ -107,6 +113,8 @@ class RtpReceiver:
             if now - source.reported >= _REPORT_SECONDS:
                 source.reported = now
                 found.append(self._report(source, now))
+                if self._bandwidth is not None:
+                    found.append(BitrateLimit(self._own, source.ssrc, self._bandwidth))
             addressed += [(write_rtcp(packet), source.peer) for packet in found]
         return addressed
 

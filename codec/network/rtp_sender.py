@@ -5,8 +5,10 @@ from collections.abc import Sequence
 
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.network.packetizer import Packetizer, WireSettings
+from gsvc.codec.network.pilot import Reception
 from gsvc.codec.network.retransmission import RetransmissionBuffer
 from gsvc.codec.network.rtcp import (
+    BitrateLimit,
     Bye,
     Nack,
     PictureLoss,
@@ -19,9 +21,12 @@ from gsvc.codec.network.rtcp import (
     write_rtcp,
 )
 from gsvc.codec.network.rtp import CLOCK_RATE, rtp_timestamp
+from gsvc.codec.network.stats import IP_UDP_BYTES
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 
+_REMEMBERED = 1 << 14
+"""Datagrams whose place in the sum of all bytes is known when a report tells of them."""
 _KEY_SECONDS = 1.0
 """Least time between two groups that receivers request."""
 
@@ -31,7 +36,8 @@ class RtpSender:
 
     `datagrams` and `bytes` (with RTP headers) count what was sent, without retransmissions, which
     `again` counts. `keys_asked` counts the groups begun on request. `report` is the receiver's last
-    one, `round_trip` the seconds measured from it; both are None before it.
+    one, `round_trip` the seconds measured from it, `reception` what came since the report before;
+    `limit` is the most bits per second that the receiver announced. All are None before it.
     """
 
     def __init__(self, header: Header, settings: WireSettings | None = None) -> None:
@@ -39,6 +45,10 @@ class RtpSender:
         self.datagrams = self.bytes = self.again = self.keys_asked = 0
         self.report: ReportBlock | None = None
         self.round_trip: float | None = None
+        self.reception: Reception | None = None
+        self.limit: float | None = None
+        self._totals: dict[int, int] = {}
+        self._reported: tuple[float, int] | None = None
         self._packetizer = Packetizer(header, self.ssrc, settings, sequence=secrets.randbits(16))
         self._time_base = header.format.time_base
         self._sent = RetransmissionBuffer()
@@ -52,6 +62,9 @@ class RtpSender:
             self._sent.add(rtp.sequence, data)
             self.datagrams += 1
             self.bytes += len(data)
+            self._totals[rtp.sequence] = self.bytes + IP_UDP_BYTES * self.datagrams
+            if len(self._totals) > _REMEMBERED:
+                del self._totals[next(iter(self._totals))]
             sent.append(data)
         return sent
 
@@ -83,6 +96,8 @@ class RtpSender:
                         begins, self._last_key = True, now
                     case ReceiverReport():
                         self._read_report(packet, now)
+                    case BitrateLimit(source=self.ssrc):
+                        self.limit = packet.bitrate
         except BitstreamError:
             pass  # damaged: the receiver repeats it
         self.again += len(repeated)
@@ -93,8 +108,23 @@ class RtpSender:
         for block in packet.blocks:
             if block.source != self.ssrc:
                 continue
+            is_news = self.report is None or block.last_report != self.report.last_report
             self.report = block
             if block.last_report:
                 passed = (middle(ntp_time(now)) - block.last_report - block.delay) % (1 << 32)
                 if passed < 1 << 22:  # a minute: else it is damaged, or a clock was set
                     self.round_trip = passed / 65536
+            self._receive(block, now, self.round_trip if is_news else None)
+
+    def _receive(self, block: ReportBlock, now: float, trip: float | None) -> None:
+        """What came since the last report: what was sent in between, less what was lost."""
+        total = self._totals.get(block.highest % (1 << 16))
+        if total is None:
+            return
+        if self._reported is not None and now > self._reported[0]:
+            since, before = self._reported
+            lost = block.fraction_lost / 256
+            under_way = 8 * (self.bytes + IP_UDP_BYTES * self.datagrams - total)
+            came = 8 * max(0, total - before) * (1 - lost) / (now - since)
+            self.reception = Reception(now, came, lost, trip, under_way)
+        self._reported = now, total

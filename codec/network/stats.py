@@ -35,7 +35,7 @@ class SenderStats:
     frames: int
     """Frames captured."""
     dropped: int
-    """Frames among them that the encoder had no time for."""
+    """Frames among them that encoder or network had no time for."""
     packets: int
     """Packets sent."""
     queue: int
@@ -65,6 +65,10 @@ class SenderStats:
     """From a frame's capture to the start of its encoding."""
     encoding: Latency
     """Of the calls that gave packets."""
+    target: float | None = None
+    """Bits per second of packets that the encoder is to meet; None: its level decides."""
+    estimate: float | None = None
+    """Bits per second that the network is taken to carry; None where the rate does not follow."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,8 @@ class ReceiverStats:
     """From a frame's capture by the sender's clock to its handing out by this one; UDP only."""
     decoding: Latency
     """Of one packet."""
+    left_out: int = 0
+    """Pictures and intervals that refiner or learned motion had no time for."""
 
 
 class Durations:

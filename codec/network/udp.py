@@ -29,12 +29,17 @@ class UdpSender(asyncio.DatagramProtocol):
     """
 
     def __init__(
-        self, rtp: RtpSender, begin_group: Callable[[], None], key: WireKey | None = None
+        self,
+        rtp: RtpSender,
+        begin_group: Callable[[], None],
+        key: WireKey | None = None,
+        heard: Callable[[], None] | None = None,
     ) -> None:
+        """`heard` is called after each datagram of feedback, when `rtp` has taken it."""
         self.datagrams = self.bytes = 0
         self._sealer = key and Sealer(key, sends=True)
         self._opener = key and Opener(key, sends=False)
-        self._rtp, self._begin_group = rtp, begin_group
+        self._rtp, self._begin_group, self._heard = rtp, begin_group, heard
         self._reported = float("-inf")
         self._captured: tuple[int, float] | None = None
         self._transport: asyncio.DatagramTransport
@@ -54,13 +59,26 @@ class UdpSender(asyncio.DatagramProtocol):
             self._put(repeated)
             if begins:
                 self._begin_group()
+            if self._heard:
+                self._heard()
 
     def error_received(self, exc: Exception) -> None:
         """Nobody listens yet."""
 
     def send(self, packets: Sequence[Packet]) -> None:
-        """Send packets that are ready together, and a sender report every second."""
+        """Send packets that are ready together, and a sender report every second.
+
+        The report goes first: behind an intra picture it would tell of waiting that is nobody
+        else's. Only the first one follows the packets that make the source known.
+        """
+        knows = self._rtp.datagrams > 0
+        if knows:
+            self._report()
         self._put(self._rtp.send(packets))
+        if not knows:
+            self._report()
+
+    def _report(self) -> None:
         now = time.monotonic()
         if self._captured and now - self._reported >= _REPORT_SECONDS:
             self._reported = now
@@ -154,11 +172,13 @@ async def open_udp_sender(
     rtp: RtpSender,
     begin_group: Callable[[], None],
     key: WireKey | None = None,
+    heard: Callable[[], None] | None = None,
 ) -> UdpSender:
-    """Open a sender to `address`. Raises OutputError when it cannot be used."""
+    """Open a sender to `address`; see `UdpSender`. Raises OutputError when it cannot be used."""
     try:
         _, sender = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: UdpSender(rtp, begin_group, key), remote_addr=(address.host, address.port)
+            lambda: UdpSender(rtp, begin_group, key, heard),
+            remote_addr=(address.host, address.port),
         )
     except OSError as error:
         raise OutputError(

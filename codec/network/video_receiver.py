@@ -15,6 +15,7 @@ from gsvc.codec.network.address import parse_address
 from gsvc.codec.network.depacketizer import Counts
 from gsvc.codec.network.live_analysis import LiveAnalysis
 from gsvc.codec.network.live_decoder import Arrival, LiveDecoder
+from gsvc.codec.network.live_pace import LivePace
 from gsvc.codec.network.playout import Timeline
 from gsvc.codec.network.receive_settings import ReceiveSettings
 from gsvc.codec.network.rtp_receiver import RtpReceiver
@@ -67,10 +68,17 @@ class VideoReceiver:
         self._settings = settings or ReceiveSettings()
         self._tls = tls_context(self._address, self._settings.tls)
         self._queue: LatestQueue[Arrival] = LatestQueue(_WAITING_PACKETS)
-        self._rtp = RtpReceiver(self._settings.limits, self._settings.reorder)
+        self._rtp = RtpReceiver(
+            self._settings.limits, self._settings.reorder, self._settings.bandwidth
+        )
         self._udp: UdpReceiver | None = None
         patience = self._settings.reorder.seconds
-        self._live = LiveDecoder(self._settings.decoder, self._settings.limits, patience)
+        self._live = LiveDecoder(
+            self._settings.decoder,
+            self._settings.limits,
+            patience,
+            LivePace(self._settings.load) if self._settings.load is not None else None,
+        )
         self._timeline = Timeline()
         self._streams = self._bytes = 0
         self._source: int | None = None
@@ -170,6 +178,7 @@ class VideoReceiver:
             bits=live.stream.meter.bits if live.stream else total([]),
             latency=self._latency.summary(),
             decoding=self._decoding.summary(),
+            left_out=live.pace.refused if live.pace else 0,
         )
 
     async def _connected(self) -> list[asyncio.Task[None]]:

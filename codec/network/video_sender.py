@@ -14,11 +14,13 @@ from gsvc.codec.errors import ConfigError, OutputError
 from gsvc.codec.frames import Frame
 from gsvc.codec.network.address import parse_address
 from gsvc.codec.network.broadcast import Broadcaster
-from gsvc.codec.network.packetizer import WireSettings
+from gsvc.codec.network.packetizer import LEAST_MTU, WireSettings
+from gsvc.codec.network.pilot import Adaptation
 from gsvc.codec.network.rtp_sender import RtpSender
 from gsvc.codec.network.sealing import OVERHEAD_BYTES
 from gsvc.codec.network.secure_channel import secured
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, LayerMeter, RateMeter, SenderStats
+from gsvc.codec.network.steering import Steering
 from gsvc.codec.network.tcp_websocket import end_all, run_channels
 from gsvc.codec.network.tls import TlsSettings, tls_context
 from gsvc.codec.network.udp import UdpSender, open_udp_sender
@@ -41,6 +43,22 @@ class SendSettings:
     """Seals all that is sent; only receivers with the same key understand it or are heard."""
     tls: TlsSettings = field(default_factory=TlsSettings)
     """Certificates of a wss:// address."""
+    adapt: Adaptation | None = None
+    """Bounds between which the rate follows the network (UDP, without look-ahead); the encoder's
+    `bitrate` is where it begins. None: it stays."""
+
+    @property
+    def cut(self) -> WireSettings:
+        """How to cut what a key may then seal: sealed, datagrams are as long as `wire` says.
+
+        Raises ConfigError for an mtu that is too small for a key.
+        """
+        if self.key is None:
+            return self.wire
+        least = LEAST_MTU + OVERHEAD_BYTES
+        if self.wire.mtu < least:
+            raise ConfigError(f"datagrams of {self.wire.mtu} bytes: with a key {least} or more")
+        return replace(self.wire, mtu=self.wire.mtu - OVERHEAD_BYTES)
 
 
 class VideoSender:
@@ -63,15 +81,16 @@ class VideoSender:
                 "receivers begin at a picture, and a task has none: send objects beside pictures"
             )
         self._encoder, self._settings = encoder, settings or SendSettings()
+        self._steering = self._steering_of(encoder)
         size = max(4, round(_WAITING_SECONDS * encoder.header.format.frame_rate))
         self._queue: LatestQueue[tuple[Frame, float]] = LatestQueue(size)
         self._tls = tls_context(self.address, self._settings.tls)
-        self._rtp = RtpSender(encoder.header, self._wire())
+        self._rtp = RtpSender(encoder.header, self._settings.cut)
         self._broadcaster = Broadcaster(encoder.header, encoder.force_keyframe)
         self._sink: UdpSender | Broadcaster = self._broadcaster
         self._meter = LayerMeter(encoder.header)
         self._waiting, self._encoding = Durations(), Durations()
-        self._frames = self._packets = 0
+        self._frames = self._packets = self._left_out = 0
         self._starts_at: float | None = None
         self._rate = RateMeter()
         self._is_stopped = asyncio.Event()
@@ -103,17 +122,12 @@ class VideoSender:
                 self.stop()
                 await end_all([capturing, coding, *serving])
 
-    def _wire(self) -> WireSettings:
-        """How to cut datagrams: sealed, they are as long as the settings say."""
-        wire = self._settings.wire
-        return replace(wire, mtu=wire.mtu - OVERHEAD_BYTES) if self._settings.key else wire
-
     async def _connected(self, opened: ExitStack) -> list[asyncio.Task[None]]:
         """Open the socket, or start to listen or to connect; gives the task that does it."""
         if self.address.scheme == "udp":
             begin_group = self._encoder.force_keyframe
             self._sink = await open_udp_sender(
-                self.address, self._rtp, begin_group, self._settings.key
+                self.address, self._rtp, begin_group, self._settings.key, self._heard
             )
             opened.callback(self._sink.abort)
             return []
@@ -131,7 +145,7 @@ class VideoSender:
         return SenderStats(
             seconds=self._rate.seconds,
             frames=self._frames,
-            dropped=self._queue.dropped,
+            dropped=self._queue.dropped + self._left_out,
             packets=self._packets,
             queue=len(self._queue),
             datagrams=sink.datagrams,
@@ -146,7 +160,33 @@ class VideoSender:
             refused=sink.refused,
             waiting=self._waiting.summary(),
             encoding=self._encoding.summary(),
+            target=self._encoder.target_bitrate,
+            estimate=self._steering.pilot.estimate if self._steering else None,
         )
+
+    def _steering_of(self, encoder: Encoder) -> Steering | None:
+        """What follows the network. Raises ConfigError where that is not possible."""
+        bounds = self._settings.adapt
+        if bounds is None:
+            return None
+        if self.address.scheme != "udp":
+            raise ConfigError(
+                f"{self.address}: a rate follows the reports of a receiver over UDP: "
+                "send to udp://, or leave out the adaptation"
+            )
+        return Steering(encoder, bounds)
+
+    def _heard(self) -> None:
+        """Feedback came: the rate may follow it."""
+        if self._steering:
+            self._steering.heard(self._rtp, self._meter.bits, self._queue.dropped)
+
+    def _steered(self, frame: Frame) -> list[Packet]:
+        """Encode a frame at the rate of the time. Runs in the coder's thread."""
+        if self._steering and not self._steering.steer():
+            self._left_out += 1
+            return []
+        return self._encoder.encode(frame)
 
     def _who_came(self) -> str:
         if self.address.listens:
@@ -188,7 +228,7 @@ class VideoSender:
             began = time.time()
             self._waiting.add(began - captured_at)
             packets = await loop.run_in_executor(
-                coder, self._counted, partial(self._encoder.encode, frame)
+                coder, self._counted, partial(self._steered, frame)
             )
             if packets:
                 self._encoding.add(time.time() - began)

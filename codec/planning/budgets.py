@@ -101,21 +101,28 @@ def read_budgets(path: str | Path) -> Budgets:
     return parse_budgets({name.replace("-", "_"): value for name, value in told.items()})
 
 
+def time_of(name: str, text: str) -> Time:
+    """A time from what was written behind the option `name`. Raises ConfigError."""
+    found = _amount("decoder_time", text, name)
+    assert isinstance(found, Time)
+    return found
+
+
 def option(name: str) -> str:
     """The name of a budget on the command line."""
     return f"--{name.replace('_', '-')}"
 
 
-def _amount(name: str, text: str) -> float | Time:
-    units, examples = _UNITS[name]
+def _amount(name: str, text: str, written: str = "") -> float | Time:
+    (units, examples), written = _UNITS[name], written or option(name)
     match = re.fullmatch(r"\s*(-?\d*\.?\d+)\s*([A-Za-z]*)(?:bit/s|B)?\s*", text)
     if match is None or (match[2] and match[2] not in units):
-        raise ConfigError(f"{option(name)} {text!r} is no budget: write {examples}")
+        raise ConfigError(f"{written} {text!r} is no budget: write {examples}")
     value, unit = float(match[1]), match[2]
     if value <= 0:
-        raise ConfigError(f"{option(name)} {text}: a budget is above 0: write {examples}")
+        raise ConfigError(f"{written} {text}: a budget is above 0: write {examples}")
     if not unit:
-        raise ConfigError(f"{option(name)} {text} has no unit: write {examples}")
+        raise ConfigError(f"{written} {text} has no unit: write {examples}")
     total = value * units[unit]
     return Time(total, unit == "x") if "x" in units else total
 

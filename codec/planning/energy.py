@@ -7,7 +7,8 @@ from typing import Self
 
 from gsvc.codec.errors import ConfigError
 
-_POWERCAP = Path("/sys/class/powercap")
+POWERCAP = Path("/sys/class/powercap")
+"""Where Linux has the counters."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class EnergyMeter:
     Raises ConfigError where they are missing or may not be read.
     """
 
-    def __init__(self, folder: Path = _POWERCAP) -> None:
+    def __init__(self, folder: Path = POWERCAP) -> None:
         """`folder`: Linux's power capping, with a folder for each package of processors."""
         self._counters = [
             one / "energy_uj" for one in sorted(folder.glob("*-rapl:*")) if _whole(one)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gsvc.codec.planning.learning import raw
 from gsvc.codec.planning.profile import Profile
 from gsvc.codec.planning.trial import Trial
 from gsvc.codec.planning.ways import Way
@@ -97,6 +98,13 @@ class Model:
         self._likeness = np.maximum.accumulate([point.likeness for point in trial.points])
         self.rates = bpps[0] * trial.pixels * trial.rate, bpps[-1] * trial.pixels * trial.rate
         """Least and most bits per second that the trial saw; the model reaches no further."""
+
+    @property
+    def uncorrected(self) -> "Model":
+        """The same without what jobs taught: what the log of predictions compares with."""
+        return Model(
+            self.trial, self._sender, self._receiver, watts=self._watts, fitted=raw(self._fit)
+        )
 
     @property
     def ways(self) -> list[str]:

@@ -126,6 +126,10 @@ class Planner:
                 found[name] = max(measured[field] for field in fields) <= limit
         return found
 
+    def uncorrected(self, settings: Settings) -> Prediction:
+        """What settings would come to, by what no job has taught."""
+        return self._model.uncorrected.predict(settings)
+
     @property
     def rates(self) -> tuple[float, float]:
         """Least and most bits per second that can be planned."""

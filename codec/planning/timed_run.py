@@ -13,9 +13,10 @@ from typing import Any
 
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.files import decode_file, encode_file
 from gsvc.codec.planning.energy import EnergyMeter
+from gsvc.codec.planning.process import peak_memory
 
 
 def run(settings: dict[str, Any], folder: Path, source: str) -> dict[str, float | None]:
@@ -35,13 +36,10 @@ def run(settings: dict[str, Any], folder: Path, source: str) -> dict[str, float 
                 source, folder / "out.mp4", settings=DecoderSettings(**settings), overwrite=True
             )
         seconds = perf_counter() - began
-    return {"seconds": seconds, "memory": peak_memory(), "joules": meter.joules if meter else None}
-
-
-def peak_memory() -> int:
-    """Bytes that this program held at most: not `ru_maxrss`, which remembers who started it."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+    memory = peak_memory()
+    if memory is None:
+        raise InputError("no /proc/self/status: memory cannot be measured on this system")
+    return {"seconds": seconds, "memory": memory, "joules": meter.joules if meter else None}
 
 
 def main(arguments: list[str]) -> None:

@@ -42,7 +42,7 @@ class Point:
     """Bits per pixel of a frame, headers included."""
     likeness: float
     """-ln(1 - SSIM) of luma at half the size, from 0 up: what CVVDP follows best of what is
-    cheap (docs/planner.md)."""
+    cheap (docs/planning.md)."""
     keys: float
     """Coded pictures in a frame, 0 to 1."""
     seconds: float

@@ -27,7 +27,7 @@ _PERMITTED = (SEQUENCE_HEADER, FRAME_HEADER, TILE_GROUP, METADATA, FRAME, REDUND
 
 
 @dataclass(frozen=True)
-class _Obu:
+class Obu:
     """One open bitstream unit."""
 
     kind: int
@@ -43,11 +43,11 @@ def strip_temporal_unit(unit: bytes) -> bytes:
 
     That is temporal delimiters, padding, and the size of the last bitstream unit.
     """
-    kept = [obu for obu in _split(unit) if obu.kind not in (TEMPORAL_DELIMITER, PADDING)]
+    kept = [obu for obu in split_units(unit) if obu.kind not in (TEMPORAL_DELIMITER, PADDING)]
     return b"".join((*(obu.data for obu in kept[:-1]), *map(_without_size, kept[-1:])))
 
 
-def _without_size(obu: _Obu) -> bytes:
+def _without_size(obu: Obu) -> bytes:
     """A bitstream unit that ends its temporal unit needs no obu_has_size_field (section 5.3.1)."""
     head = 1 + (obu.data[0] >> 2 & 1)
     return bytes([obu.data[0] & ~0b10]) + obu.data[1:head] + obu.data[obu.start :]
@@ -66,7 +66,7 @@ def parted(unit: bytes) -> Unit:
     """
     sequence, slot = b"", None
     frames: list[bytes] = []
-    for obu in _split(unit, may_end_open=True):
+    for obu in split_units(unit, may_end_open=True):
         payload = obu.data[obu.start :]
         if slot is not None or (sequence and obu.kind == SEQUENCE_HEADER) or obu.spatial_layer:
             raise BitstreamError("an AV1 unit holds more than a picture: re-encode it")
@@ -101,7 +101,7 @@ def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:
     LimitError.
     """
     frames, is_shown = 0, False
-    for count, obu in enumerate(_split(stripped, may_end_open=True)):
+    for count, obu in enumerate(split_units(stripped, may_end_open=True)):
         if obu.kind not in _PERMITTED or obu.spatial_layer:
             raise BitstreamError(f"a coded picture has an AV1 unit of type {obu.kind} out of place")
         if obu.kind in (FRAME_HEADER, FRAME):
@@ -121,7 +121,7 @@ def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:
         raise BitstreamError("a picture has no AV1 frame that is shown: the stream is damaged")
 
 
-def _is_shown(frame: _Obu) -> bool:
+def _is_shown(frame: Obu) -> bool:
     """show_existing_frame or show_frame of a frame header (AV1, section 5.9.2)."""
     first = frame.data[frame.start : frame.start + 1]
     return bool(first and first[0] & 0b1001_0000)
@@ -209,7 +209,7 @@ def _skip_operating_points(bits: _Bits, delay_bits: int) -> None:
         bits.take(4)
 
 
-def _split(data: bytes, *, may_end_open: bool = False) -> Iterator[_Obu]:
+def split_units(data: bytes, *, may_end_open: bool = False) -> Iterator[Obu]:
     """The bitstream units of `data`.
 
     `may_end_open`: the last one may lack a size field and then reaches to the end.
@@ -232,7 +232,7 @@ def _split(data: bytes, *, may_end_open: bool = False) -> Iterator[_Obu]:
         payload, position = position, position + size
         if position > len(data):
             raise BitstreamError("an AV1 unit runs past its temporal unit: the picture is damaged")
-        yield _Obu(head >> 3 & 15, layer, data[start:position], payload - start)
+        yield Obu(head >> 3 & 15, layer, data[start:position], payload - start)
 
 
 def _leb128(data: bytes, position: int) -> tuple[int, int]:

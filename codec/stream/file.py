@@ -14,6 +14,8 @@ from gsvc.codec.output import STANDARD_OUTPUT, StandardOutput, atomic_output
 SUFFIX = ".gsv"
 """What the name of a stream ends in."""
 
+_EBML = b"\x1a\x45\xdf\xa3"
+
 
 @contextmanager
 def open_stream(source: str | Path) -> Iterator[BinaryIO]:
@@ -21,13 +23,20 @@ def open_stream(source: str | Path) -> Iterator[BinaryIO]:
 
     A BitstreamError raised in the block gets the source's name; an I/O error becomes an InputError.
     """
-    name = display_name(source)
-    try:
+    with named_errors(source):
         if str(source) == STANDARD_INPUT:
             yield _standard_input()
             return
         with open(source, "rb") as file:
             yield file
+
+
+@contextmanager
+def named_errors(source: str | Path) -> Iterator[None]:
+    """What `open_stream` does to the errors of its block."""
+    name = display_name(source)
+    try:
+        yield
     except BitstreamError as error:
         raise type(error)(f"{name}: {error}") from error
     except FileNotFoundError as error:
@@ -38,6 +47,19 @@ def open_stream(source: str | Path) -> Iterator[BinaryIO]:
         raise InputError(f"{name}: this is a folder: give a .gsv file") from error
     except PermissionError as error:
         raise InputError(f"{name}: no permission to read it: check its mode and owner") from error
+
+
+def is_container(source: str | Path) -> bool:
+    """Whether this is a file in MP4 or Matroska, by its first bytes."""
+    path = Path(source)
+    if str(source) == STANDARD_INPUT or not path.is_file():
+        return False
+    try:
+        with open(path, "rb") as file:
+            head = file.read(8)
+    except OSError:
+        return False
+    return head.startswith(_EBML) or head[4:] == b"ftyp"
 
 
 @contextmanager
@@ -60,7 +82,7 @@ def _refuse_other_files(target: Path) -> None:
     if is_other and target.suffix.lower() != SUFFIX:
         raise ConfigError(
             f"{target} does not end in {SUFFIX}, so it is not written: name the stream with "
-            f"-o NAME{SUFFIX}; quote a pattern of images, encode several videos one by one"
+            f"-o NAME{SUFFIX}; quote a pattern of images, encode several videos into a folder"
         )
 
 

@@ -3,9 +3,10 @@
 None comes with gsvc. Each is one class with the call of `Detector`.
 """
 
+from ast import literal_eval
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -13,12 +14,15 @@ from numpy.typing import NDArray
 
 from gsvc.codec.errors import ConfigError, MissingDependencyError, MissingModelError
 from gsvc.codec.frames import Picture
+from gsvc.codec.scaffold.layers.object_kinds import COCO
 from gsvc.decoders.analysis.types import Detection, Detector
 
 _SIDE = 640
 _LEAST_SCORE = 0.05
 _SUPPRESSION_OVERLAP = 0.5
 _GRAY = 114.0
+_KEYS = "names", "imgsz"
+_MOST_CLASSES = 10_000
 
 
 class TorchvisionDetector:
@@ -48,16 +52,20 @@ class OnnxDetector:
     the scores of classes, or (1, n, 6): left, top, right, bottom, score, class.
     """
 
-    def __init__(self, path: str | Path, names: Sequence[str] = (), side: int = _SIDE) -> None:
+    def __init__(self, path: str | Path, names: Sequence[str] = (), side: int = 0) -> None:
         """`names`: of its classes, by number; `side`: of the square, in pixels.
 
-        Raises MissingModelError for a file that cannot be loaded.
+        Where they are left out the file tells them, if the package onnx is there to read it;
+        otherwise 80 classes are those of COCO, and the side is 640. Raises MissingModelError for a
+        file that cannot be loaded.
         """
         try:
             self._net = cv2.dnn.readNetFromONNX(str(path))
         except cv2.error as error:
             raise MissingModelError(f"{path} cannot be loaded as ONNX: check the file") from error
-        self._path, self._names, self._side = path, names, side
+        told = _metadata(path)
+        self._path, self._names = path, names or told.names
+        self._side = side or told.side
 
     def __call__(self, picture: Picture) -> list[Detection]:
         """What is in RGB uint8 (H, W, 3)."""
@@ -75,6 +83,8 @@ class OnnxDetector:
                 "OnnxDetector of your own with its side"
             ) from error
         boxes, scores, labels = self._rows(output)
+        if not self._names and output.shape[1] == 4 + len(COCO):
+            self._names = COCO
         return [
             Detection(_name(self._names, int(labels[n])), boxes[n] / scale, float(scores[n]))
             for n in _best(boxes, scores, labels)
@@ -116,6 +126,29 @@ class UltralyticsDetector:
         found = self._model(picture[..., ::-1], verbose=False)[0]
         rows = found.boxes.data.tolist()
         return [Detection(found.names[int(row[5])], np.array(row[:4]), row[4]) for row in rows]
+
+
+class _Told(NamedTuple):
+    names: Sequence[str] = ()
+    side: int = _SIDE
+
+
+def _metadata(path: str | Path) -> _Told:
+    """What Ultralytics writes into its exports, where onnx is installed."""
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError
+    except ImportError:
+        return _Told()
+    try:
+        entries = onnx.load(path, load_external_data=False).metadata_props
+        told = {one.key: literal_eval(one.value) for one in entries if one.key in _KEYS}
+        names = dict(told.get("names", {}))
+        count = min(_MOST_CLASSES, max(names, default=-1) + 1)
+        ordered = [str(names.get(n, f"class {n}")) for n in range(count)]
+        return _Told(ordered, int(max(told.get("imgsz", [_SIDE]))))
+    except (ValueError, TypeError, SyntaxError, OSError, DecodeError):
+        return _Told()  # another tool's file
 
 
 def from_file(path: str) -> Detector:

@@ -34,7 +34,7 @@ from gsvc.decoders.analysis.types import (
 
 _log = logging.getLogger(__name__)
 
-_GONE_SECONDS = 1.0
+GONE_SECONDS = 1.0
 """Without an object, after which it has left a zone."""
 
 
@@ -43,9 +43,9 @@ class AnalysisSettings:
     """What to look for in a stream."""
 
     detector: str | Detector = AUTO
-    """"auto" (the objects that the stream has; else people where the models are there, and what
-    moves), "objects" (those alone), "people", "moving", "none" (what is sent, no picture is
-    decoded), "torchvision:NAME", a file .onnx or .pt, "module:Class", or a detector."""
+    """"auto" (the objects that the stream has; else what the best detector that is there finds,
+    and what moves), "objects" (those alone), "coco", "people", "moving", "none" (what is sent, no
+    picture is decoded), "torchvision:NAME", a file .onnx or .pt, "module:Class", or a detector."""
     every: int = 5
     """Least frames between the pictures that the detector looks at, from 1."""
     least_score: float = 0.5
@@ -89,8 +89,8 @@ class Analyser:
         check_regions(settings.lines, settings.zones, size)
         check_rules(settings.rules, [zone.name for zone in settings.zones])
         self._size, self.cost = size, Cost()
-        self._rules = RuleWatcher(settings.rules, _GONE_SECONDS)
-        self._watcher = Watcher(settings.lines, settings.zones, size[1], _GONE_SECONDS)
+        self._rules = RuleWatcher(settings.rules, GONE_SECONDS)
+        self._watcher = Watcher(settings.lines, settings.zones, size[1], GONE_SECONDS)
         self._sent = self._sent_objects(content)
         self._follows = settings.detector != NONE
         read = DecodedPieces if self._follows else ScaffoldPieces

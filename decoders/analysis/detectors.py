@@ -4,7 +4,7 @@ from gsvc.codec.errors import ConfigError
 from gsvc.codec.plugins import find_class
 from gsvc.codec.scaffold.layers.object_kinds import MOVING
 from gsvc.decoders.analysis.adapters import from_file, from_torchvision
-from gsvc.decoders.analysis.finders import AUTO, OWN, PEOPLE, Finder, checked, own_finder
+from gsvc.decoders.analysis.finders import AUTO, COCO, OWN, PEOPLE, Finder, checked, own_finder
 from gsvc.decoders.analysis.types import Detector
 
 NONE, OBJECTS = "none", "objects"
@@ -32,9 +32,8 @@ def named_detector(name: str) -> Detector:
     if ":" in name:
         return _made(name)
     raise ConfigError(
-        f"detector {name}: choose {AUTO}, {OBJECTS}, {PEOPLE}, {MOVING}, {NONE}, {TORCHVISION}"
-        "NAME, "
-        "a file .onnx or .pt, or module:Class"
+        f"detector {name}: choose {AUTO}, {OBJECTS}, {COCO}, {PEOPLE}, {MOVING}, {NONE}, "
+        f"{TORCHVISION}NAME, a file .onnx or .pt, or module:Class"
     )
 
 

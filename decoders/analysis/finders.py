@@ -8,11 +8,12 @@ import numpy as np
 from gsvc.codec.errors import ConfigError, MissingDependencyError, MissingModelError
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.layers.object_kinds import MOVING
+from gsvc.decoders.analysis.coco import CocoDetector
 from gsvc.decoders.analysis.people import PeopleFinder
 from gsvc.decoders.analysis.types import Detection, Detector
 
-AUTO, PEOPLE = "auto", "people"
-OWN = AUTO, PEOPLE, MOVING
+AUTO, COCO, PEOPLE = "auto", "coco", "people"
+OWN = AUTO, COCO, PEOPLE, MOVING
 """Names of what gsvc brings."""
 
 Finder = Callable[[Picture, Sequence[Detection]], list[Detection]]
@@ -22,10 +23,11 @@ _log = logging.getLogger(__name__)
 
 
 def own_finder(name: str) -> Finder | None:
-    """One of `OWN`; None where what moves is all that is found. Raises MissingModelError."""
-    if name == MOVING:
-        return None
-    return PeopleFinder() if name == PEOPLE else _people_if_there()
+    """One of `OWN`; None where what moves is all that is found.
+
+    Raises MissingModelError, MissingDependencyError.
+    """
+    return _MAKERS[name]()
 
 
 def checked(detector: Detector, least_score: float) -> Finder:
@@ -50,9 +52,26 @@ def checked(detector: Detector, least_score: float) -> Finder:
     return find
 
 
-def _people_if_there() -> Finder | None:
-    try:
-        return PeopleFinder()
-    except (MissingModelError, MissingDependencyError) as error:
-        _log.warning("people are not recognised, only what moves is found: %s", error)
-        return None
+def _coco() -> Finder:
+    detector = CocoDetector()
+    return lambda picture, _moving: detector(picture)
+
+
+def _what_is_there() -> Finder | None:
+    """The best whose models and packages are on this machine."""
+    lacks = ""
+    for make in (_coco, PeopleFinder):
+        try:
+            return make()
+        except (MissingModelError, MissingDependencyError) as error:
+            lacks = lacks or str(error)
+    _log.warning("nothing is recognised, only what moves is found: %s", lacks)
+    return None
+
+
+_MAKERS: dict[str, Callable[[], Finder | None]] = {
+    AUTO: _what_is_there,
+    COCO: _coco,
+    PEOPLE: PeopleFinder,
+    MOVING: lambda: None,
+}

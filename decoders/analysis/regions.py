@@ -39,10 +39,7 @@ def check_regions(lines: tuple[Line, ...], zones: tuple[Zone, ...], size: tuple[
 
     `size`: width and height of the picture.
     """
-    names = [line.name for line in lines] + [zone.name for zone in zones]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"two lines or zones are named {name}: name them NAME=x,y,...")
+    check_names(lines, zones)
     for name, corners in [
         *((line.name, (line.start, line.end)) for line in lines),
         *((zone.name, zone.corners) for zone in zones),
@@ -53,6 +50,14 @@ def check_regions(lines: tuple[Line, ...], zones: tuple[Zone, ...], size: tuple[
                 f"{name} lies outside of the picture: choose x from 0 to {size[0]}, "
                 f"y from 0 to {size[1]}"
             )
+
+
+def check_names(lines: tuple[Line, ...], zones: tuple[Zone, ...]) -> None:
+    """Raises ConfigError for a name used twice."""
+    names = [line.name for line in lines] + [zone.name for zone in zones]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"two lines or zones are named {name}: name them NAME=x,y,...")
 
 
 @dataclass
@@ -67,8 +72,8 @@ class Watcher:
 
     lines: tuple[Line, ...]
     zones: tuple[Zone, ...]
-    height: int
-    """Of the picture."""
+    height: float
+    """Of the picture; objects must go a hundredth of it beyond a line or border."""
     patience: float
     """Seconds without an object after which it has left a zone."""
     totals: Totals = field(default_factory=Totals)

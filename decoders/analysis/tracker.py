@@ -113,6 +113,7 @@ class Tracker:
         """
         steps = [Step(track, track.box, carry(track.box)) for track in self._tracks]
         named, steps, new = _matched(steps, found or ())
+        new = [one for one in new if one.begins]
         has_name = [one.track.kind != MOVING for one in steps]
         seen, lost, _ = _matched(list(compress(steps, has_name)), moving)
         known = [*(one.end for one in named + seen), *(one.box for one in new)]

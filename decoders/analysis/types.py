@@ -22,6 +22,8 @@ class Detection:
     """Where it is; may reach beyond the picture."""
     score: float
     """How sure the detector is, 0 to 1."""
+    begins: bool = True
+    """Whether it may be something new; else it only goes on with what was found before."""
 
 
 class Detector(Protocol):

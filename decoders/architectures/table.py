@@ -86,8 +86,11 @@ ARCHITECTURES = {
         time=8,
         multiple=32,
         steps=8,
-        key_encodes=5,
-        notes="by LTX2ConditionPipeline; sound goes along; InContext sees twice the tokens",
+        encodes=2,
+        key_encodes=6,
+        key_tokens=12,
+        notes="by LTX2InContextPipeline: 41 frames, of which 32 are shown, are 6 latent frames, as "
+        "many of the rendering, and 5 keys; sound goes along",
     ),
     "wan-vace": Architecture(
         "WanVACETransformer3DModel",
@@ -126,6 +129,7 @@ ARCHITECTURES = {
         multiple=16,
         steps=1,
         key_encodes=5,
+        notes="keys are counted as one frame each, the back end encodes four",
     ),
     "sd-turbo": Architecture(
         "UNet2DConditionModel",

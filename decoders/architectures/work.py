@@ -47,6 +47,23 @@ class Work:
         height, width = (side + -side % self.form.multiple for side in (self.height, self.width))
         return height // self.form.space, width // self.form.space
 
+    @property
+    def tokens(self) -> int:
+        """That attention sees, at most: where latents are patched in time too, fewer."""
+        patch = self.network.config.get("patch_size", 1)
+        side = patch[-1] if isinstance(patch, tuple | list) else patch
+        height, width = self.latent_size
+        frames = self.latent_frames + self.form.key_tokens
+        return int(frames * (height // side) * (width // side))
+
+    @property
+    def hidden(self) -> int:
+        """Width of the network's hidden state."""
+        config = self.network.config
+        if "num_attention_heads" in config and isinstance(config.num_attention_heads, int):
+            return int(config.num_attention_heads * config.attention_head_dim)
+        return int(max(config.block_out_channels))
+
     @cached_property
     def network(self) -> Any:
         """Without weights, or with random ones."""
@@ -127,7 +144,8 @@ def _ltx(work: Work) -> dict[str, Any]:
 
 def _ltx2(work: Work) -> dict[str, Any]:
     (height, width), config = work.latent_size, work.network.config
-    tokens, (words, _) = work.latent_frames * height * width, work.form.text
+    frames = work.latent_frames + work.form.key_tokens
+    tokens, (words, _) = frames * height * width, work.form.text
     sound = round(work.frames * _AUDIO_RATE / _FRAME_RATE)
     prompt = work.empty(1, words, config.caption_channels)
     return {
@@ -136,7 +154,7 @@ def _ltx2(work: Work) -> dict[str, Any]:
         "encoder_hidden_states": prompt,
         "audio_encoder_hidden_states": prompt,
         "timestep": work.empty(1),
-        "num_frames": work.latent_frames,
+        "num_frames": frames,
         "height": height,
         "width": width,
         "audio_num_frames": sound,

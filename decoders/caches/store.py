@@ -20,8 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.output import explain_failure
+from gsvc.codec.output import explain_failure, own_folder
 
 _LOCK = "gsvc-latents.lock"
 """Marks a folder as one whose files may be removed."""
@@ -45,12 +44,9 @@ class EntryStore:
         self.folder, self.capacity = folder, capacity
         self.evicted = 0
         """Entries that this process removed to make room."""
-        with explain_failure(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            if any(folder.iterdir()) and not (folder / _LOCK).exists():
-                raise ConfigError(f"{folder} holds other files: name an empty or new folder")
-            with self._locked():
-                self._make_room(0)
+        own_folder(folder, _LOCK)
+        with explain_failure(folder), self._locked():
+            self._make_room(0)
 
     def names(self, kind: str) -> list[Path]:
         """The entries of a kind."""
@@ -71,7 +67,9 @@ class EntryStore:
                 tensor: Tensor = file.get_tensor(name)
         except FileNotFoundError:
             raise
-        except (SafetensorError, OSError, ValueError) as error:
+        except (SafetensorError, OSError, RuntimeError, ValueError) as error:
+            if not path.exists():  # torch maps the file itself, and says so in words of its own
+                raise FileNotFoundError(path) from error
             raise DamagedEntry(path) from error
         if told.get("format") != _FORMAT or told.get(name) != _checksum(tensor):
             raise DamagedEntry(path)

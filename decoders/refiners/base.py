@@ -17,6 +17,8 @@ from gsvc.decoders.key_picture import KeyPicture
 
 if TYPE_CHECKING:
     from gsvc.decoders.caches.latents import LatentCache
+    from gsvc.decoders.caches.transformer import TransformerCache
+    from gsvc.decoders.refiners.budget import Budget
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,14 @@ class Backend(Protocol):
     """Whether it uses `latents`."""
     latents: "LatentCache | None" = None
     """Where it takes intermediate latents from and keeps them, set before its first picture."""
+    keeps_steps: ClassVar[bool] = False
+    """Whether it uses `step_cache`."""
+    step_cache: "TransformerCache | None" = None
+    """What it keeps from one step of a window to the next."""
+    memory: "Budget | None" = None
+    """How much of a GPU's memory it may take; None: what is free."""
+    pastes_keys: bool = False
+    """Whether key pictures are shown as they were decoded, where it restores windows."""
     name: str
     """As the user wrote it."""
     device: str
@@ -66,6 +76,14 @@ class Backend(Protocol):
 
     def load(self) -> None:
         """Load the network now: the first picture then need not wait for it (several seconds)."""
+        return
+
+    def check(self, height: int, width: int, *, steps: int) -> None:
+        """Raises what can be told before loading, for frames of this size.
+
+        ConfigError for steps that it does not know, DeviceError where memory will not do.
+        """
+        return
 
     def cost(self, height: int, width: int) -> Cost | None:
         """What one call computes for pictures of this size; None if that is not known."""
@@ -95,6 +113,11 @@ class WindowRefiner(Backend, Protocol):
 
     delay: int
     """Frames by which output may be late, a multiple of 8; a window has at most `delay` + 1."""
+
+    @property
+    def revision(self) -> str:
+        """What tells its weights from others under the same `id`; "" where `id` does."""
+        return ""
 
     def restore(
         self,

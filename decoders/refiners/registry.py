@@ -21,17 +21,29 @@ BACKENDS = {
     **dict.fromkeys(COMPACT, _NETWORKS["CompactRefiner"]),
     **dict.fromkeys(WINDOWED, _NETWORKS["WindowRestorer"]),
 }
-"""Name -> module:Class, a `KeyRefiner` or a `WindowRefiner`."""
+"""Name -> module:Class, a `KeyRefiner` or a `WindowRefiner`, of those that come with gsvc."""
+_PLACE = "gsvc.decoders.refiners.pretrained"
+PRETRAINED = {
+    "ltx": f"{_PLACE}.ltx:LtxBackend",
+    "ltx2": f"{_PLACE}.ltx2:Ltx2Backend",
+    "wan-vace": f"{_PLACE}.wan_vace:WanVaceBackend",
+    "wan-vace-14b": f"{_PLACE}.wan_vace:WanVaceBackend",
+    "wan-v2v": f"{_PLACE}.wan_v2v:WanV2vBackend",
+    "sparkvsr": f"{_PLACE}.sparkvsr:SparkVsrBackend",
+    "swiftvr": f"{_PLACE}.swiftvr:SwiftVrBackend",
+    "sd-turbo": f"{_PLACE}.sd_turbo:SdTurboBackend",
+}
+"""The same of those whose weights the hub has: `gsvc models pull NAME`."""
 _FAMILIES = "compact", "windowed"
 
 
 def find_backend(name: str = "compact", device: str = "cpu") -> Refiner:
-    """The back end: a name in `BACKENDS`, a `.safetensors` file of `gsvc train` or module:Class.
+    """The back end: a name in `BACKENDS` or `PRETRAINED`, a file of `gsvc train` or module:Class.
 
     Nothing but the name is checked, and which network a file says it has. Raises ConfigError for an
     unknown one.
     """
-    place = BACKENDS.get(name)
+    place = {**BACKENDS, **PRETRAINED}.get(name)
     if name.endswith(".safetensors"):
         network = class_of(Path(name))
         if network not in _NETWORKS:
@@ -40,7 +52,7 @@ def find_backend(name: str = "compact", device: str = "cpu") -> Refiner:
     if place is None:
         family, colon, _ = name.partition(":")
         if not colon or family in _FAMILIES:
-            names = ", ".join(BACKENDS)
+            names = ", ".join((*BACKENDS, *PRETRAINED))
             raise ConfigError(
                 f"unknown refiner {name!r}; take {names}, a .safetensors file or module:Class"
             )
@@ -67,6 +79,13 @@ def load_refiner(name: str = "compact", device: str = "cpu") -> Refiner:
 def model_id(name: str = "compact") -> bytes:
     """`Backend.id` of this name. Errors as of `find_backend` and `Backend.files`."""
     return find_backend(name).id
+
+
+def gpu_or_cpu() -> str:
+    """ "cuda" where torch finds a GPU, else "cpu"."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def check_device(device: str) -> None:

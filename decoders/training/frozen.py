@@ -1,6 +1,7 @@
 """The weights of the networks that a pack carries, from the packages that this machine has."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +22,8 @@ def frozen_networks(names: Iterable[str]) -> dict[str, State]:
 
     They are float16, except those of the first layers and what is no matrix (biases), which are few
     and matter most. `names`: of `alex` (AlexDistance), `features` (EfficientFeatures),
-    `animevideov3` (SRVGGNetCompact), `rife` (IFNet). Raises MissingDependencyError and
+    `animevideov3` (SRVGGNetCompact), `x4plus` (RRDBNet), `rife`
+    (IFNet). Raises MissingDependencyError and
     MissingModelError where what holds the weights is not installed.
     """
     return {name: {k: _stored(v) for k, v in _LOADERS[name]().items()} for name in names}
@@ -66,8 +68,8 @@ def _folded(name: str, convolution: Any, normal: Any) -> State:
     }
 
 
-def _prior_state() -> State:
-    return dict(load_prior("animevideov3").state_dict())
+def _prior_state(name: str) -> State:
+    return dict(load_prior(name).state_dict())
 
 
 def _rife_state() -> State:
@@ -77,6 +79,7 @@ def _rife_state() -> State:
 _LOADERS: Mapping[str, Any] = {
     "alex": alex_state,
     "features": features_state,
-    "animevideov3": _prior_state,
+    "animevideov3": partial(_prior_state, "animevideov3"),
+    "x4plus": partial(_prior_state, "x4plus"),
     "rife": _rife_state,
 }

@@ -1,7 +1,7 @@
 """Frames of the source to OBJECTS payloads: objects are found at the encoder, as analysis does."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.limits import DEFAULT_LIMITS
@@ -116,4 +116,16 @@ class ObjectCoder:
                     people[at] = self._points(picture, frame.objects)
         self._runs += 1
         self._told += len(frames)
-        return self._writer.write(self._maker.run(frames, people, begins=begins))
+        return self._writer.write(self._maker.run(settled(frames), people, begins=begins))
+
+
+def settled(frames: Sequence[SeenFrame]) -> list[SeenFrame]:
+    """The same, each object with the class that it has at the end: a detector may name it late."""
+    kinds = {number: one.kind for frame in frames for number, one in frame.objects.items()}
+    return [
+        replace(
+            frame,
+            objects={n: replace(one, kind=kinds[n]) for n, one in frame.objects.items()},
+        )
+        for frame in frames
+    ]

@@ -3,7 +3,7 @@
 from gsvc.codec.scaffold.layers.object_kinds import MOVING
 from gsvc.codec.scaffold.layers.objects import Parts
 from gsvc.codec.stream.header import Header
-from gsvc.decoders.analysis.finders import PEOPLE, Finder, checked, own_finder
+from gsvc.decoders.analysis.finders import COCO, PEOPLE, Finder, checked, own_finder
 from gsvc.decoders.analysis.types import Detector
 from gsvc.encoders.objects.coder import ObjectCoder, ObjectRecipe
 
@@ -29,7 +29,7 @@ def object_coder(
     seconds = _SECONDS if task is None else _ALONE_SECONDS
     recipe = ObjectRecipe(
         finder=_finder(task, detector),
-        moving=task != KEY_POINTS and detector != PEOPLE,
+        moving=task != KEY_POINTS and detector not in (COCO, PEOPLE),
         parts=parts,
         is_alone=task is not None,
         packet_seconds=_LIVE_SECONDS if low_delay else seconds,

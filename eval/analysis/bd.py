@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from gsvc.eval.analysis.measure import SOURCE, Point
 from gsvc.eval.summary.bd_rate import BdRate, bd_rate
 from gsvc.eval.summary.bootstrap import Pooled, pooled_rate
@@ -39,3 +41,18 @@ def differences(
 def pooled(found: dict[str, BdRate]) -> Pooled | None:
     """The mean over the clips that have one."""
     return pooled_rate([one.pchip for one in found.values() if one.pchip is not None])
+
+
+def rate_for(line: Sequence[RatePoint], score: float) -> tuple[float, str]:
+    """Bits per second at which a hull comes to an accuracy, and "" where it does.
+
+    Between two points the logarithm of the rate is linear in the accuracy. Where even its lowest
+    rate is better, that one and "<"; where its highest is still worse, that one and ">".
+    """
+    points = [(rate, 1 - far) for rate, far in sorted(line)]
+    if points[0][1] > score:
+        return points[0][0], "<"
+    if points[-1][1] < score:
+        return points[-1][0], ">"
+    rates, scores = zip(*points, strict=True)
+    return float(np.exp(np.interp(score, scores, np.log(rates)))), ""

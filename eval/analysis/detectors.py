@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
 from gsvc.codec.plugins import find_class
+from gsvc.codec.scaffold.layers.object_kinds import COCO
 from gsvc.datasets.annotated.boxes import Boxes, joined, make_boxes
 
 
@@ -27,7 +28,11 @@ class Detector(Protocol):
     by things of all."""
 
     def __call__(self, frames: Sequence[Picture]) -> Boxes:
-        """Detect in RGB uint8 (H, W, 3), all of one size; ids may be missing."""
+        """Detect in RGB uint8 (H, W, 3), all of one size; ids may be missing.
+
+        Ignored is what may stay unseen: as pseudo-truth it does not count, otherwise it is left
+        out.
+        """
 
 
 class MotionDetector:
@@ -122,8 +127,38 @@ class PeopleDetector:
         )
 
 
+class CocoThings:
+    """Things of COCO's classes, by the network of `gsvc analyse --detector coco`.
+
+    What it is not sure of is ignored. The constructor raises MissingModelError without the model,
+    MissingDependencyError without onnx.
+    """
+
+    name = "coco"
+    labels: frozenset[str] | None = frozenset(COCO)
+
+    def __init__(self) -> None:
+        from gsvc.decoders.analysis.coco import CocoDetector
+
+        self._find = CocoDetector()
+
+    def __call__(self, frames: Sequence[Picture]) -> Boxes:
+        """See `Detector`."""
+        return joined([self._boxes(index, frame) for index, frame in enumerate(frames)])
+
+    def _boxes(self, index: int, frame: Picture) -> Boxes:
+        found = self._find(frame)
+        return make_boxes(
+            np.full(len(found), index),
+            np.array([one.box for one in found]).reshape(-1, 4),
+            label=[one.kind for one in found],
+            score=[one.score for one in found],
+            ignored=[not one.begins for one in found],
+        )
+
+
 DETECTORS: dict[str, Callable[[], Detector]] = {
-    kind.name: kind for kind in (MotionDetector, PeopleDetector)
+    kind.name: kind for kind in (MotionDetector, PeopleDetector, CocoThings)
 }
 """By name."""
 

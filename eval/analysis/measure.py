@@ -120,7 +120,8 @@ class _Judge:
         if found.frame.min(initial=0) < 0 or found.frame.max(initial=0) >= form.frames:
             raise ConfigError(f"{curve}: boxes in frames outside 0 to {form.frames - 1}")
         rate = 8 * size * float(form.frame_rate) / form.frames
-        scores = accuracies(self._truth, judged(found, self._detector.labels))
+        sure = found.chosen(~found.ignored)
+        scores = accuracies(self._truth, judged(sure, self._detector.labels))
         name, text = self.clip.name, ", ".join(told(settings))
         return Point(name, curve, text, size, rate, seconds, self._pseudo, scores)
 

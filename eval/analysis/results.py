@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gsvc.eval.analysis.accuracy import ACCURACIES
-from gsvc.eval.analysis.bd import curves, differences, hull, pooled
-from gsvc.eval.analysis.measure import SOURCE, Point
+from gsvc.eval.analysis.bd import curves, differences, hull, pooled, rate_for
+from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE, Point
 from gsvc.eval.facts import CodecFacts
 from gsvc.eval.files import write_bytes, write_text
 from gsvc.eval.layout import markdown
@@ -20,6 +20,7 @@ from gsvc.eval.report.style import (
     log_scale,
     panels,
 )
+from gsvc.eval.summary.hull import RatePoint
 from gsvc.eval.summary.table import NONE, number, pooled_text
 
 POINTS, TABLES = "points.csv", "analysis.md"
@@ -52,6 +53,8 @@ def tables(points: Sequence[Point], detector: str, anchors: Sequence[str]) -> st
         if any(point.accuracies[accuracy] is not None for point in points):
             parts += [f"## BD-rate over {title}, per cent of bits (clips)"]
             parts.append(markdown(*_bd_table(points, anchors, accuracy)))
+            parts += [f"## Read from the stream: bits in per cent of others' at equal {title}"]
+            parts.append(markdown(*_share_table(points, anchors, accuracy)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -125,3 +128,28 @@ def _difference(points: Sequence[Point], name: str, anchor: str, accuracy: str) 
     found = differences(points, name, anchor, accuracy)
     pool = pooled(found)
     return pooled_text(pool) if pool else min((one.note for one in found.values()), default=NONE)
+
+
+def _share_table(
+    points: Sequence[Point], anchors: Sequence[str], accuracy: str
+) -> tuple[list[str], list[list[str]]]:
+    """Each point that was read from a stream, beside what others take to be as accurate."""
+    rows = []
+    for point in points:
+        score = point.accuracies[accuracy]
+        if not point.curve.endswith(FROM_STREAM) or score is None:
+            continue
+        lines = (hull(points, point.clip, anchor, accuracy) for anchor in anchors)
+        shares = [_share(point.bits_per_second, line, score) if line else NONE for line in lines]
+        rate = f"{point.bits_per_second / 1000:.2f}"
+        rows.append([point.clip, point.curve, point.settings, rate, number(score), *shares])
+    title = ACCURACIES[accuracy]
+    head = ["clip", "curve", "settings", "kbit/s", title, *(f"of {anchor}" for anchor in anchors)]
+    return head, rows
+
+
+def _share(rate: float, line: Sequence[RatePoint], score: float) -> str:
+    """In per cent; "over" where the other is better at its lowest rate, "below" where it is worse
+    at its highest."""
+    other, side = rate_for(line, score)
+    return {"": "", "<": "over ", ">": "below "}[side] + f"{100 * rate / other:.3g}"

@@ -1,6 +1,6 @@
 """The benchmark of analysis: clips one by one, results in a folder after each."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,16 +9,18 @@ from typing import cast
 from gsvc.codec.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.plugins import find_class
 from gsvc.eval.analysis.bd import curves
-from gsvc.eval.analysis.detectors import find_detector
+from gsvc.eval.analysis.detectors import DETECTORS, find_detector
 from gsvc.eval.analysis.measure import Analyser, Failed, Point, Subject, measure
 from gsvc.eval.analysis.measure_ground import measure_ground
+from gsvc.eval.analysis.object_codecs import OBJECT_CODECS
 from gsvc.eval.analysis.results import TABLES, tables, write_plots, write_points
 from gsvc.eval.analysis.sources import Source, find_sources, load_ground
-from gsvc.eval.analysis.streams import stream_analyser
+from gsvc.eval.analysis.streams import read_objects, stream_analyser
 from gsvc.eval.bench.named import codec_spec, make_codec
+from gsvc.eval.codecs.base import Codec
 from gsvc.eval.files import write_text
 
-DEFAULT_CODECS = "jpeg", "webp", "x264", "x265", "svtav1", "gsvc:steps=0"
+DEFAULT_CODECS = "jpeg", "webp", "x264", "x265", "svtav1", "gsvc:steps=0", *OBJECT_CODECS
 OURS = "gsvc"
 
 
@@ -119,9 +121,24 @@ def _subject(settings: AnalysisSettings) -> Subject:
     if analyser is not None and not callable(analyser):
         raise ConfigError(f"{settings.analyser} is no function: give one from bytes to boxes")
     analyser = analyser or stream_analyser(settings.detector)
-    analysers: Mapping[str, Analyser] = {} if analyser is None else {OURS: analyser}
-    codecs = [make_codec(codec_spec(text)) for text in dict.fromkeys(settings.codecs)]
+    analysers: dict[str, Analyser] = dict.fromkeys(OBJECT_CODECS, read_objects)
+    if analyser is not None:
+        analysers[OURS] = analyser
+    codecs = [_codec(text, settings.detector) for text in _names(settings)]
     return Subject(codecs, find_detector(settings.detector), analysers)
+
+
+def _names(settings: AnalysisSettings) -> list[str]:
+    """The codecs, each once; of the default those that can send what the detector finds."""
+    names = list(dict.fromkeys(settings.codecs))
+    is_own = settings.detector not in DETECTORS
+    if is_own and settings.codecs == DEFAULT_CODECS:
+        return [name for name in names if name not in OBJECT_CODECS]
+    return names
+
+
+def _codec(text: str, detector: str) -> Codec:
+    return OBJECT_CODECS[text](detector) if text in OBJECT_CODECS else make_codec(codec_spec(text))
 
 
 def _report(folder: Path, points: Sequence[Point], subject: Subject) -> str:

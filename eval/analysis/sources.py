@@ -13,6 +13,7 @@ from gsvc.datasets.annotated.clips import AnnotatedClip, MultiViewClip
 from gsvc.datasets.annotated.coco import read_coco
 from gsvc.datasets.annotated.mot import read_mot
 from gsvc.datasets.annotated.synthetic.write import read_synthetic
+from gsvc.datasets.annotated.visdrone import is_visdrone, read_visdrone
 from gsvc.datasets.annotated.wildtrack import read_wildtrack
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.sets import ClipSource, find_clips
@@ -31,7 +32,8 @@ class Source:
 
 
 def find_sources(names: list[str]) -> list[Source]:
-    """Clips of names: a MOT sequence, a synthetic set, Wildtrack, a COCO file, or as `find_clips`.
+    """Clips of names: a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO file, or as
+    `find_clips`.
 
     Raises ConfigError for a name of nothing, InputError for annotations that cannot be read.
     """
@@ -67,6 +69,8 @@ def _of_name(name: str) -> Iterator[Source]:
     path = Path(name).expanduser()
     if (path / "seqinfo.ini").is_file():
         yield _annotated(read_mot(path))
+    elif is_visdrone(path):
+        yield _annotated(read_visdrone(path))
     elif (path / "annotations_positions").is_dir():
         yield from (_annotated(view, path) for view in read_wildtrack(path).views)
     elif any(path.glob("C[0-9]*/seqinfo.ini")):

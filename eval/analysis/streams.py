@@ -8,10 +8,11 @@ from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.scaffold.layers.object_kinds import MOVING
 from gsvc.datasets.annotated.boxes import Boxes, make_boxes
 from gsvc.decoders.analysis.analyser import AnalysisSettings
-from gsvc.decoders.analysis.finders import PEOPLE
-from gsvc.eval.analysis.detectors import MotionDetector, PeopleDetector
+from gsvc.decoders.analysis.detectors import OBJECTS
+from gsvc.decoders.analysis.finders import COCO, PEOPLE
+from gsvc.eval.analysis.detectors import CocoThings, MotionDetector, PeopleDetector
 
-_SAME = {MotionDetector.name: MOVING, PeopleDetector.name: PEOPLE}
+_SAME = {MotionDetector.name: MOVING, PeopleDetector.name: PEOPLE, CocoThings.name: COCO}
 """The benchmark's detectors, and what finds the same in streams."""
 
 
@@ -21,6 +22,11 @@ def stream_analyser(detector: str) -> Callable[[bytes], Boxes] | None:
         return None
     settings = AnalysisSettings(_SAME[detector])
     return lambda stream: _boxes(stream, settings)
+
+
+def read_objects(stream: bytes) -> Boxes:
+    """The objects that a stream carries."""
+    return _boxes(stream, AnalysisSettings(OBJECTS))
 
 
 def _boxes(stream: bytes, settings: AnalysisSettings) -> Boxes:

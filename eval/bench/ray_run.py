@@ -1,14 +1,10 @@
 """The same tasks on a Ray cluster. Every node needs gsvc of the same version, and the clips."""
 
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gsvc.codec.errors import ConfigError
 from gsvc.eval.bench.pool import (
-    THREAD_VARIABLES,
     Crash,
     Listener,
     R,
@@ -16,7 +12,7 @@ from gsvc.eval.bench.pool import (
     carry_out,
     settle,
 )
-from gsvc.eval.optional import optional
+from gsvc.eval.cluster import ray_cluster
 
 _TICK_SECONDS = 1.0
 
@@ -55,23 +51,8 @@ def ray_workers(address: str, jobs: int = 0) -> Iterator[RayWorkers]:
     "local" starts one on this machine with `jobs` cores, 0 for all. Raises MissingDependencyError
     without Ray, ConfigError when nothing answers at the address.
     """
-    with optional("--ray needs Ray: pip install 'gsvc[ray]'"):
-        import ray
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-    variables = dict.fromkeys(THREAD_VARIABLES, "1")
-    if address == "local":
-        variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        options |= {"address": "local", "num_cpus": jobs or None, "include_dashboard": False}
-    else:
-        options["address"] = address
-    try:
-        ray.init(runtime_env={"env_vars": variables}, **options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise ConfigError(f"no Ray cluster at {address}: {error}") from error
-    try:
+    with ray_cluster(address, jobs) as ray:
         yield RayWorkers(ray)
-    finally:
-        ray.shutdown()
 
 
 def _on_a_node(task: Task[R]) -> R | Crash:

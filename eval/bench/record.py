@@ -43,6 +43,8 @@ class DecodeRecord:
     """Operators that the FLOPs leave out."""
     peak_memory: int | None = None
     """Bytes of resident memory at the peak, over those before decoding began."""
+    joules: float | None = None
+    """Of the processor while decoding; None where it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class CellRecord:
     ledger: dict[str, int] = field(default_factory=dict)
     """Bits by layer."""
     encode_seconds: float = 0.0
+    encode_joules: float | None = None
+    """Of the processor while encoding; None where it was not measured."""
     decodes: list[DecodeRecord] = field(default_factory=list)
     error: str = ""
     """Why it, or a part of it, failed; the rest of the record stays valid."""

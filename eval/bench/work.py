@@ -17,6 +17,7 @@ from gsvc.datasets.clips import TestClip, frames_sha256
 from gsvc.datasets.sets import ClipSource
 from gsvc.eval.bench.batches import batch_limit
 from gsvc.eval.bench.cells import ClipFacts, Job, Values, find_way
+from gsvc.eval.bench.energy import StepEnergy
 from gsvc.eval.bench.movement import moving_share
 from gsvc.eval.bench.named import make_codec
 from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
@@ -147,7 +148,7 @@ class _CellWork:
         return Outcome(record, self.data if self.is_new and self.data else None)
 
     def _encode(self, codec: Codec) -> None:
-        with told(self.tell, ENCODE, codec.name, [self.cell.key]):
+        with told(self.tell, ENCODE, codec.name, [self.cell.key]), StepEnergy() as energy:
             encoded = codec.encode(self.clip, self.cell.settings)
         _check(encoded)
         self.data = encoded.data
@@ -157,6 +158,7 @@ class _CellWork:
             stream_sha256=hashlib.sha256(encoded.data).hexdigest(),
             ledger=dict(encoded.ledger),
             encode_seconds=encoded.seconds,
+            encode_joules=energy.joules,
         )
 
 
@@ -193,7 +195,11 @@ class _Decode:
     def _decode(self, own: Thumbnails, others: Mapping[str, Thumbnails]) -> None:
         clip, cell = self.work.clip.format, self.work.cell
         codec = _codec(cell.codec)
-        with told(self.work.tell, DECODE, codec.name, [cell.key]), PeakMemory() as memory:
+        with (
+            told(self.work.tell, DECODE, codec.name, [cell.key]),
+            PeakMemory() as memory,
+            StepEnergy() as energy,
+        ):
             decoded = codec.decode(self.work.data, clip, cell.settings, self.way)
         _check_frames(decoded.frames, self.work.clip)
         if other := belongs_to(thumbnails(decoded.frames), own, others):
@@ -219,6 +225,7 @@ class _Decode:
             model_bytes=compute.model_bytes if compute else None,
             not_counted=list(compute.not_counted) if compute else [],
             peak_memory=memory.peak,
+            joules=energy.joules,
         )
 
 

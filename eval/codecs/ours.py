@@ -19,12 +19,13 @@ from gsvc.codec.stream.decoding import decoded_frames
 from gsvc.codec.stream.info import StreamInfo, read_info
 from gsvc.datasets.clips import ClipFormat, TestClip
 from gsvc.decoders.refiners.base import Refiner
-from gsvc.decoders.refiners.registry import BACKENDS, model_id
+from gsvc.decoders.refiners.registry import model_id
 from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PEOPLE
 from gsvc.eval.codecs.base import Codec, Compute, Decoded, Encoded, Settings, Value, require_frames
 from gsvc.eval.codecs.code_hash import code_hash, weights_hash
 from gsvc.eval.codecs.conventional import BT709
 from gsvc.eval.codecs.options import Option, all_of
+from gsvc.eval.codecs.pretrained import backend_and_device, kept_refiner, pulled
 from gsvc.eval.codecs.refiner_cost import refiner_cost
 from gsvc.eval.codecs.rife_cost import motion_cost
 
@@ -56,7 +57,7 @@ class Gsvc(Codec):
 
     Ways to decode:
         steps: of the refiner.
-        model: of the refiner, where it is not nano.
+        model: of the refiner, where it is not nano; or a pretrained one, on a GPU if there is one.
         seed: in place of the stream's, where it is not 0.
         motion: between pictures, where it is not dis.
 
@@ -116,7 +117,7 @@ class Gsvc(Codec):
         names = (*_LIBRARIES, *(("torch",) if self.backends else ()))
         libraries = ", ".join(f"{name} {version(name)}" for name in names)
         weights = f"{model_id('compact').hex()}-{weights_hash(self.backends)}"
-        return f"gsvc {version('gsvc')} {code_hash()}-{weights}, {libraries}"
+        return f"gsvc {version('gsvc')} {code_hash()}-{weights}, {libraries}{pulled(self._ways)}"
 
     def rate_points(self) -> Sequence[Settings]:
         """See `Codec.rate_points`."""
@@ -141,9 +142,9 @@ class Gsvc(Codec):
         return Encoded(data, seconds, read_info(io.BytesIO(data)).bits)
 
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
-        """Decode on the CPU. Raises BitstreamError unless the stream holds the clip's frames."""
-        start = time.perf_counter()
-        frames = decoded(data, _decoder_settings(way))
+        """Decode. Raises BitstreamError unless the stream holds the clip's frames."""
+        start, chosen = time.perf_counter(), _decoder_settings(way)
+        frames = decoded(data, chosen, kept_refiner(chosen))
         return Decoded(checked(frames, clip), time.perf_counter() - start)
 
     def compute(
@@ -268,9 +269,10 @@ def _decoder_settings(way: Settings) -> DecoderSettings:
     _refuse(values, "way to decode")
     if not isinstance(steps, int) or not isinstance(seed, int | None):
         raise ConfigError(f"gsvc decodes with steps and perhaps a seed, not with {dict(way)}")
-    if (backend := f"compact:{model}") not in BACKENDS:
-        raise ConfigError(f"gsvc has no model {model!r}: take nano, small or base")
-    return DecoderSettings(steps=steps, seed=seed, backend=backend, motion=str(motion))
+    backend, device = backend_and_device(model)
+    return DecoderSettings(
+        steps=steps, seed=seed, backend=backend, device=device, motion=str(motion)
+    )
 
 
 def _refuse(values: Mapping[str, object], kind: str) -> None:

@@ -22,13 +22,13 @@ from gsvc.eval.metrics.proved import Frames, ProvedMetric
 from gsvc.eval.metrics.semantic import FACE_MODELS, NO_FACE, models_version
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, StLpips
 
-_LIPS = (13, 14)
+LIPS = (13, 14)
 """Of the 468 points: the middle of the upper lip's and of the lower lip's inner edge."""
 _MARGIN = 0.15
 """Of the points' hull on each side, for what moves with a face."""
 _LEAST_SIDE = SMALLEST_SIDE
 """Pixels: ST-LPIPS needs them. CVVDP needs fewer, but both look at one box."""
-_SPEAKS = 0.01
+SPEAKS = 0.01
 """Standard deviation of the opening, in distances of the eyes, from which a mouth moves."""
 
 Box = tuple[slice, slice]
@@ -92,32 +92,38 @@ class MouthOpening(ProvedMetric):
     def _values(
         self, source: TestClip, tests: Sequence[Frames], indices: Sequence[int]
     ) -> NDArray[np.float64]:
-        faces = _main_faces(source)
-        spoken = np.array([_opening(face.points) for face in faces.values()])
-        if np.isnan(spoken).all() or np.nanstd(spoken) < _SPEAKS:
+        faces = main_faces(source)
+        spoken = np.array([opening(face.points) for face in faces.values()])
+        if np.isnan(spoken).all() or np.nanstd(spoken) < SPEAKS:
             return np.full((len(tests), 1), np.nan)
         points, squares = _face_points().points, {t: face.square for t, face in faces.items()}
-        shown = [[_opening(points(test[t], at)) for t, at in squares.items()] for test in tests]
+        shown = [[opening(points(test[t], at)) for t, at in squares.items()] for test in tests]
         return np.array([[_correlation(spoken, np.array(openings))] for openings in shown])
 
 
 @dataclass(frozen=True)
-class _Face:
+class Face:
+    """The face of a frame."""
+
     square: Square
+    """Where it is looked for, also in the output."""
     points: NDArray[np.float64] | None
     """(468, 2), pixels; None where the second network sees no face in the square."""
 
 
-_last: dict[str, dict[int, _Face]] = {}
+_last: dict[str, dict[int, Face]] = {}
 
 
-def _main_faces(source: TestClip) -> dict[int, _Face]:
-    """By frame, the most probable face of those that have any; kept for the last clip."""
+def main_faces(source: TestClip) -> dict[int, Face]:
+    """By frame, the most probable face of those that have any; kept for the last clip.
+
+    Raises MissingModelError and MissingDependencyError.
+    """
     if source.sha256 not in _last:
         look = _face_points()
         squares = {t: look.squares(frame)[:1] for t, frame in enumerate(source.frames)}
         found = {
-            t: _Face(square, look.points(source.frames[t], square))
+            t: Face(square, look.points(source.frames[t], square))
             for t, first in squares.items()
             for square in first
         }
@@ -132,7 +138,7 @@ def _face_points() -> FacePoints:
 
 
 def _box(source: TestClip) -> Box | None:
-    points = [face.points for face in _main_faces(source).values() if face.points is not None]
+    points = [face.points for face in main_faces(source).values() if face.points is not None]
     if not points:
         return None
     height, width = source.frames[0].shape[:2]
@@ -148,10 +154,11 @@ def _side(low: float, high: float, size: int) -> slice:
     return slice(first, min(size, max(last, first + _LEAST_SIDE)))
 
 
-def _opening(points: NDArray[np.float64] | None) -> float:
+def opening(points: NDArray[np.float64] | None) -> float:
+    """Of a mouth, in distances of the outer eye corners; NaN without points, (468, 2)."""
     if points is None:
         return float("nan")
-    lips, eyes = (_distance(points, pair) for pair in (_LIPS, OUTER_EYE_CORNERS))
+    lips, eyes = (_distance(points, pair) for pair in (LIPS, OUTER_EYE_CORNERS))
     return lips / max(eyes, 1.0)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.errors import GsvcError
 from gsvc.codec.planning import model as planning_model
+from gsvc.codec.planning.learning import learned
 from gsvc.codec.planning.ledger import ratios
 from gsvc.codec.planning.trial import Trial
 from gsvc.codec.planning.ways import WAYS, Way
@@ -34,13 +35,13 @@ _SPREAD = {
     "rate": (0.95, 1.0, 1.05),
     "encode_seconds": (0.5, 1.0, 2.0),
     "decode_seconds": (0.5, 1.0, 2.0),
-    "encode_memory": (0.8, 1.0, 1.25),
+    "encode_memory": (0.78, 0.88, 1.06),  # of the same six clips
     "decode_memory": (0.8, 1.0, 1.25),
 }
 """Where no log tells: as wide as a guess must be."""
-_ENOUGH = 3
-"""Jobs from which a median is taken."""
-_TIMES = {"fast": 1.0, "medium": 2.0, "slow": 6.0}
+_TIMES = {"fast": 1.4, "medium": 3.5, "slow": 10.5}
+"""Of encoding to a rate, as multiples of the trial's own: medians of six development clips
+(`gsvc.eval.planning.jobs --cpu`); slow was not measured, but is three times medium as it was."""
 
 
 def fit(
@@ -52,7 +53,7 @@ def fit(
     """The numbers of `fitted.json`; `logs`: as of `ledger.ratios`, `flops`: of `counted`."""
     lines = {quality: fit_line(rows, trials, quality) for quality in QUALITIES}
     errors = {quality: left_out_errors(rows, trials, quality) for quality in QUALITIES}
-    return {
+    numbers = {
         **{
             quality: {**line, "error": float(np.quantile(np.abs(errors[quality]), 0.9))}
             for quality, line in lines.items()
@@ -65,25 +66,15 @@ def fit(
         "presets": {
             name: {
                 **{quality: _of_preset(rows, name, quality) for quality in QUALITIES},
-                "time": _time(name, logs),
+                "time": _TIMES[name],
             }
             for name in PRESETS
         },
+        "gain": _gain_of_rate(rows),
         "flops": dict(flops),
-        "spread": {name: _spread(name, logs) for name in _SPREAD},
+        "spread": _SPREAD,
     }
-
-
-def raw(fitted: Mapping[str, Any]) -> dict[str, Any]:
-    """The same numbers without what logs taught: what logs compare with."""
-    presets = {name: {**one, "time": 1.0} for name, one in fitted["presets"].items()}
-    return {**fitted, "presets": presets, "spread": dict.fromkeys(_SPREAD, (1.0, 1.0, 1.0))}
-
-
-def _time(preset: str, logs: Mapping[str, Sequence[float]]) -> float:
-    """Of encoding, as a multiple of the trial's own at that rate."""
-    logged = logs.get(f"encode_seconds {preset}", ())
-    return float(np.median(logged)) if len(logged) >= _ENOUGH else _TIMES[preset]
+    return learned(numbers, logs)
 
 
 def fit_line(rows: Sequence[Row], trials: Mapping[str, Trial], quality: str) -> dict[str, float]:
@@ -148,14 +139,20 @@ def counted() -> dict[str, float]:
     return {**found, "rife": drawing_cost(*_SIZE, 1, 1).flops_per_pixel or 0.0}
 
 
-def _spread(name: str, logs: Mapping[str, Sequence[float]]) -> list[float]:
-    """Of the truth over what is foretold: the ends of 90 % of it, and its median between them."""
-    logged = list(logs.get(name, ()))
-    if name == "encode_seconds":  # the presets' own medians are in their times
-        logged = [r / _time(p, logs) for p in PRESETS for r in logs.get(f"{name} {p}", ())]
-    if len(logged) < 2 * _ENOUGH:
-        return list(_SPREAD[name])
-    return [float(q) for q in np.quantile(logged, (0.05, 0.5, 0.95))]
+def _gain_of_rate(rows: Sequence[Row]) -> dict[str, float]:
+    """What restoring gains at a rate, in proportion to its mean: a line in the rate's logarithm."""
+    plain = {(r.clip, r.bpp, r.preset): r for r in rows if r.way == Way().name}
+    pairs = [(row, plain.get((row.clip, row.bpp, row.preset))) for row in rows]
+    seen = [
+        (np.log(row.bpp), other.value("texture") - row.value("texture"))
+        for row, other in pairs
+        if other and WAYS[row.way].backend and WAYS[row.way].motion == Way().motion
+    ]
+    if not seen:
+        return {"at": 0.0, "slope": 0.0}
+    logs, gains = np.array(seen).T
+    slope = float(np.polyfit(logs - logs.mean(), gains / gains.mean(), 1)[0])
+    return {"at": float(logs.mean()), "slope": slope}
 
 
 def main() -> int:

@@ -65,7 +65,7 @@ def _rows(table: "csv.DictReader[str]") -> Iterator[Row]:
         if line["codec"] != "gsvc" or any(one.startswith(("tune", "people")) for one in settings):
             continue
         preset = next(p for p in PRESETS if f"preset {p}" in settings)
-        way, pixels = _way(line["way"].split(", ")), int(line["width"]) * int(line["height"])
+        way, pixels = way_told(line["way"]), int(line["width"]) * int(line["height"])
         if way is None or not line["cvvdp"] or not line["st_lpips_vgg"]:
             continue
         bpp = int(line["bits"]) / (pixels * int(line["frames"]))
@@ -73,8 +73,9 @@ def _rows(table: "csv.DictReader[str]") -> Iterator[Row]:
         yield Row(line["clip"], bpp, preset, way, *scores)
 
 
-def _way(told: Sequence[str]) -> str | None:
+def way_told(text: str) -> str | None:
     """The name of a way to decode, as a run tells it; None for one that no planner chooses."""
+    told = text.split(", ")
     motion = next((one for one in _MOTIONS if f"motion {one}" in told), "dis")
     model = next((one for one in _MODELS if f"model {one}" in told), "nano")
     if "steps 0" in told:

@@ -32,7 +32,7 @@ from gsvc.datasets.clip_reader import load_clip
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import packaged_clip
 from gsvc.eval.metrics import find_metric
-from gsvc.eval.planning.fit import counted, fit, raw
+from gsvc.eval.planning.fit import counted, fit
 from gsvc.eval.planning.rows import Row
 
 _JUDGES = {"jod": "cvvdp", "texture": "st_lpips_vgg"}
@@ -74,7 +74,7 @@ class Validation:
             source, pictures, rate = _file(Path(name), clip)
             trial = try_video(str(source))
             model = Model(trial, self._profile, fitted=numbers)
-            plain = Model(trial, self._profile, fitted=raw(numbers))
+            plain = model.uncorrected
             for seed in seeds:
                 rng = np.random.default_rng(seed)
                 judge = "texture" if rng.random() < 0.5 else "jod"

@@ -2,9 +2,10 @@
 
 Two pictures per level. One has a row per clip with its worst frame in every version. The other has
 strips: successive frames of every version, where and when the motion of our last version differs
-most from the source's.
+most from the source's. On request a third has strips of speaking mouths.
 """
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from gsvc.eval.files import write_bytes
 from gsvc.eval.pictures import captioned, image_file
 from gsvc.eval.report.choice import Choice, few, near_rate
 from gsvc.eval.report.exhibits import Exhibit, exhibits
-from gsvc.eval.report.strips import worst_place
+from gsvc.eval.report.mouths import speaking_place
+from gsvc.eval.report.strips import Place, worst_place
 from gsvc.eval.summary.curves import OURS
 from gsvc.eval.summary.summarise import Summary, summarise
 
@@ -28,33 +30,39 @@ _PANE = 480
 """Width of a frame on a sheet, in pixels."""
 _PAPER = 255
 _JPEG_QUALITY = 85
+_FACES = "-faces"
+
+_log = logging.getLogger(__name__)
 
 
-def write_sheets(folder: Path) -> list[Path]:
+def write_sheets(folder: Path, *, faces: bool = False) -> list[Path]:
     """Draw `sheets/level0.jpg`, `sheets/level0-strips.jpg` and so on in the run's folder.
 
-    Returns their paths. Raises InputError when the folder holds no run, no stream of ours at these
+    `faces`: also `sheets/level0-faces.jpg`, of the clips whose mouths move. Returns the paths.
+    Raises InputError when the folder holds no run, no stream of ours at these
     levels, or one that does not decode to what was measured; OutputError.
     """
     run = load_run(folder)
     summary = summarise(run.settings, run.cells)
     written: list[Path] = []
     for level in _LEVELS:
-        rows, strips = [], []
+        rows, strips, mouths = [], [], []
         chosen = _chosen(summary, run.cells, level)
         for exhibit in exhibits(folder, summary, chosen, run.settings.get("places", ())):
             if exhibit.troubles:
                 raise InputError(f"{exhibit.clip}: {exhibit.troubles[0]}")
             rows.append(_row(exhibit))
-            strips.append(_strips(exhibit))
-        if rows:
-            path = folder / "sheets" / f"level{level}.jpg"
-            written += [
-                _write(path, rows),
-                _write(path.with_stem(f"{path.stem}-strips"), strips),
-            ]
+            place = worst_place(exhibit.panes[-1].frames, exhibit.panes[0].frames)
+            strips.append(_strips(exhibit, place))
+            if faces and exhibit.source and (mouth := speaking_place(exhibit.source)):
+                mouths.append(_strips(exhibit, mouth))
+        path = folder / "sheets" / f"level{level}.jpg"
+        kinds = (path.stem, rows), (f"{path.stem}-strips", strips), (path.stem + _FACES, mouths)
+        written += [_write(path.with_stem(stem), shown) for stem, shown in kinds if shown]
     if not written:
         raise InputError(f"{folder} has no stream of gsvc at level 0, 1 or 2: run the benchmark")
+    if faces and not any(path.stem.endswith(_FACES) for path in written):
+        _log.warning("no clip of %s shows a mouth that moves", folder)
     return written
 
 
@@ -86,9 +94,8 @@ def _row(exhibit: Exhibit) -> Picture:
     return np.hstack(shown)
 
 
-def _strips(exhibit: Exhibit) -> Picture:
+def _strips(exhibit: Exhibit, place: Place) -> Picture:
     """Successive frames of a part of the clip, a row a version."""
-    place = worst_place(exhibit.panes[-1].frames, exhibit.panes[0].frames)
     rows = []
     for pane in exhibit.panes:
         parts = place.cut(pane.frames)

@@ -23,12 +23,15 @@ class Place:
     """Its first frame."""
     top: int
     left: int
+    side: int = WINDOW
+    """Of the square that is cut out, in pixels."""
 
     def cut(self, frames: Sequence[Picture]) -> list[Picture]:
-        """The parts of the frames, at most `LENGTH` of them."""
-        rows = slice(self.top, self.top + WINDOW)
-        columns = slice(self.left, self.left + WINDOW)
-        return [frame[rows, columns] for frame in frames[self.first : self.first + LENGTH]]
+        """The parts of the frames, at most `LENGTH` of them; smaller ones enlarged."""
+        rows = slice(self.top, self.top + self.side)
+        columns = slice(self.left, self.left + self.side)
+        parts = [frame[rows, columns] for frame in frames[self.first : self.first + LENGTH]]
+        return parts if self.side == WINDOW else [_enlarged(part) for part in parts]
 
 
 def worst_place(
@@ -52,6 +55,11 @@ def worst_place(
             first = max(start, min(index - LENGTH // 2, end - LENGTH))
             worst, place = value, Place(first, y, x)
     return place
+
+
+def _enlarged(part: Picture) -> Picture:
+    resized = cv2.resize(part, (WINDOW, WINDOW), interpolation=cv2.INTER_CUBIC)
+    return np.asarray(resized, np.uint8)
 
 
 def _changes(video: Sequence[Picture]) -> Iterator[NDArray[np.float32]]:

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from gsvc.codec.decoder import Decoder
 from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Picture, VideoFormat
 from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.stream.file import SUFFIX, open_stream
+from gsvc.codec.stream.index import StreamIndex
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.codecs.scaling import enlarge, shrink
 
@@ -27,11 +30,17 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class _Video:
+class Video:
+    """A video in memory."""
+
     name: str
+    """What messages call it."""
     format: VideoFormat
+    """Size and rate."""
     frames: list[Picture] = field(repr=False)
+    """In order."""
     times: list[Fraction]
+    """Seconds."""
 
 
 def read_pair(source: str, test: str, *, frames: int | None = None, scale: bool = False) -> Pair:
@@ -39,7 +48,7 @@ def read_pair(source: str, test: str, *, frames: int | None = None, scale: bool 
 
     Args:
         source: What is measured against: anything FFmpeg reads, or a glob of images.
-        test: The same.
+        test: The same, or a stream (.gsv), which is decoded as `gsvc decode` does by default.
         frames: Most frames of each to read; None for all.
         scale: Bring the test's pictures to the source's size.
 
@@ -47,7 +56,12 @@ def read_pair(source: str, test: str, *, frames: int | None = None, scale: bool 
         InputError: A video cannot be read, the sizes differ, or no frames are shown together.
         ConfigError: `frames` is below 1.
     """
-    a, b = _read(source, frames), _read(test, frames)
+    b = _decoded(test, frames) if test.lower().endswith(SUFFIX) else _read(test, frames)
+    return pair_of(_read(source, frames), b, scale=scale)
+
+
+def pair_of(a: Video, b: Video, *, scale: bool = False) -> Pair:
+    """The frames that two videos share. Raises InputError as `read_pair` does."""
     _check_sizes(a, b, scale)
     pairs = _nearest(a, b)
     if not pairs:
@@ -62,15 +76,31 @@ def read_pair(source: str, test: str, *, frames: int | None = None, scale: bool 
     )
 
 
-def _read(name: str, frames: int | None) -> _Video:
-    if name.lower().endswith(".gsv"):
-        raise InputError(f"{name} is a stream: decode it first with gsvc decode {name}")
+def _read(name: str, frames: int | None) -> Video:
+    if name.lower().endswith(SUFFIX):
+        raise InputError(f"{name} is a stream, and what is measured against is a video: swap them")
     with open_video(name, frames=frames) as video:
         found = [(frame.pixels, frame.pts * video.format.time_base) for frame in video]
-        return _Video(name, video.format, [p for p, _ in found], [t for _, t in found])
+        return Video(name, video.format, [p for p, _ in found], [t for _, t in found])
 
 
-def _check_sizes(a: _Video, b: _Video, scale: bool) -> None:
+def _decoded(name: str, frames: int | None) -> Video:
+    with open_stream(name) as file:
+        index = StreamIndex(file)
+        return decoded_part(name, index, 0, index.frames if frames is None else frames)
+
+
+def decoded_part(name: str, index: StreamIndex, first: int, count: int) -> Video:
+    """Frames of a stream, decoded by one step of the default refiner, with their own times."""
+    form = index.header.format
+    with Decoder(index.header) as decoder:
+        found = list(index.decode(decoder, first, count))
+    origin = index.times[0] if index.times else 0
+    times = [(frame.pts - origin) * form.time_base for frame in found]
+    return Video(name, form, [frame.pixels for frame in found], times)
+
+
+def _check_sizes(a: Video, b: Video, scale: bool) -> None:
     wanted, got = (f"{v.format.width}x{v.format.height}" for v in (a, b))
     if wanted != got and not scale:
         raise InputError(
@@ -79,7 +109,7 @@ def _check_sizes(a: _Video, b: _Video, scale: bool) -> None:
         )
 
 
-def _nearest(a: _Video, b: _Video) -> list[tuple[int, int]]:
+def _nearest(a: Video, b: Video) -> list[tuple[int, int]]:
     """Indices of the frames that are each other's nearest, less than half a frame apart."""
     most = 1 / max(a.format.frame_rate, b.format.frame_rate) / 2
     pairs = []

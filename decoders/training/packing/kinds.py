@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from gsvc.decoders.training.packing.crops import crop_place, cropped
+from gsvc.decoders.training.packing.crops import Place, crop_place, cropped
 from gsvc.decoders.training.packing.runs import CodedPicture, CodedRun, Gap
 from gsvc.decoders.training.standalone.pack import CONFIDENCE_UNIT, GAIN_UNIT
 
@@ -33,6 +33,10 @@ class Sample:
     """Crops by the name of their stack, uint8 (n, side, side, channels)."""
     arrays: Arrays
     """Rows of the pack's arrays by name; `frames`: how many a window has."""
+    place: Place = (0, 0)
+    """Where it was cut."""
+    numbers: tuple[int, ...] = ()
+    """Of its frames in the run."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def _pictures(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
                 "scalars": _scalars(coded),
                 "layer": np.array([coded.layer], np.uint8),
             }
-            yield Sample(stacks, arrays)
+            yield Sample(stacks, arrays, place, (coded.frame,))
 
 
 def _windows(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
@@ -116,7 +120,7 @@ def _window(run: CodedRun, gap: Gap, numbers: range, side: int, rng: Generator) 
         "gap": np.array([gap.length], np.uint8),
         "time": (np.array(numbers) / gap.length).astype(np.float16),
     }
-    return Sample(stacks, arrays)
+    return Sample(stacks, arrays, place, tuple(gap.before.frame + n for n in numbers))
 
 
 def _scalars(coded: CodedPicture) -> NDArray[np.float16]:

@@ -41,11 +41,15 @@ class Interpolate:
         self.networks = on_device(nn.ModuleDict({"ifnet": network}), device)
         self.settings = {"ifnet": {"class": "IFNet", "settings": dict(recipe.network)}}
         self.quick: dict[str, Callable[..., Any]] = dict(self.networks.items())
-        self._spans = Spans(pack, recipe.side)
+        self._spans, self._side = Spans(pack, recipe.side), recipe.side
 
     def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
         """See `Task`."""
         return self._spans.draw(count, 1, dice)
+
+    def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
+        """See `Task`."""
+        return Spans(pack, self._side).whole(1, dice)
 
     def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
         """See `Task`."""

@@ -14,7 +14,7 @@ from gsvc.decoders.training.standalone.losses import Losses, Seen
 from gsvc.decoders.training.standalone.memory import moments, remember
 from gsvc.decoders.training.standalone.recipe import Recipe, Stage
 from gsvc.decoders.training.standalone.tasks import Task
-from gsvc.decoders.training.standalone.workers import mean_gradients, same_weights
+from gsvc.decoders.training.standalone.workers import mean_gradients, same_weights, whole
 
 _BETAS = (0.9, 0.99)
 _FIRST_AVERAGES = 10
@@ -34,7 +34,7 @@ class Learner:
         self._parameters = list(task.networks.parameters())
         self.average = [each.detach().clone() for each in self._parameters]
         is_quick = dice.device.type == "cuda"
-        self._optimizer = torch.optim.AdamW(
+        self.optimizer = torch.optim.AdamW(
             self._parameters, recipe.rate, _BETAS, weight_decay=recipe.decay, fused=is_quick
         )
         has_critic = any(stage.weights.get("adversary") for stage in recipe.stages)
@@ -54,16 +54,16 @@ class Learner:
 
         A step whose gradient is no number changes nothing. Raises GsvcError after ten in a row.
         """
-        for group in self._optimizer.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = rate
-        self._optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         seen, terms = self.gradients(stage, count)
         learning = [each for each in self._parameters if each.grad is not None]
         mean_gradients(learning)
-        norm = nn.utils.clip_grad_norm_(learning, self._recipe.largest_gradient)
+        norm = whole(nn.utils.clip_grad_norm_(learning, self._recipe.largest_gradient))
         if bool(torch.isfinite(norm)):
             self._bad = 0
-            self._optimizer.step()
+            self.optimizer.step()
             if self.adversary is not None and "adversary" in terms:
                 with self.fast():
                     terms["critic"] = self.adversary.learn(seen)
@@ -110,7 +110,7 @@ class Learner:
         moved = {
             name.split(".")[0]
             for name, each in zip(self.names, self._parameters, strict=True)
-            if each.requires_grad or name in self._begun or each in self._optimizer.state
+            if each.requires_grad or name in self._begun or each in self.optimizer.state
         }
         return [name for name in self.task.networks if name in moved]
 
@@ -137,12 +137,12 @@ class Learner:
 
     def memory(self) -> dict[str, Tensor]:
         """What the optimiser remembers, and the critic with its own."""
-        memory = moments(self._optimizer, self.names, self._parameters)
+        memory = moments(self.optimizer, self.names, self._parameters)
         return memory | (self.adversary.memory() if self.adversary is not None else {})
 
     def remember(self, memory: Mapping[str, Tensor]) -> None:
         """Go on with what `memory` gave; nothing is empty."""
-        remember(self._optimizer, self.names, memory)
+        remember(self.optimizer, self.names, memory)
         if self.adversary is not None:
             self.adversary.remember(memory)
 

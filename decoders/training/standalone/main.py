@@ -68,7 +68,8 @@ def _train(options: Namespace, recipe: Recipe, device: torch.device, start: floa
     kept = _kept(source, recipe, options)
     pack = _pack(Path(options.pack)).to(device)
     torch.manual_seed(options.seed)
-    task = _task(pack, recipe, device, options)
+    teacher = Path(options.teacher) if options.teacher else None
+    task = task_of(pack, recipe, device, teacher)
     step = kept[1]["step"] if kept else 0
     dice = Dice(device, options.seed + step + _APART * rank())
     learner = Learner(task, Losses(pack.networks, device), recipe, dice)
@@ -150,8 +151,8 @@ def _pack(path: Path) -> Pack:
         raise InputError(f"{path} cannot be read as a pack ({error})") from error
 
 
-def _task(pack: Pack, recipe: Recipe, device: torch.device, options: Namespace) -> Task:
-    """Raises ConfigError for a task that is not known or a pack of another kind."""
+def task_of(pack: Pack, recipe: Recipe, device: torch.device, teacher: Path | None) -> Task:
+    """A recipe's. Raises ConfigError for a task that is not known or a pack of another kind."""
     if recipe.task not in _TASKS:
         raise ConfigError(f"recipe {recipe.name}: task is one of {', '.join(_TASKS)}")
     kind = pack.manifest.get("kind")
@@ -161,7 +162,6 @@ def _task(pack: Pack, recipe: Recipe, device: torch.device, options: Namespace) 
         )
     if "alex" not in pack.networks:
         raise ConfigError("the pack lacks the network alex: make it anew with gsvc train pack")
-    teacher = Path(options.teacher) if options.teacher else None
     task: Task = _TASKS[recipe.task](pack, recipe, device, teacher)
     return task
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from gsvc.codec.errors import ConfigError
 from gsvc.decoders.refiners.compact.levels import noise_levels, walk
 from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
-from gsvc.decoders.refiners.priors.networks import SRVGGNetCompact, drawn_at
+from gsvc.decoders.refiners.priors.networks import RRDBNet, SRVGGNetCompact, drawn_at
 from gsvc.decoders.training.standalone.cuts import colours_of, drawn_cuts, whole_cuts
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.losses import Seen
@@ -28,7 +28,7 @@ from gsvc.decoders.training.standalone.tasks import Batch
 _MOVED_SHARE = 0.5
 _SHOWN_STEPS = (1, 2, 4)
 _HELD_AT_ONCE = 16
-_PRIOR = "animevideov3"
+_PRIORS = {"animevideov3": SRVGGNetCompact, "x4plus": RRDBNet}
 
 
 class Restore:
@@ -45,7 +45,8 @@ class Restore:
         self.settings = {"refiner": settings}
         if refiner.config.prior:
             self.networks["prior"] = prior_of(pack, refiner.config.prior)
-            self.settings["prior"] = {"class": "SRVGGNetCompact", "settings": {}}
+            kind = type(self.networks["prior"]).__name__
+            self.settings["prior"] = {"class": kind, "settings": {}}
         on_device(self.networks, device)
         self._noise = float(refiner.config.noise)
         self.quick: dict[str, Callable[..., Any]] = dict(self.networks.items())
@@ -55,14 +56,22 @@ class Restore:
 
     def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
         """See `Task`."""
-        stacks = self._pack.stacks
         numbers = self._trained[dice.below(len(self._trained), count)]
-        cuts = drawn_cuts(dice, count, stacks["truth"].shape[-1], self._side)
+        return self._cut(self._pack, numbers, dice)
+
+    def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
+        """See `Task`."""
+        stack = pack.stacks["truth"]
+        return self._cut(pack, torch.arange(len(stack), device=stack.device), dice)
+
+    def _cut(self, pack: Pack, numbers: Tensor, dice: Dice) -> Batch:
+        stacks = pack.stacks
+        cuts = drawn_cuts(dice, len(numbers), stacks["truth"].shape[-1], self._side)
         return {
             "truth": cuts.colours(stacks["truth"], numbers),
             "picture": cuts.colours(stacks["given"], numbers),
             "gain": cuts.of(stacks["gain"], numbers).float() / GAIN_UNIT,
-            "scalars": self._pack.arrays["scalars"][numbers].float(),
+            "scalars": pack.arrays["scalars"][numbers].float(),
         }
 
     def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
@@ -113,7 +122,8 @@ def given_to(
     if "prior" not in networks:
         return given
     with torch.set_grad_enabled(with_gradient):
-        drawn = drawn_at(SRVGGNetCompact.shrunk, networks["prior"], batch["picture"])
+        prior: Any = networks["prior"]
+        drawn = drawn_at(prior.shrunk, prior, batch["picture"])
     return torch.cat([given, drawn.float()], 1)
 
 
@@ -130,11 +140,11 @@ def refiner_of(recipe: Recipe) -> tuple[Any, dict[str, Any]]:
     return refiner, {"class": "CompactRefiner", "settings": kept}
 
 
-def prior_of(pack: Pack, name: str) -> SRVGGNetCompact:
+def prior_of(pack: Pack, name: str) -> nn.Module:
     """The prior, with its weights out of a pack. Raises ConfigError where they are not there."""
-    if name != _PRIOR or name not in pack.networks:
+    if name not in _PRIORS or name not in pack.networks:
         raise ConfigError(f"the pack has no prior {name}: gsvc train pack makes one with it")
-    prior: SRVGGNetCompact = SRVGGNetCompact()
+    prior: nn.Module = _PRIORS[name]()
     prior.load_state_dict(pack.networks[name])
     return prior
 

@@ -28,7 +28,15 @@ class Spans:
             fits = (self._frames >= frames) & ~self._is_held
             self._rooms[frames] = fits.nonzero()[:, 0]
         room = self._rooms[frames]
-        windows = room[dice.below(len(room), count)]
+        return self._cut(room[dice.below(len(room), count)], frames, dice)
+
+    def whole(self, frames: int, dice: Dice) -> Batch:
+        """As `draw`, each window once; of fewer frames where one has fewer."""
+        windows = torch.arange(len(self._frames), device=self._frames.device)
+        return self._cut(windows, min(frames, int(self._frames.min())), dice)
+
+    def _cut(self, windows: Tensor, frames: int, dice: Dice) -> Batch:
+        count = len(windows)
         start = dice.below(self._frames[windows] - frames + 1, count)
         full = self._pack.stacks["truth"].shape[-1]
         cuts = drawn_cuts(dice, count, full, self._side)

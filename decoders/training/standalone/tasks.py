@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.losses import Seen
+from gsvc.decoders.training.standalone.pack import Pack
 from gsvc.decoders.training.standalone.recipe import Stage
 
 Batch = dict[str, Tensor]
@@ -27,6 +28,9 @@ class Task(Protocol):
 
     def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
         """Random samples to train on."""
+
+    def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
+        """All samples of another pack, each once, cut at random."""
 
     def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
         """What the networks make of a batch, with gradients."""

@@ -37,11 +37,15 @@ class Window:
         kept = {name: value for name, value in restorer.config.items() if not name.startswith("_")}
         self.settings = {"restorer": {"class": "WindowRestorer", "settings": kept}}
         self.quick: dict[str, Callable[..., Any]] = dict(self.networks.items())
-        self._spans = Spans(pack, recipe.side)
+        self._spans, self._side = Spans(pack, recipe.side), recipe.side
 
     def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
         """See `Task`."""
         return self._spans.draw(count, stage.frames, dice)
+
+    def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
+        """See `Task`."""
+        return Spans(pack, self._side).whole(stage.frames, dice)
 
     def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
         """See `Task`; the term `steady` is the distance of changes from frame to frame."""

@@ -7,11 +7,14 @@ process also logs, saves and scores.
 
 import os
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
-_RANK, _LOCAL = "RANK", "LOCAL_RANK"
+_RANK, _LOCAL, _RESTARTS = "RANK", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"
 
 
 def join(device: str) -> torch.device:
@@ -23,7 +26,11 @@ def join(device: str) -> torch.device:
         return torch.device(device)
     on_gpu = device.startswith("cuda")
     if not distributed.is_initialized():
-        distributed.init_process_group("nccl" if on_gpu else "gloo")
+        store, own_rank, count = next(iter(rendezvous("env://")))
+        # After a restart by torchrun gloo would find the addresses of those who died.
+        again = PrefixStore(f"restart-{os.environ.get(_RESTARTS, '0')}", store)
+        backend = "nccl" if on_gpu else "gloo"
+        distributed.init_process_group(backend, store=again, rank=own_rank, world_size=count)
     if not on_gpu:
         return torch.device(device)
     own = torch.device(f"cuda:{os.environ[_LOCAL]}")
@@ -47,11 +54,25 @@ def leave() -> None:
         distributed.destroy_process_group()
 
 
+def is_sharded(tensor: Tensor) -> bool:
+    """Whether each process has a part of it: a DTensor, as FSDP2 makes them."""
+    return hasattr(tensor, "full_tensor")
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All of a tensor, in every process; all must ask."""
+    anything: Any = tensor
+    full: Tensor = anything.full_tensor() if is_sharded(tensor) else tensor
+    return full
+
+
 def mean_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Make the gradients of all processes their mean."""
+    """Make the gradients of all processes their mean; those that are sharded are already."""
     if processes() == 1:
         return
-    gradients = [each.grad for each in parameters if each.grad is not None]
+    gradients = [x.grad for x in parameters if x.grad is not None and not is_sharded(x.grad)]
+    if not gradients:
+        return
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     distributed.all_reduce(flat)
     flat /= processes()
@@ -72,5 +93,5 @@ def of_the_first(value: float, device: torch.device) -> float:
 def same_weights(tensors: Iterable[Tensor]) -> None:
     """Give all processes the first one's tensors."""
     if processes() > 1:
-        for tensor in tensors:
+        for tensor in (each for each in tensors if not is_sharded(each)):
             distributed.broadcast(tensor.detach(), 0)

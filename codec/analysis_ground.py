@@ -1,0 +1,167 @@
+"""Analysis of several streams whose cameras see one piece of ground: tracks in metres."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.analysis import AnalysisReader, open_analysis
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.decoders.analysis.analyser import GONE_SECONDS, AnalysisSettings
+from gsvc.decoders.analysis.ground import GroundObject, GroundTracker, standing
+from gsvc.decoders.analysis.regions import Watcher, check_names
+from gsvc.decoders.analysis.rules import RuleWatcher, check_rules
+from gsvc.decoders.analysis.types import Cost, Event, FrameAnalysis, Totals, TrackedObject
+
+Homography = NDArray[np.float64]
+"""From (x, y, 1) in metres on the ground to pixels, float64 (3, 3), or (frames, 3, 3)."""
+_SCALE = 10.0
+"""Metres; who crosses a line or a border must go a hundredth of it beyond: a decimetre."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroundFrame:
+    """What stands on the ground at one time."""
+
+    frame: int
+    """Its number, from 0, at the highest frame rate of the streams."""
+    seconds: float
+    """Its time from frame 0 on, which all streams share."""
+    objects: tuple[GroundObject, ...]
+    """By track."""
+    events: tuple[Event, ...] = ()
+    """What happens at lines and zones, in metres, and by the rules."""
+
+
+class GroundReader:
+    """What the `with` block of `open_ground` gets."""
+
+    def __init__(
+        self,
+        readers: Sequence[AnalysisReader],
+        homographies: Sequence[Homography],
+        settings: AnalysisSettings,
+    ) -> None:
+        check_names(settings.lines, settings.zones)
+        check_rules(settings.rules, [zone.name for zone in settings.zones])
+        self._readers, self._homographies = readers, [_checked(one) for one in homographies]
+        self.frame_rate = max(float(one.header.format.frame_rate) for one in readers)
+        self._tracker = GroundTracker()
+        self._watcher = Watcher(settings.lines, settings.zones, _SCALE, GONE_SECONDS)
+        self._rules = RuleWatcher(settings.rules, GONE_SECONDS)
+
+    @property
+    def totals(self) -> Totals:
+        """Sums over the times so far; cuts are not counted."""
+        return self._watcher.totals
+
+    @property
+    def cost(self) -> Cost:
+        """What all streams took so far; times add up."""
+        costs = [one.cost for one in self._readers]
+        names = "bytes_read", "milliseconds", "frames", "pictures", "detector_runs"
+        return Cost(**{name: sum(getattr(one, name) for one in costs) for name in names})
+
+    def frames(self) -> Iterator[GroundFrame]:
+        """Every time, in order, until the last stream ends. Raises BitstreamError."""
+        feeds = [_Feed(one) for one in self._readers]
+        last: GroundFrame | None = None
+        number = 0
+        while any(shown := [one.at(number / self.frame_rate) for one in feeds]):
+            if last is not None:
+                yield last
+            last = self._frame(number, shown)
+            number += 1
+        if last is not None:
+            ends = *self._watcher.finish(), *self._rules.finish()
+            yield replace(last, events=(*last.events, *ends))
+
+    def _frame(self, number: int, shown: Sequence[FrameAnalysis | None]) -> GroundFrame:
+        seconds = number / self.frame_rate
+        objects = self._tracker.step(seconds, [self._places(n, f) for n, f in enumerate(shown)])
+        points = [_point(one) for one in objects]
+        frame = FrameAnalysis(number, seconds, tuple(points))
+        events = self._watcher.events(frame)
+        events += self._rules.events(frame, self._watcher.visits())
+        return GroundFrame(number, seconds, tuple(objects), tuple(events))
+
+    def _places(
+        self, camera: int, frame: FrameAnalysis | None
+    ) -> list[tuple[TrackedObject, NDArray[np.float64]]]:
+        if frame is None:
+            return []
+        maps = self._homographies[camera]
+        height = self._readers[camera].header.format.height
+        places = (
+            (one, standing(one, maps[min(frame.frame, len(maps) - 1)], height))
+            for one in frame.objects
+        )
+        return [(one, place) for one, place in places if place is not None]
+
+
+class _Feed:
+    """The frame that a stream shows at a time; times must not go back."""
+
+    def __init__(self, reader: AnalysisReader) -> None:
+        self._frames = reader.frames()
+        self._length = 1 / float(reader.header.format.frame_rate)
+        self._next = next(self._frames, None)
+        self._now: FrameAnalysis | None = None
+
+    def at(self, seconds: float) -> FrameAnalysis | None:
+        """None after the last one."""
+        while self._next is not None and self._next.seconds <= seconds + self._length / 2:
+            self._now, self._next = self._next, next(self._frames, None)
+        now = self._now
+        is_over = now is None or (self._next is None and seconds >= now.seconds + self._length)
+        return None if is_over else now
+
+
+@contextmanager
+def open_ground(
+    sources: Sequence[str | Path],
+    homographies: Sequence[Homography],
+    settings: AnalysisSettings | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Iterator[GroundReader]:
+    """Analyse streams together, time by time, in the memory of some intervals of each.
+
+    Args:
+        sources: Paths of streams that begin at the same time.
+        homographies: One a stream, in their order; see `Homography`.
+        settings: As of `analyse`, with lines and zones in metres on the ground.
+        limits: What each stream may ask for.
+
+    Raises:
+        ConfigError: A homography is no such matrix, or is missing; a name is used twice.
+        InputError, BitstreamError and others: As `analyse`.
+    """
+    if len(sources) != len(homographies):
+        raise ConfigError(
+            f"{len(sources)} streams and {len(homographies)} homographies: give one for each stream"
+        )
+    settings = settings or AnalysisSettings()
+    alone = replace(settings, lines=(), zones=(), rules=())
+    with ExitStack() as stack:
+        readers = [stack.enter_context(open_analysis(one, alone, limits)) for one in sources]
+        yield GroundReader(readers, homographies, settings)
+
+
+def _checked(homography: Homography) -> Homography:
+    """As (frames, 3, 3)."""
+    maps = np.asarray(homography, np.float64)
+    maps = maps[None] if maps.ndim == 2 else maps
+    if maps.ndim != 3 or maps.shape[1:] != (3, 3) or not len(maps):
+        raise ConfigError(f"a homography has 3 rows of 3 numbers, not {maps.shape}: check it")
+    if not np.isfinite(maps).all() or (np.abs(np.linalg.det(maps)) < 1e-12).any():
+        raise ConfigError("a homography cannot be inverted: check its numbers")
+    return maps
+
+
+def _point(one: GroundObject) -> TrackedObject:
+    """As regions see it: a box without size, in metres."""
+    return TrackedObject(one.kind, one.track, np.tile(one.place, 2), one.score)

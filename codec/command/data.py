@@ -1,0 +1,34 @@
+"""`gsvc data`: video made ready for training. Each action is a module."""
+
+from argparse import ArgumentParser, Namespace
+from importlib import import_module
+
+from gsvc.codec.command.parser import CommandParser
+from gsvc.codec.extras import need
+
+DESCRIPTION = """Make video ready for training, on one machine or many. Needs gsvc[data]."""
+
+ACTIONS = {
+    "prepare": "shards of samples out of any amount of video",
+}
+"""Action → its line in `gsvc data --help`. The module `data_NAME` beside this one has the rest."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc data`."""
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="ACTION", parser_class=CommandParser
+    )
+    for name, line in ACTIONS.items():
+        actions.add_parser(name, help=line, module=_module(name))
+
+
+def run(options: Namespace) -> int:
+    """Carry out the action."""
+    need("data", "gsvc data")
+    code: int = import_module(_module(options.action)).run(options)
+    return code
+
+
+def _module(action: str) -> str:
+    return f"{__package__}.data_{action}"

@@ -1,0 +1,109 @@
+"""`gsvc data prepare`: shards to train on, out of any amount of video."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from gsvc.codec.command.arguments import add_json
+from gsvc.codec.command.progress import JsonLines
+from gsvc.codec.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gsvc.decoders.training.preparation.engine import Engine
+    from gsvc.decoders.training.preparation.settings import Settings
+
+DESCRIPTION = """Find videos, split them at cuts, set copies and what is of no use aside, encode
+each clip with every lambda, extract masks, poses, faces and flow, and write WebDataset shards with
+a manifest. The same command goes on where it was stopped."""
+
+_EXTRACTED = ("masks", "pose", "faces", "flow")
+_MEGABYTE = 1_000_000
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc data prepare`."""
+    add = parser.add_argument
+    sources = "folders, videos, tar files, lists (.txt), as paths or as URLs of fsspec; then OUT"
+    add("sources", nargs="+", metavar="SOURCE", help=sources)
+    add("out", metavar="OUT", help="the folder of shards")
+    add("--kind", choices=("pictures", "windows"), default="pictures", help="(%(default)s)")
+    add("--lines", type=int, default=288, metavar="N", help="short side (%(default)s)")
+    add("--frames", type=int, default=33, metavar="N", help="of a clip (%(default)s)")
+    add("--most-clips", type=int, default=64, metavar="N", help="of a source (%(default)s)")
+    lambdas = "encode with these (default: those of levels 0 to 3)"
+    add("--lambdas", type=float, nargs="+", default=[], metavar="L", help=lambdas)
+    add("--preset", choices=("fast", "medium", "slow"), default="fast", help="(%(default)s)")
+    add("--extract", nargs="*", choices=_EXTRACTED, default=list(_EXTRACTED), help="(all)")
+    limits = "set clips aside that are outside, as in motion=.1:20 (see docs/data.md)"
+    add("--limits", nargs="+", default=[], metavar="NAME=LEAST:MOST", help=limits)
+    add("--shard-clips", type=int, default=64, metavar="N", help="in a shard (%(default)s)")
+    add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
+    where = 'a Ray cluster; "local" (default) starts one here, "none" does without'
+    add("--ray", default="local", metavar="ADDRESS", help=where)
+    add("--jobs", "-j", type=int, default=0, metavar="N", help="cores of a local one (all)")
+    add("--store", type=int, metavar="MB", help="its object store (default: Ray's)")
+    add_json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Prepare, and report."""
+    from gsvc.decoders.training.preparation.manifest import report
+    from gsvc.decoders.training.preparation.prepare import prepare
+    from gsvc.decoders.training.preparation.shards import Folder
+    from gsvc.decoders.training.preparation.sources import find_sources
+
+    settings, out = _settings(options), Path(options.out)
+    sources = find_sources(options.sources)
+    begun = monotonic()
+    with _engine(options) as (engine, cores):
+        made = prepare(sources, out, settings, engine, lambda *a, **k: _tell(options, *a, **k))
+    wall = monotonic() - begun
+    for row in report(Folder(out)):
+        _tell(options, "operator", **row)
+    told: dict[str, Any] = {name: made[name] for name in ("clips", "samples", "set_aside")}
+    poison = len(made["poison"])
+    _tell(options, "done", out=str(out), poison=poison, seconds=round(wall, 1), cores=cores, **told)
+    return 0
+
+
+def _settings(options: Namespace) -> "Settings":
+    from gsvc.decoders.training.packing.kinds import KINDS
+    from gsvc.decoders.training.preparation.settings import Settings, read_limits
+
+    least = {"lines": KINDS[options.kind].side, "frames": 9, "most_clips": 1, "shard_clips": 1}
+    for name, value in least.items():
+        if getattr(options, name) < value:
+            option = name.replace("_", "-")
+            raise ConfigError(f"--{option} is {getattr(options, name)}: take {value} or more")
+    if any(each <= 0 for each in options.lambdas):
+        raise ConfigError("--lambdas: take numbers above 0")
+    names = ("kind", "lines", "frames", "most_clips", "preset", "shard_clips", "seed")
+    more: dict[str, Any] = {name: getattr(options, name) for name in names}
+    if options.lambdas:
+        more["lambdas"] = tuple(options.lambdas)
+    return Settings(extract=tuple(options.extract), limits=read_limits(options.limits), **more)
+
+
+@contextmanager
+def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
+    """The engine, and the cores that it has."""
+    from gsvc.decoders.training.preparation.engine import InTurn, OnRay
+    from gsvc.eval.cluster import ray_cluster
+
+    if options.ray == "none":
+        yield InTurn(), 1.0
+        return
+    store = options.store * _MEGABYTE if options.store else None
+    with ray_cluster(options.ray, options.jobs, store) as ray:
+        yield OnRay(), ray.cluster_resources().get("CPU", 0.0)
+
+
+def _tell(options: Namespace, event: str, **values: object) -> None:
+    if options.json:
+        JsonLines(sys.stdout).put(event, **values)
+    else:
+        print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)

@@ -1,0 +1,174 @@
+"""Carrying plans out: `gsvc encode --plan`, `gsvc decode --budget` and `--deadline`.
+
+What a job took is written beside what was foretold of it, for the next plan to be nearer.
+"""
+
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from gsvc.codec.command.progress import has_watcher
+from gsvc.codec.decoder_settings import DecoderSettings
+from gsvc.codec.encoder_settings import EncoderSettings
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.input import STANDARD_INPUT
+from gsvc.codec.reports import EncodeReport
+
+if TYPE_CHECKING:
+    from gsvc.codec.planning.deadline import DeadlinePace
+    from gsvc.codec.planning.model import Range
+    from gsvc.codec.planning.search import Plan
+
+_ENCODING = {
+    "level": "--level",
+    "bpp": "--bpp",
+    "bitrate": "--bitrate",
+    "quality": "--quality",
+    "preset": "--preset",
+    "low_delay": "--low-delay",
+}
+"""Options that a plan decides."""
+_DECODING = {"steps": "--steps", "backend": "--backend", "motion": "--motion"}
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """What a job is to come to: by name, the prediction and its value before any correction."""
+
+    job: str
+    numbers: Mapping[str, "tuple[Range, float]"]
+
+    def note(self, measured: Mapping[str, float | None]) -> None:
+        """Write the truth beside it, in the log of predictions. Raises OutputError."""
+        from gsvc.codec.planning.ledger import Truth, note
+
+        truth = {
+            name: Truth(*self.numbers[name], value)
+            for name, value in measured.items()
+            if value is not None
+        }
+        note(self.job, truth)
+
+
+def planned_encoding(options: Namespace) -> "tuple[Plan, Foretold]":
+    """Plan for the budgets of the file `options.plan`; the options then say what was chosen.
+
+    Raises ConfigError for budgets that cannot be met, and for options that a plan decides.
+    """
+    from gsvc.codec.planning.budgets import read_budgets
+    from gsvc.codec.planning.commands import encoder_settings
+    from gsvc.codec.planning.planners import planner_for
+
+    _refuse(options, EncoderSettings(), _ENCODING, "--plan")
+    if options.target_size is not None:
+        raise ConfigError("--plan decides the rate: leave --target-size out")
+    if options.task is not None:
+        raise ConfigError("--plan is for pictures, and a --task sends none: leave one of them out")
+    if STANDARD_INPUT == options.source:
+        raise ConfigError("--plan tries the video first: not standard input, save it as a file")
+    budgets = read_budgets(options.plan)
+    planner = planner_for(options.source, budgets)
+    plan = planner.plan(budgets)
+    chosen = encoder_settings(plan.best.settings)
+    options.bitrate, options.preset = chosen.bitrate, chosen.preset
+    options.low_delay = chosen.low_delay
+    seen, raw = plan.best.prediction, planner.uncorrected(plan.best.settings)
+    numbers = {
+        "rate": (seen.bitrate, raw.bitrate.mean),
+        "encode_seconds": (seen.encode_seconds, raw.encode_seconds.mean),
+        f"encode_seconds {chosen.preset}": (seen.encode_seconds, raw.encode_seconds.mean),
+        "encode_memory": (seen.encode_memory, raw.encode_memory.mean),
+    }
+    return plan, Foretold(f"encode {options.source}", numbers)
+
+
+def encoded(options: Namespace, plan: "Plan", foretold: Foretold, report: EncodeReport) -> None:
+    """After the job: the truth into the log, and how to decode, for who watches."""
+    import shlex
+
+    from gsvc.codec.planning.process import peak_memory
+
+    whole = options.start == 0 and options.frames is None  # else it is another job than foretold
+    preset = plan.best.settings.preset
+    seconds = report.elapsed + _starting(preset) if whole else None
+    foretold.note(
+        {
+            "rate": report.bitrate if whole else None,
+            "encode_seconds": seconds,
+            f"encode_seconds {preset}": seconds,
+            "encode_memory": peak_memory() if whole else None,
+        }
+    )
+    if has_watcher(options) and not options.json:
+        way = plan.best.settings.way.arguments
+        print(f"as planned: {shlex.join(['gsvc', 'decode', report.target, *way])}", file=sys.stderr)
+
+
+def _starting(preset: str) -> float:
+    from gsvc.codec.planning.profile import load_profile
+
+    return load_profile().encode[preset].start
+
+
+def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
+    """The best way that keeps the time `options.budget`. Raises ConfigError where none does."""
+    from gsvc.codec.command.arguments import limits_of
+    from gsvc.codec.planning.budgets import time_of
+    from gsvc.codec.planning.planners import own_numbers
+    from gsvc.codec.planning.profile import load_profile
+    from gsvc.codec.planning.spending import spendings, within
+    from gsvc.codec.stream.info import stream_info
+
+    time = time_of("--budget", options.budget)
+    _check_whole(options, "--budget")
+    fitted, info = own_numbers(), stream_info(options.source, limits=limits_of(options))
+    found = spendings(info, load_profile(), fitted)
+    chosen = within(found, time.seconds(info.duration), options.judge, fitted)
+    numbers = {
+        "decode_seconds": (chosen.seconds, chosen.raw),
+        "decode_memory": (chosen.memory, chosen.raw_memory),
+    }
+    return _settings(options, chosen.way.settings), Foretold(f"decode {options.source}", numbers)
+
+
+def hurried_decoding(options: Namespace) -> "tuple[DecoderSettings, DeadlinePace]":
+    """The settings and the pace that use the time `options.deadline`, from the process's start.
+
+    Raises ConfigError where plain decoding alone takes longer.
+    """
+    from gsvc.codec.command.arguments import limits_of
+    from gsvc.codec.planning.budgets import time_of
+    from gsvc.codec.planning.hurry import hurried
+    from gsvc.codec.planning.planners import own_numbers
+    from gsvc.codec.planning.process import process_seconds
+    from gsvc.codec.planning.profile import load_profile
+    from gsvc.codec.stream.info import stream_info
+
+    time = time_of("--deadline", options.deadline)
+    _check_whole(options, "--deadline")
+    info, profile = stream_info(options.source, limits=limits_of(options)), load_profile()
+    seconds = time.seconds(info.duration)
+    way, pace = hurried(info, profile, own_numbers(), seconds, process_seconds())
+    return _settings(options, way.settings), pace
+
+
+def _check_whole(options: Namespace, name: str) -> None:
+    _refuse(options, DecoderSettings(), _DECODING, name)
+    if STANDARD_INPUT == options.source:
+        raise ConfigError(f"{name} looks at the stream first: not standard input, save it")
+    if options.start or options.frames is not None or options.conceal:
+        raise ConfigError(f"{name} is for whole streams: leave out --start, --frames, --conceal")
+
+
+def _settings(options: Namespace, chosen: DecoderSettings) -> DecoderSettings:
+    return DecoderSettings(**{**asdict(chosen), "device": options.device, "seed": options.seed})
+
+
+def _refuse(options: Namespace, usual: object, decided: Mapping[str, str], name: str) -> None:
+    given = [
+        text for field, text in decided.items() if getattr(options, field) != getattr(usual, field)
+    ]
+    if given:
+        raise ConfigError(f"{given[0]} is what {name} decides: leave one of them out")

@@ -1,0 +1,142 @@
+"""`gsvc train plan`: memory of a run, and the layout of processes that fits."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from gsvc.codec.command.arguments import add_json
+from gsvc.codec.command.progress import JsonLines
+from gsvc.codec.errors import ConfigError, GsvcError
+
+if TYPE_CHECKING:
+    from gsvc.decoders.training.layouts.trial import Trial
+
+DESCRIPTION = """Say what a step of training takes, in each layout of processes: memory, what a
+device lacks, what is exchanged; and choose one. --check runs it and measures."""
+
+_MB, _GB, _TERA = 1_000_000, 1e9, 1e12
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc train plan`."""
+    from gsvc.decoders.training.bundle import read_recipes
+
+    add = parser.add_argument
+    names = f"{', '.join(read_recipes())}, or a .toml file that changes one"
+    add("--recipe", required=True, metavar="NAME", help=names)
+    add("--size", metavar="NAME", help="of the refiner, in place of the recipe's: nano, base ...")
+    add("--batch", type=int, metavar="N", help="samples of a step, of all devices (the recipe's)")
+    add("--devices", type=int, default=1, metavar="N", help="(%(default)s)")
+    add("--memory", type=float, default=80.0, metavar="GB", help="of each (%(default)g)")
+    link = "between devices, in 1000000000 bytes a second (%(default)g)"
+    add("--bandwidth", type=float, default=50.0, metavar="GB", help=link)
+    reached = "that training reaches on each, in 10^12 operations a second (%(default)g)"
+    add("--tflops", type=float, default=50.0, metavar="T", help=reached)
+    add("--check", metavar="LAYOUT", help="measure it here or under torchrun: replicas, fsdp")
+    add_json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Measure small batches, extend, choose; exits with 1 where nothing fits."""
+    from gsvc.decoders.training.layouts.choice import Devices, chosen, layouts, most_samples
+    from gsvc.decoders.training.layouts.needs import needs_of
+
+    trial = _trial(options)
+    batch = _batch(options, trial)
+    if options.check:
+        return _check(options, trial, batch)
+    needs = needs_of(trial)
+    devices = Devices(
+        options.devices,
+        int(options.memory * _GB),
+        options.bandwidth * _GB,
+        options.tflops * _TERA,
+    )
+    parts = ("parameters", "gradients", "optimizer", "average", "fixed", "sample")
+    _tell(options, "takes", unit="MB", **{n: _mb(getattr(needs, n)) for n in parts})
+    found = layouts(needs, batch, devices)
+    for each in found:
+        _tell(
+            options,
+            "layout",
+            name=each.name,
+            memory_mb=_mb(each.memory),
+            missing_mb=_mb(each.missing(devices)),
+            exchanged_mb=_mb(each.exchanged),
+            recomputed_gflop=round(each.recomputed / 1e9, 1),
+            step_ms=round(1e3 * each.seconds, 2),
+        )
+    best = chosen(found, devices)
+    if best is None:
+        most = most_samples(needs, devices)
+        raise GsvcError(
+            f"nothing fits: take --batch {most * devices.count} or less, or more memory"
+            if most
+            else "not even a sample fits: take devices with more memory"
+        )
+    least = min(found, key=lambda each: each.seconds)
+    why = (
+        "it is the quickest"
+        if best is least
+        else (f"{least.name} would be quicker but lacks {_mb(least.missing(devices))} MB")
+    )
+    _tell(options, "chosen", layout=best.name, with_options=best.options, why=why)
+    return 0
+
+
+def _trial(options: Namespace) -> "Trial":
+    import dataclasses
+
+    import torch
+
+    from gsvc.decoders.training.bundle import read_recipes
+    from gsvc.decoders.training.layouts.trial import Trial
+    from gsvc.decoders.training.standalone.recipe import read_recipe
+    from gsvc.decoders.training.standalone.workers import join
+
+    for name in ("devices", "memory", "bandwidth", "tflops"):
+        if getattr(options, name) <= 0:
+            raise ConfigError(f"--{name}: take more than 0")
+    recipe = read_recipe(options.recipe, read_recipes())
+    if options.size:
+        recipe = dataclasses.replace(recipe, network={**recipe.network, "size": options.size})
+    if options.check:
+        join("cpu")
+    return Trial(recipe, torch.device("cpu"))
+
+
+def _batch(options: Namespace, trial: "Trial") -> int:
+    """Samples of a device."""
+    from gsvc.decoders.training.standalone.workers import processes
+
+    count = processes() if options.check else options.devices
+    batch = trial.recipe.batch if options.batch is None else options.batch
+    if batch < count or batch % count:
+        raise ConfigError(f"--batch is {batch}: take a multiple of {count}")
+    return int(batch // count)
+
+
+def _check(options: Namespace, trial: "Trial", batch: int) -> int:
+    """Foretell, then measure the resident memory that the same steps take."""
+    from gsvc.decoders.training.layouts.measured import compare
+    from gsvc.decoders.training.standalone.workers import leave, rank
+
+    is_first = rank() == 0
+    try:
+        told = compare(trial, batch, options.check)
+    finally:
+        leave()
+    if is_first:
+        _tell(options, "checked", layout=options.check, batch_a_process=batch, **told)
+    return 0
+
+
+def _mb(count: float) -> float:
+    return round(count / _MB, 1)
+
+
+def _tell(options: Namespace, event: str, **values: object) -> None:
+    if options.json:
+        JsonLines(sys.stdout).put(event, **values)
+    else:
+        print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)

@@ -1,0 +1,126 @@
+"""`gsvc train shards`: weights of a network from shards, on any number of processes."""
+
+import sys
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gsvc.codec.command.arguments import add_json
+from gsvc.codec.command.progress import JsonLines
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.extras import need
+
+if TYPE_CHECKING:
+    from gsvc.decoders.training.sharded.producers import Producers
+
+_AHEAD = 8
+"""Batches that wait at most."""
+
+DESCRIPTION = """Train a network on shards of gsvc data prepare, as a recipe says. Under torchrun,
+on all its processes. The same command goes on from the last checkpoint, in the middle of an epoch,
+on more processes or fewer. Needs gsvc[data]."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc train shards`."""
+    from gsvc.decoders.training.bundle import read_recipes
+
+    add = parser.add_argument
+    add("shards", metavar="SHARDS", help="the folder of gsvc data prepare")
+    add("run", metavar="RUN", help="the folder of the run, which goes on if it holds one")
+    names = f"{', '.join(read_recipes())}, or a .toml file that changes one"
+    add("--recipe", required=True, metavar="NAME", help=names)
+    add("--steps", type=int, default=10_000, metavar="N", help="in all (%(default)s)")
+    add("--stop", type=int, metavar="N", help="save and end at this step, to go on later")
+    add("--batch", type=int, metavar="N", help="samples of a step, of all processes (the recipe's)")
+    layouts = "one network in each process, or parts of one (default: replicas)"
+    add("--layout", choices=("replicas", "fsdp"), default="replicas", help=layouts)
+    again = "compute activations again on the way back"
+    add("--recompute", action=BooleanOptionalAction, default=False, help=again)
+    quick = "through torch.compile (default: on a GPU)"
+    add("--compiled", action=BooleanOptionalAction, default=None, help=quick)
+    add("--save-every", type=int, default=500, metavar="N", help="steps (%(default)s)")
+    add("--workers", type=int, default=2, metavar="N", help="that read ahead (%(default)s)")
+    where = 'a Ray cluster that makes the batches; "local:N" starts one with N cores'
+    add("--producers", metavar="ADDRESS", help=where)
+    fresh = "producers decode and encode the sources, in place of reading shards"
+    add("--anew", action="store_true", help=fresh)
+    add("--teacher", metavar="FILE", help="average.safetensors of the run that teaches")
+    unseen = "clips that the shards do not show, for gsvc train adopt to score on"
+    add("--held-out", nargs="+", default=[], metavar="NAME", help=unseen)
+    add("--device", metavar="NAME", help="cuda or cpu (default: cuda, where there is one)")
+    add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
+    add_json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Train; the first process tells."""
+    import torch
+
+    from gsvc.decoders.training.bundle import read_recipes
+    from gsvc.decoders.training.sharded.run import Run, Settings
+    from gsvc.decoders.training.sharded.samples import ShardSamples
+    from gsvc.decoders.training.standalone.recipe import read_recipe
+    from gsvc.decoders.training.standalone.workers import join, leave, rank
+
+    need("data", "gsvc train shards")
+    for name, least in (("steps", 1), ("stop", 1), ("batch", 1), ("save_every", 1), ("workers", 0)):
+        if getattr(options, name) is not None and getattr(options, name) < least:
+            raise ConfigError(f"--{name.replace('_', '-')}: take {least} or more")
+    samples = ShardSamples(Path(options.shards))
+    sources = {Path(row["address"]).name for row in samples.manifest["sources"]}
+    if seen := sources & set(options.held_out):
+        raise ConfigError(f"held out, but in the shards: {' '.join(sorted(seen))}")
+    recipe = read_recipe(options.recipe, read_recipes())
+    device = join(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    on_gpu = device.type == "cuda"
+    settings = Settings(
+        steps=options.steps,
+        stop=min(options.steps, options.stop or options.steps),
+        batch=options.batch or (recipe.batch if on_gpu else recipe.cpu_batch),
+        layout=options.layout,
+        recomputes=options.recompute,
+        compiled=on_gpu if options.compiled is None else options.compiled,
+        save_every=options.save_every,
+        workers=options.workers,
+        seed=options.seed,
+        held_out=tuple(options.held_out),
+        teacher=Path(options.teacher) if options.teacher else None,
+    )
+
+    def tell(event: str, **values: object) -> None:
+        if rank() != 0:
+            return
+        if options.json:
+            JsonLines(sys.stdout).put(event, **values)
+        else:
+            print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)
+
+    try:
+        with _producers(options) as producers:
+            Run(samples, Path(options.run), recipe, settings, tell, producers).run(device)
+    finally:
+        leave()
+    return 0
+
+
+@contextmanager
+def _producers(options: Namespace) -> "Iterator[Producers | None]":
+    """Those that were asked for."""
+    from gsvc.decoders.training.sharded.anew import Anew, FromShards
+    from gsvc.decoders.training.sharded.producers import Producers
+    from gsvc.eval.cluster import ray_cluster
+
+    if not options.producers:
+        if options.anew:
+            raise ConfigError("--anew is for --producers")
+        yield None
+        return
+    address, _, cores = options.producers.partition("local:")
+    if cores and not cores.isdecimal():
+        raise ConfigError(f"--producers is {options.producers}: write local:N, or an address")
+    shards = Path(options.shards).resolve()
+    with ray_cluster("local" if cores else address, int(cores or 0), 200_000_000) as ray:
+        yield Producers(ray, Anew(shards) if options.anew else FromShards(shards), _AHEAD)

@@ -1,0 +1,188 @@
+"""Following a network: how much it carries, by a receiver's reports, and what to send over it.
+
+The estimate is that of Google congestion control (Carlucci et al., *Analysis and design of the
+Google congestion control for WebRTC*, MMSys 2016; draft-ietf-rmcat-gcc-02), which knows loss and
+delay, at the one report a second of RTCP. The encoder follows it by steps: a new rate may cost an
+intra picture, and a viewer sees it.
+"""
+
+from dataclasses import dataclass
+from statistics import fmean
+
+from gsvc.codec.errors import ConfigError
+from gsvc.encoders.tuning import LEVELS
+
+_BACK, _GROWTH, _BEYOND = 0.85, 1.08, 2.0
+"""Of what was received, after congestion; from report to report without; at most, of what was
+received: more was never tried."""
+_RECENT = 5.0
+"""Seconds over which loss and what was received are averaged: of a few datagrams a second, one
+that is lost is a fifth, and there is an intra picture every four seconds."""
+_RETURN = 1.3
+"""From report to report without congestion, below what the network carried before it: an outage
+or a handover is over as suddenly as it came."""
+_FEW, _MANY = 0.02, 0.1
+"""Shares lost up to which there is room, and from which there is congestion."""
+_SHORT, _LONG = 0.1, 0.3
+"""Seconds of waiting on the way, the same."""
+_LONGEST_PAUSE = 2.0
+"""Seconds for which nothing is sent, at most, while what waits on the way gets through."""
+_STALLED = 1.1
+"""Seconds of pause where nothing arrives of what is under way: to the next report, about."""
+_SILENCE, _HALVING = 3.0, 2.0
+"""Seconds without a report until the rate falls, and until it has halved."""
+_KEPT = 60.0
+"""Seconds for which the shortest round trip is remembered."""
+_MARGIN = 0.7
+"""Of the estimate that is used."""
+_LESS, _MORE, _CALM = 0.95, 1.25, 4.0
+"""Hysteresis: a rate falls at once where it falls by so much; it rises by so much at least, and
+only where it has not moved for so many seconds."""
+_BAND = 1.15
+"""Hysteresis of levels: how far beyond its limit a rate has to be."""
+_TIRED = 10.0
+"""Seconds for which an encoder that dropped frames codes fewer pictures."""
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """Bounds of a rate that follows the network. Raises ConfigError for impossible ones."""
+
+    least: float = 3_000.0
+    """Bits per second that are sent whatever the network does."""
+    most: float = 100_000.0
+    """Bits per second that are never exceeded."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.least < self.most < float("inf"):
+            raise ConfigError(
+                f"a rate cannot follow the network between {self.least:g} and {self.most:g} "
+                "bit/s: give the lower one first, above 0"
+            )
+
+
+@dataclass(frozen=True)
+class Reception:
+    """What a receiver's report says of the time since the one before."""
+
+    at: float
+    """Seconds of the sender's monotonic clock."""
+    bitrate: float
+    """Bits per second that arrived, all headers included."""
+    lost: float
+    """Share of datagrams lost, 0 to 1."""
+    round_trip: float | None
+    """Seconds; None where the report tells nothing new of it."""
+    under_way: float = 0.0
+    """Bits that were sent and that the report does not know of."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the encoder is to do."""
+
+    bitrate: float
+    """Bits per second of its packets."""
+    level: int
+    """Whose spacing and multiplier it takes."""
+
+
+class Pilot:
+    """Decides what to send. `estimate`: bits per second that the network carries.
+
+    `steps` counts the orders that differed from the one before. Times are seconds of any monotonic
+    clock.
+    """
+
+    def __init__(self, bounds: Adaptation, start: float, pixel_rate: float) -> None:
+        """`start`: the first rate; `pixel_rate`: pixels a second of the video."""
+        self._bounds, self._pixel_rate = bounds, pixel_rate
+        self.estimate = start / _MARGIN
+        self.limit: float | None = None
+        """Bits per second that the receiver announced as its most."""
+        self.steps = 0
+        self._trips: list[tuple[float, float]] = []
+        self._recent: list[Reception] = []
+        self._heard: float | None = None
+        self._is_congested, self._before = False, 0.0
+        self._paused_until = float("-inf")
+        self._moved, self._tired_until = float("-inf"), float("-inf")
+        self._order = Order(start, self._level(start, 1))
+
+    def report(self, seen: Reception, share: float, dropped: int = 0) -> None:
+        """Take a report. `share`: of all bits sent, those of packets; `dropped`: frames that the
+        encoder had no time for since the report before."""
+        self._heard = seen.at
+        waiting = self._waiting(seen)
+        self._recent = [one for one in self._recent if seen.at - one.at < _RECENT] + [seen]
+        lost = fmean(one.lost for one in self._recent)
+        if not seen.bitrate and seen.under_way:
+            self._paused_until = seen.at + _STALLED
+        if lost > _MANY or waiting > _LONG:
+            drained = max(0.3, 1 - max(0.0, waiting - _LONG))
+            if not self._is_congested:
+                self._before = _BACK * max(self.estimate, self._before)
+            came = max(one.bitrate for one in self._recent[-2:])
+            self.estimate = min(self.estimate, _BACK * came * drained)
+            self._is_congested = True
+            self._paused_until = seen.at + self._backlog(seen, came)
+        elif lost <= _FEW and waiting <= _SHORT and seen.round_trip is not None:
+            growth = _RETURN if self.estimate < self._before else _GROWTH
+            tried = _BEYOND * fmean(one.bitrate for one in self._recent)
+            grown = min(growth * self.estimate, max(self.estimate, tried))
+            self.estimate, self._is_congested = grown, False
+        low, high = self._bounds.least, self._bounds.most / min(1.0, max(0.1, share)) / _MARGIN
+        self.estimate = min(high, max(low, self.estimate))
+        if dropped:
+            self._tired_until = seen.at + _TIRED
+        self._steer(seen.at, share)
+
+    def is_paused(self, now: float) -> bool:
+        """Whether to send nothing: what waits on the way would only make it later."""
+        return now < self._paused_until
+
+    def order(self, now: float) -> Order:
+        """What to do now. Without reports there is less and less: the network may be gone."""
+        if self._heard is not None and now - self._heard > _SILENCE:
+            self._heard += _HALVING
+            self.estimate = max(self._bounds.least, self.estimate / 2)
+            self._steer(now, 1.0)
+        return self._order
+
+    def _backlog(self, seen: Reception, came: float) -> float:
+        """Seconds until what is under way beyond the usual has got through."""
+        usual = came * min((trip for _, trip in self._trips), default=0.0)
+        excess = max(0.0, seen.under_way - usual)
+        return min(_LONGEST_PAUSE, excess / max(1.0, came))
+
+    def _waiting(self, seen: Reception) -> float:
+        """Seconds that datagrams wait on the way, beyond the shortest round trip."""
+        if seen.round_trip is None:
+            return 0.0
+        self._trips = [(at, t) for at, t in self._trips if seen.at - at < _KEPT]
+        self._trips.append((seen.at, seen.round_trip))
+        return seen.round_trip - min(trip for _, trip in self._trips)
+
+    def _steer(self, now: float, share: float) -> None:
+        carried = min(_MARGIN * self.estimate, self.limit or float("inf"))
+        wanted = min(self._bounds.most, carried * min(1.0, max(0.1, share)))
+        wanted = max(self._bounds.least, wanted)
+        old, is_calm = self._order.bitrate, now - self._moved >= _CALM
+        if not (wanted <= _LESS * old or (is_calm and wanted >= _MORE * old)):
+            wanted = old
+        level = self._level(wanted, self._order.level)
+        if now < self._tired_until:
+            level = max(0, min(level, self._order.level - 1))
+        order = Order(wanted, level)
+        if order != self._order:
+            self._order, self._moved = order, now
+            self.steps += 1
+
+    def _level(self, bitrate: float, old: int) -> int:
+        """The level for a rate; near a limit between two it stays."""
+        bpp, level = bitrate / self._pixel_rate, old
+        while level + 1 < len(LEVELS) and bpp > _BAND * LEVELS[level].usual_bpp:
+            level += 1
+        while level and bpp < LEVELS[level - 1].usual_bpp / _BAND:
+            level -= 1
+        return level

@@ -1,0 +1,203 @@
+"""The HTTP server of the player's page and its stream, with ranges (RFC 9110, section 14)."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
+from socket import AF_INET, AF_INET6
+from typing import BinaryIO, cast
+from urllib.parse import urlsplit
+
+from gsvc.codec.errors import GsvcError, InputError
+from gsvc.codec.player.sources import Source
+
+PAGE = Path(__file__).parent / "page"
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".wasm": "application/wasm",
+    ".gsv": "application/octet-stream",
+    ".mp4": "video/mp4",
+}
+_POLICY = (
+    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self' ws: wss:; "
+    "img-src data:; object-src 'none'; frame-ancestors 'self'; base-uri 'none'"
+)
+_HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(:\d*)?")
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_CHUNK = 1 << 16
+_SECONDS = 60
+"""After which a connection that says nothing is closed."""
+
+
+class PlayerServer(ThreadingHTTPServer):
+    """Serves one source to any number of players."""
+
+    daemon_threads = True
+
+    def __init__(self, source: Source, host: str, port: int) -> None:
+        """Listen. Raises InputError when the address cannot be used; port 0 takes a free one."""
+        self.address_family = AF_INET6 if ":" in host else AF_INET
+        try:
+            super().__init__((host, port), partial(_Handler, source))
+            self.is_local = _is_loopback(str(self.server_address[0]))
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise InputError(
+                f"cannot serve at {host}:{port} ({why}): choose another --host or --port"
+            ) from error
+
+    @property
+    def address(self) -> str:
+        """The page's."""
+        host, port = self.server_address[:2]
+        name = f"[{host!s}]" if self.address_family == AF_INET6 else str(host)
+        return f"http://{name}:{port}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "gsvc", ""
+    timeout = _SECONDS
+
+    def __init__(self, source: Source, *arguments: object) -> None:
+        self._source = source
+        super().__init__(*arguments)  # type: ignore[arg-type]
+
+    def do_GET(self) -> None:
+        """A file of the page, the source's description, the stream, or its decoded video."""
+        with suppress(ConnectionError, TimeoutError):  # who does not want the rest
+            if not self._is_meant():
+                why = "this server answers to localhost only: open http://localhost:PORT/"
+                self._refuse(HTTPStatus.MISDIRECTED_REQUEST, why)
+                return
+            self._answer(urlsplit(self.path).path.lstrip("/") or "index.html")
+
+    do_HEAD = do_GET
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Players are not worth a line each."""
+
+    def _is_meant(self) -> bool:
+        """Whether a server of this machine alone is asked by a name of this machine.
+
+        Any page of the web could otherwise read the stream, by a name of its own that it makes
+        resolve to 127.0.0.1 (DNS rebinding).
+        """
+        if not cast(PlayerServer, self.server).is_local:
+            return True
+        hosts = self.headers.get_all("Host", [])
+        return len(hosts) == 1 and _is_local(hosts[0].strip())
+
+    def _answer(self, name: str) -> None:
+        if name == "source.json":
+            body = json.dumps(self._source.about).encode()
+            self._head(HTTPStatus.OK, "application/json", len(body))
+            self._body(body)
+            return
+        try:
+            path = self._path_of(name)
+            if path is None:
+                self._refuse(HTTPStatus.NOT_FOUND, "there is no such file")
+                return
+            with open(path, "rb") as file:
+                self._send(file, _TYPES[Path(name).suffix])
+        except GsvcError as error:
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+        except FileNotFoundError:
+            self._refuse(HTTPStatus.NOT_FOUND, "the stream was moved or removed")
+
+    def _path_of(self, name: str) -> Path | None:
+        if name == "stream.gsv":
+            return self._source.path
+        if name == "video.mp4":
+            return self._source.video()
+        files = {path.name: path for path in PAGE.iterdir()}
+        return files.get(name)
+
+    def _send(self, file: BinaryIO, kind: str) -> None:
+        """All of a file, or the range that is asked for."""
+        size = os.fstat(file.fileno()).st_size
+        wanted = self.headers.get("Range")
+        part = None if wanted is None else _part(wanted, size)
+        if wanted is not None and part is None:
+            self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, kind, 0, f"bytes */{size}")
+            return
+        first, end = part or (0, size)
+        status, span = HTTPStatus.OK, None
+        if part is not None:
+            status, span = HTTPStatus.PARTIAL_CONTENT, f"bytes {first}-{end - 1}/{size}"
+        self._head(status, kind, end - first, span)
+        if self.command != "HEAD":
+            file.seek(first)
+            self._copy(file, end - first)
+
+    def _copy(self, file: BinaryIO, left: int) -> None:
+        """So many bytes and no more, even if the file has grown."""
+        while data := file.read(min(left, _CHUNK)):
+            self.wfile.write(data)
+            left -= len(data)
+
+    def _head(self, status: HTTPStatus, kind: str, size: int, span: str | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(size))
+        self.send_header("Accept-Ranges", "bytes")
+        if span is not None:
+            self.send_header("Content-Range", span)
+        self.send_header("Cache-Control", "no-cache")
+        self.send_header("Content-Security-Policy", _POLICY)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+
+    def _refuse(self, status: HTTPStatus, why: str) -> None:
+        body = f"{why}\n".encode()
+        self._head(status, "text/plain; charset=utf-8", len(body))
+        self._body(body)
+
+    def _body(self, body: bytes) -> None:
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:  # a name
+        return False
+
+
+def _is_local(host: str) -> bool:
+    """Whether a Host field names this machine: localhost, 127.0.0.1 or [::1], at any port."""
+    match = _HOST.fullmatch(host)
+    name = match.group(1).lower() if match else ""
+    return name in ("localhost", "[::1]") or (":" not in name and _is_loopback(name))
+
+
+def _part(wanted: str, size: int) -> tuple[int, int] | None:
+    """First byte and end of a range; None where the file has none of it, or of several ranges."""
+    match = _RANGE.fullmatch(wanted.strip())
+    if match is None or match.group(1) == match.group(2) == "":
+        return None
+    first, last = match.groups()
+    if first == "":
+        return (max(size - int(last), 0), size) if int(last) and size else None
+    end = min(int(last) + 1, size) if last else size
+    return (int(first), end) if int(first) < end else None
+
+
+@contextmanager
+def serving(source: Source, host: str, port: int) -> Iterator[PlayerServer]:
+    """A server for the block, which closes the source at its end."""
+    try:
+        with PlayerServer(source, host, port) as server:
+            yield server
+    finally:
+        source.close()

@@ -1,0 +1,73 @@
+"""What a player's page is given to play: a stream in a file, or one that is being sent."""
+
+import tempfile
+from pathlib import Path
+from threading import Lock
+
+from gsvc.codec.decoder_settings import DecoderSettings
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.files import decode_file
+from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.network.address import parse_address
+from gsvc.codec.stream.container import StreamReader
+from gsvc.codec.stream.file import open_stream
+
+
+class FileSource:
+    """A stream in a file. Close it at the end."""
+
+    def __init__(self, path: Path, limits: Limits = DEFAULT_LIMITS) -> None:
+        """Check the file's header. Raises InputError, BitstreamError."""
+        with open_stream(path) as file:
+            StreamReader(file, limits)
+        self.path, self._limits = path, limits
+        self._folder = tempfile.TemporaryDirectory(prefix="gsvc-serve-")
+        self._lock = Lock()
+
+    @property
+    def about(self) -> dict[str, str | None]:
+        """What the page is told."""
+        return {"name": self.path.name, "live": None}
+
+    def video(self) -> Path:
+        """The video, decoded when it is first asked for. Raises GsvcError."""
+        target = Path(self._folder.name) / "video.mp4"
+        with self._lock:  # Whoever asks meanwhile waits for it.
+            if not target.exists():
+                settings = DecoderSettings(steps=0)
+                decode_file(self.path, target, settings=settings, limits=self._limits)
+        return target
+
+    def close(self) -> None:
+        """Remove the decoded video."""
+        self._folder.cleanup()
+
+
+class LiveSource:
+    """What `gsvc send` sends to all who connect to its WebSocket; browsers do so themselves."""
+
+    path = None
+
+    def __init__(self, address: str) -> None:
+        """Raises ConfigError for an address that browsers cannot connect to."""
+        parsed = parse_address(address)
+        if parsed.scheme not in ("ws", "wss") or parsed.listens:
+            raise ConfigError(
+                f"{address}: a browser connects to ws://host:port or wss://host:port; "
+                "run gsvc send IN ws://@:port there"
+            )
+        self._address = str(parsed)
+
+    @property
+    def about(self) -> dict[str, str | None]:
+        """What the page is told."""
+        return {"name": self._address, "live": self._address}
+
+    def video(self) -> None:
+        """There is no file to decode."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+Source = FileSource | LiveSource

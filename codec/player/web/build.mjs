@@ -1,0 +1,25 @@
+// Builds the player into ../page, which is kept in the repository and shipped with the package.
+import { execFileSync } from "node:child_process";
+import { copyFileSync, mkdirSync } from "node:fs";
+import { build } from "esbuild";
+
+const [target = "../page"] = process.argv.slice(2);
+const options = {
+  bundle: true,
+  format: "esm",
+  minify: true,
+  target: "es2022",
+  legalComments: "none",
+  external: ["./gsvc.js"],
+  outdir: target,
+  entryPoints: ["src/gsvc.ts", "src/worker.ts", "src/player.ts"],
+};
+
+mkdirSync(target, { recursive: true });
+await build(options);
+for (const name of ["index.html", "player.css"]) copyFileSync(`static/${name}`, `${target}/${name}`);
+execFileSync(process.execPath, [
+  "node_modules/assemblyscript/bin/asc.js",
+  ...["kernels/index.ts", "-o", `${target}/kernels.wasm`],
+  ...["-O3", "--runtime", "stub", "--enable", "simd", "--noAssert", "--use", "abort="],
+]);

@@ -1,0 +1,5 @@
+// Pixel kernels of the player, compiled to WebAssembly with SIMD (AssemblyScript).
+
+export { mark, release, take } from "./memory";
+export { open, draw } from "./draw";
+export { convert, dissolve, hold, raiseTexture, resample } from "./pictures";

@@ -1,0 +1,80 @@
+type Kind = "flag" | "unsigned" | "signed";
+
+/** A syntax element: its name, binarisation, largest magnitude and number of contexts. */
+export interface Element {
+  readonly name: string;
+  readonly kind: Kind;
+  readonly maximum: number;
+  readonly contexts: number;
+}
+
+function element(name: string, kind: Kind, maximum = 1, contexts = 1): Element {
+  return { name, kind, maximum, contexts };
+}
+
+/** The elements of the scaffold (section 5) that drawing needs. */
+export const E = {
+  crf: element("picture.crf", "unsigned", 70),
+  eighths: element("picture.eighths", "unsigned", 8),
+  alone: element("packet.alone", "flag"),
+  same: element("interval.same", "flag"),
+  length: element("interval.length", "unsigned", 2047),
+  held: element("interval.held", "flag"),
+  after: element("interval.after", "flag"),
+  irregular: element("timing.irregular", "flag"),
+  deviation: element("timing.deviation", "signed", 2 ** 30),
+  sequence: element("unit.sequence", "unsigned", 255),
+  unusual: element("unit.unusual", "flag"),
+  repeats: element("unit.repeats", "flag", 1, 2),
+  slot: element("unit.slot", "unsigned", 7),
+  hidden: element("unit.hidden", "unsigned", 8, 2),
+  size: element("frame.size", "unsigned", 2 ** 24, 6),
+  head: element("frame.head", "flag", 1, 896),
+  dissolves: element("interval.dissolves", "flag"),
+  moreSamples: element("sample.more", "flag"),
+  gap: element("sample.gap", "unsigned", 2048),
+  labelsSame: element("labels.same", "flag"),
+  left: element("labels.left", "flag", 1, 32),
+  above: element("labels.above", "flag", 1, 4),
+  before: element("labels.before", "flag"),
+  label: element("labels.value", "unsigned", 7),
+  moves: element("layers.moves", "flag", 1, 2),
+  layerVector: element("layers.vector", "signed", 1023, 2),
+  stays: element("pose.stays", "flag"),
+  morePeople: element("pose.more", "flag"),
+  identity: element("pose.identity", "unsigned", 15),
+  movesPicture: element("pose.moves_picture", "flag"),
+  shift: element("pose.shift", "signed", 16384, 2),
+  visible: element("pose.visible", "flag", 1, 3),
+  origin: element("pose.origin", "signed", 8192, 2),
+  point: element("pose.point", "signed", 32768, 2),
+  flowPresent: element("flow.present", "flag"),
+  flowBlock: element("flow.block", "unsigned", 3),
+  coded: element("flow.coded", "flag", 1, 6),
+  oneSided: element("flow.one_sided", "flag", 1, 3),
+  right: element("flow.right", "flag", 1, 3),
+  flowVector: element("flow.vector", "signed", 2046, 2),
+  texturePresent: element("texture.present", "flag"),
+  textureBlock: element("texture.block", "unsigned", 3),
+  gain: element("texture.gain", "unsigned", 7, 6),
+  cameraPresent: element("camera.present", "flag", 1, 2),
+  cameraStep: element("camera.step", "unsigned", 4),
+  corner: element("camera.corner", "signed", 65536, 4),
+} as const;
+
+/** Those of layout and units, whose models begin anew in each packet that is read alone. */
+export const FIRST_ELEMENTS: readonly Element[] = [
+  E.same,
+  E.length,
+  E.held,
+  E.after,
+  E.irregular,
+  E.deviation,
+  E.sequence,
+  E.unusual,
+  E.repeats,
+  E.slot,
+  E.hidden,
+  E.size,
+  E.head,
+];

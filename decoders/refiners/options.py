@@ -1,0 +1,54 @@
+"""What decoder settings ask of a refiner besides its name: caches, memory, key pictures."""
+
+from pathlib import Path
+
+from gsvc.codec.decoder_settings import DecoderSettings
+from gsvc.codec.errors import ConfigError
+from gsvc.decoders.refiners.base import Refiner, WindowRefiner
+
+_USUAL_CAPACITY = 2_000_000_000
+_UNITS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def set_options(refiner: Refiner, settings: DecoderSettings) -> None:
+    """Give a refiner what the settings ask of it.
+
+    Raises ConfigError for what it cannot do, or values that cannot be read.
+    """
+    if settings.cache is not None:
+        from gsvc.decoders.caches.transformer import TransformerCache
+
+        cache = TransformerCache(settings.cache)
+        _refuse(not refiner.keeps_steps, refiner, "cache", "keeps nothing from step to step")
+        refiner.step_cache = cache
+    if settings.latent_cache is not None:
+        _refuse(not refiner.keeps_latents, refiner, "latent-cache", "begins no loop late")
+        from gsvc.decoders.caches.latents import LatentCache
+
+        refiner.latents = LatentCache(*folder_and_capacity(settings.latent_cache))
+    if settings.vram is not None:
+        from gsvc.decoders.refiners.budget import Budget
+
+        _refuse(refiner.extra != "pretrained", refiner, "vram", "needs little memory")
+        refiner.memory = Budget.of(settings.vram)
+    if settings.paste_keys:
+        is_window = isinstance(refiner, WindowRefiner)
+        _refuse(not is_window, refiner, "paste-keys", "restores key pictures alone")
+        refiner.pastes_keys = True
+
+
+def folder_and_capacity(text: str) -> tuple[Path, int]:
+    """A folder and bytes, from FOLDER or FOLDER:2G. Raises ConfigError for a size that is none."""
+    folder, colon, size = text.rpartition(":")
+    if not colon or "/" in size or "\\" in size:
+        return Path(text), _USUAL_CAPACITY
+    try:
+        unit = _UNITS.get(size[-1:].upper())
+        return Path(folder), round(float(size[:-1] if unit else size) * (unit or 1))
+    except (ValueError, OverflowError):
+        raise ConfigError(f"latent cache {text!r}: write FOLDER or FOLDER:2G") from None
+
+
+def _refuse(wrong: bool, refiner: Refiner, option: str, why: str) -> None:
+    if wrong:
+        raise ConfigError(f"--{option}: {refiner.name} {why}: leave it out")

@@ -1,0 +1,119 @@
+"""A pipeline of diffusers from a model's folder, without its text encoder, and the empty prompt."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import torch
+from diffusers.utils import logging as diffusers_logging
+from torch import Tensor
+
+from gsvc.codec.errors import DeviceError, MissingModelError
+from gsvc.datasets.hub import PROMPT, hub_folder, hub_model, pull_line
+from gsvc.decoders.devices import enough_memory
+from gsvc.decoders.refiners.pretrained.memory import place
+
+_TEXT = "text_encoder", "tokenizer"
+_UNUSED = (*_TEXT, "vocoder", "safety_checker", "feature_extractor")
+"""Parts that no window needs."""
+_NEEDED_FOR_TEXT = {*_TEXT, "scheduler"}
+
+
+def load_pipeline(name: str, device: str, kind: str, pixels: int) -> Any:
+    """The pipeline of a hub model on a device, its weights held as `kind` of `budget.KINDS` says.
+
+    In bfloat16 on a GPU, in float32 on a CPU. Raises MissingModelError where the folder does not
+    hold such a pipeline, DeviceError when memory runs out.
+    """
+    import diffusers
+
+    made = getattr(diffusers, hub_model(name).pipeline)
+    dtype = torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
+    with enough_memory(device):
+        pipeline = _from_folder(made, name, dtype, **dict.fromkeys(_UNUSED))
+        pipeline.set_progress_bar_config(disable=True)
+        place(pipeline, kind, device, pixels)
+    return pipeline
+
+
+def _from_folder(made: Any, name: str, dtype: torch.dtype, **left_out: None) -> Any:
+    left_out = {part: None for part in left_out if part in _parts(made)}
+    diffusers_logging.disable_progress_bar()
+    try:
+        return made.from_pretrained(
+            str(hub_folder(name)),
+            dtype=dtype,
+            local_files_only=True,
+            use_safetensors=True,
+            **left_out,
+        )
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        if isinstance(error, torch.OutOfMemoryError | DeviceError):
+            raise
+        reason = str(error).strip().split("\n")[0][:160]
+        raise MissingModelError(
+            f"model {name} cannot be loaded ({reason}); run: {pull_line(name)}"
+        ) from error
+
+
+def load_prompt(name: str, device: str, dtype: torch.dtype) -> dict[str, Tensor]:
+    """The embedding of the empty prompt, by the arguments that a pipeline takes.
+
+    Raises MissingModelError where it has not been made.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path = hub_folder(name) / PROMPT
+    try:
+        held = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise MissingModelError(
+            f"model {name} lacks its embedding of the empty prompt; run: {pull_line(name)}"
+        ) from error
+    return {
+        key: value.to(device, dtype if value.is_floating_point() else None)
+        for key, value in held.items()
+    }
+
+
+def embed_empty_prompt(name: str) -> Path:
+    """Run the text encoder once, on the empty prompt, and keep what it says; gives the file.
+
+    Afterwards it need not be loaded any more. Raises MissingModelError where it cannot be loaded.
+    """
+    import diffusers
+    from safetensors.torch import save_file
+
+    path = hub_folder(name) / PROMPT
+    if path.exists():
+        return path
+    made = getattr(diffusers, hub_model(name).pipeline)
+    unused = dict.fromkeys(_parts(made) - _NEEDED_FOR_TEXT)
+    pipeline = _from_folder(made, name, torch.bfloat16, **unused)
+    with torch.no_grad():
+        told = pipeline.encode_prompt(
+            prompt="",
+            **_WITHOUT_GUIDANCE.get(made.__name__, {"do_classifier_free_guidance": False}),
+        )
+    names = ("prompt_embeds", "prompt_attention_mask") if len(told) == 4 else ("prompt_embeds",)
+    held = {key: value.contiguous() for key, value in zip(names, told, strict=False)}
+    part = path.with_name(f".{path.name}")
+    save_file(held, part)
+    part.replace(path)
+    return path
+
+
+def _parts(made: Any) -> set[str]:
+    """What a pipeline is made of."""
+    return set(inspect.signature(made.__init__).parameters) - {"self"}
+
+
+_WITHOUT_GUIDANCE: dict[str, dict[str, Any]] = {
+    "StableDiffusionImg2ImgPipeline": {
+        "device": "cpu",
+        "num_images_per_prompt": 1,
+        "do_classifier_free_guidance": False,
+    }
+}
+"""What `encode_prompt` wants besides the prompt, where that is not the usual."""

@@ -1,0 +1,75 @@
+"""Wan VACE: key pictures are kept, the rendering around them is drawn anew.
+
+VACE gets a video and a mask: black is kept, white is drawn anew after what the video shows there,
+and where that is gray, out of nothing. So groups of frames that end in a key picture are black, all
+else is white, and gray where motion was not to be trusted.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.decoders.refiners.pretrained.base import PretrainedWindows
+from gsvc.decoders.refiners.pretrained.window import Window
+
+TRUSTED = 0.3
+"""Confidence from which the rendering is shown to the model: nobody has tuned it."""
+_GRAY = 128
+_GROUP = 4
+"""Frames that one latent stands for; the first stands for one."""
+
+
+class WanVaceBackend(PretrainedWindows):
+    """`WanVACEPipeline`, 1.3B and 14B."""
+
+    grid, exact, multiple = _GROUP, True, 16
+
+    def _drawn(self, pipeline: Any, window: Window, steps: int, seed: int) -> NDArray[np.uint8]:
+        import torch
+
+        from gsvc.decoders.refiners.pretrained.tensors import frames_of, images_of, noise_from
+
+        video, mask = control(window)
+        with torch.no_grad():
+            output = pipeline(
+                video=images_of(video),
+                mask=images_of(mask),
+                conditioning_scale=1.0,
+                **self._prompt(pipeline),
+                height=video.shape[1],
+                width=video.shape[2],
+                num_frames=len(video),
+                num_inference_steps=steps,
+                guidance_scale=1.0,
+                generator=noise_from(seed),
+                output_type="pt",
+            )
+        return frames_of(output)
+
+
+def control(window: Window) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The video, RGB (n, H, W, 3), and the mask, 0 or 255 (n, H, W), of a window."""
+    kept = kept_frames(len(window.frames), set(window.keys))
+    video = np.where((window.confidence < TRUSTED)[..., None], np.uint8(_GRAY), window.frames)
+    video[kept] = window.frames[kept]
+    for at, picture in window.keys.items():
+        video[at] = picture
+    mask = np.full(window.frames.shape[:3], 255, np.uint8)
+    mask[kept] = 0
+    return video, mask
+
+
+def kept_frames(count: int, keys: set[int]) -> NDArray[np.bool_]:
+    """Which frames of a window are black in the mask, bool (count,); keys at multiples of 4.
+
+    The pipeline asks the mask twice. The frames themselves are split by it, each by its own. But
+    what a latent is told is looked up on one frame, by nearest-exact resizing: of 33 on 1, 5, 9,
+    12, 16 ..., where latents stand for frames 0, 1-4, 5-8, 9-12, 13-16 .... So a frame that is
+    looked up answers for that latent, and every other one for its own.
+    """
+    latents = (count - 1) // _GROUP + 1
+    own = -(-np.arange(count) // _GROUP)
+    looked_up = np.floor((np.arange(latents) + 0.5) * count / latents).astype(int)
+    own[looked_up] = np.arange(latents)
+    return np.isin(own, [at // _GROUP for at in keys])

@@ -1,0 +1,73 @@
+"""What steps really take, against what was foretold."""
+
+import gc
+import os
+import threading
+import time
+from pathlib import Path
+
+from gsvc.codec.errors import ConfigError
+from gsvc.decoders.training.layouts.choice import Devices, layouts
+from gsvc.decoders.training.layouts.needs import needs_of
+from gsvc.decoders.training.layouts.trial import Trial
+from gsvc.decoders.training.standalone.workers import processes
+from gsvc.eval.allocator import release_freed_memory, return_freed_memory
+
+_STEPS = 3
+_EVERY = 0.002
+_MB = 1e6
+
+
+class _Peak:
+    """The most resident memory while it is open, looked at every two milliseconds."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self.begun = self.bytes = _resident()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        while not self._over.is_set():
+            self.bytes = max(self.bytes, _resident())
+            time.sleep(_EVERY)
+
+    def close(self) -> int:
+        self._over.set()
+        self._thread.join()
+        return self.bytes - self.begun
+
+
+def _resident() -> int:
+    """Bytes of this process in memory, on Linux."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def compare(trial: Trial, batch: int, name: str) -> dict[str, float]:
+    """MB foretold and measured, of this process; measured is resident memory beyond what the
+    process had before it made the networks.
+
+    Raises ConfigError for a layout that there is not.
+    """
+    count = processes()
+    wanted = "one" if count == 1 and name == "replicas" else name
+    anything = Devices(count, 1 << 60, 1e9, 1e12)
+    found = {each.name: each for each in layouts(needs_of(trial), batch, anything)}
+    if wanted not in found:
+        raise ConfigError(f"--check {name}: with {count} processes take {', '.join(found)}")
+    foretold = found[wanted].memory
+    return_freed_memory()  # else what a step freed counts, too
+    gc.collect()
+    release_freed_memory()
+    peak = _Peak()
+    plain = wanted.removesuffix(", recomputing")
+    learner = trial.learner(recomputes=plain != wanted, is_sharded=plain == "fsdp")
+    for _ in range(_STEPS):
+        trial.step(learner, batch)
+    measured = peak.close()
+    return {
+        "foretold_mb": round(foretold / _MB, 1),
+        "measured_mb": round(measured / _MB, 1),
+        "ratio": round(foretold / measured, 3),
+    }

@@ -1,0 +1,139 @@
+"""The operators: a source is surveyed; a clip is read, degraded, looked at and filed."""
+
+import math
+from dataclasses import dataclass
+from zlib import crc32
+
+import cv2
+from numpy.random import default_rng
+
+from gsvc.decoders.training.packing.kinds import KINDS, Sample
+from gsvc.decoders.training.packing.streams import StreamCoding, coded_stream
+from gsvc.decoders.training.preparation.clips import Clip, frame_rate, read_clip, scenes
+from gsvc.decoders.training.preparation.extraction import Looks
+from gsvc.decoders.training.preparation.items import (
+    ClipItem,
+    Crop,
+    Operator,
+    Resources,
+    SourceItem,
+)
+from gsvc.decoders.training.preparation.measures import clip_hash, measures
+from gsvc.decoders.training.preparation.members import sample_members
+from gsvc.decoders.training.preparation.selection import Found
+from gsvc.decoders.training.preparation.settings import Settings
+from gsvc.decoders.training.preparation.sources import sha256_at
+
+
+@dataclass
+class Survey:
+    """Looks through a source: its hash, its clips, their measures."""
+
+    settings: Settings
+    name = "survey"
+    resources = Resources(memory=500_000_000)
+
+    def __call__(self, item: SourceItem) -> None:
+        """Raises InputError for a source that is damaged anywhere: none of it is taken."""
+        cv2.setNumThreads(1)
+        settings = self.settings
+        item.sha256, item.bytes = sha256_at(item.address)
+        rate = frame_rate(item.address)
+        for number, pts, frames in scenes(item.address, settings.lines, settings.frames):
+            clip = Clip(item.address, item.sha256, number, pts, rate)
+            item.found.append(Found(clip, measures(frames), clip_hash(frames)))
+        every = max(1, math.ceil(len(item.found) / settings.most_clips))
+        item.found = item.found[::every]
+
+
+@dataclass
+class Read:
+    """Reads a clip's frames."""
+
+    settings: Settings
+    name = "read"
+    resources = Resources()
+
+    def __call__(self, item: ClipItem) -> None:
+        """Raises InputError where they are not what the survey saw."""
+        assert item.clip is not None
+        item.frames = read_clip(item.clip, self.settings.lines, self.settings.frames)
+
+
+@dataclass
+class Degrade:
+    """Encodes the clip as streams are, with each lambda, and cuts samples."""
+
+    settings: Settings
+    name = "degrade"
+    resources = Resources()
+
+    def __call__(self, item: ClipItem) -> None:
+        """The crops of every lambda, drawn by the clip's key."""
+        cv2.setNumThreads(1)
+        assert item.clip is not None
+        settings, kind = self.settings, KINDS[self.settings.kind]
+        rate = max(1, round(item.clip.rate))
+        for number, lmbda in enumerate(settings.lambdas):
+            coding = StreamCoding(len(item.frames), lmbda, settings.preset, rate, flow=True)
+            run = coded_stream(item.frames, coding)
+            rng = default_rng((settings.seed, crc32(item.clip.key.encode()), number))
+            for row, sample in enumerate(kind.samples(run, kind.side, rng)):
+                key = f"{item.clip.key}-{f'{lmbda:g}'.replace('.', 'p')}-{row}"
+                facts = {"lambda": lmbda, "place": sample.place, "frames": sample.numbers}
+                item.crops.append(Crop(key, sample, facts))
+
+
+@dataclass
+class Extract:
+    """Looks for people and motion in the source where samples were cut."""
+
+    settings: Settings
+    name = "extract"
+    resources = Resources()
+
+    def __call__(self, item: ClipItem) -> None:
+        """Adds masks and flow to the crops' files, poses and faces to their facts.
+
+        Raises MissingModelError where a model is not on the node.
+        """
+        looks = Looks(item.frames, KINDS[self.settings.kind].side)
+        for crop in item.crops:
+            for name in self.settings.extract:
+                members, facts = looks.at(name, crop.sample.numbers, crop.sample.place)
+                crop.members |= members
+                crop.facts |= facts
+
+
+@dataclass
+class File:
+    """Turns samples into the bytes of their files; pictures go no further."""
+
+    settings: Settings
+    name = "file"
+    resources = Resources()
+
+    def __call__(self, item: ClipItem) -> None:
+        """Replaces frames and samples by files."""
+        assert item.clip is not None
+        origin = {
+            "kind": self.settings.kind,
+            "clip": item.clip.key,
+            "source": item.clip.sha256,
+            "measures": {name: round(value, 4) for name, value in item.measures.items()},
+        }
+        for crop in item.crops:
+            crop.members |= sample_members(crop.sample, {**origin, **crop.facts})
+            crop.sample = Sample({}, {})
+        item.frames = []
+
+
+def clip_operators(settings: Settings) -> list[Operator]:
+    """What clips pass, in order."""
+    operators: list[Operator] = [
+        Read(settings),
+        Degrade(settings),
+        Extract(settings),
+        File(settings),
+    ]
+    return [each for each in operators if each.name != "extract" or settings.extract]

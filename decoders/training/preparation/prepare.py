@@ -1,0 +1,90 @@
+"""From sources to shards: survey, selection, shards, manifest."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from numpy.random import default_rng
+
+from gsvc import __version__
+from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.output import explain_failure
+from gsvc.decoders.training.preparation.engine import Engine
+from gsvc.decoders.training.preparation.items import ClipItem
+from gsvc.decoders.training.preparation.manifest import manifest
+from gsvc.decoders.training.preparation.operators import clip_operators
+from gsvc.decoders.training.preparation.selection import Found, chosen
+from gsvc.decoders.training.preparation.settings import Settings
+from gsvc.decoders.training.preparation.shards import MANIFEST, Folder, WriteShard, write_json
+from gsvc.decoders.training.preparation.survey import survey, survey_rows
+
+_WAVE = 4096
+"""Clips that are given to the engine at once, about."""
+
+Tell = Callable[..., None]
+"""(event, **values): says what happened."""
+
+
+def prepare(
+    sources: Sequence[str], out: Path, settings: Settings, engine: Engine, tell: Tell
+) -> dict[str, Any]:
+    """Make what is missing of the shards in `out`; returns the manifest.
+
+    Raises ConfigError where `out` was begun with other sources or settings, InputError where no
+    clip is left.
+    """
+    folder = Folder(out)
+    with explain_failure(out):
+        folder.make()
+    _same_job(folder, sources, settings)
+    survey(sources, settings, folder, engine)
+    rows = list(survey_rows(sources, folder))
+    clips, reasons = chosen([each for row in rows for each in row["found"]], settings)
+    tell("surveyed", sources=len(rows), clips=len(clips), set_aside=len(reasons))
+    if not clips:
+        raise InputError(f"no clip is left of {len(rows)} sources: {_why(rows, reasons)}")
+    order = default_rng(settings.seed).permutation(len(clips)).tolist()
+    _make_shards([clips[number] for number in order], settings, folder, engine, tell)
+    made = manifest(folder, rows, reasons, clips, settings)
+    write_json(out / MANIFEST, made)
+    return made
+
+
+def _same_job(folder: Folder, sources: Sequence[str], settings: Settings) -> None:
+    path = folder.path / "job.json"
+    own = {"settings": asdict(settings), "sources": list(sources), "version": __version__}
+    job = json.loads(json.dumps(own))
+    if not path.exists():
+        write_json(path, job)
+        return
+    found = json.loads(path.read_text())
+    if other := [name for name in job if found.get(name) != job[name]]:
+        raise ConfigError(
+            f"{folder.path} was begun with other {', '.join(other)}: name another folder"
+        )
+
+
+def _make_shards(
+    clips: Sequence[Found], settings: Settings, folder: Folder, engine: Engine, tell: Tell
+) -> None:
+    """Those shards that are not there, a wave of them at a time."""
+    size = settings.shard_clips
+    shards = -(-len(clips) // size)
+    missing = [number for number in range(shards) if not folder.table(number).exists()]
+    wave = max(1, _WAVE // size)
+    operators = clip_operators(settings)
+    for first in range(0, len(missing), wave):
+        items = [
+            ClipItem(number, clip=clips[number].clip, measures=clips[number].measures)
+            for shard in missing[first : first + wave]
+            for number in range(shard * size, min(len(clips), (shard + 1) * size))
+        ]
+        engine.run(items, operators, WriteShard(folder, size), size)
+        tell("made", shards=shards - len(missing[first + wave :]), of=shards)
+
+
+def _why(rows: Sequence[dict[str, Any]], reasons: dict[str, str]) -> str:
+    errors = [f"{row['address']} {row['error']}" for row in rows if row["error"]]
+    return next(iter([*reasons.values(), *errors]), "none is long enough")

@@ -1,0 +1,100 @@
+"""Distributed checkpoints: each process writes its part; any number of processes reads them."""
+
+import json
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+from torch.distributed.checkpoint.state_dict import (
+    get_optimizer_state_dict,
+    set_optimizer_state_dict,
+)
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from gsvc.codec.errors import ConfigError
+from gsvc.decoders.training.standalone.learner import Learner
+from gsvc.decoders.training.standalone.workers import processes, rank, whole
+
+_KEPT = 2
+_RUN = "run"
+
+
+class Checkpoints:
+    """Those of a run, `step-NNNNNNN` each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def latest(self) -> Path | None:
+        """The newest one that is whole."""
+        found = sorted(self._folder.glob("step-*/.metadata"))
+        return found[-1].parent if found else None
+
+    def save(self, learner: Learner, about: Mapping[str, Any]) -> None:
+        """Write one, and remove old ones. All processes must ask."""
+        path = self._folder / f"step-{learner.step:07d}"
+        with _alone():
+            save({**_state(learner), _RUN: json.dumps(about)}, checkpoint_id=path)
+        if rank() == 0:
+            for old in sorted(self._folder.glob("step-*"))[:-_KEPT]:
+                shutil.rmtree(old, ignore_errors=True)
+        if processes() > 1:
+            distributed.barrier()
+
+    def load(self, path: Path, learner: Learner, about: Mapping[str, Any]) -> None:
+        """Put the state of `path` into a learner; `about` is what it must be of.
+
+        Raises ConfigError where it is of something else.
+        """
+        text = {_RUN: ""}
+        with _alone():
+            load(text, checkpoint_id=path)
+        told, own = json.loads(text[_RUN]), json.loads(json.dumps(about))
+        if other := [name for name in own if told.get(name) != own[name]]:
+            raise ConfigError(f"{path} is of another {', '.join(other)}: take another folder")
+        state = _state(learner)
+        with _alone():
+            load(state, checkpoint_id=path)
+        set_optimizer_state_dict(
+            learner.task.networks, learner.optimizer, optim_state_dict=state["optimizer"]
+        )
+        learner.step = learner.steps_since_start = int(state["step"])
+        if learner.adversary is not None:
+            critic, optimizer = learner.adversary.critic, learner.adversary.optimizer
+            set_optimizer_state_dict(critic, optimizer, optim_state_dict=state["critic optimizer"])
+            learner.adversary.steps = int(state["critic steps"])
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Without the warning that there is one process only."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.distributed is disabled")
+        yield
+
+
+def _state(learner: Learner) -> dict[str, Any]:
+    """All that training goes on from; tensors are those of the learner."""
+    networks, adversary = learner.task.networks, learner.adversary
+    state = {
+        "networks": dict(networks.named_parameters()),
+        "average": dict(zip(learner.names, learner.average, strict=True)),
+        "optimizer": get_optimizer_state_dict(networks, learner.optimizer),
+        "step": torch.tensor(learner.step),
+    }
+    if adversary is not None:
+        state["critic"] = dict(adversary.critic.named_parameters())
+        state["critic optimizer"] = get_optimizer_state_dict(adversary.critic, adversary.optimizer)
+        state["critic steps"] = torch.tensor(adversary.steps)
+    return state
+
+
+def whole_average(learner: Learner) -> dict[str, Tensor]:
+    """The averaged weights in single pieces. All processes must ask."""
+    return {name: whole(value).cpu() for name, value in learner.weights().items()}

@@ -1,0 +1,149 @@
+"""Batches made by other processes and machines of a Ray cluster, for a process that trains.
+
+Batches travel through Ray's object store. The process that trains asks for those of the next steps
+and takes them in their order, so that each is had once: what a producer that died had not delivered
+is asked of another one, and what comes twice is not looked at. Nobody runs ahead further than
+`ahead` batches. A producer starts wherever a core is free, also on machines that join later.
+"""
+
+import json
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from gsvc.codec.output import atomic_output
+from gsvc.decoders.training.sharded.order import Place
+from gsvc.decoders.training.standalone.pack import Pack
+
+_TICK = 0.5
+_LOOK_EVERY = 2.0
+"""Seconds between looks for free cores."""
+_AT_ONCE = 2
+"""Batches that a producer has been asked for, so that it never waits for the next."""
+
+
+class Make(Protocol):
+    """Makes a batch; sent to producers."""
+
+    def __call__(self, places: list[Place]) -> Pack:
+        """The pack of these samples."""
+
+
+class Made(NamedTuple):
+    """A batch, and when its making began and ended, by the clock of its machine."""
+
+    pack: Pack
+    begun: float
+    ended: float
+
+
+class _Asked(NamedTuple):
+    number: int
+    places: list[Place]
+    producer: int
+
+
+class Producers:
+    """The producers of one process that trains."""
+
+    def __init__(self, ray: Any, make: Make, ahead: int, most: int = 0) -> None:
+        """`ray`: connected. `ahead`: batches, made or asked for, that wait at most. `most`:
+        producers, 0 for as many as there are cores."""
+        self._ray, self._make, self._ahead, self._most = ray, make, ahead, most
+        self.actors: dict[int, Any] = {}
+        """Those that live, by number."""
+        self.events: list[dict[str, Any]] = []
+        """Of the timeline: spans in microseconds, as trace viewers of browsers have them."""
+        self._started = 0
+        self._looked = -_LOOK_EVERY
+        self._asked: dict[Any, _Asked] = {}
+
+    def packs(self, batches: Iterator[list[Place]]) -> Iterator[Pack]:
+        """The packs of these batches, in order. Raises what making a batch raises."""
+        waiting = enumerate(batches)
+        again: deque[tuple[int, list[Place]]] = deque()
+        made: dict[int, Pack] = {}
+        wanted, is_over = 0, False
+        while True:
+            begun = time.time()
+            while wanted not in made:
+                self._grow()
+                while self.actors and len(self._asked) + len(made) < self._ahead:
+                    job = again.popleft() if again else next(waiting, None)
+                    if job is None or not self._ask(*job):
+                        is_over = job is None
+                        again.extendleft([job] if job is not None else [])
+                        break
+                if is_over and not self._asked and not again and wanted not in made:
+                    return
+                again.extend(self._collect(made))
+            self._span("trains", "waits", begun, time.time(), wanted)
+            yield made.pop(wanted)
+            wanted += 1
+
+    def _grow(self) -> None:
+        """Start a producer where a core is free."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_EVERY and self.actors:
+            return
+        self._looked = now
+        free = int(self._ray.available_resources().get("CPU", 0))
+        room = self._most - len(self.actors) if self._most else free
+        for _ in range(min(free, room)):
+            options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0}
+            actor = self._ray.remote(**options)(_Producer).remote(self._make)
+            self.actors[self._started] = actor
+            self._started += 1
+
+    def _ask(self, number: int, places: list[Place]) -> bool:
+        """Ask the producer that has least to do; False where all have enough."""
+        loads = dict.fromkeys(self.actors, 0)
+        for job in self._asked.values():
+            loads[job.producer] = loads.get(job.producer, 0) + 1
+        producer = min(self.actors, key=lambda each: loads[each])
+        if loads[producer] >= _AT_ONCE:
+            return False
+        reference = self.actors[producer].make.remote(places)
+        self._asked[reference] = _Asked(number, places, producer)
+        return True
+
+    def _collect(self, made: dict[int, Pack]) -> list[tuple[int, list[Place]]]:
+        """Take what is there; returns what was lost, to be asked for again."""
+        lost = []
+        ready, _ = self._ray.wait(list(self._asked), timeout=_TICK) if self._asked else ([], [])
+        for reference in ready:
+            job = self._asked.pop(reference)
+            try:
+                done: Made = self._ray.get(reference)
+            except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError):
+                self.actors.pop(job.producer, None)
+                lost.append((job.number, job.places))
+                continue
+            made[job.number] = done.pack
+            self._span(f"producer {job.producer}", "makes", done.begun, done.ended, job.number)
+        return lost
+
+    def _span(self, who: str, what: str, begun: float, ended: float, number: int) -> None:
+        times = {"ts": round(begun * 1e6), "dur": round((ended - begun) * 1e6)}
+        self.events.append({"name": f"{what} {number}", "ph": "X", "pid": 0, "tid": who, **times})
+
+    def write_timeline(self, path: Path) -> None:
+        """All spans, for chrome://tracing and Perfetto."""
+        with atomic_output(path, overwrite=True) as part:
+            part.write_text(json.dumps({"traceEvents": self.events}))
+
+
+class _Producer:
+    """Runs in a process of its own."""
+
+    def __init__(self, make: Make) -> None:
+        import torch
+
+        torch.set_num_threads(1)
+        self._make = make
+
+    def make(self, places: list[Place]) -> Made:
+        begun = time.time()
+        return Made(self._make(places), begun, time.time())

@@ -1,0 +1,201 @@
+"""A run on shards, from the first step or from the last checkpoint."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+from torch.utils.tensorboard import SummaryWriter
+
+from gsvc.codec.errors import ConfigError
+from gsvc.decoders.training.frozen import frozen_networks
+from gsvc.decoders.training.packing.kinds import KINDS
+from gsvc.decoders.training.sharded.checkpoints import Checkpoints, whole_average
+from gsvc.decoders.training.sharded.dice import StepDice
+from gsvc.decoders.training.sharded.order import Order
+from gsvc.decoders.training.sharded.parallel import recompute, shard
+from gsvc.decoders.training.sharded.producers import Producers
+from gsvc.decoders.training.sharded.samples import ShardSamples
+from gsvc.decoders.training.sharded.streamed import Streamed, streamed_packs
+from gsvc.decoders.training.standalone.folder import AVERAGE
+from gsvc.decoders.training.standalone.learner import Learner
+from gsvc.decoders.training.standalone.losses import Losses
+from gsvc.decoders.training.standalone.main import task_of
+from gsvc.decoders.training.standalone.pack import Pack
+from gsvc.decoders.training.standalone.recipe import Recipe, Stage
+from gsvc.decoders.training.standalone.tensors import write_tensors
+from gsvc.decoders.training.standalone.usage import device_told
+from gsvc.decoders.training.standalone.workers import processes, rank
+
+_WARM_UP, _LEAST_RATE = 100, 0.02
+_MOST_BYTES = 1 << 32
+
+Tell = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of a run on shards."""
+
+    steps: int
+    """In all."""
+    stop: int
+    """Where this call ends."""
+    batch: int
+    """Samples of a step, of all processes."""
+    layout: str
+    """Of `parallel.LAYOUTS`."""
+    recomputes: bool
+    """Whether activations are computed again."""
+    compiled: bool
+    save_every: int
+    """Steps."""
+    workers: int
+    """Processes that read ahead, for each process that trains."""
+    seed: int
+    held_out: tuple[str, ...]
+    """Clips that the sources do not have, to score on."""
+    teacher: Path | None
+
+
+class Run:
+    """One process's part of a run."""
+
+    def __init__(
+        self,
+        samples: ShardSamples,
+        out: Path,
+        recipe: Recipe,
+        settings: Settings,
+        tell: Tell,
+        producers: Producers | None = None,
+    ) -> None:
+        """Raises ConfigError where settings and shards do not go together."""
+        self._samples, self._out, self._recipe = samples, out, recipe
+        self._settings, self._tell, self._producers = settings, tell, producers
+        if settings.batch % processes():
+            raise ConfigError(
+                f"--batch is {settings.batch}: take a multiple of the {processes()} processes"
+            )
+        self._checkpoints = Checkpoints(out / "checkpoints")
+        self._order = Order(samples.counts, settings.batch, settings.seed)
+
+    def run(self, device: torch.device) -> None:
+        """Train up to the last step."""
+        settings = self._settings
+        self._dice = StepDice(device, settings.seed, rank(), processes())
+        learner = self._learner(device)
+        latest = self._checkpoints.latest()
+        if latest is not None:
+            self._checkpoints.load(latest, learner, self._about())
+        steps = range(learner.step, settings.stop)
+        if self._producers is None:
+            packs = streamed_packs(self._samples, self._order, steps, self._dice, settings.workers)
+        else:
+            packs = self._producers.packs(
+                self._order.batches(steps.start, steps.stop, rank(), processes())
+            )
+        learner.task = Streamed(learner.task, packs, device)
+        if settings.compiled:
+            networks = learner.task.networks.items()
+            learner.task.quick |= {name: torch.compile(network) for name, network in networks}
+        told = {"processes": processes(), "layout": settings.layout, "from_step": learner.step}
+        self._tell("begun", epoch_samples=self._order.samples, **told)
+        self._train(learner, steps)
+        if self._producers is not None:
+            self._producers.write_timeline(self._out / f"timeline-{rank()}.json")
+
+    def _learner(self, device: torch.device) -> Learner:
+        kind = KINDS[self._samples.manifest["kind"]]
+        empty = {"held": torch.zeros(0), "window": torch.zeros(0, 2)}
+        manifest = {"kind": self._samples.manifest["kind"]}
+        pack = Pack(manifest, {}, empty, frozen_networks(kind.networks))
+        torch.manual_seed(self._settings.seed)
+        task = task_of(pack, self._recipe, device, self._settings.teacher)
+        if self._settings.recomputes:
+            recompute(task.networks)
+        if self._settings.layout == "fsdp":
+            shard(task.networks, device)
+        learner = Learner(task, Losses(pack.networks, device), self._recipe, self._dice)
+        learner.share()
+        return learner
+
+    def _about(self) -> dict[str, Any]:
+        """What a run must not change on its way."""
+        recipe = {"recipe": self._recipe.name, "network": self._recipe.network}
+        return {**recipe, "batch": self._settings.batch, "seed": self._settings.seed}
+
+    def _train(self, learner: Learner, steps: range) -> None:
+        self._out.mkdir(parents=True, exist_ok=True)
+        log = SummaryWriter(str(self._out / "tensorboard")) if rank() == 0 else None
+        stage: Stage | None = None
+        for step in steps:
+            due = self._stage(step)
+            if due is not stage:
+                stage = due
+                if self._settings.layout != "fsdp":  # FSDP2 asks once what learns: all may
+                    learner.begin_stage(stage)
+            begun = time.monotonic()
+            self._dice.begin(step)
+            own = self._settings.batch // processes()
+            terms = means(learner.learn(stage, own, stage.rate * self._rate(step)))
+            if log is not None:
+                self._log(log, step, terms, time.monotonic() - begun)
+            if learner.step % self._settings.save_every == 0 or learner.step == steps.stop:
+                self._save(learner)
+        if log is not None:
+            log.close()
+
+    def _stage(self, step: int) -> Stage:
+        """By the share of the steps, as packs have it by the share of the time."""
+        return self._recipe.stage(60 * self._recipe.planned * step / self._settings.steps)
+
+    def _rate(self, step: int) -> float:
+        """A short warm-up, then a cosine over all steps."""
+        warm = min(1.0, (step + 1) / _WARM_UP)
+        cosine = 0.5 * (1 + math.cos(math.pi * step / self._settings.steps))
+        return self._recipe.rate * warm * (_LEAST_RATE + (1 - _LEAST_RATE) * cosine)
+
+    def _log(
+        self, log: SummaryWriter, step: int, terms: Mapping[str, float], seconds: float
+    ) -> None:
+        speed = self._settings.batch / seconds
+        for name, value in {**terms, "samples a second": speed}.items():
+            log.add_scalar(name, value, step)
+        self._tell("step", step=step, speed=round(speed, 2), **terms)
+
+    def _save(self, learner: Learner) -> None:
+        self._checkpoints.save(learner, self._about())
+        average = whole_average(learner)
+        if rank() == 0:
+            halves = {name: value.half() for name, value in average.items()}
+            run = {"run": json.dumps(self._facts(learner))}
+            write_tensors(self._out / AVERAGE, halves, run, _MOST_BYTES)
+        self._tell("saved", step=learner.step)
+
+    def _facts(self, learner: Learner) -> dict[str, Any]:
+        settings = learner.task.settings
+        manifest = {n: self._samples.manifest[n] for n in ("kind", "samples", "settings")}
+        return {
+            "recipe": asdict(self._recipe),
+            "networks": {name: settings[name] for name in learner.learned()},
+            "pack": {**manifest, "held_out": list(self._settings.held_out)},
+            "device": f"{processes()} x {device_told(learner.device)}",
+            "step": learner.step,
+            "seconds": 0.0,
+            "scores": {},
+        }
+
+
+def means(terms: Mapping[str, Tensor]) -> dict[str, float]:
+    """Of all processes."""
+    values = torch.stack([term.detach().float() for term in terms.values()])
+    if processes() > 1:
+        distributed.all_reduce(values)
+        values /= processes()
+    return dict(zip(terms, values.tolist(), strict=True))

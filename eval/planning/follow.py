@@ -1,0 +1,264 @@
+"""Does a stream follow its network? `python -m gsvc.eval.planning.follow`
+
+The encoder, packets, reports and control of `gsvc send --adapt` run in virtual time over synthetic
+traces (`traces`), beside fixed rates and a plain rule of throughput. Encoding and decoding take no
+time in it; `paces` has the decoder's side.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from heapq import heappop, heappush
+from itertools import chain, cycle, pairwise
+
+import numpy as np
+
+from gsvc.codec.encoder import Encoder
+from gsvc.codec.encoder_settings import EncoderSettings
+from gsvc.codec.errors import GsvcError
+from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.network.depacketizer import ReorderLimits
+from gsvc.codec.network.pilot import Adaptation, Reception
+from gsvc.codec.network.rtp_receiver import RtpReceiver
+from gsvc.codec.network.rtp_sender import RtpSender
+from gsvc.codec.network.stats import IP_UDP_BYTES, LayerMeter
+from gsvc.codec.network.steering import Steering
+from gsvc.codec.stream.packet import Packet
+from gsvc.datasets.clip_reader import load_clip
+from gsvc.datasets.packaged import packaged_clip
+from gsvc.eval.layout import markdown
+from gsvc.eval.planning.shown import Shown, shown_of
+from gsvc.eval.planning.traces import TRACES, Link, Trace
+
+_TICK = 0.02
+_WAIT = ReorderLimits(seconds=0.7)
+"""As `gsvc recv --wait 700`: a copy comes with the next packet, half a second later."""
+_BOUNDS = Adaptation(3_000, 60_000)
+_BEGINNING = 8_000.0
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A session in virtual time."""
+
+    came: Sequence[tuple[float, Packet]]
+    """What the receiver got, each with when."""
+    rates: Sequence[float]
+    """Bits per second that the encoder was to meet, at each frame."""
+    frames: int
+
+
+class Fixed:
+    """A rate that stays."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        """`encoder` has its rate."""
+
+    def heard(self, rtp: RtpSender, meter: LayerMeter) -> None:
+        """Take no notice."""
+
+    def steer(self) -> bool:
+        """Stay."""
+        return True
+
+
+class Throughput:
+    """The plain rule: a tenth more than came in the last second, or a fifth less after loss."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._taken: Reception | None = None
+        self._before = 0, 0
+        self._rate: float | None = None
+
+    def heard(self, rtp: RtpSender, meter: LayerMeter) -> None:
+        """Take a new report."""
+        seen = rtp.reception
+        if seen is None or seen is self._taken:
+            return
+        self._taken = seen
+        now = sum(meter.bits.values()), 8 * (rtp.bytes + IP_UDP_BYTES * rtp.datagrams)
+        packets, sent = (a - b for a, b in zip(now, self._before, strict=True))
+        self._before = now
+        wanted = seen.bitrate * (0.8 if seen.lost else 1.1) * packets / max(1, sent)
+        self._rate = min(_BOUNDS.most, max(_BOUNDS.least, wanted))
+
+    def steer(self) -> bool:
+        """Meet it."""
+        if self._rate is not None and self._rate != self._encoder.target_bitrate:
+            self._encoder.target_bitrate = self._rate
+        return True
+
+
+class Following:
+    """What `gsvc send --adapt` does."""
+
+    def __init__(self, encoder: Encoder, clock: Callable[[], float]) -> None:
+        self._steering = Steering(encoder, _BOUNDS, clock)
+
+    def heard(self, rtp: RtpSender, meter: LayerMeter) -> None:
+        """Take a new report."""
+        self._steering.heard(rtp, meter.bits, 0)
+
+    def steer(self) -> bool:
+        """Follow."""
+        return self._steering.steer()
+
+
+Rule = Fixed | Throughput | Following
+
+
+class Session:
+    """One sender and one receiver over a link, in virtual time."""
+
+    def __init__(self, video: VideoFormat, trace: Trace, rule: str, bitrate: float) -> None:
+        self.now = 0.0
+        settings = EncoderSettings(bitrate=bitrate, preset="fast", low_delay=True)
+        self._encoder = Encoder(video, settings)
+        self._rule = self._made(rule)
+        self.header = self._encoder.header
+        self._rtp, self._receiver = RtpSender(self.header), RtpReceiver(reorder=_WAIT)
+        self._meter, self._link, self._delay = LayerMeter(self.header), Link(trace), trace.delay
+        self._forth: list[tuple[float, int, bytes]] = []
+        self._back: list[tuple[float, int, bytes]] = []
+        self._count = 0
+        self._reported = float("-inf")
+        self._got: list[tuple[float, Packet]] = []
+
+    def run(self, pictures: Iterator[Picture], seconds: float) -> Sent:
+        """Send that much of the pictures, then wait for what is under way."""
+        rate = self.header.format.frame_rate
+        frames, rates = int(seconds * rate), list[float]()
+        for step in range(round((seconds + 4) / _TICK)):
+            self.now = step * _TICK
+            while len(rates) < frames and len(rates) / rate <= self.now:
+                sends = self._rule.steer()
+                rates.append(self._encoder.target_bitrate or 0.0)
+                frame = Frame(next(pictures), len(rates) - 1)
+                packets = self._encoder.encode(frame) if sends else []
+                if packets:
+                    self._report(len(rates) - 1)
+                    self._send(packets)
+            self._deliver()
+        self._encoder.close()
+        return Sent(self._got, rates, frames)
+
+    def _made(self, rule: str) -> Rule:
+        kinds: dict[str, Callable[[], Rule]] = {
+            "throughput rule": lambda: Throughput(self._encoder),
+            "following": lambda: Following(self._encoder, lambda: self.now),
+        }
+        return kinds.get(rule, lambda: Fixed(self._encoder))()
+
+    def _send(self, packets: Sequence[Packet]) -> None:
+        for packet in packets:
+            self._meter.add(packet)
+        self._put(self._rtp.send(packets))
+
+    def _report(self, pts: int) -> None:
+        if self.now - self._reported >= 1:
+            self._reported = self.now
+            at = float(pts * self.header.format.time_base)
+            self._put([self._rtp.report_capture(pts, at, self.now)])
+
+    def _put(self, datagrams: Sequence[bytes]) -> None:
+        for data in datagrams:
+            arrival = self._link.send(len(data) + IP_UDP_BYTES, self.now)
+            self._count += 1
+            if arrival is not None:
+                heappush(self._forth, (arrival, self._count, data))
+
+    def _deliver(self) -> None:
+        """What arrives by now, on both sides."""
+        packets = list[Packet]()
+        while self._forth and self._forth[0][0] <= self.now:
+            packets += self._receiver.receive(heappop(self._forth)[2], self.now)
+        packets += self._receiver.poll(self.now)
+        self._got += [(self.now, packet) for packet in packets]
+        for data, _ in self._receiver.feedback(self.now):
+            self._count += 1
+            heappush(self._back, (self.now + self._delay, self._count, data))
+        while self._back and self._back[0][0] <= self.now:
+            repeated, begins = self._rtp.take_feedback(heappop(self._back)[2], self.now)
+            self._put(repeated)
+            if begins:
+                self._encoder.force_keyframe()
+            self._rule.heard(self._rtp, self._meter)
+
+
+def there_and_back(pictures: Sequence[Picture]) -> Iterator[Picture]:
+    """Forwards, backwards and so on: no cut where the clip begins again."""
+    return cycle(chain(pictures, pictures[-2:0:-1]))
+
+
+def row_of(name: str, sent: Sent, shown: Shown, rate: float) -> list[str]:
+    """A line of the table."""
+    logs = np.abs([np.log(b / a) for a, b in pairwise(sent.rates)])
+    minutes = sent.frames / rate / 60
+    return [
+        name,
+        f"{np.mean(sent.rates) / 1000:.1f}",
+        f"{100 * shown.missed:.1f} %",
+        f"{shown.mean:.3f}",
+        f"{shown.worst:.3f}",
+        f"{np.sum(logs > 0.02) / minutes:.1f}",
+        f"{np.sum(logs) / minutes:.2f}",
+    ]
+
+
+HEADER = ("", "kbit/s asked for", "frames late or lost", "SSIM, mean", "worst tenth of seconds",
+          "changes a minute", "their size, nats a minute")  # fmt: skip
+
+
+def main() -> int:
+    """Run every rule over every trace, and show the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--clip", default="carphone", help="a packaged clip (%(default)s)")
+    add("--lines", type=int, default=144, help="its short side (%(default)s)")
+    add("--seconds", type=float, default=60.0, help="of each session (%(default)g)")
+    add("--deadline", type=float, default=1.5, help="seconds from capture to show (%(default)g)")
+    add("--seed", type=int, default=0, help="of the traces (%(default)s)")
+    options = parser.parse_args()
+    try:
+        pictures, rate = load_clip(packaged_clip(options.clip), short_side=options.lines)
+    except GsvcError as error:
+        print(error, file=sys.stderr)
+        return 1
+    height, width = pictures[0].shape[:2]
+    video = VideoFormat(width, height, 1 / rate, rate)
+    for name, make in TRACES.items():
+        trace = make(options.seconds, options.seed)
+        rows = list(_rows(video, trace, pictures, options.seconds, options.deadline))
+        print(f"{name}: {trace.mean / 1000:.1f} kbit/s on average\n\n{markdown(HEADER, rows)}\n")
+    return 0
+
+
+def _rows(
+    video: VideoFormat,
+    trace: Trace,
+    pictures: Sequence[Picture],
+    seconds: float,
+    deadline: float,
+) -> Iterator[list[str]]:
+    rules = {
+        "fixed, a quarter of the mean": trace.mean / 4,
+        "fixed, half of the mean": trace.mean / 2,
+        "fixed, nine tenths of the mean": 0.9 * trace.mean,
+        "throughput rule": _BEGINNING,
+        "following": _BEGINNING,
+    }
+    rate: Fraction = video.frame_rate
+    for name, bitrate in rules.items():
+        session = Session(video, trace, name, bitrate)
+        sent = session.run(there_and_back(pictures), seconds)
+        truth = there_and_back(pictures)
+        shown = shown_of(session.header, sent.came, truth, sent.frames, deadline)
+        print(f"{name}: done", file=sys.stderr)
+        yield row_of(name, sent, shown, float(rate))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""What encoding took, beside what was foretold.
+
+`python -m gsvc.eval.planning.jobs CLIP ... --log FILE`: each clip, 97 frames of 288 lines, is
+encoded in processes of their own with presets fast and medium, at a rate in the middle of its
+trial. The log is one of predictions, for `gsvc.eval.planning.fit --log` and `gsvc bench plan
+--log`; the table shows the errors of the numbers that gsvc ships. With --cpu, seconds are the
+processor's, of the trial too: on a machine that others use.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+
+from gsvc.codec.errors import GsvcError
+from gsvc.codec.frames import Frame, VideoFormat
+from gsvc.codec.media.video_writer import open_writer
+from gsvc.codec.planning import trial
+from gsvc.codec.planning.ledger import Truth, note
+from gsvc.codec.planning.model import Model, Settings
+from gsvc.codec.planning.profile import Profile, load_profile
+from gsvc.codec.planning.ways import WAYS
+from gsvc.datasets.clips import TestClip
+from gsvc.datasets.sets import find_clips
+from gsvc.eval.layout import markdown
+
+_PRESETS = "fast", "medium"
+_BY_CPU = (
+    "import sys, time; from gsvc.codec.planning import timed_run as run; "
+    "run.perf_counter = time.process_time; run.main(sys.argv[1:])"
+)
+_BY_CLOCK = "import sys; from gsvc.codec.planning import timed_run; timed_run.main(sys.argv[1:])"
+
+
+def jobs(clip: TestClip, profile: Profile, *, cpu: bool) -> Iterator[tuple[str, dict[str, Truth]]]:
+    """Encode a clip with each preset: the preset, and by name what came of what was foretold."""
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name) / "source.y4m"
+        form, rate = clip.format, clip.frame_rate
+        with open_writer(source, VideoFormat(form.width, form.height, 1 / rate, rate)) as writer:
+            for index, picture in enumerate(clip.frames):
+                writer.write(Frame(picture, index))
+        model = Model(trial.try_video(str(source)), profile)
+        bitrate = float(np.sqrt(model.rates[0] * model.rates[1]))
+        for preset in _PRESETS:
+            settings = Settings(bitrate, preset, False, WAYS["dis"])
+            done = _encoded({"preset": preset, "bitrate": bitrate}, source, cpu=cpu)
+            start = profile.encode[preset].start
+            yield preset, _beside(model, settings, done["seconds"] + start, done["memory"])
+
+
+def _beside(model: Model, settings: Settings, seconds: float, memory: float) -> dict[str, Truth]:
+    seen, raw = model.predict(settings), model.uncorrected.predict(settings)
+    time = Truth(seen.encode_seconds, raw.encode_seconds.mean, seconds)
+    return {
+        "encode_seconds": time,
+        f"encode_seconds {settings.preset}": time,
+        "encode_memory": Truth(seen.encode_memory, raw.encode_memory.mean, memory),
+    }
+
+
+def _encoded(settings: Mapping[str, object], source: Path, *, cpu: bool) -> dict[str, float]:
+    """A process of its own. Raises GsvcError where it fails."""
+    code = _BY_CPU if cpu else _BY_CLOCK
+    command = [sys.executable, "-c", code, json.dumps(settings), str(source.parent), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise GsvcError((done.stderr.strip().splitlines() or ["an encoding failed"])[-1])
+    told: dict[str, float] = json.loads(done.stdout)
+    return told
+
+
+def _row(clip: str, preset: str, truth: Mapping[str, Truth]) -> list[str]:
+    seconds, memory = truth["encode_seconds"], truth["encode_memory"]
+    return [
+        f"{clip}, {preset}",
+        *(f"{value:.1f}" for value in (seconds.predicted.mean, seconds.measured)),
+        *(f"{value / 1e6:.0f}" for value in (memory.predicted.mean, memory.measured)),
+    ]
+
+
+def main() -> int:
+    """Encode, write the log, show the table and the median errors."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("clips", nargs="+", metavar="CLIP")
+    parser.add_argument("--log", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--cpu", action="store_true", help="seconds of the processor")
+    options = parser.parse_args()
+    if options.cpu:
+        setattr(trial, "perf_counter", process_time)  # noqa: B010
+    rows, found = [], list[Mapping[str, Truth]]()
+    try:
+        profile = load_profile()
+        for source in find_clips(options.clips):
+            clip = source.load()
+            for preset, truth in jobs(clip, profile, cpu=options.cpu):
+                note(f"{clip.name} {preset}", truth, options.log)
+                rows.append(_row(clip.name, preset, truth))
+                found.append(truth)
+    except GsvcError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(markdown(["", "s foretold", "s", "MB foretold", "MB"], rows))
+    for name in ("encode_seconds", "encode_memory"):
+        errors = [abs(t[name].predicted.mean / t[name].measured - 1) for t in found]
+        print(f"{name.replace('_', ' ')}: median error {100 * np.median(errors):.0f} %")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""A decoder that gets hot: is a frame late, how much is refined, how often does that change?
+
+`python -m gsvc.eval.planning.paces`: the pace of `gsvc recv --budget` in virtual time, beside a
+decoder that always refines, one that never does, and one without hysteresis. Costs are given, not
+measured: a coded picture every .4 s, 40 % of the time for plain frames and 30 % for the refiner,
+while the machine is cool; 1.45 or 2 times that for 20 s of each minute, and 15 % noise: at 1.45
+refining fits in one packet and not in the next.
+"""
+
+import sys
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+import numpy as np
+
+from gsvc.codec.network.live_pace import LivePace
+from gsvc.decoders.pace import REFINING
+from gsvc.eval.layout import markdown
+
+_SECONDS, _PLAIN, _REFINE = 0.4, 0.16, 0.12
+_ALLOWED = 0.3
+"""Seconds that a packet's frames may be late: what a player has buffered."""
+RULES = "never", "always", "what fitted last", "following"
+
+
+@dataclass(frozen=True)
+class Heated:
+    """What came of a rule."""
+
+    late: float
+    """Share of packets whose frames were late."""
+    refined: float
+    """Share of coded pictures that were refined."""
+    switches: int
+    """How often that changed."""
+
+
+def heated(rule: str, seconds: float, hot: float = 2.0) -> Heated:
+    """Decode packets in virtual time by one of `RULES`; `hot`: how much slower a hot machine is."""
+    rng, now, late, refined = np.random.default_rng(0), 0.0, 0, list[bool]()
+    pace, last = LivePace(1.0, lambda: now), 0.0
+    for number in range(round(seconds / _SECONDS)):
+        due = number * _SECONDS
+        now = max(now, due)
+        slow = (hot if due % 60 >= 30 and due % 60 < 50 else 1.0) * rng.uniform(0.85, 1.15)
+        pace.begins(now - due, _SECONDS)
+        asked = pace.may(REFINING)
+        does = {"never": False, "always": True, "what fitted last": now - due + last <= _SECONDS}
+        refines = does.get(rule, asked)
+        plain, extra = slow * _PLAIN, slow * _REFINE if refines else 0.0
+        if refines:
+            pace.took(REFINING, extra)
+        pace.ends(plain + extra)
+        last = plain + slow * _REFINE
+        now += plain + extra
+        late += now > due + _SECONDS + _ALLOWED
+        refined.append(refines)
+    changes = sum(a != b for a, b in pairwise(refined))
+    return Heated(late / len(refined), float(np.mean(refined)), changes)
+
+
+def main() -> int:
+    """Show the table: ten minutes each."""
+    rows = []
+    for hot, rule in product((1.45, 2.0), RULES):
+        found = heated(rule, 600.0, hot)
+        rows.append([f"{hot:g}", rule, f"{100 * found.late:.1f} %", f"{100 * found.refined:.0f} %",
+                     f"{found.switches / 10:.1f}"])  # fmt: skip
+    print(
+        markdown(
+            ["times slower", "refines", "packets late", "pictures refined", "changes a minute"],
+            rows,
+        )
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""`gsvc data prepare` on a Ray cluster of two nodes on this machine, one core each.
+
+    python tests/scale_data.py FOLDER --work DIR -- --lines 192 --frames 17
+
+Prepares FOLDER (a poison file is added) three times: in turn, by a plain pool of two processes, on
+the cluster. Then on the cluster again, killed twice and resumed. Prints seconds and clips a second
+of each, how busy the cores were, and whether all outputs are equal.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+from gsvc.decoders.training.preparation.engine import Writes
+from gsvc.decoders.training.preparation.items import Item, Operator, carried_out
+
+NODES = 2
+KILLS = 2
+
+
+class InPool:
+    """A plain script's way: a pool of processes, a clip or a source each."""
+
+    def run(
+        self, items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
+    ) -> None:
+        """As of `Engine`."""
+        with ProcessPoolExecutor(NODES, get_context("spawn")) as pool:
+            done: list[Item] = []
+            for item in pool.map(partial(_through, operators=operators), items):
+                done.append(item)
+                if len(done) == group:
+                    write(done)
+                    done = []
+            if done:
+                write(done)
+
+
+def _through(item: Item, operators: Sequence[Operator]) -> Item:
+    for operator in operators:
+        carried_out(operator, item)
+    return item
+
+
+@contextmanager
+def cluster() -> Iterator[str]:
+    """The address of two nodes."""
+    from ray.cluster_utils import Cluster
+
+    nodes = Cluster()
+    try:
+        for _ in range(NODES):
+            nodes.add_node(num_cpus=1, object_store_memory=150_000_000, include_dashboard=False)
+        yield str(nodes.address)
+    finally:
+        nodes.shutdown()
+
+
+def prepare(source: Path, out: Path, more: Sequence[str], kill_at: int = 0) -> float:
+    """Seconds that the command took; with `kill_at` it is killed once so many shards are there."""
+    begun = time.monotonic()
+    command = [sys.executable, "-m", "gsvc", "data", "prepare", str(source), str(out), *more]
+    with subprocess.Popen(command, start_new_session=True) as process:
+        while process.poll() is None:
+            if kill_at and len(list(out.glob("tables/*.json"))) >= kill_at:
+                os.killpg(process.pid, signal.SIGKILL)
+            time.sleep(0.2)
+    assert kill_at or process.returncode == 0, process.returncode
+    return time.monotonic() - begun
+
+
+def in_pool(source: Path, out: Path, more: Sequence[str]) -> float:
+    """The same by the pool."""
+    from gsvc.codec.command.data_prepare import _settings
+    from gsvc.codec.command.main import command_parser
+    from gsvc.decoders.training.preparation.prepare import prepare as prepared
+    from gsvc.decoders.training.preparation.sources import find_sources
+
+    options = command_parser().parse_args(["data", "prepare", str(source), str(out), *more])
+    begun = time.monotonic()
+    prepared(find_sources([str(source)]), out, _settings(options), InPool(), lambda *a, **k: None)
+    return time.monotonic() - begun
+
+
+def told(name: str, out: Path, seconds: float) -> None:
+    """A line of the table."""
+    manifest = json.loads((out / "manifest.json").read_text())
+    rows = [json.loads(path.read_text()) for path in (out / "costs").glob("*.json")]
+    cpu = sum(cost["cpu"] for row in rows for cost in row.values())
+    clips, samples = manifest["clips"], manifest["samples"]
+    print(
+        f"{name}: {seconds:.1f} s, {clips} clips, {samples} samples, {clips / seconds:.3f} clips/s,"
+        f" {cpu:.1f} CPU seconds in operators: {cpu / seconds:.2f} cores busy",
+        flush=True,
+    )
+
+
+def outputs(out: Path) -> dict[str, bytes]:
+    """Shards and manifest."""
+    return {path.name: path.read_bytes() for path in [*out.glob("*.tar"), out / "manifest.json"]}
+
+
+def main() -> None:
+    """Carry it all out."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", default=["turn", "pool", "ray", "killed"])
+    parser.epilog = "What comes after -- are options of gsvc data prepare."
+    own, _, rest = " ".join(sys.argv[1:]).partition(" -- ")
+    options, more = parser.parse_args(own.split()), rest.split()
+    source, work = options.work / "footage", options.work
+    shutil.copytree(options.folder, source, dirs_exist_ok=True)
+    first = min(path for path in source.iterdir() if path.suffix == ".mp4")
+    (source / "poison.mp4").write_bytes(first.read_bytes()[: first.stat().st_size // 2])
+    if "turn" in options.only:
+        told("in turn", work / "turn", prepare(source, work / "turn", [*more, "--ray", "none"]))
+    if "pool" in options.only:
+        told("pool of two", work / "pool", in_pool(source, work / "pool", more))
+    with cluster() as address:
+        on_ray = [*more, "--ray", address]
+        if "ray" in options.only:
+            told("Ray, two nodes", work / "ray", prepare(source, work / "ray", on_ray))
+        if "killed" in options.only:
+            seconds = sum(
+                prepare(source, work / "killed", on_ray, kill_at=2 * (kill + 1))
+                for kill in range(KILLS)
+            )
+            seconds += prepare(source, work / "killed", on_ray)
+            told("Ray, killed twice", work / "killed", seconds)
+    found = [outputs(work / name) for name in options.only]
+    print("outputs equal:", all(each == found[0] for each in found), len(found[0]), "files")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Models of the hub: pulled from a server that answers as the hub does, checked, shown."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from gsvc.codec.errors import DeviceError, MissingModelError
+from gsvc.datasets.hub import HUB_MODELS, PROMPT, check_hub_model, hub_folder, read_manifest
+from gsvc.datasets.hub_pull import pull_hub_model
+from gsvc.decoders.refiners.budget import Budget
+from gsvc.decoders.refiners.pretrained.memory import need_of
+from needs import need_package
+from tiny_models import put_tiny
+
+COMMIT = "c" * 40
+MODEL = HUB_MODELS["wan-v2v"]
+
+
+class _Hub(BaseHTTPRequestHandler):
+    """A model's page and files; `torn` is given with other bytes."""
+
+    files: ClassVar[dict[str, bytes]] = {}
+    torn = ""
+    status = 200
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def _answer(self, *, body: bool) -> None:
+        if "/resolve/" in self.path:
+            name = self.path.split(f"/resolve/{COMMIT}/")[1]
+            data = self.files[name]
+            etag = hashlib.sha256(data).hexdigest()
+            if name == self.torn:
+                data = bytes(len(data))
+        else:
+            etag, data = "", json.dumps(self._page()).encode()
+        self.send_response(self.status)
+        if self.status == 403:
+            self.send_header("X-Error-Code", "GatedRepo")
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("ETag", f'"{etag}"')
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if body:
+            self.wfile.write(data)
+
+    def _page(self) -> dict[str, Any]:
+        siblings = []
+        for name, data in self.files.items():
+            sha256 = hashlib.sha256(data).hexdigest()
+            lfs = {"sha256": sha256, "size": len(data), "pointerSize": 1}
+            one = {"rfilename": name, "size": len(data)}
+            siblings.append({**one, "lfs": lfs} if name.endswith(".safetensors") else one)
+        return {"id": MODEL.repo, "sha": COMMIT, "siblings": siblings, "tags": []}
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[_Hub]]:
+    """The server, the cache empty."""
+    need_package("transformers")
+    from huggingface_hub import HfApi
+
+    monkeypatch.setenv("GSVC_CACHE", str(tmp_path / "cache"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Hub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        made = HfApi.__init__
+        monkeypatch.setattr(HfApi, "__init__", lambda self: made(self, endpoint=address))
+        _Hub.files, _Hub.torn, _Hub.status = {}, "", 200
+        yield _Hub
+        server.shutdown()
+
+
+@pytest.fixture
+def tiny(hub: type[_Hub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[_Hub]:
+    """The hub with a tiny model, and files that are not wanted."""
+    with monkeypatch.context() as patch:
+        patch.setenv("GSVC_CACHE", str(tmp_path / "made"))
+        folder = put_tiny(MODEL.name)
+    names = [path for path in folder.rglob("*") if path.is_file()]
+    hub.files = {str(path.relative_to(folder)): path.read_bytes() for path in names}
+    del hub.files[PROMPT], hub.files["gsvc.json"]
+    hub.files |= {"vae/weights.bin": b"x", "whole.safetensors": b"y", "README.md": b"z"}
+    return hub
+
+
+def test_a_model_is_pulled_whole_and_pinned(tiny: type[_Hub]) -> None:
+    told: list[str] = []
+    folder = pull_hub_model(MODEL, progress=told.append)
+    manifest = check_hub_model(MODEL.name, whole=True)
+    assert manifest.commit == COMMIT and manifest.repo == MODEL.repo
+    wanted = set(tiny.files) - {"vae/weights.bin", "whole.safetensors", "README.md"}
+    assert set(manifest.files) == wanted and len(told) == len(wanted)
+    weights = next(folder.glob("transformer/*.safetensors"))
+    weights.write_bytes(b"torn")
+    with pytest.raises(MissingModelError, match="torn or of another revision"):
+        check_hub_model(MODEL.name)
+    pull_hub_model(MODEL)
+    check_hub_model(MODEL.name, whole=True)
+
+
+def test_what_came_torn_is_not_kept(tiny: type[_Hub]) -> None:
+    tiny.torn = next(name for name in tiny.files if name.startswith("transformer/diff"))
+    with pytest.raises(MissingModelError, match="run again: gsvc models pull wan-v2v|reached"):
+        pull_hub_model(MODEL)
+    with pytest.raises(MissingModelError, match="was not pulled to its end; run: gsvc models pull"):
+        read_manifest(MODEL.name)
+    tiny.torn = ""
+    pull_hub_model(MODEL)
+    check_hub_model(MODEL.name, whole=True)
+
+
+def test_refusals_are_a_line_each(hub: type[_Hub], monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.files = {"vae/weights.bin": b"x"}
+    with pytest.raises(MissingModelError, match="holds no safetensors, and pickles are not read"):
+        pull_hub_model(MODEL)
+    hub.status = 403
+    with pytest.raises(MissingModelError, match="a licence to be accepted first: open https://"):
+        pull_hub_model(MODEL)
+    hub.status = 404
+    with pytest.raises(MissingModelError, match="no repository|cannot be reached"):
+        pull_hub_model(MODEL)
+    from huggingface_hub import HfApi
+
+    made = HfApi.__init__
+    monkeypatch.setattr(HfApi, "__init__", lambda self: made(self))
+    monkeypatch.setattr(
+        HfApi, "model_info", lambda *_, **__: (_ for _ in ()).throw(OSError("no route"))
+    )
+    with pytest.raises(MissingModelError, match=r"cannot be reached \(no route\): check the netw"):
+        pull_hub_model(MODEL)
+
+
+def test_models_are_listed_and_shown(run_gsvc: Callable[..., Any], tmp_path: Path) -> None:
+    need_package("transformers")
+    env = {"GSVC_CACHE": str(tmp_path)}
+    told = run_gsvc("models", "show", "wan-v2v", "swiftvr", env=env).stdout.decode()
+    assert "is not on this machine; run: gsvc models pull wan-v2v" in told
+    assert "854x480: whole " in told and "what it needs is not known here" in told
+    listed = run_gsvc("models", "--json", env=env).stdout.decode().splitlines()
+    names = [one["name"] for one in map(json.loads, listed) if one["type"] == "hub-model"]
+    assert names == list(HUB_MODELS)
+    failed = run_gsvc("decode", "x.gsv", "--backend", "ltx", "--vram", "8 apples", env=env)
+    assert failed.returncode == 1 and b"x.gsv" in failed.stderr
+    assert not hub_folder("ltx").exists()
+
+
+def test_memory_is_chosen_before_loading() -> None:
+    need = need_of("wan-v2v", 480, 854, 33)
+    assert need.of("whole") > need.of("offload") > need.of("groups")
+    assert need.chosen(need.of("whole")) == "whole"
+    assert need.chosen(need.of("whole") - 1) == "offload"
+    assert need.chosen(need.of("groups")) == "groups"
+    with pytest.raises(DeviceError, match=r"wan-v2v at 854x480 needs about .* even with --vram gr"):
+        need.chosen(need.of("groups") - 1)
+    assert Budget.of("8G").bytes == 8_000_000_000 and Budget.of("fp8").kind == "fp8"

@@ -1,0 +1,163 @@
+"""Following a network and the time there is: rates, levels, refining, without to and fro."""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+import gsvc
+from gsvc import Adaptation
+from gsvc.codec.command.main import main
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.network.live_pace import LivePace
+from gsvc.codec.network.pilot import Pilot, Reception
+from gsvc.codec.network.rtcp import BitrateLimit, read_rtcp, write_rtcp
+from gsvc.codec.network.video_sender import SendSettings, VideoSender
+from gsvc.decoders.pace import REFINING
+from gsvc.eval.planning.follow import Session, there_and_back
+from gsvc.eval.planning.paces import heated
+from gsvc.eval.planning.traces import TRACES
+from test_network import VIDEO, frames
+
+BOUNDS = Adaptation(3_000, 60_000)
+PIXEL_RATE = 352 * 288 * 25.0
+
+
+def flown(
+    capacity: Callable[[float], float], seconds: int, start: float = 8_000.0
+) -> tuple[Pilot, list[float]]:
+    """A pilot over a network that loses what is beyond its capacity; its rates by second."""
+    pilot, rates = Pilot(BOUNDS, start, PIXEL_RATE), list[float]()
+    for second in range(seconds):
+        sent, room = pilot.order(float(second)).bitrate, capacity(second)
+        lost = max(0.0, 1 - room / sent)
+        pilot.report(Reception(second, min(sent, room), lost, 0.1), 1.0)
+        rates.append(pilot.order(float(second)).bitrate)
+    return pilot, rates
+
+
+def test_a_rate_finds_the_network_and_stays() -> None:
+    pilot, rates = flown(lambda _: 40_000.0, 120)
+    late = rates[60:]
+    assert 20_000 < min(late) and max(late) < 50_000
+    assert pilot.steps < 30
+
+
+def test_a_rate_falls_at_once_and_rises_by_degrees() -> None:
+    _, rates = flown(lambda t: 40_000.0 if t < 60 or t >= 80 else 6_000.0, 160)
+    assert rates[63] < 6_000 and rates[82] < 10_000 and rates[-1] > 20_000
+
+
+def test_noise_does_not_move_a_rate() -> None:
+    pilot = Pilot(BOUNDS, 30_000.0, PIXEL_RATE)
+    for second in range(60):
+        trip = 0.1 + 0.15 * (second % 2)  # waits on the way, now and then
+        pilot.report(Reception(second, 30_000.0 + 2_000 * (second % 3), 0.01, trip), 1.0)
+    assert pilot.steps <= 12
+
+
+def test_waiting_on_the_way_is_congestion_before_anything_is_lost() -> None:
+    pilot = Pilot(BOUNDS, 30_000.0, PIXEL_RATE)
+    pilot.report(Reception(0.0, 30_000.0, 0.0, 0.1), 1.0)
+    pilot.report(Reception(1.0, 20_000.0, 0.0, 0.9), 1.0)
+    assert pilot.order(1.0).bitrate < 20_000
+
+
+def test_without_reports_there_is_less_and_less() -> None:
+    pilot = Pilot(BOUNDS, 30_000.0, PIXEL_RATE)
+    assert pilot.order(100.0).bitrate == 30_000  # nobody has told anything yet
+    pilot.report(Reception(100.0, 30_000.0, 0.0, 0.1), 1.0)
+    for at in range(100, 130):
+        bitrate = pilot.order(float(at)).bitrate
+    assert bitrate == BOUNDS.least
+
+
+def test_a_receiver_announces_what_it_can_take() -> None:
+    limit = BitrateLimit(1, 2, 12_000.0)
+    assert list(read_rtcp(write_rtcp(limit))) == [limit]
+    (large,) = read_rtcp(write_rtcp(BitrateLimit(1, 2, 123_456_789.0)))
+    assert isinstance(large, BitrateLimit) and large.bitrate == pytest.approx(123_456_789, rel=1e-4)
+    pilot = Pilot(BOUNDS, 8_000.0, PIXEL_RATE)
+    pilot.limit = 12_000.0
+    for second in range(60):
+        pilot.report(Reception(second, 20_000.0, 0.0, 0.1), 1.0)
+    assert 8_000 < pilot.order(60.0).bitrate <= 12_000
+
+
+def test_an_encoder_that_is_late_codes_fewer_pictures() -> None:
+    pilot = Pilot(BOUNDS, 30_000.0, PIXEL_RATE)
+    level = pilot.order(0.0).level
+    pilot.report(Reception(0.0, 30_000.0, 0.0, 0.1), 1.0, dropped=3)
+    assert pilot.order(0.0).level < level
+
+
+def test_an_encoder_follows_to_another_rate_and_spacing() -> None:
+    encoder = gsvc.Encoder(VIDEO, gsvc.EncoderSettings(level=3, preset="fast", low_delay=True))
+    with encoder:
+        near = encoder.delay
+        encoder.follow(2_000.0, 0)
+        assert encoder.delay > near and encoder.target_bitrate == 2_000
+        packets = [packet for frame in frames(60) for packet in encoder.encode(frame)]
+        packets += encoder.flush()
+        with gsvc.Decoder(encoder.header, gsvc.DecoderSettings(steps=0)) as decoder:
+            assert sum(len(decoder.decode(packet)) for packet in packets) == 60
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_a_stream_over_a_trace_is_in_time_where_a_fixed_rate_is_not(name: str) -> None:
+    trace, video = TRACES[name](20.0, 0), VIDEO
+    slow = gsvc.VideoFormat(video.width, video.height, Fraction(1, 10), Fraction(10))
+    late = {}
+    for rule in ("fixed", "following"):
+        session = Session(slow, trace, rule, 60_000.0 if rule == "fixed" else 6_000.0)
+        sent = session.run(there_and_back([f.pixels for f in frames(40)]), 20.0)
+        rate = float(slow.frame_rate)
+        came = [p.frames for at, p in sent.came if p.pts and at <= p.pts / rate + 1.5]
+        late[rule] = 1 - sum(came) / sent.frames
+    assert late["following"] < 0.5 * late["fixed"]
+
+
+def test_refining_pauses_while_the_machine_is_hot_and_no_frame_is_late() -> None:
+    ours, always = (heated(rule, 60.0) for rule in ("following", "always"))
+    assert ours.late == 0 < always.late
+    assert ours.refined > 0.4 and ours.switches <= 6
+
+
+def test_a_packet_that_waited_is_drawn_plainly() -> None:
+    pace = LivePace(1.0)
+    for waited, expected in ((0.0, True), (0.6, False)):
+        pace.begins(waited, 0.5)
+        assert pace.may(REFINING) is expected
+        pace.took(REFINING, 0.2)
+        pace.ends(0.25)
+
+
+def test_what_cannot_follow_is_refused() -> None:
+    fast = gsvc.EncoderSettings(bitrate=8_000, preset="fast")
+    adapt = SendSettings(adapt=BOUNDS)
+    with pytest.raises(ConfigError, match="look-ahead"):
+        VideoSender("udp://127.0.0.1:9", gsvc.Encoder(VIDEO, fast), adapt)
+    with pytest.raises(ConfigError, match="over UDP"):
+        VideoSender("tcp://127.0.0.1:9", gsvc.Encoder(VIDEO, fast), adapt)
+    with pytest.raises(ConfigError, match="lower one first"):
+        Adaptation(9_000, 3_000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["send", "in.mp4", "udp://h:1", "--adapt", "60k:4k"], "the lower one first, as 4k:60k"),
+        (["send", "in.mp4", "udp://h:1", "--adapt", "4k"], "the lower one first, as 4k:60k"),
+        (["recv", "udp://@:1", "-o", "x.mp4", "--budget", "10min"], "a share of its time"),
+        (["recv", "udp://@:1", "-o", "x.mp4", "--budget", "0x"], "above 0"),
+        (["recv", "udp://@:1", "-o", "x.mp4", "--bandwidth", "0"], "positive rate"),
+    ],
+)
+def test_bad_bounds_get_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], part: str
+) -> None:
+    try:
+        assert main(arguments) == 2
+    except SystemExit as ended:
+        assert ended.code == 2
+    assert part in capsys.readouterr().err

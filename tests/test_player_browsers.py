@@ -1,0 +1,146 @@
+"""The player in real browsers, against Python's decoder."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gsvc
+from browsers import BROWSERS, Page, decoded, served
+from gsvc.codec.player.sources import LiveSource
+
+GOLDEN = sorted(Path(__file__).parent.glob("golden/*.gsv"))
+STATE = """(() => {
+    const screen = document.getElementById("screen");
+    return {
+        message: document.getElementById("message").textContent,
+        time: Number(document.getElementById("seek").value),
+        label: document.getElementById("play").getAttribute("aria-label"),
+        pixel: [...screen.getContext("2d").getImageData(5, 5, 1, 1).data],
+        size: [screen.width, screen.height],
+    };
+})()"""
+
+
+@pytest.fixture(params=sorted(BROWSERS), scope="module")
+def page(request: pytest.FixtureRequest) -> Any:
+    with BROWSERS[request.param]() as opened:
+        yield opened
+
+
+def frames_of(path: Path) -> list[gsvc.Frame]:
+    """Python's."""
+    with open(path, "rb") as file:
+        reader = gsvc.StreamReader(file)
+        with gsvc.Decoder(reader.header, gsvc.DecoderSettings(steps=0)) as decoder:
+            return [frame for packet in reader for frame in decoder.decode(packet)]
+
+
+def until(page: Page, is_so: str) -> Any:
+    """The page's state, as soon as an expression of it (`s`) is true."""
+    end = monotonic() + 30
+    while monotonic() < end:
+        state = page.evaluate(STATE)
+        if eval(is_so, {"s": state}):
+            return state
+        sleep(0.05)
+    raise AssertionError(f"{is_so}: {state}")
+
+
+def press(page: Page, key: str) -> None:
+    page.evaluate(f"document.dispatchEvent(new KeyboardEvent('keydown', {{key: {key!r}}}))")
+
+
+def test_browsers_decode_golden_streams_as_python_does(page: Page) -> None:
+    for path in GOLDEN:
+        with served(path) as server:
+            shown = list(decoded(page, server))
+        expected = frames_of(path)
+        assert [one.pts for one in shown] == [frame.pts for frame in expected], path.stem
+        pairs = zip(shown, expected, strict=True)
+        differences = [np.abs(one.pixels.astype(int) - frame.pixels) for one, frame in pairs]
+        assert np.max(differences) <= 24 and np.mean(differences) <= 0.3, path.stem
+
+
+def test_playing_seeking_and_the_end(page: Page) -> None:
+    path = next(path for path in GOLDEN if path.stem == "several_a_packet")
+    expected = frames_of(path)
+    with served(path) as server:
+        page.open(server.address)
+        state = until(page, "s['time'] > 0.2 and not s['message']")
+        assert state["size"] == [64, 48]
+        press(page, "k")
+        assert until(page, "s['label'] == 'Play'")
+        press(page, "Home")
+        assert until(page, "s['time'] == 0")
+        for number in (17, 3, len(expected) - 1):
+            seconds = expected[number].pts / 25
+            page.evaluate(
+                f"document.getElementById('seek').value = {seconds}, "
+                "document.getElementById('seek').dispatchEvent(new Event('input')), null"
+            )
+            state = until(page, f"abs(s['time'] - {seconds}) < 1e-6")
+            difference = np.abs(np.array(state["pixel"][:3]) - expected[number].pixels[5, 5])
+            assert difference.max() <= 12
+        press(page, "ArrowRight")  # beyond the end: the last frame stays
+        assert until(page, f"abs(s['time'] - {seconds}) < 1e-6")
+
+
+def test_a_damaged_stream_is_told_and_hangs_nothing(page: Page, tmp_path: Path) -> None:
+    data = bytearray(GOLDEN[0].read_bytes())
+    data[200] ^= 255
+    (tmp_path / "damaged.gsv").write_bytes(data)
+    with served(tmp_path / "damaged.gsv") as server:
+        page.open(server.address)
+        state = until(page, "'cannot be played' in s['message']")
+        assert "CRC-32C" in state["message"]
+
+
+@contextmanager
+def sending(clip: Path, port: int) -> Iterator[None]:
+    """A live sender, which is killed at the end."""
+    command = [sys.executable, "-m", "gsvc", "send", str(clip), f"ws://@127.0.0.1:{port}", "--loop"]
+    sender = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        sender.kill()
+        sender.wait(30)
+
+
+def test_what_is_sent_is_seen_and_a_lost_sender_is_called_again(page: Page, clip: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with served(LiveSource(f"ws://127.0.0.1:{port}")) as server:
+        page.open(server.address)
+        until(page, "'gone' in s['message'] and 'again in' in s['message']")
+        for _ in range(2):
+            with sending(clip, port):
+                assert until(page, "s['size'] == [64, 48] and not s['message']")
+                assert page.evaluate("document.getElementById('live').hidden") is False
+            until(page, "'gone' in s['message'] and 'again in 1 s' in s['message']")
+
+
+def test_a_page_without_webcodecs_plays_the_servers_video(page: Page) -> None:
+    """Browsers offer WebCodecs on localhost and over https, not at an address of the network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            pytest.skip("this machine has no address but localhost")
+        host = probe.getsockname()[0]
+    path = next(path for path in GOLDEN if path.stem == "several_a_packet")
+    with served(path, host) as server:
+        page.open(server.address)
+        width, end = None, monotonic() + 30
+        while not width and monotonic() < end:
+            sleep(0.1)
+            width = page.evaluate("document.querySelector('video')?.videoWidth")
+        assert width == 64

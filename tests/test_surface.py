@@ -1,0 +1,122 @@
+"""`gsvc bench surface`: what is drawn of a run, and the page with sliders in a real browser."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from browsing import chromium, troubles_of
+from gsvc.codec.command.main import main
+from gsvc.eval.planning.memory_curve import saved
+from gsvc.eval.planning.surface import exchanges, read_points, surface
+from gsvc.eval.planning.surface_page import page, still_name, stills_of
+
+ROWS = (
+    # level, way, bits, seconds, memory, jod, texture
+    (0, "steps 0", 10_000, 0.5, 40e6, 4.0, 0.40),
+    (0, "steps 1", 10_000, 5.0, 900e6, 3.9, 0.30),
+    (1, "steps 0", 20_000, 0.5, 40e6, 6.0, 0.25),
+    (1, "steps 1", 20_000, 5.0, 900e6, 5.9, 0.20),
+    (2, "steps 0", 40_000, 0.5, 40e6, 7.5, 0.15),
+    (2, "steps 1", 40_000, 5.0, 900e6, 7.4, 0.12),
+)
+
+
+@pytest.fixture
+def summary(tmp_path: Path) -> Path:
+    names = [
+        *("clip", "codec", "key", "settings", "way", "width", "height", "frame_rate", "frames"),
+        *("bits", "decode_seconds", "flops_per_pixel", "peak_memory", "cvvdp", "st_lpips_vgg"),
+    ]
+    path = tmp_path / "run" / "summary.csv"
+    path.parent.mkdir()
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(names)
+        for level, way, bits, seconds, memory, jod, texture in ROWS:
+            settings = f"level {level}, preset medium, seed 0, tools default"
+            table.writerow(["drawn", "gsvc", f"k{level}", settings, way, 64, 48, "25", 25, bits,
+                            seconds, 0, memory, jod, texture])  # fmt: skip
+    return path
+
+
+def test_computation_buys_bits_by_texture_and_none_by_jod(summary: Path) -> None:
+    points = read_points(summary)
+    assert exchanges(points, "texture")["drawn"].compression > 1.2
+    assert exchanges(points, "texture")["drawn"].compute == pytest.approx(10)
+    assert exchanges(points, "jod")["drawn"].compression == pytest.approx(1)
+    rates = [point.bpp for point in points if point.way == "steps 0"]
+    grid = surface(points, "texture", rates, [1.0, 20.0])
+    assert np.all(grid[1] < grid[0]) and np.all(np.diff(grid[0]) < 0)
+
+
+def test_memory_saves_what_looks_alike() -> None:
+    def unit(*values: float) -> np.ndarray:
+        return np.array(values, np.float32) / np.float32(np.linalg.norm(values))
+
+    seen = [unit(1, 0), unit(0, 1), unit(1, 0.01), unit(0.01, 1)]
+    shares = [saved(seen, capacity) for capacity in (0, 1, 2)]
+    assert shares[0] == shares[1] == 0 < shares[2]
+
+
+def test_stills_are_what_streams_decode_to(summary: Path, stream: Path) -> None:
+    (folder := summary.parent / "streams").mkdir()
+    (folder / "k0.gsv").write_bytes(stream.read_bytes())
+    points = read_points(summary)
+    found = stills_of([point for point in points if point.way == "steps 0"], folder)
+    assert list(found) == ["k0 steps 0"]
+    assert found["k0 steps 0"].startswith("data:image/jpeg;base64,")
+
+
+def test_sliders_choose_the_plan_and_its_still(summary: Path, tmp_path: Path) -> None:
+    points = read_points(summary)
+    dot = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
+    stills = {still_name(point): dot for point in points}
+    table = "| a | b |\n| - | -: |\n| 1 | <2 |"
+    path = tmp_path / "index.html"
+    path.write_text(page(points, stills, ["<svg></svg>"], table, "a note"))
+    with chromium() as browser:
+        view = browser.new_page()
+        troubles = troubles_of(view)
+        view.goto(path.as_uri())
+
+        def told(**values: str) -> str:
+            for name, value in values.items():
+                if name in ("clip", "judge"):
+                    view.select_option(f"#{name}", value)
+                else:
+                    view.locator(f"#{name}").fill(value)
+            return str(view.inner_text("#told"))
+
+        best = told(judge="texture", bits="1000", time="1000", memory="1000")
+        assert "steps 1" in best and "0.120" in best
+        assert view.get_attribute("#still", "src") == dot
+        assert "steps 0" in told(time="0") and "0.150" in told()
+        assert "4.00 JOD" in told(bits="0", judge="jod")
+        assert "steps 0" in told(judge="texture", time="1000", memory="0")
+        assert "<2" in view.inner_text("table")
+        assert not troubles
+
+
+def test_the_command_draws_and_tells(
+    summary: Path, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["bench", "surface", str(summary), "--out", str(out), "--clips", str(clip)]) == 0
+    assert "published" in capsys.readouterr().out
+    names = {"index.html", "contours.svg", "iso-quality.svg", "memory.svg", "exchange.md"}
+    assert {path.name for path in out.iterdir()} == names
+    text = (out / "index.html").read_text()
+    assert json.dumps("steps 1") in text and "POINTS" not in text
+
+
+def test_what_is_no_run_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (path := tmp_path / "summary.csv").write_text("clip\nx\n")
+    out = tmp_path / "out"
+    assert main(["bench", "surface", str(path), "--out", str(out)]) == 2
+    assert "no summary.csv of gsvc bench run" in capsys.readouterr().err
+    path.write_text("codec,settings,cvvdp,st_lpips_vgg\nx265,crf 30,1,1\n")
+    assert main(["bench", "surface", str(path), "--out", str(out)]) == 2
+    assert "steps=0+1" in capsys.readouterr().err and not out.exists()

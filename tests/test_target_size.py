@@ -1,0 +1,129 @@
+"""Files of a given size, and what is foretold before anything is written."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+import gsvc
+from gsvc.codec.encode_job import EncodeJob
+from gsvc.codec.errors import ConfigError
+from gsvc.codec.planning.forecast import forecast, spans_of, ssim, take_samples
+from gsvc.eval.bench.named import make_metric
+from gsvc.eval.score.pair import read_pair
+from needs import need_package
+
+Gsvc = Callable[..., CompletedProcess[bytes]]
+Pictures = Callable[..., list[gsvc.Picture]]
+FAST = gsvc.EncoderSettings(preset="fast", people=1)
+BARE = "--preset", "fast", "--people", "1"
+
+
+@pytest.fixture(scope="module")
+def video(
+    tmp_path_factory: pytest.TempPathFactory,
+    moving_pictures: Pictures,
+    write_video: Callable[..., Path],
+) -> Path:
+    """128x96, 60 frames, 2.4 s of sound."""
+    path = tmp_path_factory.mktemp("video") / "video.mp4"
+    return write_video(path, moving_pictures(60, (128, 96)), sound=2.4)
+
+
+@pytest.mark.parametrize("size", [7000, 12_000])
+def test_a_size_is_met_from_below_with_the_sound_in_it(
+    video: Path, tmp_path: Path, size: int
+) -> None:
+    report = gsvc.encode(video, tmp_path / "a.gsv", settings=FAST, target_size=size)
+    assert report.size == (tmp_path / "a.gsv").stat().st_size
+    assert 0.95 * size <= report.size <= size and report.audio_size > 3000
+    assert gsvc.info(tmp_path / "a.gsv").frames == 60
+
+
+def test_a_size_that_cannot_be_is_told_of(
+    video: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = tmp_path / "a.gsv"
+    with pytest.raises(ConfigError, match="sound and texts take .* of 900 bytes"):
+        gsvc.encode(video, target, settings=FAST, target_size=900)
+    assert not list(tmp_path.iterdir())
+    gsvc.encode(video, target, settings=FAST, target_size=10**6)
+    assert "about the most that this video takes" in caplog.text
+    gsvc.encode(video, target, settings=FAST, target_size=120, audio="none", overwrite=True)
+    assert "about the least that this video takes" in caplog.text
+    for goal in ({"bitrate": 9000}, {"quality": 0.2}, {"task": "motion"}):
+        with pytest.raises(ConfigError):
+            settings = gsvc.EncoderSettings(**goal)
+            gsvc.encode(video, tmp_path / "b.gsv", settings=settings, target_size=9000)
+
+
+def test_many_videos_share_a_budget(video: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+    clips, out = tmp_path / "clips", tmp_path / "out"
+    clips.mkdir()
+    (clips / "one.mp4").write_bytes(video.read_bytes())
+    (clips / "two.mp4").write_bytes(video.read_bytes())
+    (clips / "bad.mp4").write_bytes(video.read_bytes()[:300])
+    done = run_gsvc("encode", clips, "--out", out, "--budget", "16kB", "-j", 2, *BARE)
+    assert done.returncode == 1 and b"bad.mp4" in done.stderr  # the others are made
+    sizes = [path.stat().st_size for path in sorted(out.iterdir())]
+    assert len(sizes) == 2 and 0.9 * 16_000 <= sum(sizes) <= 16_000
+    refused = run_gsvc("encode", video, "--budget", "16kB")
+    assert refused.returncode == 2 and b"--target-size" in refused.stderr
+
+
+def test_a_dry_run_of_a_short_video_tells_what_comes_out(
+    video: Path, tmp_path: Path, run_gsvc: Gsvc
+) -> None:
+    told = run_gsvc("encode", video, "-n", "--json", "--no-texts", *BARE, cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert not list(tmp_path.iterdir()) and not video.with_suffix(".gsv").exists()
+    made = gsvc.encode(video, tmp_path / "a.gsv", settings=FAST, texts=False)
+    values = json.loads(told.stdout)
+    assert (values["size"], values["frames"]) == (made.size, 60)
+    assert values["bitrate"] == pytest.approx(made.bitrate)
+    assert 0.5 < values["ssim"] <= 1
+
+
+def test_a_long_video_is_foretold_from_a_few_groups(
+    tmp_path: Path, moving_pictures: Pictures, write_video: Callable[..., Path]
+) -> None:
+    path = write_video(tmp_path / "long.mp4", moving_pictures(160), rate=5)  # 32 s
+    settings = replace(FAST, level=3)  # enough bytes for one choice of the search not to matter
+    job = EncodeJob(path, settings)
+    spans = spans_of(job)
+    assert (len(spans.starts), spans.length, spans.frames) == (3, 20, 160)
+    samples = list(take_samples(job, spans))
+    made = forecast(spans, [s.report for s in samples], [ssim(s) for s in samples])
+    assert made.sampled == pytest.approx(12) and made.duration == pytest.approx(32)
+    report = gsvc.encode(path, tmp_path / "a.gsv", settings=settings)
+    assert made.size == pytest.approx(report.size, rel=0.15)
+
+
+def test_score_tells_what_the_metrics_say(video: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+    need_package("torch")
+    target = tmp_path / "a.gsv"
+    metric = "--score", "--metric", "psnr_y", "--json"
+    scored = run_gsvc("encode", video, "-o", target, *metric, *BARE)
+    assert scored.returncode == 0, scored.stderr
+    told = json.loads(scored.stdout.splitlines()[-1])
+    pair = read_pair(str(video), str(target))
+    values = make_metric("psnr_y").measure(pair.source, [pair.test], range(60))
+    assert told["type"] == "score" and told["value"] == pytest.approx(values.mean())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("-o", "-", "--score"), b"write it to a file"),
+        (("--metric", "psnr_y"), b"add --score"),
+        (("--score", "--out", "o"), b"use gsvc score"),
+    ],
+)
+def test_score_without_a_file_to_read_is_refused(
+    video: Path, run_gsvc: Gsvc, arguments: tuple[str, ...], line: bytes
+) -> None:
+    done = run_gsvc("encode", video, *arguments)
+    assert done.returncode == 2 and line in done.stderr and done.stderr.count(b"\n") == 1

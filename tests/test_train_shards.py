@@ -1,0 +1,114 @@
+"""`gsvc train shards` and `gsvc train plan`: an order without gaps, and runs that go on."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from needs import need_package
+
+need_package("stlpips_pytorch")
+need_package("efficientnet_lite_pytorch")
+need_package("tensorboard")
+from gsvc.codec.command.main import main
+from gsvc.decoders.training.packing.kinds import Arrays, Sample
+from gsvc.decoders.training.preparation.items import Crop
+from gsvc.decoders.training.preparation.members import sample_members
+from gsvc.decoders.training.preparation.shards import Folder, write_json, write_tar
+from gsvc.decoders.training.sharded.order import Order
+from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
+
+RECIPE = """
+base = "medium"
+network = { size = "nano" }
+side = 32
+[[stages]]
+until = 1.0
+learns = ["refiner"]
+steps = { 1 = 0.5, 2 = 0.5 }
+weights = { coarse = 1.0, adversary = 0.03 }
+"""
+
+
+def test_an_epoch_has_each_sample_once_whatever_trains() -> None:
+    order = Order([3, 5, 1, 7] * 9, batch=6, seed=1)
+    assert order.samples == 144
+    whole = [place for batch in order.batches(0, 24, 0, 1) for place in batch]
+    assert set(Counter(whole).values()) == {1} and len(whole) == 144
+    # Two processes up to step 10, then three: as one.
+    parts = [list(order.batches(0, 10, rank, 2)) for rank in range(2)]
+    parts += [list(order.batches(10, 24, rank, 3)) for rank in range(3)]
+    first = [place for own in zip(*parts[:2], strict=True) for part in own for place in part]
+    then = [place for own in zip(*parts[2:], strict=True) for part in own for place in part]
+    assert first + then == whole
+    again = [place for batch in order.batches(24, 48, 0, 1) for place in batch]
+    assert sorted(again) == sorted(whole) and again != whole
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two shards of noise in the form of `gsvc data prepare`."""
+    folder = Folder(tmp_path_factory.mktemp("shards"))
+    folder.make()
+    rng = np.random.default_rng(0)
+    for number in range(2):
+        crops = []
+        for row in range(5):
+            truth = rng.integers(0, 255, (1, 48, 48, 3)).astype(np.uint8)
+            stacks = {"truth": truth, "given": truth // 2, "gain": truth[..., :1]}
+            arrays: Arrays = {"scalars": np.full((1, 2), 0.5, np.float16)}
+            sample = Sample(stacks, arrays, (0, 0), (0,))
+            members = sample_members(sample, {"place": [0, 0], "frames": [0]})
+            crops.append(Crop(f"{number}-{row}", Sample({}, {}), {}, members))
+        write_json(folder.table(number), {"samples": write_tar(folder.tar(number), crops)})
+    rows = [{"samples": 5}, {"samples": 5}]
+    manifest = {"kind": "pictures", "shards": rows, "samples": 10, "settings": {}, "sources": []}
+    write_json(folder.path / "manifest.json", manifest)
+    return folder.path
+
+
+def test_a_run_goes_on_as_if_it_had_not_stopped(
+    shards: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(RECIPE)
+
+    def losses(out: str, *more: str) -> dict[int, float]:
+        arguments = ["train", "shards", str(shards), str(tmp_path / out), "--recipe", str(recipe)]
+        arguments += ["--batch", "3", "--steps", "6", "--workers", "0", "--device", "cpu", "--json"]
+        assert main([*arguments, *more]) == 0
+        told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return {row["step"]: row["loss"] for row in told if row["type"] == "step"}
+
+    whole = losses("whole")
+    parts = losses("parts", "--stop", "2")
+    assert parts.keys() == {0, 1}
+    parts |= losses("parts", "--recompute")
+    assert parts == pytest.approx(whole, rel=1e-4)
+    weights, about = read_average(tmp_path / "parts" / AVERAGE)
+    assert about["step"] == 6 and "refiner" in about["networks"] and weights
+    assert list((tmp_path / "parts" / "tensorboard").iterdir())
+
+
+def test_a_run_of_another_recipe_is_told(
+    shards: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", "shards", str(shards), str(tmp_path), "--recipe", "medium"]
+    assert main([*arguments, "--held-out", "a.mp4", "--steps", "0"]) == 2
+    assert "--steps: take 1 or more" in capsys.readouterr().err
+    assert main(["train", "shards", str(tmp_path), str(tmp_path), "--recipe", "medium"]) == 1
+    assert "gsvc data prepare makes them" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_producers_may_die_and_join(shards: Path) -> None:
+    need_package("ray")
+    script = Path(__file__).parent / "scale_producers.py"
+    command = [sys.executable, str(script), "faults", str(shards), "--batch", "2", "--faults", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "10 of 10 batches, 20 samples, each [2] times" in done.stdout
+    assert "'killed': 1, 'late': 1, 'slow': 1" in done.stdout and " 0 batches wrong" in done.stdout
