@@ -285,6 +285,7 @@ def _recipe(settings: EncoderSettings, header: Header) -> Recipe:
         exact=target is not None,
         place=TUNES[settings.tune],
         people=settings.people,
+        faces=settings.faces,
         semantics=settings.semantics,
         quality=settings.quality,
         max_bitrate=settings.max_bitrate,

@@ -2,7 +2,7 @@
 
 Motion is the decoder's own estimate, linear in time, plus the scaffold's (see
 `gsvc.decoders.motion.sources`). Frames at the ends of a scene hold its first or last coded picture,
-moved with the camera. The encoder renders with this code to measure the distortion that its bits
+moved with camera and faces. The encoder renders with this code to measure the distortion that its bits
 save, so it runs without torch.
 """
 
@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.codec.scaffold.layers.camera import CAMERA
 from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.decoders.drawn_pair import DrawnPair, agreement, towards
 from gsvc.decoders.motion.bend import Bend
 from gsvc.decoders.motion.between import FrameMotion, MotionBetween
-from gsvc.decoders.motion.camera import camera_field
 from gsvc.decoders.motion.estimation import Flow, gray, pixel_grid, warp
-from gsvc.decoders.motion.sources import SOURCES, total_bend
+from gsvc.decoders.motion.sources import HELD_SOURCES, SOURCES, total_bend
 
 FloatImage = NDArray[np.float32]
 
@@ -48,11 +46,15 @@ class IntervalRenderer:
         self._size = left.shape[1], left.shape[0]
         self._geometry = Geometry(*self._size)
         self._last: tuple[int, FrameMotion] | None = None
-        self.set_samples(before, interval.samples)
+        self.set_interval(before, interval)
 
     def set_samples(self, before: Sample | None, samples: tuple[Sample, ...]) -> None:
         """Change the samples; all else, the motion estimate too, is kept."""
-        self._interval = replace(self._interval, samples=samples)
+        self.set_interval(before, replace(self._interval, samples=samples))
+
+    def set_interval(self, before: Sample | None, interval: Interval) -> None:
+        """Change the scaffold; the motion estimate is kept."""
+        self._interval = interval
         self._sources = [make(self._interval, before, self._geometry) for make in SOURCES]
 
     @cached_property
@@ -101,15 +103,14 @@ def dissolved(left: Picture, right: Picture, time: float) -> Picture:
 
 
 def held_picture(picture: Picture, interval: Interval, time: int) -> Picture:
-    """A frame `time` frames from the coded picture that it holds, moved with the camera.
+    """A frame `time` frames from the coded picture that it holds, moved with camera and faces.
 
     `picture` is RGB or luma; the frame has its shape.
     """
-    camera = interval[CAMERA]
-    if camera is None:
-        return picture
     height, width = picture.shape[:2]
-    path = camera_field(camera, interval.place, interval.length, time, Geometry(width, height))
-    if path is None:
+    geometry = Geometry(width, height)
+    sources = [make(interval, None, geometry) for make in HELD_SOURCES]
+    bend = total_bend(sources, time)
+    if bend is None:
         return picture
-    return warp(picture, pixel_grid(height, width) + path, cv2.INTER_CUBIC)
+    return warp(picture, pixel_grid(height, width) + bend.vectors, cv2.INTER_CUBIC)

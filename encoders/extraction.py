@@ -89,7 +89,7 @@ class ScaffoldExtractor:
             return [() for _ in intervals]
         extract = partial(self._extract_interval, lmbda=lmbda, watching=watching)
         if not any(extractor.has_memory for extractor in self._extractors):
-            return list(self._pool.map(extract, intervals, _each_before(intervals, before)))
+            return list(self._pool.map(extract, intervals, each_before(intervals, before)))
         found: list[tuple[Sample, ...]] = []
         for interval in intervals:
             found.append(extract(interval, before))
@@ -186,7 +186,7 @@ def distortion_between(
     total = 0.0
     closing = None if before is None else before.closing
     for source, last, interval in zip(
-        sources, _each_before(sources, before), intervals, strict=True
+        sources, each_before(sources, before), intervals, strict=True
     ):
         length = interval.length
         if last is not None and length > 1 and source.place is Place.BETWEEN:
@@ -201,6 +201,6 @@ def distortion_between(
     return total
 
 
-def _each_before(intervals: Sequence[SourceInterval], before: Before | None) -> list[Before | None]:
+def each_before(intervals: Sequence[SourceInterval], before: Before | None) -> list[Before | None]:
     """What comes before each interval, as far as it is known before any is looked at."""
     return [before, *(Before(one.sources[-1], one.shown) for one in intervals[:-1])]

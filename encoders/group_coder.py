@@ -11,6 +11,7 @@ from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.stream.header import Header
 from gsvc.datasets.hub import HUB_MODELS
 from gsvc.encoders.distortion import Judge
+from gsvc.encoders.people.face_points import FacePoints
 from gsvc.encoders.people.face_weights import FaceWeights
 from gsvc.encoders.pictures import can_code
 from gsvc.encoders.tuning import DEFAULT_TUNE, TUNES, Effort, Level
@@ -65,6 +66,8 @@ class Recipe:
     """Weight of structure in the distortion."""
     people: float = 1.0
     """Weight of faces in the distortion, where all else weighs 1."""
+    faces: bool = True
+    """Send the motion of faces where it pays, if the models that find it are here."""
     semantics: bool = False
     """Send people and regions whether they pay or not."""
     quality: float | None = None
@@ -109,8 +112,22 @@ class Recipe:
         except (MissingModelError, MissingDependencyError) as cause:
             if self.semantics:
                 raise
-            _log.warning("faces weigh no more than the rest: %s", cause)
+            _log.warning(
+                "faces weigh no more than the rest, and their motion is not sent: %s", cause
+            )
             return Judge(self.place)
+
+    def face_points(self) -> FacePoints | None:
+        """What finds the points of faces; None where they are not to be sent, or with a warning
+        where a model is missing."""
+        if not self.faces:
+            return None
+        try:
+            return FacePoints()
+        except (MissingModelError, MissingDependencyError) as cause:
+            if self.people == 1:  # Else the judge has said so.
+                _log.warning("the motion of faces is not sent: %s", cause)
+            return None
 
     def packet_excess(self, coded: Sequence[CodedPacket]) -> float:
         """Size of the largest packet in proportion to `packet_bytes`; 0 without a limit."""

@@ -16,6 +16,7 @@ from gsvc.encoders.extraction import Before, ScaffoldExtractor, SourceInterval, 
 from gsvc.encoders.fitting import fit_pictures
 from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
 from gsvc.encoders.key_pictures import KeyPictures
+from gsvc.encoders.layers.faces import FaceExtractor
 from gsvc.encoders.packer import Packer
 from gsvc.encoders.plan import PLAIN, PlannedInterval, Trial
 from gsvc.encoders.planner import Planner
@@ -38,6 +39,10 @@ class LookAhead(GroupCoder):
         self._pool = ThreadPoolExecutor(_AT_ONCE)
         self._judge = recipe.judge()
         self._extractor = ScaffoldExtractor(recipe, self._judge, self._pool)
+        find = recipe.face_points()
+        self._faces = None
+        if find is not None:
+            self._faces = FaceExtractor(find, recipe.header.geometry, self._judge, self._pool)
         self._planner, self._packer = Planner(recipe), Packer(recipe)
         self._rate = RateControl(recipe)
         frames = round(GROUP_SECONDS * recipe.header.format.frame_rate)
@@ -115,6 +120,8 @@ class LookAhead(GroupCoder):
         self._tell(_CODED)
         sources = self._sources(trial, keys, open_ended=open_ended)
         intervals = self._intervals(keys, sources)
+        if self._faces is not None:
+            intervals = self._faces.added(sources, self._before, intervals, self._planner.lmbda)
         keys, coded = self._packer.packed(keys, intervals, budget, exact=self._rate.exact)
         self._rate.spent(sum(packet.bits for packet in coded), own)
         self._before = None

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
 
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.scaffold.layers.faces import FACES
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.syntax import Coding
 from gsvc.codec.scaffold.timing import nominal_time
@@ -102,7 +103,10 @@ class Packer:
     ) -> list[CodedPacket]:
         """The packets, each with so much of what one may hold."""
         plan = keys.plan
-        writer = GroupWriter(self._recipe.header, Coding(round(plan.crf), plan.scale))
+        writer = GroupWriter(
+            self._recipe.header,
+            Coding(round(plan.crf), plan.scale, faces=any(one[FACES] for one in intervals)),
+        )
         units = iter(keys.units)
         coded: list[CodedPacket] = []
         for batch in self._batches(intervals, keys.units, fullness):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gsvc.codec.scaffold.layer import Scope, digest_array, digest_integer
-from gsvc.codec.scaffold.layers import LAYERS
+from gsvc.codec.scaffold.layers import ALL_LAYERS
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval, Sample
 
@@ -16,7 +16,7 @@ def scaffold_bytes(interval: Interval) -> bytes:
         digest_array(np.asarray(interval.ticks, np.int64)),
         digest_integer(len(interval.samples)),
         *(_sample_bytes(sample) for sample in interval.samples),
-        *(one.digest(interval[one]) for one in LAYERS if one.scope is not Scope.SAMPLE),
+        *(one.digest(interval[one]) for one in ALL_LAYERS if one.scope is not Scope.SAMPLE),
     ]
     if interval.place is not Place.BETWEEN:
         parts.append(digest_integer(interval.place.value))
@@ -26,5 +26,5 @@ def scaffold_bytes(interval: Interval) -> bytes:
 
 
 def _sample_bytes(sample: Sample) -> bytes:
-    layers = (one.digest(sample[one]) for one in LAYERS if one.scope is Scope.SAMPLE)
+    layers = (one.digest(sample[one]) for one in ALL_LAYERS if one.scope is Scope.SAMPLE)
     return digest_integer(sample.offset) + b"".join(layers)

@@ -46,8 +46,9 @@ class Layer(Generic[Value]):
 
     name: str
     scope: Scope
-    header_bit: int
-    """Its place among the header's ten flags, counted from the highest; never reused."""
+    header_bit: int | None
+    """Its place among the header's ten flags, counted from the highest; never reused. None: a group
+    says whether it has the layer."""
     default: bool
     """Whether encoders send it at every preset; at the slowest they try all layers."""
     elements: tuple[Element, ...]

@@ -11,7 +11,8 @@ from gsvc.codec.errors import BitstreamError, ConfigError, LimitError
 from gsvc.codec.scaffold.coder import FLAG, UNSIGNED, Coder, Element
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layer import Layer, Scope, Site
-from gsvc.codec.scaffold.layers import LAYERS
+from gsvc.codec.scaffold.layers import ALL_LAYERS
+from gsvc.codec.scaffold.layers.faces import FACES
 from gsvc.codec.scaffold.layers.objects import OBJECT_ELEMENTS
 from gsvc.codec.scaffold.layout import LAYOUT_ELEMENTS, Span
 from gsvc.codec.scaffold.place import Place
@@ -23,7 +24,8 @@ MAX_SAMPLES = 15
 """Most samples of an interval."""
 
 _CRF = Element("picture.crf", "key pictures", UNSIGNED, 70)
-_SCALE = Element("picture.eighths", "key pictures", UNSIGNED, 8)
+_EIGHTHS = 8
+_SCALE = Element("picture.eighths", "key pictures", UNSIGNED, 2 * _EIGHTHS)
 _ALONE = Element("packet.alone", "key pictures", FLAG)
 _DISSOLVES = Element("interval.dissolves", "timing", FLAG)
 _MORE = Element("sample.more", "timing", FLAG)
@@ -31,7 +33,7 @@ _GAP = Element("sample.gap", "timing", UNSIGNED, 2048)
 
 ELEMENTS = (
     *(_CRF, _SCALE, _ALONE, *LAYOUT_ELEMENTS, *UNIT_ELEMENTS, _DISSOLVES, _MORE, _GAP),
-    *(element for layer in LAYERS for element in layer.elements),
+    *(element for layer in ALL_LAYERS for element in layer.elements),
     *OBJECT_ELEMENTS,
 )
 """Every syntax element of the scaffold and of objects."""
@@ -48,24 +50,34 @@ class Coding:
     alone: bool = False
     """Whether layout and pictures of each packet can be read without the packets before: where
     packets get lost, what is shown is not lost with them."""
+    faces: bool = False
+    """Whether the group has the layer of faces."""
 
 
 def code_coding(coder: Coder, coding: Coding | None) -> Coding:
     """The coding of a group. Raises BitstreamError when its quantiser or size is read as 0."""
     crf = coder.code(_CRF, None if coding is None else coding.crf)
-    scale = coder.code(_SCALE, None if coding is None else coding.scale)
+    # A scale beyond 8, which older decoders refuse, says that there are faces.
+    more = None if coding is None else coding.scale + _EIGHTHS * coding.faces
+    scale = coder.code(_SCALE, more)
     if not (1 <= crf and 1 <= scale):
         raise BitstreamError("a group's picture size or quantiser is zero: the stream is damaged")
-    return Coding(crf, scale, bool(coder.code(_ALONE, None if coding is None else coding.alone)))
+    alone = bool(coder.code(_ALONE, None if coding is None else coding.alone))
+    faces = scale > _EIGHTHS
+    return Coding(crf, scale - _EIGHTHS * faces, alone, faces)
 
 
 class IntervalCoder:
     """Codes the intervals of one group, in order, with `coder`."""
 
-    def __init__(self, coder: Coder, geometry: Geometry, tools: Tools) -> None:
+    def __init__(
+        self, coder: Coder, geometry: Geometry, tools: Tools, *, faces: bool = False
+    ) -> None:
+        """`tools`: layers that the header switches on; `faces`: whether the group has faces."""
+        names = tools.names | ({FACES.name} if faces else set())
         self._coder, self._geometry = coder, geometry
         self._layers = {
-            scope: [layer for layer in LAYERS if layer.scope is scope and layer.name in tools]
+            scope: [layer for layer in ALL_LAYERS if layer.scope is scope and layer.name in names]
             for scope in Scope
         }
         self._before: dict[Layer[Any], Any] = {}

@@ -35,7 +35,7 @@ class _PacketCoder:
         self._opens_group = False
         self._layout = LayoutCoder(coder, header.frame_ticks, holds=header.holds)
         self._units = UnitCoder(coder, usual_sequence(header.geometry.coded_size(coding.scale)))
-        self._intervals = IntervalCoder(coder, header.geometry, header.tools)
+        self._intervals = IntervalCoder(coder, header.geometry, header.tools, faces=coding.faces)
 
     def layout(self, frames: int, intervals: Sequence[Interval] | None) -> tuple[Span, ...]:
         """Where a packet's frames lie; comes first."""

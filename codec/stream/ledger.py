@@ -2,12 +2,23 @@
 
 from collections.abc import Iterable, Mapping
 
+from gsvc.codec.scaffold.layers.faces import FACES
 from gsvc.codec.scaffold.tools import TOOLS
 from gsvc.codec.stream.group import ParsedPacket
 from gsvc.codec.stream.header import HEADER_BYTES
 from gsvc.codec.stream.packet import Packet, PacketType
 
-LEDGER = ("header", "key pictures", *TOOLS, "timing", "objects", "audio", "text", "overhead")
+LEDGER = (
+    "header",
+    "key pictures",
+    *TOOLS,
+    FACES.name,
+    "timing",
+    "objects",
+    "audio",
+    "text",
+    "overhead",
+)
 """Layers of the ledger; "overhead" is packet framing and the rounding of the coder to bytes."""
 
 Ledger = dict[str, int]

@@ -9,12 +9,16 @@ from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.decoders.motion.anchors import AnchoredMotion
 from gsvc.decoders.motion.bend import Bend, MotionSource
 from gsvc.decoders.motion.camera import CameraMotion
+from gsvc.decoders.motion.faces import FaceMotion
 
 SOURCES: tuple[Callable[[Interval, Sample | None, Geometry], MotionSource], ...] = (
     AnchoredMotion,
     CameraMotion,
+    FaceMotion,
 )
 """Made from an interval, the sample on the coded picture before it, and the grids."""
+HELD_SOURCES = CameraMotion, FaceMotion
+"""Those that also move frames that hold a coded picture."""
 
 
 def total_bend(sources: list[MotionSource], offset: int) -> Bend | None:

@@ -56,6 +56,18 @@ class FacePoints:
         inside = values.reshape(_POINTS, 3)[:, :2].astype(np.float64)
         return np.asarray(inside @ square[:, :2].T + square[:, 2])
 
+    def square_of(self, points: NDArray[np.float64]) -> Square:
+        """The square around a face whose points, (468, 2), are known, with its eyes on a level."""
+        dx, dy = points[OUTER_EYE_CORNERS[1]] - points[OUTER_EYE_CORNERS[0]]
+        angle = float(np.arctan2(dy, dx))
+        cosine, sine = np.cos(angle), np.sin(angle)
+        turn = np.array([[cosine, -sine], [sine, cosine]])
+        level = points @ turn
+        low, high = level.min(axis=0), level.max(axis=0)
+        scaled = turn * max(*(high - low), 1.0) * _SQUARE_SCALE / self._side
+        centre = turn @ ((low + high) / 2)
+        return np.column_stack([scaled, centre - scaled @ np.full(2, self._side / 2)])
+
 
 def _square(face: Detection, side: int) -> Square:
     """The square around a face, with its eyes, the first two points, on a level."""
