@@ -2,8 +2,8 @@
 
 Motion is the decoder's own estimate, linear in time, plus the scaffold's (see
 `gsvc.decoders.motion.sources`). Frames at the ends of a scene hold its first or last coded picture,
-moved with camera and faces. The encoder renders with this code to measure the distortion that its bits
-save, so it runs without torch.
+moved with camera and faces. The encoder renders with this code to measure the distortion that its
+bits save, so it runs without torch.
 """
 
 from dataclasses import replace

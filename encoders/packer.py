@@ -105,7 +105,9 @@ class Packer:
         plan = keys.plan
         writer = GroupWriter(
             self._recipe.header,
-            Coding(round(plan.crf), plan.scale, faces=any(one[FACES] for one in intervals)),
+            Coding(
+                round(plan.crf), plan.scale, faces=any(one.values.get(FACES) for one in intervals)
+            ),
         )
         units = iter(keys.units)
         coded: list[CodedPacket] = []

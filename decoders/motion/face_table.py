@@ -1,6 +1,6 @@
 """Points of a face: printed by `gsvc.encoders.people.fit_face_table`.
 
-A row: the number of the landmark among the 468 of MediaPipe's face mesh; the mean, x and y;
+A row: the landmark's number among the 468 of MediaPipe's face mesh; the mean, x and y;
 each expression, x and y. Units as of `gsvc.decoders.motion.face_shape`.
 """
 

@@ -97,7 +97,7 @@ def _bend(face: Face, state: NDArray[np.float64], share: float, geometry: Geomet
 
 def _nearer(states: NDArray[np.float64]) -> float:
     """1 where the mouth at the start is open as now, -1 where that at the end is."""
-    start, end, now = openings(states).tolist()
+    start, end, now = (float(one) for one in openings(states))
     return min(1.0, max(-1.0, (abs(now - end) - abs(now - start)) / _APART))
 
 

@@ -1,6 +1,6 @@
 """The sources of motion that the renderer sums: each layer that moves pixels is part of one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
 
@@ -21,7 +21,7 @@ HELD_SOURCES = CameraMotion, FaceMotion
 """Those that also move frames that hold a coded picture."""
 
 
-def total_bend(sources: list[MotionSource], offset: int) -> Bend | None:
+def total_bend(sources: Sequence[MotionSource], offset: int) -> Bend | None:
     """The sum of the motion that the sources add in a frame; None where none adds any."""
     bends = [bend for source in sources if (bend := source.bend(offset)) is not None]
     return reduce(add, bends) if bends else None

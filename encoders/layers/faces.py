@@ -22,6 +22,7 @@ from gsvc.codec.scaffold.layers.faces import (
     POSE_NUMBERS,
     Face,
     Faces,
+    Numbers,
     face_unit,
 )
 from gsvc.codec.scaffold.place import Place
@@ -139,7 +140,7 @@ class FaceExtractor:
         return replace(interval, values={**interval.values, FACES: faces})
 
 
-def _kept(state: States, old: States) -> States:
+def _kept(state: States, old: Numbers) -> States:
     """A state, or the one before where that is as near as makes no difference."""
     return old.astype(np.float64) if np.abs(state - old).max() <= 1 else state
 

@@ -1,4 +1,4 @@
-"""Faces followed from frame to frame: points that are steady in time, and jumps that end a track."""
+"""Faces followed from frame to frame: points steady in time, and jumps that end a track."""
 
 from collections.abc import Sequence
 

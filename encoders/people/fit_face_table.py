@@ -64,7 +64,7 @@ def fitted(tracks: Sequence[Shapes]) -> tuple[Shapes, Shapes]:
 def _mirror(mean: Shapes) -> NDArray[np.intp]:
     """The point that lies opposite each one."""
     apart = np.linalg.norm(mean[:, None] * (-1, 1) - mean[None], axis=2)
-    return apart.argmin(axis=1)
+    return np.asarray(apart.argmin(axis=1))
 
 
 def _main(videos: Sequence[str]) -> int:
@@ -74,9 +74,7 @@ def _main(videos: Sequence[str]) -> int:
         tracks += [track[np.isfinite(track[:, 0, 0])] for track in found[:1]]
     mean, expressions = fitted(tracks)
     print('"""Points of a face: printed by `gsvc.encoders.people.fit_face_table`.\n')
-    print(
-        "A row: the number of the landmark among the 468 of MediaPipe's face mesh; the mean, x and y;"
-    )
+    print("A row: the landmark's number among the 468 of MediaPipe's face mesh; the mean, x and y;")
     print('each expression, x and y. Units as of `gsvc.decoders.motion.face_shape`.\n"""\n')
     print("# fmt: off\nROWS: tuple[tuple[int, ...], ...] = (")
     for row, landmark in enumerate(LANDMARKS):

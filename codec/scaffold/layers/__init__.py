@@ -11,6 +11,6 @@ from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
 from gsvc.codec.scaffold.layers.texture import TEXTURE
 
 LAYERS: tuple[Layer[Any], ...] = (SEGMENTATION, POSE, FLOW, TEXTURE, CAMERA)
-"""Every layer that the header switches, by header bit; within a scope they are coded in this order."""
+"""Every layer that the header switches; within a scope they are coded in this order."""
 ALL_LAYERS: tuple[Layer[Any], ...] = (*LAYERS, FACES)
 """And those that a group switches, which come last."""

@@ -122,7 +122,7 @@ def _code_bend(coder: Coder, last: Numbers, wanted: Numbers | None) -> Numbers:
     return _checked(last + np.array(coded, np.int64))
 
 
-def _checked(numbers: NDArray[np.int64]) -> Numbers:
+def _checked(numbers: NDArray[np.integer]) -> Numbers:
     if np.abs(numbers).max() > MAX_NUMBER:
         raise LimitError(f"a face's state goes beyond {MAX_NUMBER}")
     return numbers.astype(np.int32)
