@@ -40,7 +40,7 @@ from gsvc.codec.scaffold.coder import Reader, Writer
 from gsvc.codec.scaffold.digest import scaffold_bytes
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layer import Layer, Site
-from gsvc.codec.scaffold.layers import LAYERS
+from gsvc.codec.scaffold.layers import ALL_LAYERS
 from gsvc.codec.scaffold.layers.pose import POSE, People
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.tools import TOOLS, Tools
@@ -267,7 +267,7 @@ TARGETS: dict[str, Target] = {
     "truth": Target(make_truth, check_truth, cost=8),
     "unit": Target(make_unit, check_unit),
     "note": Target(make_note, check_note),
-    **{layer.name: Target(any_bytes, _check_layer(layer), cost=8) for layer in LAYERS},
+    **{layer.name: Target(any_bytes, _check_layer(layer), cost=8) for layer in ALL_LAYERS},
     "objects": Target(make_objects, check_objects, cost=8),
     "scaffold": Target(make_scaffold, check_scaffold, cost=4),
     "info": Target(bent_stream, check_info, cost=8),

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 from gsvc.codec.scaffold.coder import Coder
 from gsvc.codec.scaffold.digest import scaffold_bytes
 from gsvc.codec.scaffold.geometry import Geometry
+from gsvc.codec.scaffold.layer import Layer
 from gsvc.codec.scaffold.layers.camera import CAMERA, Camera
+from gsvc.codec.scaffold.layers.faces import FACES, Faces
 from gsvc.codec.scaffold.layers.flow import FLOW, Correction
 from gsvc.codec.scaffold.layers.pose import POSE, People
 from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION, Segmentation
@@ -47,9 +50,11 @@ def make_interval(
     camera: Camera | None = None,
     place: Place = Place.BETWEEN,
     dissolves: bool = False,
+    faces: Faces | None = None,
 ) -> Interval:
     """An interval with the values of these layers."""
-    return Interval(ticks, samples, {TEXTURE: texture, CAMERA: camera}, place, dissolves)
+    values: dict[Layer[Any], Any] = {TEXTURE: texture, CAMERA: camera, FACES: faces}
+    return Interval(ticks, samples, values, place, dissolves)
 
 
 def only(*names: str) -> Tools:

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from gsvc.codec.scaffold.digest import scaffold_bytes
 from gsvc.codec.scaffold.layers.camera import Camera
+from gsvc.codec.scaffold.layers.faces import Face, Faces
 from gsvc.codec.scaffold.layers.flow import Correction
 from gsvc.codec.scaffold.layers.object_kinds import KINDS as KINDS_OF_OBJECTS
 from gsvc.codec.scaffold.layers.pose import Person
@@ -274,6 +276,9 @@ class Plain:
         if intra:
             self.code("picture.crf")
             scale, sides = self.code("picture.eighths"), ("width", "height")
+            self.has_faces = scale > 8
+            self.faces: list[Face | None] = [None] * 4
+            scale -= 8 * self.has_faces
             self.coded_size = [2 * ceil(self.header[side] * scale / 16) for side in sides]
             self.alone = self.code("packet.alone")
             self.clock = self.new_clock()
@@ -370,13 +375,50 @@ class Plain:
         may_dissolve = place is Place.BETWEEN and frames > 1
         dissolves = may_dissolve and bool(self.code("interval.dissolves"))
         camera = self.code_path(place, frames) if self.header["camera"] else None
+        faces = self.code_faces(place, frames) if self.has_faces else None
         if place is Place.AFTER:
-            return make_interval(ticks, camera=camera, place=place)
+            return make_interval(ticks, camera=camera, place=place, faces=faces)
         texture = self.code_texture() if self.header["texture"] else None
         samples = []
         while self.code("sample.more"):
             samples.append(self.sample(frames - self.code("sample.gap")))
-        return make_interval(ticks, tuple(samples), texture, camera, place, dissolves)
+        return make_interval(ticks, tuple(samples), texture, camera, place, dissolves, faces)
+
+    def code_faces(self, place: Place, frames: int) -> Faces | None:
+        old, self.faces = self.faces, [None] * 4
+        if place is not Place.AFTER and frames == 1:
+            return None
+        for slot in range(4):
+            if self.code("faces.present", int(old[slot] is not None)):
+                self.faces[slot] = self.code_face(place, frames, old[slot])
+        return tuple(self.faces) if any(self.faces) else None
+
+    def code_face(self, place: Place, frames: int, old: Face | None) -> Face:
+        def more(name: str) -> NDArray[np.int32]:
+            context = [0, 0, 1, 1, *[2] * 6]
+            return np.array([self.code(name, context[k]) for k in range(10)], np.int32)
+
+        if old is None:
+            start = more("faces.state")
+        else:
+            start = old.end
+            if not self.code("faces.goes_on"):
+                start = start + more("faces.change")
+        end = start + more("faces.change") if place is Place.BETWEEN else start
+        step_log2 = self.code("faces.step")
+        step = 2**step_log2
+        nodes = {
+            Place.BETWEEN: (frames - 1) // step,
+            Place.BEFORE: ceil((frames - 1) / step),
+            Place.AFTER: ceil(frames / step),
+        }[place]
+        bends, stays = np.zeros((nodes + 1, 10), np.int32), 0
+        for n in range(nodes):
+            stays = self.code("faces.stays", stays)
+            bends[n + 1] = bends[n]
+            if not stays:
+                bends[n + 1] += [self.code("faces.bend", k) for k in range(10)]
+        return Face(start, end, step_log2, bends[1:])
 
     def code_path(self, place: Place, frames: int) -> Camera | None:
         if place is not Place.AFTER and frames == 1:

@@ -68,6 +68,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--no-texts", action="store_true", help="leave out title, chapters and subtitles")
     for layer in TOOLS:
         add(f"--no-{layer}", action="store_true", help=f"send no {layer}")
+    add("--no-faces", dest="faces", action="store_false", help="send no motion of faces")
     own = "for the decoder's refiner"
     add("--seed", type=int, default=defaults.seed, metavar="0..65535", help=own)
     tell = "write nothing, foretell size, time and quality from samples"

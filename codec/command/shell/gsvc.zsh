@@ -470,6 +470,7 @@ _shtab_gsvc_encode_options=(
   "--no-flow[send no flow]"
   "--no-texture[send no texture]"
   "--no-camera[send no camera]"
+  "--no-faces[send no motion of faces]"
   "--seed[for the decoder\'s refiner]:0..65535:"
   {--dry-run,-n}"[write nothing, foretell size, time and quality from samples]"
   "--score[measure the stream beside its source (gsvc\[eval\])\; of a long one, parts]"

@@ -15,7 +15,7 @@ function element(name: string, kind: Kind, maximum = 1, contexts = 1): Element {
 /** The elements of the scaffold (section 5) that drawing needs. */
 export const E = {
   crf: element("picture.crf", "unsigned", 70),
-  eighths: element("picture.eighths", "unsigned", 8),
+  eighths: element("picture.eighths", "unsigned", 16),
   alone: element("packet.alone", "flag"),
   same: element("interval.same", "flag"),
   length: element("interval.length", "unsigned", 2047),
@@ -60,6 +60,13 @@ export const E = {
   cameraPresent: element("camera.present", "flag", 1, 2),
   cameraStep: element("camera.step", "unsigned", 4),
   corner: element("camera.corner", "signed", 65536, 4),
+  facesPresent: element("faces.present", "flag", 1, 2),
+  facesGoOn: element("faces.goes_on", "flag"),
+  facesState: element("faces.state", "signed", 131072, 3),
+  facesChange: element("faces.change", "signed", 131072, 3),
+  facesStep: element("faces.step", "unsigned", 4),
+  facesStay: element("faces.stays", "flag", 1, 2),
+  facesBend: element("faces.bend", "signed", 131072, 10),
 } as const;
 
 /** Those of layout and units, whose models begin anew in each packet that is read alone. */

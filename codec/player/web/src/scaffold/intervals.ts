@@ -4,6 +4,7 @@ import type { Header } from "../stream/header.js";
 import { E } from "./elements.js";
 import type { Geometry } from "./geometry.js";
 import { type Camera, readCamera } from "./layers/camera.js";
+import { type FaceEnds, skipFaces } from "./layers/faces.js";
 import { type Correction, readCorrection } from "./layers/flow.js";
 import { type People, readPeople } from "./layers/pose.js";
 import { readSegmentation, type Segmentation } from "./layers/segmentation.js";
@@ -31,12 +32,14 @@ export interface Interval extends Span {
 /** Reads the intervals of one group, in order. */
 export class IntervalReader {
   private texture: Texture | undefined;
+  private faces: FaceEnds | undefined;
   private before: Omit<Sample, "offset"> | undefined;
 
   constructor(
     private readonly reader: ElementReader,
     private readonly header: Header,
     private readonly geometry: Geometry,
+    private readonly hasFaces: boolean,
   ) {}
 
   read(span: Span): Interval {
@@ -45,6 +48,7 @@ export class IntervalReader {
     const mayDissolve = place === Place.BETWEEN && length > 1;
     const dissolves = mayDissolve && this.reader.flag(E.dissolves);
     const camera = this.header.camera ? readCamera(this.reader, place, length) : undefined;
+    if (this.hasFaces) this.faces = skipFaces(this.reader, place, length, this.faces);
     if (place === Place.AFTER) {
       return { ...span, dissolves, camera, texture: undefined, samples: [] };
     }

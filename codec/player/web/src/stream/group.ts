@@ -85,7 +85,10 @@ export class GroupReader {
     const reader = new ElementReader();
     reader.start(scaffold);
     const crf = reader.read(E.crf);
-    const eighths = reader.read(E.eighths);
+    // Beyond 8, the group has faces.
+    const coded = reader.read(E.eighths);
+    const hasFaces = coded > 8;
+    const eighths = hasFaces ? coded - 8 : coded;
     if (!crf || !eighths) {
       throw new BitstreamError("a group's picture size or quantiser is zero");
     }
@@ -99,7 +102,7 @@ export class GroupReader {
       codedSize,
       layout: new LayoutReader(reader, new FrameClock(frame_ticks_num, frame_ticks_den), !!holds),
       units: new UnitReader(reader, usualSequence(codedSize)),
-      intervals: new IntervalReader(reader, this.header, this.geometry),
+      intervals: new IntervalReader(reader, this.header, this.geometry, hasFaces),
     };
   }
 }
