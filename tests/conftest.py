@@ -4,7 +4,7 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -132,14 +132,23 @@ def tiny(tiny_hub: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any
 
     def make(name: str) -> Any:
         # Late: these need torch.
+        from gsvc.datasets.hub import hub_folder
         from gsvc.decoders.refiners.registry import load_refiner
         from tiny_models import put_tiny
 
-        if not (tiny_hub / "hub" / name).exists():
-            put_tiny(name)
+        if not hub_folder(name).exists():
+            put_tiny(hub_folder(name).name)
         return load_refiner(name)
 
     return make
+
+
+@pytest.fixture
+def swiftvr(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The package of SwiftVR's authors can be imported: one that stands in for it."""
+    monkeypatch.syspath_prepend(Path(__file__).parent / "stand_ins")
+    yield
+    sys.modules.pop("swiftvr", None)
 
 
 @pytest.fixture(scope="session")

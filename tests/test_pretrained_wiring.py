@@ -48,11 +48,12 @@ def test_ltx2_gets_each_key_rendering_and_confidence_at_its_time(
     pipeline = backend._loaded(1)
     given = spied(backend, pipeline)
     frames, keys, confidence = window_of(count)
+    confidence[:, :32, :32] = 0.2
     assert len(backend.restore(frames, keys, confidence, steps=1, seed=0)) == count
     reference = as_uint8(given["reference_conditions"][0].frames.permute(0, 2, 3, 1), 0)
     assert np.array_equal(reference[1 : count + 1, :50, :66], frames)
     trust = given["conditioning_attention_mask"][0, 0].numpy()
-    assert np.array_equal(trust[1 : count + 1, :50, :66], confidence)
+    assert np.array_equal(trust[1 : count + 1, :50, :66], confidence >= 0.3)
     assert len(reference) == len(trust) == given["num_frames"] and len(trust) % 8 == 1
     first, *others = given["conditions"]
     assert first.index == 0 and first.crf == 0

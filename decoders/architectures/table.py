@@ -1,7 +1,7 @@
 """The architectures: classes of diffusers, their settings, and where the settings are from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 _SCRIPTS = "diffusers, scripts/convert_{}_to_diffusers.py"
@@ -51,6 +51,23 @@ _OF_WAN: dict[str, Any] = {
     "multiple": 16,
 }
 
+_LTX2 = Architecture(
+    "LTX2VideoTransformer3DModel",
+    {},
+    "AutoencoderKLLTX2Video",
+    {"decoder_causal": False},
+    source=_SCRIPTS.format("ltx2") + ", 2.0",
+    text=(1024, 3840),
+    space=32,
+    time=8,
+    multiple=32,
+    steps=8,
+    key_encodes=6,
+    key_tokens=6,
+    notes="by LTX2ConditionPipeline: 41 frames, of which 32 are shown, are 6 latent frames, and 5 "
+    "keys; sound goes along",
+)
+
 ARCHITECTURES = {
     "ltx": Architecture(
         "LTXVideoTransformer3DModel",
@@ -75,23 +92,14 @@ ARCHITECTURES = {
         key_tokens=4,
         notes="the autoencoder of later checkpoints may differ",
     ),
-    "ltx2": Architecture(
-        "LTX2VideoTransformer3DModel",
-        {},
-        "AutoencoderKLLTX2Video",
-        {"decoder_causal": False},
-        source=_SCRIPTS.format("ltx2") + ", 2.0",
-        text=(1024, 3840),
-        space=32,
-        time=8,
-        multiple=32,
-        steps=8,
+    "ltx2": replace(
+        _LTX2,
         encodes=2,
-        key_encodes=6,
         key_tokens=12,
         notes="by LTX2InContextPipeline: 41 frames, of which 32 are shown, are 6 latent frames, as "
         "many of the rendering, and 5 keys; sound goes along",
     ),
+    "ltx2:condition": _LTX2,
     "wan-vace": Architecture(
         "WanVACETransformer3DModel",
         {**_SMALL_WAN, "vace_layers": list(range(0, 30, 2)), "vace_in_channels": 96},
