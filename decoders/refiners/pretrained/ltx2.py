@@ -37,7 +37,6 @@ class Ltx2Backend(PretrainedWindows):
     """
 
     grid, exact = _GRID, True
-    frames = 41
 
     def _drawn(self, pipeline: Any, window: Window, steps: int, seed: int) -> NDArray[np.uint8]:
         import torch
