@@ -148,11 +148,12 @@ _shtab_gsvc_bench_analyse_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {--out,-o}"[the folder for tables and plots]:RUN:_files -/"
   "*--codec[repeat for several (jpeg, webp, x264, x265, svtav1, gsvc\:steps\=0)]:NAME[:KEY=VALUE,...]:"
-  "--detector[motion, people or module\:Class]:NAME:"
+  "--detector[motion, people, coco or module\:Class]:NAME:"
   "--analyser[module\:function, from bytes of gsvc\'s streams to boxes (gsvc.analyse, if it can)]:NAME:"
   "--size[short side (native)]:288|480|native:(288 480 native)"
   "--frames[from the start, 0 for all (97)]:N:"
   "--ground[CLIPs are synthetic sets\: all their cameras together, and MODA on the ground]"
+  "--rules[lines, zones and rules, as of gsvc analyse\: their events are judged too (event F1)]:FILE:_files"
   "--json[points as one JSON object a line]"
   "(*):a folder or file with truth, or a video:_files"
 )

@@ -15,14 +15,12 @@ from functools import cache
 from multiprocessing.connection import Connection
 
 from gsvc.codec.errors import GsvcError
+from gsvc.decoders.training.preparation import helper
 
-_HELPER = "gsvc.decoders.training.preparation.helper"
 _START = 300.0
 """Seconds that a helper may take to import what operators need."""
 _TRIES = 2
 """A process may also die of what others do on the machine, as of their hunger for memory."""
-DONE = b"\0"
-"""What an item's bytes follow; anything else is the name of the operator that begins."""
 
 
 class Guard:
@@ -64,8 +62,8 @@ class Guard:
                     self.close()
                     raise _TookTooLong(f"{name or 'start'} took longer than {limit:g} s")
                 told = line.recv_bytes()
-                if told.startswith(DONE):
-                    return told[len(DONE) :]
+                if told.startswith(helper.DONE):
+                    return told[len(helper.DONE) :]
                 name = told.decode()
         except (EOFError, OSError) as error:
             code = self.close()
@@ -79,7 +77,7 @@ class Guard:
             ours, theirs = socket.socketpair()
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", _HELPER, str(theirs.fileno()), str(os.getpid())],
+                    [sys.executable, "-m", helper.__name__, str(theirs.fileno()), str(os.getpid())],
                     pass_fds=[theirs.fileno()],
                     env=self._environment,
                 )

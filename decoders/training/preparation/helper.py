@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gsvc.decoders.training.preparation.items import Operator
 
+DONE = b"\0"
+"""What an item's bytes follow; anything else is the name of the operator that begins."""
 _PARENT_DEATH = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
@@ -32,7 +34,6 @@ def main(descriptor: int, parent: int) -> None:
 
 
 def _answer(line: Connection, operators: bytes, data: bytes, error: str) -> None:
-    from gsvc.decoders.training.preparation.guard import DONE
     from gsvc.decoders.training.preparation.items import carried_out, in_row, of_row
 
     item = of_row({"item": data})
