@@ -41,7 +41,6 @@ class Ltx2ConditionBackend(PretrainedWindows):
     """
 
     grid, exact = _GRID, True
-    frames = 41
     made_by = "LTX2ConditionPipeline"
 
     def _drawn(self, pipeline: Any, window: Window, steps: int, seed: int) -> NDArray[np.uint8]:
