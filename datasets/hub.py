@@ -81,23 +81,26 @@ HUB_MODELS = {
     )
 }
 """By name. None was loaded when gsvc was written: the hub could not be reached."""
+_OTHER_WAYS = {"ltx2:condition": "ltx2"}
+"""Back ends that run the model of another one."""
 
 
 def hub_model(name: str) -> HubModel:
-    """The model of this name. Raises ConfigError for an unknown one."""
-    if name not in HUB_MODELS:
+    """The model of this name, or of a back end. Raises ConfigError for an unknown one."""
+    model = _OTHER_WAYS.get(name, name)
+    if model not in HUB_MODELS:
         raise ConfigError(f"no hub model {name!r}; there are {', '.join(HUB_MODELS)}")
-    return HUB_MODELS[name]
+    return HUB_MODELS[model]
 
 
 def hub_folder(name: str) -> Path:
-    """Where a model lies, whether or not it is there."""
-    return cache_dir() / "hub" / name
+    """Where a model lies, or that of a back end, whether or not it is there."""
+    return cache_dir() / "hub" / _OTHER_WAYS.get(name, name)
 
 
 def pull_line(name: str) -> str:
-    """The command that brings a model."""
-    return f"gsvc models pull {name}"
+    """The command that brings a model, or that of a back end."""
+    return f"gsvc models pull {_OTHER_WAYS.get(name, name)}"
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """Fixtures of many tests: a tiny video with sound, its stream, and the command as users run it."""
 
+import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -115,3 +117,51 @@ def run_gsvc() -> Gsvc:
         return subprocess.run(command, check=False, env={**os.environ, **(env or {})}, **options)  # type: ignore[call-overload,no-any-return]
 
     return run
+
+
+@pytest.fixture(scope="session")
+def tiny_hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with tiny models; the folder of each back end is made when first asked for."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def tiny(tiny_hub: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """A pretrained back end with its tiny model of random weights."""
+    monkeypatch.setenv("GSVC_CACHE", str(tiny_hub))
+
+    def make(name: str) -> Any:
+        # Late: these need torch.
+        from gsvc.datasets.hub import hub_folder
+        from gsvc.decoders.refiners.registry import load_refiner
+        from tiny_models import put_tiny
+
+        if not hub_folder(name).exists():
+            put_tiny(hub_folder(name).name)
+        return load_refiner(name)
+
+    return make
+
+
+@pytest.fixture
+def swiftvr(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The package of SwiftVR's authors can be imported: one that stands in for it."""
+    monkeypatch.syspath_prepend(Path(__file__).parent / "stand_ins")
+    yield
+    sys.modules.pop("swiftvr", None)
+
+
+@pytest.fixture(scope="session")
+def cut_stream() -> bytes:
+    """26 frames of 66x50 with a scene cut at 17."""
+    pictures = _moving_pictures(26, (66, 50))
+    pictures[17:] = [255 - picture for picture in pictures[17:]]
+    file = io.BytesIO()
+    settings = gsvc.EncoderSettings(level=1, preset="fast")
+    form = gsvc.VideoFormat(66, 50, Fraction(1, 25), Fraction(25))
+    with gsvc.Encoder(form, settings) as encoder:
+        writer = gsvc.StreamWriter(file, encoder.header)
+        packets = [packet for picture in pictures for packet in encoder.encode(picture)]
+        for packet in (*packets, *encoder.flush()):
+            writer.write(packet)
+    return file.getvalue()

@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 
 from gsvc.codec.command.main import main
+from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.annotated.boxes import Boxes, joined, make_boxes
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene, write_synthetic
-from gsvc.datasets.clips import TestClip
+from gsvc.datasets.clips import ClipFormat, TestClip
+from gsvc.decoders.analysis.rules_text import parse_file
 from gsvc.eval.analysis.accuracy import GROUND
 from gsvc.eval.analysis.bd import rate_for
+from gsvc.eval.analysis.events import Event
 from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE, Subject, measure
+from gsvc.eval.analysis.rule_events import check_events, rule_events
 from gsvc.eval.analysis.run import AnalysisSettings, run_analysis
 from gsvc.eval.analysis.task_rates import main as task_rates
 from gsvc.eval.codecs import find_codec
@@ -46,13 +50,16 @@ def test_a_run_measures_codecs_and_streams(scene: Path, tmp_path: Path) -> None:
         return truth
 
     codecs = ("jpeg:quality=10+80,scale=1", "gsvc:level=0,steps=0,preset=fast")
-    settings = AnalysisSettings((str(scene),), codecs, analyser=analyse)
+    rules = parse_file("line gate = 128,0,128,160\nbusy: count anything > 3", "rules")
+    settings = AnalysisSettings((str(scene),), codecs, analyser=analyse, rules=rules)
     done = run_analysis(settings, tmp_path)
     assert done.failed == 0
     names = [point.curve for point in done.points]
     assert names == [SOURCE, "jpeg", "jpeg", "gsvc, steps 0", f"gsvc, {FROM_STREAM}"]
     *_, last = done.points
     assert last.accuracies["map50"] == last.accuracies["mota"] == pytest.approx(1)
+    assert last.accuracies["event_f1"] == 1
+    assert all(point.accuracies["event_f1"] is not None for point in done.points)
     assert len(read) == 1 and last.bytes == len(read[0])
     assert last.bits_per_second == pytest.approx(8 * last.bytes * 25 / 12)
     with (tmp_path / "points.csv").open() as file:
@@ -61,6 +68,42 @@ def test_a_run_measures_codecs_and_streams(scene: Path, tmp_path: Path) -> None:
     assert {row["truth"] for row in rows} == {"truth"}
     assert "against jpeg" in done.report
     assert (tmp_path / "analysis-map50.svg").stat().st_size > 1000
+
+
+def test_events_are_those_that_rules_make_of_boxes() -> None:
+    """One walks through a zone and over a line, from frame 0 to 40, and is not seen for a while."""
+    seen = np.array([n for n in range(41) if not 15 <= n < 20])
+    left = 2.0 * seen
+    box = np.stack([left, np.full(len(left), 40.0), left + 10, np.full(len(left), 60.0)], axis=1)
+    boxes = make_boxes(seen[::-1], box[::-1], label="person", id=7)
+    rules = parse_file(
+        "line gate = 50,0,50,100\nzone door = 25,0,75,0,75,100,25,100\nlong: person in door > 1 s",
+        "rules",
+    )
+    form = ClipFormat(100, 100, Fraction(10), 50)
+    stays, crossed, visit = sorted(rule_events(boxes, rules, form))
+    assert crossed == Event("person at gate, right to left", 2.4, 2.4)
+    assert stays.name == "long" and visit.name == "person in door"
+    # The zone's border has a width: one enters behind it, and leaves before it.
+    assert (visit.start, visit.end) == pytest.approx((1.1, 3.5))
+    assert (stays.start, stays.end) == pytest.approx((2.1, 3.5))
+
+
+@pytest.mark.parametrize(
+    ("rule", "labels", "message"),
+    [
+        ("person in door", None, "write anything"),
+        ("tree in door", frozenset({"person"}), "finds no tree"),
+        ("activity > 1", None, "no activity"),
+        ("anything in hall", None, "no zone 'hall'"),
+    ],
+)
+def test_rules_that_no_detector_can_fulfil(
+    rule: str, labels: frozenset[str] | None, message: str
+) -> None:
+    regions = parse_file(f"zone door = 0,0,9,0,9,9\n{rule}", "rules")
+    with pytest.raises(ConfigError, match=message):
+        check_events(regions, labels)
 
 
 def test_streams_are_read_by_default(scene: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`gsvc data prepare` on tiny clips: what is taken, what is set aside, and going on."""
 
+import io
 import json
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ from gsvc.decoders.training.preparation.shards import Folder, read_members
 
 TINY = ["--kind", "windows", "--lines", "128", "--frames", "9", "--lambdas", "30"]
 TINY += ["--shard-clips", "2", "--ray", "none", "--limits", "sharpness=1:", "--preset", "fast"]
+TINY += ["--extract", "masks", "pose", "faces", "flow", "drawings", "features"]
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -106,6 +108,11 @@ def test_webdataset_reads_the_samples(whole: Path) -> None:
         again = sample_of(sample_members(sample, facts))
         np.testing.assert_array_equal(again.stacks["rendering"], sample.stacks["rendering"])
         assert {"mask.png", "flow.npy"} <= members.keys() and len(facts["pose"]) == frames
+        drawn = cv2.imdecode(np.frombuffer(members["drawn.png"], np.uint8), cv2.IMREAD_COLOR)
+        assert drawn is not None and drawn.shape == (2 * 2 * 128, 128, 3)  # both keys, twice
+        shown = sample.stacks["keys"].reshape(-1, 128, 3).mean()
+        assert abs(drawn[:256].mean() - shown) < 6
+        assert np.load(io.BytesIO(members["features.npy"])).shape == (frames, 192)
 
 
 def test_what_was_stopped_goes_on_to_the_same(whole: Path, footage: Path, tmp_path: Path) -> None:

@@ -3,15 +3,20 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gsvc.codec.errors import ConfigError
 from gsvc.decoders.architectures.table import ARCHITECTURES
 from gsvc.decoders.architectures.work import Work, parameters
+from gsvc.decoders.key_picture import KeyPicture
+from gsvc.decoders.refiners.registry import load_refiner
 from gsvc.eval.compute import count_flops
 from gsvc.eval.flops import computes
+from tiny_models import MAKERS, TEXT, put_tiny
 
 _LTX: dict[str, Any] = {
     "in_channels": 8,
@@ -84,12 +89,51 @@ def test_counted_without_storage_as_when_computed(name: str) -> None:
         settings={**form.settings, **network},
         autoencoder_settings={**form.autoencoder_settings, **autoencoder},
         text=(6, 16),
+        connectors="",
     )
     frames = 9 if form.time else 1
     told, done = Work(small, 64, 96, frames), Work(small, 64, 96, frames, device="cpu")
     for part in ("step", "once"):
         without: Callable[[], object] = getattr(told, part)
         assert count_flops(without).count == count_flops(getattr(done, part)).count > 0, part
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation")  # of diffusers' scheduler
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_window_costs_what_its_architecture_foretells(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The counter on a whole window of a tiny model, with keys, masks and steps, and the table."""
+    monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
+    put_tiny(name)
+    refiner: Any = load_refiner(name)
+    pipeline, form = refiner._loaded(1), ARCHITECTURES[name]
+    network = getattr(pipeline, "transformer", None) or pipeline.unet
+    connectors = _settings(pipeline.connectors) if form.connectors else {}
+    tiny = replace(
+        form,
+        settings=_settings(network),
+        autoencoder_settings=_settings(pipeline.vae),
+        connector_settings=connectors,
+        text=(6, TEXT),
+    )
+    side, steps = 2 * form.multiple, min(2, refiner.most_steps)
+    frames = np.zeros((33, side, side, 3), np.uint8)
+    keys, sure = {at: frames[at] for at in range(0, 33, 8)}, np.ones(frames.shape[:3], np.float32)
+
+    def restore() -> object:
+        if not form.time:
+            key = KeyPicture.of(frames[0], None, 40, 1)
+            return refiner.refine(key, steps=steps, seed=0)
+        return refiner.restore(frames, keys, sure, steps=steps, seed=0)
+
+    work = Work(tiny, side, side, refiner.frames)
+    told = count_flops(work.once).count + steps * count_flops(work.step).count
+    assert told == count_flops(restore).count
+
+
+def _settings(part: Any) -> dict[str, Any]:
+    return {key: value for key, value in part.config.items() if not key.startswith("_")}
 
 
 def test_a_transformer_costs_what_its_formula_says() -> None:

@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from gsvc.codec.hashes import sha256_of
 from gsvc.datasets.hub import HUB_MODELS, PROMPT, Manifest, hub_folder
 from needs import need_package
+from stand_ins.swiftvr import CHECKPOINT
 
 TEXT = 16
 """Width of the prompt's embedding."""
@@ -235,14 +236,27 @@ def prompt_of(name: str) -> dict[str, torch.Tensor]:
     return prompt
 
 
+def _put_swiftvr(folder: Path) -> None:
+    """The files that its package reads, without a network: it has none of diffusers' pipelines."""
+    for file in CHECKPOINT:
+        (folder / file).parent.mkdir(exist_ok=True)
+        if file.endswith(".safetensors"):
+            save_file({"prompt_emb": torch.zeros(1, 6, TEXT)}, folder / file)
+        else:
+            (folder / file).write_text("{}")
+
+
 def put_tiny(name: str) -> Path:
     """Write a tiny model into the cache, as `gsvc models pull` would leave it; gives its folder."""
     need_package("transformers")
     torch.manual_seed(1)
     folder = hub_folder(name)
     folder.mkdir(parents=True)
-    MAKERS[name]().save_pretrained(folder)
-    save_file(prompt_of(name), folder / PROMPT)
+    if name in MAKERS:
+        MAKERS[name]().save_pretrained(folder)
+        save_file(prompt_of(name), folder / PROMPT)
+    else:
+        _put_swiftvr(folder)
     files = [path for path in folder.rglob("*") if path.is_file() and path.name != PROMPT]
     told = {str(path.relative_to(folder)): (path.stat().st_size, sha256_of(path)) for path in files}
     Manifest(HUB_MODELS[name].repo, "0" * 40, told).write(folder)

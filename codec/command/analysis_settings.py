@@ -42,7 +42,7 @@ def settings_of(options: Namespace) -> "AnalysisSettings":
     from gsvc.decoders.analysis.analyser import AnalysisSettings
     from gsvc.decoders.analysis.rules_text import line_of, parse_rule, zone_of
 
-    lines, zones, rules = _of_file(options.rules)
+    lines, zones, rules = rules_of(options.rules)
     return AnalysisSettings(
         options.detector,
         options.every,
@@ -53,7 +53,8 @@ def settings_of(options: Namespace) -> "AnalysisSettings":
     )
 
 
-def _of_file(path: str | None) -> "Regions":
+def rules_of(path: str | None) -> "Regions":
+    """What a file of rules says; nothing for None. Raises InputError, ConfigError."""
     from gsvc.decoders.analysis.rules_text import Regions, parse_file
 
     if path is None:

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from gsvc.codec.command.analysis_settings import rules_of
 from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.progress import JsonLines
 from gsvc.codec.extras import need
@@ -25,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--out", "-o", required=True, metavar="RUN", help="the folder for tables and plots")
     codec = "repeat for several (jpeg, webp, x264, x265, svtav1, gsvc:steps=0)"
     add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help=codec)
-    add("--detector", default="motion", metavar="NAME", help="motion, people or module:Class")
+    add("--detector", default="motion", metavar="NAME", help="motion, people, coco or module:Class")
     analyser = "module:function, from bytes of gsvc's streams to boxes (gsvc.analyse, if it can)"
     add("--analyser", metavar="NAME", help=analyser)
     add("--size", default="native", metavar="288|480|native", help="short side (%(default)s)")
@@ -33,6 +34,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--frames", type=int, default=97, metavar="N", help=count)
     ground = "CLIPs are synthetic sets: all their cameras together, and MODA on the ground"
     add("--ground", action="store_true", help=ground)
+    rules = "lines, zones and rules, as of gsvc analyse: their events are judged too (event F1)"
+    add("--rules", metavar="FILE", help=rules)
     add_json(parser, "points as ")
 
 
@@ -63,4 +66,5 @@ def _settings(options: Namespace) -> "AnalysisSettings":
         size=options.size,
         frames=options.frames or None,
         ground=options.ground,
+        rules=None if options.rules is None else rules_of(options.rules),
     )

@@ -4,6 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,10 @@ DESCRIPTION = """Find videos, split them at cuts, set copies and what is of no u
 each clip with every lambda, extract masks, poses, faces and flow, and write WebDataset shards with
 a manifest. The same command goes on where it was stopped."""
 
-_EXTRACTED = ("masks", "pose", "faces", "flow")
+_USUAL = ("masks", "pose", "faces", "flow")
+_EXTRACTED = (*_USUAL, "drawings", "features")
 _MEGABYTE = 1_000_000
+_USUAL_LIMIT = 600.0
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -37,7 +40,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     lambdas = "encode with these (default: those of levels 0 to 3)"
     add("--lambdas", type=float, nargs="+", default=[], metavar="L", help=lambdas)
     add("--preset", choices=("fast", "medium", "slow"), default="fast", help="(%(default)s)")
-    add("--extract", nargs="*", choices=_EXTRACTED, default=list(_EXTRACTED), help="(all)")
+    kinds = f"({' '.join(_USUAL)}); the others' networks run on a GPU, where there is one"
+    add("--extract", nargs="*", choices=_EXTRACTED, default=list(_USUAL), help=kinds)
     limits = "set clips aside that are outside, as in motion=.1:20 (see docs/data.md)"
     add("--limits", nargs="+", default=[], metavar="NAME=LEAST:MOST", help=limits)
     add("--shard-clips", type=int, default=64, metavar="N", help="in a shard (%(default)s)")
@@ -46,6 +50,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--ray", default="local", metavar="ADDRESS", help=where)
     add("--jobs", "-j", type=int, default=0, metavar="N", help="cores of a local one (all)")
     add("--store", type=int, metavar="MB", help="its object store (default: Ray's)")
+    card = "of each GPU that networks may share (default: all of it)"
+    add("--gpu-memory", type=int, metavar="MB", help=card)
+    late = "set a clip aside with which an operator takes longer, a source after six times as long"
+    add("--time-limit", type=float, default=600.0, metavar="S", help=f"{late} (%(default)g)")
     add_json(parser)
 
 
@@ -79,6 +87,8 @@ def _settings(options: Namespace) -> "Settings":
         if getattr(options, name) < value:
             option = name.replace("_", "-")
             raise ConfigError(f"--{option} is {getattr(options, name)}: take {value} or more")
+    if options.time_limit <= 0:
+        raise ConfigError(f"--time-limit is {options.time_limit:g}: take more than 0")
     if any(each <= 0 for each in options.lambdas):
         raise ConfigError("--lambdas: take numbers above 0")
     names = ("kind", "lines", "frames", "most_clips", "preset", "shard_clips", "seed")
@@ -91,15 +101,24 @@ def _settings(options: Namespace) -> "Settings":
 @contextmanager
 def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
     """The engine, and the cores that it has."""
+    from gsvc.decoders.training.preparation.cards import cards_of
     from gsvc.decoders.training.preparation.engine import InTurn, OnRay
+    from gsvc.decoders.training.preparation.shards import Folder, costs_so_far
     from gsvc.eval.cluster import ray_cluster
 
+    patience = options.time_limit / _USUAL_LIMIT
     if options.ray == "none":
-        yield InTurn(), 1.0
+        yield InTurn(patience), 1.0
         return
     store = options.store * _MEGABYTE if options.store else None
+    each = options.gpu_memory * _MEGABYTE if options.gpu_memory else None
     with ray_cluster(options.ray, options.jobs, store) as ray:
-        yield OnRay(), ray.cluster_resources().get("CPU", 0.0)
+        cores = ray.cluster_resources().get("CPU", 0.0)
+        cards = cards_of(ray, each)
+        if cards is not None:
+            _tell(options, "gpus", count=cards.count, memory_mb=cards.bytes // _MEGABYTE)
+        costs = partial(costs_so_far, Folder(Path(options.out)))
+        yield OnRay(cards, cores, costs, patience), cores
 
 
 def _tell(options: Namespace, event: str, **values: object) -> None:

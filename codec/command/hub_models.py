@@ -72,7 +72,7 @@ def _show_needs(model: HubModel) -> None:
     except ConfigError:
         print("  what it needs is not known here")
         return
-    weights = needs[0].network + needs[0].autoencoder
+    weights = needs[0].network + needs[0].others
     print(f"  weights {weights / 1e9:.1f} GB in bfloat16, text encoder aside (counted)")
     print("  GPU memory for a window of 33 frames, part of it estimated and nothing measured:")
     for need in needs:

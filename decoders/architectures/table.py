@@ -1,7 +1,7 @@
 """The architectures: classes of diffusers, their settings, and where the settings are from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 _SCRIPTS = "diffusers, scripts/convert_{}_to_diffusers.py"
@@ -29,12 +29,19 @@ class Architecture:
     """Sides are padded to multiples of this."""
     steps: int
     """That are usual in restoring."""
+    added_frames: int = 0
+    """That the back end gives a window besides its own."""
     encodes: int = 1
     """Times that frames as many as the window's are encoded."""
     key_encodes: int = 0
     """Key pictures that are encoded alone, of a window of 33 with one each 8 frames."""
+    key_frames: int = 1
+    """Frames that each of them is repeated to."""
     key_tokens: int = 0
     """Latent frames more that the network sees: keys that stand beside the window's own."""
+    connectors: str = ""
+    """Class of the network, with its own settings, that reads the prompt's embedding, if any."""
+    connector_settings: Mapping[str, Any] = field(default_factory=dict)
     notes: str = ""
 
 
@@ -50,6 +57,25 @@ _OF_WAN: dict[str, Any] = {
     "time": 4,
     "multiple": 16,
 }
+
+_LTX2 = Architecture(
+    "LTX2VideoTransformer3DModel",
+    {},
+    "AutoencoderKLLTX2Video",
+    {"decoder_causal": False},
+    source=_SCRIPTS.format("ltx2") + ", 2.0",
+    text=(1024, 3840),
+    space=32,
+    time=8,
+    multiple=32,
+    steps=8,
+    key_encodes=6,
+    key_tokens=5,
+    added_frames=8,
+    connectors="LTX2TextConnectors",
+    notes="by LTX2ConditionPipeline: a window of 33 is given as 41 frames, which are 6 latent "
+    "frames, and 5 keys; sound goes along",
+)
 
 ARCHITECTURES = {
     "ltx": Architecture(
@@ -75,23 +101,14 @@ ARCHITECTURES = {
         key_tokens=4,
         notes="the autoencoder of later checkpoints may differ",
     ),
-    "ltx2": Architecture(
-        "LTX2VideoTransformer3DModel",
-        {},
-        "AutoencoderKLLTX2Video",
-        {"decoder_causal": False},
-        source=_SCRIPTS.format("ltx2") + ", 2.0",
-        text=(1024, 3840),
-        space=32,
-        time=8,
-        multiple=32,
-        steps=8,
+    "ltx2": replace(
+        _LTX2,
         encodes=2,
-        key_encodes=6,
-        key_tokens=12,
-        notes="by LTX2InContextPipeline: 41 frames, of which 32 are shown, are 6 latent frames, as "
-        "many of the rendering, and 5 keys; sound goes along",
+        key_tokens=11,
+        notes="by LTX2InContextPipeline: a window of 33 is given as 41 frames, which are 6 latent "
+        "frames, as many of the rendering, and 5 keys; sound goes along",
     ),
+    "ltx2:condition": _LTX2,
     "wan-vace": Architecture(
         "WanVACETransformer3DModel",
         {**_SMALL_WAN, "vace_layers": list(range(0, 30, 2)), "vace_in_channels": 96},
@@ -129,7 +146,7 @@ ARCHITECTURES = {
         multiple=16,
         steps=1,
         key_encodes=5,
-        notes="keys are counted as one frame each, the back end encodes four",
+        key_frames=4,
     ),
     "sd-turbo": Architecture(
         "UNet2DConditionModel",

@@ -14,8 +14,8 @@ from gsvc.decoders.refiners.base import Cost
 
 _BYTES = 2
 """Of a number in bfloat16."""
-_AUDIO_RATE, _FRAME_RATE = 25, 24
-"""Latents of sound and frames in a second, as LTX-2 has them."""
+_SOUND_A_FRAME = 1
+"""Latents of sound for each frame: LTX-2 has 25 in a second, its back end 25 frames."""
 
 
 def architecture(name: str) -> Architecture:
@@ -33,13 +33,19 @@ class Work:
     height: int
     width: int
     frames: int
+    """Of the window."""
     device: str = "meta"
     """"cpu" to compute in earnest, with weights that are random."""
 
     @property
+    def given_frames(self) -> int:
+        """Of the window, as the back end gives it."""
+        return self.frames + self.form.added_frames
+
+    @property
     def latent_frames(self) -> int:
-        """Of the window, as the autoencoder makes them."""
-        return 1 + (self.frames - 1) // self.form.time if self.form.time else 1
+        """Of them, as the autoencoder makes them."""
+        return 1 + (self.given_frames - 1) // self.form.time if self.form.time else 1
 
     @property
     def latent_size(self) -> tuple[int, int]:
@@ -74,10 +80,21 @@ class Work:
         """Without weights, or with random ones."""
         return self._made(self.form.autoencoder, self.form.autoencoder_settings)
 
+    @cached_property
+    def connectors(self) -> Any:
+        """Without weights, or with random ones; None where the network reads the prompt itself."""
+        from diffusers.pipelines import ltx2
+
+        if not self.form.connectors:
+            return None
+        with torch.device(self.device):
+            return getattr(ltx2, self.form.connectors)(**self.form.connector_settings).eval()
+
     @property
     def weights(self) -> int:
-        """Bytes of network and autoencoder in bfloat16."""
-        return _BYTES * (parameters(self.network) + parameters(self.autoencoder))
+        """Bytes of network, connectors and autoencoder in bfloat16."""
+        parts = self.network, self.autoencoder, self.connectors
+        return _BYTES * sum(parameters(part) for part in parts if part)
 
     @property
     def latents(self) -> int:
@@ -87,7 +104,7 @@ class Work:
         return _BYTES * channels * self.latent_frames * height * width
 
     def cost(self) -> Cost:
-        """One evaluation of the network; encoding and decoding, once a window."""
+        """One evaluation of the network; once a window, encoding, decoding and the prompt."""
         return Cost(self.step, self.once, ("the text encoder", "schedulers"))
 
     def step(self) -> object:
@@ -97,12 +114,16 @@ class Work:
     def once(self) -> object:
         """What is encoded and decoded, however many steps are between."""
         form, vae = self.form, self.autoencoder
+        if self.connectors:
+            words, width = form.text
+            layers = self.connectors.config.text_proj_in_factor
+            self.connectors(self.empty(1, words, width * layers), self.empty(1, words))
         height, width = (side * form.space for side in self.latent_size)
-        time = (self.frames,) if form.time else ()
+        time = (self.given_frames,) if form.time else ()
         for _ in range(form.encodes):
             vae.encode(self.empty(1, 3, *time, height, width))
         for _ in range(form.key_encodes):
-            vae.encode(self.empty(1, 3, 1, height, width))
+            vae.encode(self.empty(1, 3, form.key_frames, height, width))
         latent_time = (self.latent_frames,) if form.time else ()
         latents = self.empty(1, vae.config[_latent_channels(form)], *latent_time, *self.latent_size)
         if form.autoencoder.startswith("AutoencoderKLLTX"):
@@ -146,14 +167,18 @@ def _ltx2(work: Work) -> dict[str, Any]:
     (height, width), config = work.latent_size, work.network.config
     frames = work.latent_frames + work.form.key_tokens
     tokens, (words, _) = frames * height * width, work.form.text
-    sound = round(work.frames * _AUDIO_RATE / _FRAME_RATE)
+    sound = _SOUND_A_FRAME * work.given_frames
     prompt = work.empty(1, words, config.caption_channels)
     return {
         "hidden_states": work.empty(1, tokens, config.in_channels),
         "audio_hidden_states": work.empty(1, sound, config.audio_in_channels),
         "encoder_hidden_states": prompt,
         "audio_encoder_hidden_states": prompt,
-        "timestep": work.empty(1),
+        "timestep": work.empty(1, tokens),
+        "audio_timestep": work.empty(1),
+        "sigma": work.empty(1),
+        "audio_sigma": work.empty(1),
+        "use_cross_timestep": True,
         "num_frames": frames,
         "height": height,
         "width": width,

@@ -26,6 +26,7 @@ _PLACE = "gsvc.decoders.refiners.pretrained"
 PRETRAINED = {
     "ltx": f"{_PLACE}.ltx:LtxBackend",
     "ltx2": f"{_PLACE}.ltx2:Ltx2Backend",
+    "ltx2:condition": f"{_PLACE}.ltx2:Ltx2ConditionBackend",
     "wan-vace": f"{_PLACE}.wan_vace:WanVaceBackend",
     "wan-vace-14b": f"{_PLACE}.wan_vace:WanVaceBackend",
     "wan-v2v": f"{_PLACE}.wan_v2v:WanV2vBackend",
@@ -33,7 +34,7 @@ PRETRAINED = {
     "swiftvr": f"{_PLACE}.swiftvr:SwiftVrBackend",
     "sd-turbo": f"{_PLACE}.sd_turbo:SdTurboBackend",
 }
-"""The same of those whose weights the hub has: `gsvc models pull NAME`."""
+"""The same of those whose weights the hub has: `gsvc models pull`, with what is before ":"."""
 _FAMILIES = "compact", "windowed"
 
 

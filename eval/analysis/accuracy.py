@@ -10,7 +10,7 @@ from gsvc.eval.analysis.average_precision import average_precision
 from gsvc.eval.analysis.occupancy import box_moda
 from gsvc.eval.analysis.tracking import track_scores
 
-GROUND = "ground_moda"
+GROUND, EVENTS = "ground_moda", "event_f1"
 ACCURACIES = {
     "map50": "mAP@.5",
     "map": "mAP@.5:.95",
@@ -18,6 +18,7 @@ ACCURACIES = {
     "mota": "MOTA",
     "idf1": "IDF1",
     GROUND: "MODA on the ground",
+    EVENTS: "event F1",
 }
 """Names and titles; 1 is best, and MODA and MOTA may be below 0."""
 
@@ -27,6 +28,8 @@ LEAST_VISIBILITY = 0.25
 
 def accuracies(truth: Boxes, found: Boxes) -> Mapping[str, float | None]:
     """All of `ACCURACIES` in one picture; None without truth that counts, or ids where they matter.
+
+    Those of the ground and of events are None: they need more than boxes.
 
     `found` has ids.
     """
@@ -39,6 +42,7 @@ def accuracies(truth: Boxes, found: Boxes) -> Mapping[str, float | None]:
         "mota": tracks and tracks.mota,
         "idf1": tracks and tracks.idf1,
         GROUND: None,
+        EVENTS: None,
     }
 
 

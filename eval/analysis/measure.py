@@ -9,9 +9,12 @@ from gsvc.codec.errors import ConfigError, GsvcError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.annotated.boxes import NO_ID, Boxes
 from gsvc.datasets.clips import TestClip
-from gsvc.eval.analysis.accuracy import accuracies, judged
+from gsvc.decoders.analysis.rules_text import Regions
+from gsvc.eval.analysis.accuracy import EVENTS, accuracies, judged
 from gsvc.eval.analysis.detectors import Detector
+from gsvc.eval.analysis.events import event_scores
 from gsvc.eval.analysis.iou_tracker import tracked
+from gsvc.eval.analysis.rule_events import rule_events
 from gsvc.eval.codecs.base import Codec, Settings
 
 Analyser = Callable[[bytes], Boxes]
@@ -54,6 +57,8 @@ class Subject:
     detector: Detector
     analysers: Mapping[str, Analyser] = field(default_factory=dict)
     """By the name of the codec whose streams they read."""
+    rules: Regions | None = None
+    """What makes events, in pixels of each clip; None: events are not judged."""
 
 
 def measure(
@@ -67,7 +72,7 @@ def measure(
     Without truth what the detector finds in the source stands for it. `failed` gets the name and
     the error of what cannot be done on this machine; the rest goes on.
     """
-    judge = _Judge(clip, truth, subject.detector)
+    judge = _Judge(clip, truth, subject)
     yield judge.source()
     for codec in subject.codecs:
         try:
@@ -94,13 +99,14 @@ def _of_stream(
 class _Judge:
     """Compares with the truth of one clip."""
 
-    def __init__(self, clip: TestClip, truth: Boxes | None, detector: Detector) -> None:
-        self.clip, self._detector = clip, detector
+    def __init__(self, clip: TestClip, truth: Boxes | None, subject: Subject) -> None:
+        self.clip, self._detector, self._rules = clip, subject.detector, subject.rules
         start = perf_counter()
         self._found = self.detect(clip.frames)
         self._seconds = perf_counter() - start
         self._pseudo = truth is None
-        self._truth = judged(self._found if truth is None else truth, detector.labels)
+        labels = subject.detector.labels
+        self._truth = judged(self._found if truth is None else truth, labels)
 
     def detect(self, frames: Sequence[Picture]) -> Boxes:
         return _with_ids(self._detector(frames))
@@ -120,10 +126,20 @@ class _Judge:
         if found.frame.min(initial=0) < 0 or found.frame.max(initial=0) >= form.frames:
             raise ConfigError(f"{curve}: boxes in frames outside 0 to {form.frames - 1}")
         rate = 8 * size * float(form.frame_rate) / form.frames
-        sure = found.chosen(~found.ignored)
-        scores = accuracies(self._truth, judged(sure, self._detector.labels))
+        sure = judged(found.chosen(~found.ignored), self._detector.labels)
+        scores = {**accuracies(self._truth, sure), EVENTS: self._events(sure)}
         name, text = self.clip.name, ", ".join(told(settings))
         return Point(name, curve, text, size, rate, seconds, self._pseudo, scores)
+
+    def _events(self, found: Boxes) -> float | None:
+        if self._rules is None or (self._truth.id == NO_ID).any():
+            return None
+        truth = self._truth.chosen(~self._truth.ignored)
+        happened, told = (
+            rule_events(boxes, self._rules, self.clip.format) for boxes in (truth, found)
+        )
+        scores = event_scores(happened, told)
+        return scores and scores.f1
 
 
 def as_boxes(found: object) -> Boxes:

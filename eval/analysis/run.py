@@ -8,12 +8,14 @@ from typing import cast
 
 from gsvc.codec.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.plugins import find_class
+from gsvc.decoders.analysis.rules_text import Regions
 from gsvc.eval.analysis.bd import curves
 from gsvc.eval.analysis.detectors import DETECTORS, find_detector
 from gsvc.eval.analysis.measure import Analyser, Failed, Point, Subject, measure
 from gsvc.eval.analysis.measure_ground import measure_ground
 from gsvc.eval.analysis.object_codecs import OBJECT_CODECS
 from gsvc.eval.analysis.results import TABLES, tables, write_plots, write_points
+from gsvc.eval.analysis.rule_events import check_events
 from gsvc.eval.analysis.sources import Source, find_sources, load_ground
 from gsvc.eval.analysis.streams import read_objects, stream_analyser
 from gsvc.eval.bench.named import codec_spec, make_codec
@@ -44,6 +46,12 @@ class AnalysisSettings:
     ground: bool = False
     """Take each clip for a set of cameras that see one piece of ground, and measure places there,
     at its own size."""
+    rules: Regions | None = None
+    """Lines, zones and rules whose events are judged too, in pixels of each clip."""
+
+    def __post_init__(self) -> None:
+        if self.ground and self.rules is not None:
+            raise ConfigError("events are judged in pictures, not on the ground: leave out one")
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,10 @@ def _subject(settings: AnalysisSettings) -> Subject:
     if analyser is not None:
         analysers[OURS] = analyser
     codecs = [_codec(text, settings.detector) for text in _names(settings)]
-    return Subject(codecs, find_detector(settings.detector), analysers)
+    detector = find_detector(settings.detector)
+    if settings.rules is not None:
+        check_events(settings.rules, detector.labels)
+    return Subject(codecs, detector, analysers, settings.rules)
 
 
 def _names(settings: AnalysisSettings) -> list[str]:

@@ -14,7 +14,7 @@ from gsvc.decoders.caches.embedding import Embedding, embedding, similarity
 WINDOW = 33
 """Frames of a window: what the pretrained back ends take."""
 LATENT_BYTES = 184_000
-"""Of a window of 512x288 in LTX (docs/caches.md), at each depth."""
+"""Of a window of 512x288 in LTX (docs/pretrained.md), at each depth."""
 
 
 def windows(pictures: Sequence[Picture]) -> list[Embedding]:

@@ -51,7 +51,7 @@ function _shtab_gsvc_using
 end
 
 set -g _shtab_gsvc_commands encode decode play info mux demux sign analyse analyze send recv serve score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench backend' 'bench cache' 'bench flops' 'bench list' 'bench plan' 'bench table' 'bench speed' 'bench surface' 'bench study' 'bench study make' 'bench study score' 'bench compare' data 'data prepare' train 'train pack' 'train run' 'train shards' 'train plan' 'train adopt' 'train export' doctor completion
-set -g _shtab_gsvc_opts_with_value --adapt --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budget --budgets --cache --capacity --cert --check --clip --clips --codec --deadline --decoder-flops --decoder-time --detector --device --devices --draw --encoder-time --energy --every --extract --for --format --fps --frames --held-out --homography --host --jobs --judge --key --key-file --kind --lambdas --latency --latent-cache --layout --least-score --level --levels --limits --line --lines --log --max-bitrate --max-packet-bytes --megabytes --memory --metric --minutes --most-clips --motion --mtu --ours --out --parity --people --plan --player --plot --port --pre-roll --preset --producers --quality --radio --ray --receiver --recipe --redundancy --repo --resume --resume-from --revision --rules --save-every --saved --sdp --seed --seeds --shard-clips --size --source --start --stats --steps --stop --store --stride --target-size --task --teacher --tflops --timeout --title --tls-ca --tls-cert --tls-key --tune --vram --wait --watts --weights --when --window --within --workers --zone -j -o
+set -g _shtab_gsvc_opts_with_value --adapt --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budget --budgets --cache --capacity --cert --check --clip --clips --codec --deadline --decoder-flops --decoder-time --detector --device --devices --draw --encoder-time --energy --every --extract --for --format --fps --frames --gpu-memory --held-out --homography --host --jobs --judge --key --key-file --kind --lambdas --latency --latent-cache --layout --least-score --level --levels --limits --line --lines --log --max-bitrate --max-packet-bytes --megabytes --memory --metric --minutes --most-clips --motion --mtu --ours --out --parity --people --plan --player --plot --port --pre-roll --preset --producers --quality --radio --ray --receiver --recipe --redundancy --repo --resume --resume-from --revision --rules --save-every --saved --sdp --seed --seeds --shard-clips --size --source --start --stats --steps --stop --store --stride --target-size --task --teacher --tflops --time-limit --timeout --title --tls-ca --tls-cert --tls-key --tune --vram --wait --watts --weights --when --window --within --workers --zone -j -o
 
 complete -c gsvc -e
 complete -c gsvc -f
@@ -341,11 +341,12 @@ complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' 
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l out -s o -xka "(__fish_complete_directories)" -d 'the folder for tables and plots'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l codec -x -d 'repeat for several (jpeg, webp, x264, x265, svtav1, gsvc:steps=0)'
-complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l detector -x -d 'motion, people or module:Class'
+complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l detector -x -d 'motion, people, coco or module:Class'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l analyser -x -d 'module:function, from bytes of gsvc'"'"'s streams to boxes (gsvc.analyse, if it can)'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l size -xka "288 480 native" -d 'short side (native)'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l frames -x -d 'from the start, 0 for all (97)'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l ground -d 'CLIPs are synthetic sets: all their cameras together, and MODA on the ground'
+complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l rules -xka "(__fish_complete_path (commandline -ct))" -d 'lines, zones and rules, as of gsvc analyse: their events are judged too (event F1)'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l json -d 'points as one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse; and test $_shtab_gsvc_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a folder or file with truth, or a video'
 complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a backend -d 'Measure a pretrained back end where its weights are: seconds and memory of windows at 288, 480 and 720 lines, then the packaged clips at levels 0 to 3 with the headline'"'"'s metrics, beside steps 0. OUT is a run like any other, to be sent back: compare it by gsvc bench compare. The same command resumes.'
@@ -356,7 +357,7 @@ complete -c gsvc -n '_shtab_gsvc_using bench backend' -l seeds -x -d 'of the noi
 complete -c gsvc -n '_shtab_gsvc_using bench backend' -l frames -x -d 'of each clip (97)'
 complete -c gsvc -n '_shtab_gsvc_using bench backend' -l clip -xka "(__fish_complete_path (commandline -ct))" -d 'in place of all packaged ones, repeat'
 complete -c gsvc -n '_shtab_gsvc_using bench backend' -l dry-run -s n -d 'only list what would run'
-complete -c gsvc -n '_shtab_gsvc_using bench backend; and test $_shtab_gsvc_npos -eq 0' -ka "ltx ltx2 wan-vace wan-vace-14b wan-v2v sparkvsr swiftvr sd-turbo" -d 'ltx, ltx2, wan-vace, wan-vace-14b, wan-v2v, sparkvsr, swiftvr, sd-turbo'
+complete -c gsvc -n '_shtab_gsvc_using bench backend; and test $_shtab_gsvc_npos -eq 0' -ka "ltx ltx2 ltx2:condition wan-vace wan-vace-14b wan-v2v sparkvsr swiftvr sd-turbo" -d 'ltx, ltx2, ltx2:condition, wan-vace, wan-vace-14b, wan-v2v, sparkvsr, swiftvr, sd-turbo'
 complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a cache -d 'Decode streams, one after another, with latent caches of several capacities: hit rate, steps saved, and how far frames are from those without a cache; two families of hit rates fitted.'
 complete -c gsvc -n '_shtab_gsvc_using bench cache' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using bench cache' -l capacity -x -d 'of the cache, in megabytes (0,2,5,10,20,50,100)'
@@ -429,13 +430,15 @@ complete -c gsvc -n '_shtab_gsvc_using data prepare' -l frames -x -d 'of a clip 
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l most-clips -x -d 'of a source (64)'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l lambdas -x -d 'encode with these (default: those of levels 0 to 3)'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l preset -xka "fast medium slow" -d '(fast)'
-complete -c gsvc -n '_shtab_gsvc_using data prepare' -l extract -xka "masks pose faces flow" -d '(all)'
+complete -c gsvc -n '_shtab_gsvc_using data prepare' -l extract -xka "masks pose faces flow drawings features" -d '(masks pose faces flow); the others'"'"' networks run on a GPU, where there is one'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l limits -x -d 'set clips aside that are outside, as in motion=.1:20 (see docs/data.md)'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l shard-clips -x -d 'in a shard (64)'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l seed -x -d 'of all that is drawn (0)'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l ray -x -d 'a Ray cluster; "local" (default) starts one here, "none" does without'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l jobs -s j -x -d 'cores of a local one (all)'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l store -x -d 'its object store (default: Ray'"'"'s)'
+complete -c gsvc -n '_shtab_gsvc_using data prepare' -l gpu-memory -x -d 'of each GPU that networks may share (default: all of it)'
+complete -c gsvc -n '_shtab_gsvc_using data prepare' -l time-limit -x -d 'set a clip aside with which an operator takes longer, a source after six times as long (600)'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l json -d 'one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using data prepare; and test $_shtab_gsvc_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the folder of shards'
 complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a train -d 'Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval].'

@@ -37,6 +37,9 @@ class Pretrained(Backend):
     frames: ClassVar[int] = 1
     """In a window; 1: a key picture."""
 
+    made_by: ClassVar[str] = ""
+    """Class of diffusers that runs it; "": the one that the model names."""
+
     _pipeline: Any = None
     _kind: str = "whole"
 
@@ -63,7 +66,8 @@ class Pretrained(Backend):
         if not 1 <= steps <= self.most_steps:
             only = "one step" if self.most_steps == 1 else f"1 to {self.most_steps} steps"
             raise ConfigError(f"{self.name} restores in {only}: choose --steps so")
-        if self.device.startswith("cuda") or self.memory is not None:
+        known = self.name in ARCHITECTURES
+        if self.memory is not None or (known and self.device.startswith("cuda")):
             self._kind = kind_for(self._need(height, width), self.memory, self.device)
 
     def cost(self, height: int, width: int) -> Cost | None:
@@ -82,7 +86,8 @@ class Pretrained(Backend):
         if self._pipeline is None:
             from gsvc.decoders.refiners.pretrained.loading import load_pipeline
 
-            self._pipeline = load_pipeline(self.name, self.device, self._kind, pixels)
+            made_by = self.made_by or hub_model(self.name).pipeline
+            self._pipeline = load_pipeline(self.name, made_by, self.device, self._kind, pixels)
         return self._pipeline
 
     def _prompt(self, pipeline: Any) -> "dict[str, Tensor]":

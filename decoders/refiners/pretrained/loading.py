@@ -19,15 +19,15 @@ _UNUSED = (*_TEXT, "vocoder", "safety_checker", "feature_extractor")
 _NEEDED_FOR_TEXT = {*_TEXT, "scheduler"}
 
 
-def load_pipeline(name: str, device: str, kind: str, pixels: int) -> Any:
-    """The pipeline of a hub model on a device, its weights held as `kind` of `budget.KINDS` says.
+def load_pipeline(name: str, made_by: str, device: str, kind: str, pixels: int) -> Any:
+    """A hub model in a pipeline class of diffusers, weights held as `kind` of `budget.KINDS` says.
 
     In bfloat16 on a GPU, in float32 on a CPU. Raises MissingModelError where the folder does not
     hold such a pipeline, DeviceError when memory runs out.
     """
     import diffusers
 
-    made = getattr(diffusers, hub_model(name).pipeline)
+    made = getattr(diffusers, made_by)
     dtype = torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
     with enough_memory(device):
         pipeline = _from_folder(made, name, dtype, **dict.fromkeys(_UNUSED))

@@ -1,4 +1,4 @@
-"""LTX-2: keys, the whole rendering beside them, and how far to trust it at each pixel."""
+"""LTX-2: keys, the rendering, and beside them the rendering again where it is to be trusted."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 
 STRENGTH = 0.4
 """Noise level at which the rendering is taken up, 0 to 1: nobody has tuned it."""
+TRUSTED = 0.3
+"""Mean confidence from which a token of the rendering is attended to: nobody has tuned it."""
 _FRAME_RATE = 25.0
 _GRID = 8
+_TOKEN = 32
+"""Pixels of a token, in each direction."""
 _PLAIN = {
     "guidance_scale": 1.0,
     "stg_scale": 0.0,
@@ -29,38 +33,32 @@ _PLAIN = {
 """No guidance of any kind: each would be another evaluation of the network."""
 
 
-class Ltx2Backend(PretrainedWindows):
-    """`LTX2InContextPipeline`.
+class Ltx2ConditionBackend(PretrainedWindows):
+    """`LTX2ConditionPipeline`: key pictures, and the rendering as latents.
 
     It takes key pictures by the index of a latent, k, and puts them at frame 8 (k - 1) + 1: at 1,
     9, 17 .... A window has its own at 0, 8, 16 .... So it is given with its first frame twice.
     """
 
     grid, exact = _GRID, True
-    frames = 41
+    made_by = "LTX2ConditionPipeline"
 
     def _drawn(self, pipeline: Any, window: Window, steps: int, seed: int) -> NDArray[np.uint8]:
         import torch
-        from diffusers.pipelines.ltx2.pipeline_ltx2_ic_lora import LTX2ReferenceCondition
 
         from gsvc.decoders.refiners.pretrained.schedule import GivenLevels
-        from gsvc.decoders.refiners.pretrained.tensors import (
-            frame_tensors,
-            noise_from,
-            video_frames,
-        )
+        from gsvc.decoders.refiners.pretrained.tensors import noise_from, video_frames
 
         pipeline.scheduler = GivenLevels()
-        frames, confidence = shifted(window.frames), shifted(window.confidence)
+        frames = shifted(window.frames)
         with torch.no_grad():
             output = pipeline(
                 conditions=_conditions(window),
-                reference_conditions=[LTX2ReferenceCondition(frame_tensors(frames), strength=1.0)],
-                conditioning_attention_mask=torch.from_numpy(confidence)[None, None],
                 latents=_latents(pipeline, frames, self.device),
                 noise_scale=STRENGTH,
                 sigmas=[STRENGTH * (1 - step / steps) for step in range(steps)],
                 num_inference_steps=steps,
+                **self._beside(frames, shifted(window.confidence)),
                 **self._prompt(pipeline),
                 height=frames.shape[1],
                 width=frames.shape[2],
@@ -74,6 +72,43 @@ class Ltx2Backend(PretrainedWindows):
             time = torch.zeros(1) if vae.config.timestep_conditioning else None
             video = vae.decode(output.frames.to(vae.dtype), time, return_dict=False)[0]
         return video_frames(video)[1:]
+
+    def _beside(self, frames: NDArray[np.uint8], confidence: NDArray[np.float32]) -> dict[str, Any]:
+        """What the network is shown besides keys and latents, as arguments of the pipeline."""
+        return {}
+
+
+class Ltx2Backend(Ltx2ConditionBackend):
+    """`LTX2InContextPipeline`: the rendering is a reference too, where it is to be trusted."""
+
+    made_by = ""
+
+    def _beside(self, frames: NDArray[np.uint8], confidence: NDArray[np.float32]) -> dict[str, Any]:
+        import torch
+        from diffusers.pipelines.ltx2.pipeline_ltx2_ic_lora import LTX2ReferenceCondition
+
+        from gsvc.decoders.refiners.pretrained.tensors import frame_tensors
+
+        reference = LTX2ReferenceCondition(frame_tensors(frames), strength=1.0)
+        return {
+            "reference_conditions": [reference],
+            "conditioning_attention_mask": torch.from_numpy(attended(confidence))[None, None],
+        }
+
+
+def attended(confidence: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Which pixels of the reference are attended to: 0 or 1, float32 (8k + 1, H, W).
+
+    All pixels of a token alike, by their mean confidence. The pipeline takes any value, but it adds
+    -10000 (1 - value) to the attention, after a mean over the token: at .99 it shuts it off.
+    """
+    count, height, width = confidence.shape
+    blocks = confidence.reshape(count, height // _TOKEN, _TOKEN, width // _TOKEN, _TOKEN)
+    means = blocks.mean((2, 4))
+    later = means[1:].reshape(-1, _GRID, *means.shape[1:]).mean(1)
+    in_time = np.concatenate([means[:1], np.repeat(later, _GRID, 0)])
+    trusted = (in_time >= TRUSTED).astype(np.float32)
+    return trusted.repeat(_TOKEN, 1).repeat(_TOKEN, 2)
 
 
 def shifted(frames: NDArray[Any]) -> NDArray[Any]:

@@ -29,7 +29,8 @@ class Need:
     height: int
     width: int
     network: int
-    autoencoder: int
+    others: int
+    """The autoencoder, and what reads the prompt's embedding."""
     block: int
     """The network's largest part that is moved at once."""
     window: int
@@ -39,9 +40,9 @@ class Need:
         """Of one of `budget.KINDS`."""
         network = self.network // 2 if kind == "fp8" else self.network
         held = {
-            "whole": self.network + self.autoencoder,
-            "groups": 2 * self.block + self.autoencoder,
-        }.get(kind, max(network, self.autoencoder))
+            "whole": self.network + self.others,
+            "groups": 2 * self.block + self.others,
+        }.get(kind, max(network, self.others))
         return held + self.window
 
     def chosen(self, free: int) -> str:
@@ -72,7 +73,7 @@ def need_of(name: str, height: int, width: int, frames: int) -> Need:
         height,
         width,
         network,
-        2 * parameters(work.autoencoder),
+        work.weights - network,
         network // layers,
         _AT_LEAST + _PER_VALUE * work.tokens * work.hidden,
     )

@@ -16,7 +16,11 @@ _CLIP = 24
 
 
 class SwiftVrBackend(PretrainedWindows):
-    """`SwiftVRPipeline.stream`, a session a window. It takes no key pictures of its own."""
+    """`SwiftVRPipeline.stream`, a session a window. It takes no key pictures of its own.
+
+    Its package asks for other versions of numpy and diffusers than gsvc, so it goes in without
+    what it asks for; version 0.1.0 does with those of gsvc.
+    """
 
     multiple = 32
     most_steps = 1
@@ -27,10 +31,8 @@ class SwiftVrBackend(PretrainedWindows):
         if find_spec("swiftvr") is None:
             raise MissingDependencyError(
                 "swiftvr needs its authors' package: git clone https://github.com/H-oliday/SwiftVR "
-                "and pip install it"
+                "and pip install --no-deps ./SwiftVR decord einops imageio"
             )
-        if not self.device.startswith("cuda"):
-            raise DeviceError("swiftvr runs on a GPU only: add --device cuda, or take compact")
         super().check(height, width, steps=steps)
 
     def _loaded(self, pixels: int) -> Any:
@@ -38,7 +40,8 @@ class SwiftVrBackend(PretrainedWindows):
             from swiftvr import SwiftVRPipeline
 
             made = SwiftVRPipeline.from_pretrained(str(hub_folder(self.name)))
-            self._pipeline = made.to(self.device, dtype="bfloat16")
+            dtype = "bfloat16" if self.device.startswith("cuda") else "float32"
+            self._pipeline = made.to(self.device, dtype=dtype)
         return self._pipeline
 
     def _drawn(self, pipeline: Any, window: Window, steps: int, seed: int) -> NDArray[np.uint8]:
@@ -46,10 +49,8 @@ class SwiftVrBackend(PretrainedWindows):
 
         height, width = window.frames.shape[1:3]
         session = pipeline.stream(clip_len=_CLIP, resolution=(width, height))
-        told = [
-            session.step(window.frames[at : at + _CLIP])
-            for at in range(0, len(window.frames), _CLIP)
-        ]
+        given = torch.from_numpy(window.frames)
+        told = [session.step(given[at : at + _CLIP]) for at in range(0, len(given), _CLIP)]
         videos = [video for video in (*told, session.flush()) if video is not None]
         levels = torch.cat(videos, 1)[0].float().mul(255).round().clamp(0, 255).byte()
         drawn: NDArray[np.uint8] = levels.permute(0, 2, 3, 1).contiguous().cpu().numpy()

@@ -1,10 +1,36 @@
 """The pipeline on Ray Data: it streams, spreads over nodes, and holds back what runs ahead."""
 
 import logging
-from collections.abc import Iterable, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from gsvc.decoders.training.preparation.items import Item, Operator, carried_out, in_row, of_row
+from gsvc.decoders.training.preparation.guard import carry_row
+from gsvc.decoders.training.preparation.items import (
+    Item,
+    Network,
+    OnCard,
+    Operator,
+    in_row,
+    of_row,
+)
+from gsvc.decoders.training.preparation.residency import (
+    Cards,
+    Residence,
+    budget,
+    model_of,
+    residences,
+)
+from gsvc.decoders.training.preparation.resident import Resident
+from gsvc.decoders.training.preparation.shards import Costs
+
+_FEEDS = 0.25
+"""Cores that a process takes to feed a GPU."""
+_WORKER = 250_000_000
+"""Bytes of a worker of Ray beside the helper that carries operators out."""
+_MARGIN = 1.2
+"""Of memory, over what was measured."""
 
 
 class Writes(Protocol):
@@ -23,18 +49,21 @@ class Engine(Protocol):
         """Give every `group` items that follow each other to `write` when they are done."""
 
 
+@dataclass(frozen=True)
 class InTurn:
-    """All in this process, one item after the other: what the rest is compared with."""
+    """In one process, one item after the other, on the CPU: what the rest is compared with."""
+
+    patience: float = 1.0
+    """Times the time that operators may take."""
 
     def run(
         self, items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
     ) -> None:
         """As of `Engine`."""
+        work, limits = pickle.dumps(list(operators)), limits_of(operators, self.patience)
         done: list[Item] = []
         for item in items:
-            for operator in operators:
-                carried_out(operator, item)
-            done.append(item)
+            done.append(of_row(carry_row(in_row(item), work, limits)))
             if len(done) == group:
                 write(done)
                 done = []
@@ -42,8 +71,18 @@ class InTurn:
             write(done)
 
 
+@dataclass(frozen=True)
 class OnRay:
     """On the Ray cluster that this process is connected to."""
+
+    cards: Cards | None = None
+    """Its GPUs."""
+    cores: float = 1.0
+    """Of all nodes."""
+    costs: Callable[[], Costs] = dict
+    """What operators took so far."""
+    patience: float = 1.0
+    """Times the time that operators may take."""
 
     def run(
         self, items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
@@ -55,15 +94,72 @@ class OnRay:
         context.execution_options.preserve_order = True  # batches below are groups
         rows = [in_row(item) for item in items]
         data = ray.data.from_items(rows, override_num_blocks=len(rows))
-        for operator in operators:
-            needs = operator.resources
-            more = {"num_cpus": needs.cpus, "memory": needs.memory}
-            data = data.map(_carry_out, fn_args=(operator,), **more)
+        costs = self.costs()
+        places = self.residences(operators, costs)
+        for stage in stages(operators, places):
+            limits = limits_of(stage, self.patience)
+            place = places.get(stage[0].name)
+            if place is None:
+                needs = {"num_cpus": max(each.resources.cpus for each in stage)}
+                needs["memory"] = max(_memory(each, costs) for each in stage)
+                data = data.map(carry_row, fn_args=(pickle.dumps(stage), limits), **needs)
+            else:
+                data = self._on_card(data, stage[0], place, limits)
         data = data.map_batches(
             _written, batch_size=group, batch_format="numpy", fn_args=(write,), num_cpus=0.01
         )
         for _ in data.iter_batches(batch_size=None):
             pass
+
+    def residences(self, operators: Sequence[Operator], costs: Costs) -> dict[str, Residence]:
+        """Which operators live on GPUs, for as many items a second as CPUs give."""
+        able = [each for each in operators if each.resources.device_memory]
+        known = [costs[each.name] for each in operators if each.name in costs and each not in able]
+        seconds = sum(row["cpu"] / row["items"] for row in known)
+        models = [model_of(each, costs) for each in able]
+        return residences(models, self.cards, self.cores / seconds if seconds else 0.0)
+
+    def _on_card(
+        self, data: Any, operator: Operator, place: Residence, limits: Mapping[str, float]
+    ) -> Any:
+        """The stage of an operator that lives on GPUs, one actor for each of its processes."""
+        import ray.data
+
+        assert self.cards is not None and isinstance(operator, Network)
+        fraction, limit = budget(place, self.cards)
+        moved = replace(operator, place=OnCard("cuda", fraction))
+        actors = ray.data.ActorPoolStrategy(min_size=1, max_size=len(place.cards))
+        more = {"num_gpus": place.share, "num_cpus": _FEEDS, "memory": operator.resources.memory}
+        arguments = pickle.dumps([moved]), dict(limits), limit
+        return data.map(Resident, fn_constructor_args=arguments, compute=actors, **more)
+
+
+def limits_of(operators: Sequence[Operator], patience: float) -> dict[str, float]:
+    """Seconds that each may take for an item."""
+    return {each.name: patience * each.resources.seconds for each in operators}
+
+
+def stages(operators: Sequence[Operator], apart: Mapping[str, object]) -> Iterator[list[Operator]]:
+    """Operators that run in one task, without a copy between them: all neighbours on the CPU.
+
+    Those in `apart` are stages of their own.
+    """
+    together: list[Operator] = []
+    for operator in operators:
+        if operator.name not in apart:
+            together.append(operator)
+            continue
+        if together:
+            yield together
+        yield [operator]
+        together = []
+    if together:
+        yield together
+
+
+def _memory(operator: Operator, costs: Costs) -> int:
+    measured = costs.get(operator.name, {}).get("resident", 0.0)
+    return _WORKER + (int(_MARGIN * measured) or operator.resources.memory)
 
 
 def _quiet(context: Any) -> Any:
@@ -72,12 +168,6 @@ def _quiet(context: Any) -> Any:
     context.enable_progress_bars = False
     context.issue_detectors_config.detectors = []
     return context
-
-
-def _carry_out(row: dict[str, bytes], operator: Operator) -> dict[str, bytes]:
-    item = of_row(row)
-    carried_out(operator, item)
-    return in_row(item)
 
 
 def _written(batch: dict[str, Any], write: Writes) -> dict[str, list[int]]:

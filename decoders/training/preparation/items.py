@@ -1,12 +1,14 @@
 """What passes through the pipeline, from operator to operator."""
 
 import pickle
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from gsvc.codec.errors import GsvcError
 from gsvc.codec.frames import Picture
+from gsvc.codec.planning.process import peak_memory
 from gsvc.decoders.training.packing.kinds import Sample
 from gsvc.decoders.training.preparation.clips import Clip
 from gsvc.decoders.training.preparation.selection import Found
@@ -22,6 +24,10 @@ class Cost(NamedTuple):
     """Seconds."""
     cpu: float
     """Seconds of processors, of all threads of its process."""
+    resident: int = 0
+    """Bytes of memory that its process had held at most when it was done."""
+    device: int = 0
+    """Bytes that PyTorch had reserved on a GPU at most; 0 on a CPU."""
 
 
 class Resources(NamedTuple):
@@ -30,7 +36,11 @@ class Resources(NamedTuple):
     cpus: float = 1.0
     """Cores that it keeps busy."""
     memory: int = 1_000_000_000
-    """Bytes, as measured, libraries included."""
+    """Bytes, libraries included, until they are measured."""
+    device_memory: int = 0
+    """Bytes of a GPU, until they are measured; 0: it has no use for one."""
+    seconds: float = 600.0
+    """That it may take for an item, which is set aside where it takes longer."""
 
 
 @dataclass
@@ -85,6 +95,21 @@ class Operator(Protocol):
         """Do it to the item, of the kind that it is for. What it raises sets the item aside."""
 
 
+class OnCard(NamedTuple):
+    """Where an operator with a network runs."""
+
+    device: str = "cpu"
+    fraction: float = 1.0
+    """Of a GPU's memory that PyTorch may take."""
+
+
+@dataclass
+class Network:
+    """An operator with a network, which may live on a GPU that it shares."""
+
+    place: OnCard = field(default_factory=OnCard)
+
+
 def carried_out(operator: Operator, item: Item) -> None:
     """Let an operator do its work, and note what it took. Whatever it raises is the item's error:
     one bad file must not end a job of a weekend."""
@@ -97,7 +122,15 @@ def carried_out(operator: Operator, item: Item) -> None:
         item.error = str(error)
     except Exception as error:  # noqa: BLE001 - of any library, over any file
         item.error = f"{operator.name}: {type(error).__name__}: {error}"
-    item.costs[operator.name] = Cost(time.monotonic() - wall, time.process_time() - cpu)
+    seconds = time.monotonic() - wall, time.process_time() - cpu
+    item.costs[operator.name] = Cost(*seconds, peak_memory() or 0, _reserved())
+
+
+def _reserved() -> int:
+    torch = sys.modules.get("torch")  # an operator without a network does not load it
+    if torch is None or not torch.cuda.is_initialized():
+        return 0
+    return int(torch.cuda.max_memory_reserved())
 
 
 def in_row(item: Item) -> dict[str, bytes]:

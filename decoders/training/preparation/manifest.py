@@ -11,7 +11,7 @@ import numpy as np
 from gsvc import __version__
 from gsvc.decoders.training.preparation.selection import Found
 from gsvc.decoders.training.preparation.settings import Settings
-from gsvc.decoders.training.preparation.shards import Folder
+from gsvc.decoders.training.preparation.shards import Folder, costs_so_far
 
 _PERCENTILES = 5, 50, 95
 
@@ -75,12 +75,8 @@ def _statistics(clips: Sequence[Found]) -> dict[str, dict[str, float]]:
 
 def report(folder: Folder) -> list[dict[str, float | str]]:
     """What each operator took: items, seconds an item, items a second and worker; of all calls."""
-    sums: dict[str, Counter[str]] = {}
-    for path in sorted((folder.path / "costs").glob("*.json")):
-        for name, row in json.loads(path.read_text()).items():
-            sums.setdefault(name, Counter()).update(row)
     rows: list[dict[str, float | str]] = []
-    for name, row in sums.items():
+    for name, row in costs_so_far(folder).items():
         each = row["wall"] / row["items"]
         rows.append(
             {
@@ -89,6 +85,8 @@ def report(folder: Folder) -> list[dict[str, float | str]]:
                 "seconds an item": round(each, 3),
                 "cpu seconds an item": round(row["cpu"] / row["items"], 3),
                 "items a second and worker": round(1 / max(each, 1e-9), 2),
+                "MB at most": round(row["resident"] / 1e6),
+                "MB of a GPU": round(row["device"] / 1e6),
             }
         )
     return rows

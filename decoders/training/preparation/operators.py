@@ -10,7 +10,7 @@ from numpy.random import default_rng
 from gsvc.decoders.training.packing.kinds import KINDS, Sample
 from gsvc.decoders.training.packing.streams import StreamCoding, coded_stream
 from gsvc.decoders.training.preparation.clips import Clip, frame_rate, read_clip, scenes
-from gsvc.decoders.training.preparation.extraction import Looks
+from gsvc.decoders.training.preparation.extraction import EXTRACTED, Looks
 from gsvc.decoders.training.preparation.items import (
     ClipItem,
     Crop,
@@ -20,6 +20,7 @@ from gsvc.decoders.training.preparation.items import (
 )
 from gsvc.decoders.training.preparation.measures import clip_hash, measures
 from gsvc.decoders.training.preparation.members import sample_members
+from gsvc.decoders.training.preparation.networks import NETWORKS
 from gsvc.decoders.training.preparation.selection import Found
 from gsvc.decoders.training.preparation.settings import Settings
 from gsvc.decoders.training.preparation.sources import sha256_at
@@ -31,7 +32,7 @@ class Survey:
 
     settings: Settings
     name = "survey"
-    resources = Resources(memory=500_000_000)
+    resources = Resources(memory=500_000_000, seconds=3600.0)
 
     def __call__(self, item: SourceItem) -> None:
         """Raises InputError for a source that is damaged anywhere: none of it is taken."""
@@ -86,10 +87,11 @@ class Degrade:
 
 @dataclass
 class Extract:
-    """Looks for people and motion in the source where samples were cut."""
+    """Looks for people or motion in the source where samples were cut."""
 
     settings: Settings
-    name = "extract"
+    name: str
+    """Of `extraction.EXTRACTED`."""
     resources = Resources()
 
     def __call__(self, item: ClipItem) -> None:
@@ -97,12 +99,24 @@ class Extract:
 
         Raises MissingModelError where a model is not on the node.
         """
+        cv2.setNumThreads(1)
         looks = Looks(item.frames, KINDS[self.settings.kind].side)
         for crop in item.crops:
-            for name in self.settings.extract:
-                members, facts = looks.at(name, crop.sample.numbers, crop.sample.place)
-                crop.members |= members
-                crop.facts |= facts
+            members, facts = looks.at(self.name, crop.sample.numbers, crop.sample.place)
+            crop.members |= members
+            crop.facts |= facts
+
+
+@dataclass
+class Release:
+    """Lets go of the frames: what comes after needs crops only, and may run elsewhere."""
+
+    name = "release"
+    resources = Resources()
+
+    def __call__(self, item: ClipItem) -> None:
+        """Frames are most of an item's bytes."""
+        item.frames = []
 
 
 @dataclass
@@ -114,7 +128,7 @@ class File:
     resources = Resources()
 
     def __call__(self, item: ClipItem) -> None:
-        """Replaces frames and samples by files."""
+        """Replaces samples by files."""
         assert item.clip is not None
         origin = {
             "kind": self.settings.kind,
@@ -125,15 +139,10 @@ class File:
         for crop in item.crops:
             crop.members |= sample_members(crop.sample, {**origin, **crop.facts})
             crop.sample = Sample({}, {})
-        item.frames = []
 
 
 def clip_operators(settings: Settings) -> list[Operator]:
     """What clips pass, in order."""
-    operators: list[Operator] = [
-        Read(settings),
-        Degrade(settings),
-        Extract(settings),
-        File(settings),
-    ]
-    return [each for each in operators if each.name != "extract" or settings.extract]
+    looks = [Extract(settings, name) for name in EXTRACTED if name in settings.extract]
+    networks = [kind(settings) for name, kind in NETWORKS.items() if name in settings.extract]
+    return [Read(settings), Degrade(settings), *looks, Release(), *networks, File(settings)]

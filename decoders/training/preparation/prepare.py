@@ -73,16 +73,19 @@ def _make_shards(
     size = settings.shard_clips
     shards = -(-len(clips) // size)
     missing = [number for number in range(shards) if not folder.table(number).exists()]
-    wave = max(1, _WAVE // size)
     operators = clip_operators(settings)
-    for first in range(0, len(missing), wave):
+    while missing:
+        # The first shard shows what networks take of a GPU; then they are placed by it.
+        is_first = any(x.resources.device_memory for x in operators) and len(missing) == shards
+        wave = 1 if is_first else max(1, _WAVE // size)
         items = [
             ClipItem(number, clip=clips[number].clip, measures=clips[number].measures)
-            for shard in missing[first : first + wave]
+            for shard in missing[:wave]
             for number in range(shard * size, min(len(clips), (shard + 1) * size))
         ]
         engine.run(items, operators, WriteShard(folder, size), size)
-        tell("made", shards=shards - len(missing[first + wave :]), of=shards)
+        missing = missing[wave:]
+        tell("made", shards=shards - len(missing), of=shards)
 
 
 def _why(rows: Sequence[dict[str, Any]], reasons: dict[str, str]) -> str:

@@ -16,6 +16,10 @@ from gsvc.decoders.training.preparation.items import ClipItem, Cost, Crop, Item,
 MANIFEST = "manifest.json"
 _TABLES, _COSTS = "tables", "costs"
 _MODE = 0o644
+_PEAKS = "resident", "device"
+
+Costs = dict[str, dict[str, float]]
+"""What operators took, by name: `items` and the fields of `Cost`, summed; of memory the most."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +78,28 @@ class WriteShard:
         write_json(self.folder.table(number), table)
 
 
-def costs_of(items: Sequence[Item]) -> dict[str, dict[str, float]]:
-    """Items, seconds and seconds of processors by operator."""
-    sums: dict[str, dict[str, float]] = {}
-    for name, cost in ((name, cost) for item in items for name, cost in item.costs.items()):
-        row = sums.setdefault(name, dict.fromkeys(("items", *Cost._fields), 0.0))
-        for field, value in (("items", 1.0), *cost._asdict().items()):
-            row[field] = row[field] + value
-    return sums
+def costs_of(items: Sequence[Item]) -> Costs:
+    """Items, seconds and seconds of processors by operator, and the most memory."""
+    found: Costs = {}
+    for item in items:
+        for name, cost in item.costs.items():
+            _add(found, name, {"items": 1.0, **cost._asdict()})
+    return found
+
+
+def costs_so_far(folder: Folder) -> Costs:
+    """Those of all calls."""
+    found: Costs = {}
+    for path in sorted((folder.path / _COSTS).glob("*.json")):
+        for name, row in json.loads(path.read_text()).items():
+            _add(found, name, row)
+    return found
+
+
+def _add(costs: Costs, name: str, row: Mapping[str, float]) -> None:
+    own = costs.setdefault(name, dict.fromkeys(("items", *Cost._fields), 0.0))
+    for field, value in row.items():
+        own[field] = max(own[field], value) if field in _PEAKS else own[field] + value
 
 
 def write_json(path: Path, value: object) -> None:

@@ -1,0 +1,122 @@
+"""Operators in a process of their own: a file that hangs or kills it ends nothing else.
+
+This module is all that a worker of Ray imports: libraries and models are in the helper.
+"""
+
+import atexit
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from multiprocessing.connection import Connection
+
+from gsvc.codec.errors import GsvcError
+from gsvc.decoders.training.preparation import helper
+
+_START = 300.0
+"""Seconds that a helper may take to import what operators need."""
+_TRIES = 2
+"""A process may also die of what others do on the machine, as of their hunger for memory."""
+
+
+class Guard:
+    """Carries operators out in a helper, which it ends where one takes too long."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        """`environment`: of the helper; None for that of this process."""
+        self._environment = environment
+        self._process: subprocess.Popen[bytes] | None = None
+        self._line: Connection | None = None
+
+    def carry(self, operators: bytes, limits: Mapping[str, float], item: bytes) -> bytes:
+        """An item after all operators; both are pickled.
+
+        `limits`: seconds that each may take, by name. An item that makes one take longer, or that
+        ends the helper twice, comes back set aside. Raises GsvcError where no helper can start.
+        """
+        why = ""
+        for _ in range(_TRIES):
+            try:
+                return self._ask(operators, limits, (operators, item, ""))
+            except _TookTooLong as late:
+                why = str(late)
+                break
+            except _Died as death:
+                why = str(death)
+        return self._ask(operators, limits, (operators, item, why))
+
+    def _ask(
+        self, operators: bytes, limits: Mapping[str, float], message: tuple[bytes, bytes, str]
+    ) -> bytes:
+        name = ""
+        try:
+            line = self._started()
+            line.send_bytes(pickle.dumps(message))
+            while True:
+                limit = limits.get(name, _START)
+                if not line.poll(limit):
+                    self.close()
+                    raise _TookTooLong(f"{name or 'start'} took longer than {limit:g} s")
+                told = line.recv_bytes()
+                if told.startswith(helper.DONE):
+                    return told[len(helper.DONE) :]
+                name = told.decode()
+        except (EOFError, OSError) as error:
+            code = self.close()
+            how = f"signal {-code}" if code < 0 else f"code {code}"
+            if not name:
+                raise GsvcError(f"the process for operators does not start ({how})") from error
+            raise _Died(f"{name} ended its process ({how})") from error
+
+    def _started(self) -> Connection:
+        if self._line is None:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", helper.__name__, str(theirs.fileno()), str(os.getpid())],
+                    pass_fds=[theirs.fileno()],
+                    env=self._environment,
+                )
+            self._line = Connection(ours.detach())
+            self._line.send_bytes(pickle.dumps(sys.path))
+        return self._line
+
+    def close(self) -> int:
+        """End the helper; returns how it ended: an exit code, or minus the number of a signal."""
+        code = 0
+        if self._line is not None:
+            self._line.close()
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(1.0)  # it may be about to end
+            self._process.kill()
+            code = self._process.wait()
+        self._line = self._process = None
+        return code
+
+
+class _TookTooLong(Exception):
+    """An operator is still at it."""
+
+
+class _Died(Exception):
+    """The helper is gone."""
+
+
+@cache
+def own_guard() -> Guard:
+    """The one of this process."""
+    guard = Guard()
+    atexit.register(guard.close)
+    return guard
+
+
+def carry_row(
+    row: dict[str, bytes], operators: bytes, limits: Mapping[str, float]
+) -> dict[str, bytes]:
+    """A row of Ray Data after all operators, by the guard of the worker."""
+    return {"item": own_guard().carry(operators, limits, row["item"])}

@@ -1,0 +1,102 @@
+"""Operators with a network of PyTorch: on a share of a GPU where there is one, else on the CPU.
+
+They see crops only. A network is loaded once a process.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gsvc.decoders.refiners.priors.drawing import drawings, load_prior
+from gsvc.decoders.training.frozen import frozen_networks
+from gsvc.decoders.training.preparation.items import ClipItem, Network, OnCard, Resources
+from gsvc.decoders.training.preparation.members import array_bytes, picture_bytes
+from gsvc.decoders.training.preparation.settings import Settings
+from gsvc.decoders.training.standalone.cuts import colours_of
+from gsvc.decoders.training.standalone.efficient import EfficientFeatures
+
+_PRIOR = "animevideov3"
+_DRAWN = {"pictures": "given", "windows": "keys"}
+"""The stack that the prior is shown: as decoded."""
+_AT_ONCE = 16
+"""Pictures that a network is given: bounds its memory."""
+
+
+@dataclass
+class _Declared:
+    settings: Settings
+
+
+@dataclass
+class Drawings(Network, _Declared):
+    """What the small prior draws of decoded pictures."""
+
+    name = "drawings"
+    resources = Resources(device_memory=1_000_000_000)
+
+    @torch.no_grad()
+    def __call__(self, item: ClipItem) -> None:
+        """Adds `drawn.png`: of each decoded picture the two drawings, at both sizes it is shown.
+
+        Raises MissingDependencyError without the prior's weights.
+        """
+        device, network = _ready(self.place), _prior(self.place)
+        for crop in item.crops:
+            stack = crop.sample.stacks[_DRAWN[self.settings.kind]]
+            drawn = [drawings(network, each.to(device)) for each in _parts(stack)]
+            pictures = torch.cat(drawn).float().add(1).mul(127.5).round().clamp(0, 255).byte().cpu()
+            both = pictures.reshape(-1, 3, *pictures.shape[2:]).permute(0, 2, 3, 1)
+            crop.members["drawn.png"] = picture_bytes(np.ascontiguousarray(both.numpy()))
+
+
+@dataclass
+class Features(Network, _Declared):
+    """What a frozen EfficientNet-Lite0 sees in the source."""
+
+    name = "features"
+    resources = Resources(device_memory=1_000_000_000)
+
+    @torch.no_grad()
+    def __call__(self, item: ClipItem) -> None:
+        """Adds `features.npy`: of each picture the means of the four maps, float16 (n, 192).
+
+        Raises MissingDependencyError without its weights.
+        """
+        device, network = _ready(self.place), _features(self.place)
+        for crop in item.crops:
+            maps = [network(each.to(device)) for each in _parts(crop.sample.stacks["truth"])]
+            means = [torch.cat([x.float().mean((2, 3)) for x in each], 1) for each in maps]
+            crop.members["features.npy"] = array_bytes(torch.cat(means).half().cpu().numpy())
+
+
+NETWORKS: dict[str, Any] = {"drawings": Drawings, "features": Features}
+
+
+def _parts(stack: NDArray[np.uint8]) -> tuple[Tensor, ...]:
+    """Of pictures, uint8 (n, H, W, 3), as (B, 3, H, W) in [-1, 1]."""
+    return torch.split(colours_of(torch.from_numpy(stack).permute(0, 3, 1, 2)), _AT_ONCE)
+
+
+@cache
+def _ready(place: OnCard) -> torch.device:
+    """The device, of which no more than its share is taken."""
+    torch.set_num_threads(1)
+    device = torch.device(place.device if torch.cuda.is_available() else "cpu")
+    if device.type == "cuda":
+        torch.cuda.set_per_process_memory_fraction(place.fraction)
+    return device
+
+
+@cache
+def _prior(place: OnCard) -> Any:
+    return load_prior(_PRIOR, _ready(place).type)
+
+
+@cache
+def _features(place: OnCard) -> Any:
+    return EfficientFeatures(frozen_networks(["features"])["features"]).to(_ready(place))

@@ -1,0 +1,140 @@
+"""Operators of `gsvc data prepare`: several on a GPU, and what they must survive."""
+
+import os
+import pickle
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from needs import need_package
+from odd_operators import EXITS, HANGS, Fragile, Noting
+
+need_package("fsspec")
+need_package("stlpips_pytorch")
+from gsvc.decoders.training.preparation.engine import InTurn, OnRay
+from gsvc.decoders.training.preparation.items import ClipItem, Item, Operator, Resources
+from gsvc.decoders.training.preparation.residency import Cards, Model, model_of, residences
+from gsvc.decoders.training.preparation.resident import mps_environment
+
+GB = 1_000_000_000
+ITEMS = 8
+MODELS = st.lists(
+    st.builds(
+        Model,
+        st.uuids().map(str),
+        st.integers(1, 40 * GB),
+        st.floats(0, 10, allow_nan=False),
+    ),
+    max_size=6,
+)
+
+
+@given(models=MODELS, count=st.integers(1, 4), supply=st.floats(0, 50))
+def test_no_gpu_is_promised_more_memory_than_it_has(
+    models: list[Model], count: int, supply: float
+) -> None:
+    cards = Cards(count, 16 * GB)
+    taken = [0] * count
+    places = residences(models, cards, supply)
+    for model in models:
+        for card in places[model.name].cards if model.name in places else ():
+            taken[card] += model.bytes
+    assert max(taken, default=0) <= cards.bytes
+    # What runs on the CPU would have fitted nowhere beside the others.
+    left_out = [each for each in models if each.name not in places]
+    assert all(each.bytes * 1.002 > cards.bytes - max(taken) for each in left_out)
+
+
+def test_models_share_a_gpu_by_what_they_were_measured_to_take() -> None:
+    network = Noting(name="n", resources=Resources(device_memory=6 * GB))
+    guessed, measured = (
+        model_of(network, costs)
+        for costs in ({}, {"n": {"device": 2.0 * GB, "wall": 8.0, "items": 4.0}})
+    )
+    assert guessed.bytes == 6.6 * GB and measured == Model("n", 3 * GB, 2.0)
+    card = Cards(1, 10 * GB)
+    other = Model("m", 4 * GB, 0.5)
+    assert residences([guessed, other], card).keys() == {"m"}  # 10.6 GB
+    both = residences([measured, other], card)
+    assert [both[name].share for name in ("n", "m")] == [0.3, 0.4]
+    # Two items a second want four processes of the slow one: there is room for a second.
+    assert residences([measured, other], card, supply=2.0)["n"].cards == (0, 0)
+    assert residences([measured, other], None) == {}
+
+
+def test_the_multi_process_service_is_told_its_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    assert mps_environment(2 * GB) == {}
+    (tmp_path / "control").touch()
+    told = {"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path)}
+    assert mps_environment(2 * GB) == told | {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1907M"}
+
+
+@dataclass
+class Keep:
+    """Writes groups as files."""
+
+    folder: Path
+
+    def __call__(self, items: Sequence[Item]) -> None:
+        """See `Writes`."""
+        (self.folder / f"{items[0].number}.pickle").write_bytes(pickle.dumps(list(items)))
+
+    def items(self) -> list[Item]:
+        """All, in order."""
+        parts = sorted(self.folder.glob("*.pickle"), key=lambda path: int(path.stem))
+        return [item for path in parts for item in pickle.loads(path.read_bytes())]
+
+
+def assert_survived(items: Sequence[Item]) -> None:
+    errors = {item.number: item.error for item in items if item.error}
+    assert errors == {
+        HANGS: "fragile took longer than 1 s",
+        EXITS: "fragile ended its process (code 3)",
+    }
+    assert [item.number for item in items] == list(range(ITEMS))
+
+
+def test_what_hangs_or_ends_a_worker_is_set_aside(tmp_path: Path) -> None:
+    InTurn().run([ClipItem(n) for n in range(ITEMS)], [Fragile()], Keep(tmp_path), 2)
+    assert_survived(Keep(tmp_path).items())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_operators_share_a_logical_gpu_while_cpus_work(tmp_path: Path) -> None:
+    ray = need_package("ray")
+    able = Resources(memory=1_000_000, device_memory=3 * GB)
+    operators: list[Operator] = [
+        Fragile(),
+        Noting(name="early"),
+        *(Noting(name=name, resources=able) for name in ("left", "right", "third")),
+    ]
+    keep = Keep(tmp_path)
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    room: dict[str, Any] = {"num_cpus": 3, "num_gpus": 1, "object_store_memory": 100_000_000}
+    ray.init(runtime_env={"env_vars": path}, include_dashboard=False, **room)
+    try:
+        engine = OnRay(Cards(1, 9 * GB), 3.0)
+        shares = {name: place.share for name, place in engine.residences(operators, {}).items()}
+        engine.run([ClipItem(n) for n in range(ITEMS)], operators, keep, 2)
+    finally:
+        ray.shutdown()
+    items = keep.items()
+    assert_survived(items)
+    assert shares == {"left": 0.4, "right": 0.4}
+    notes = [x.measures for x in items if isinstance(x, ClipItem) and not x.error]
+    for row in notes:
+        assert [row[f"{name} gpus"] for name in ("early", "left", "right", "third")] == [0, 1, 1, 0]
+    on_card = [(row[f"{n} begun"], row[f"{n} ended"]) for row in notes for n in ("left", "right")]
+    on_cpu = [(row[f"{n} begun"], row[f"{n} ended"]) for row in notes for n in ("early", "third")]
+    assert any(a[0] < b[1] and b[0] < a[1] for a, b in product(on_card, on_cpu))
