@@ -66,8 +66,8 @@ class Recipe:
     """Weight of structure in the distortion."""
     people: float = 1.0
     """Weight of faces in the distortion, where all else weighs 1."""
-    faces: bool = True
-    """Send the motion of faces where it pays, if the models that find it are here."""
+    faces: bool = False
+    """Send the motion of faces where it pays."""
     semantics: bool = False
     """Send people and regions whether they pay or not."""
     quality: float | None = None
@@ -112,22 +112,13 @@ class Recipe:
         except (MissingModelError, MissingDependencyError) as cause:
             if self.semantics:
                 raise
-            _log.warning(
-                "faces weigh no more than the rest, and their motion is not sent: %s", cause
-            )
+            _log.warning("faces weigh no more than the rest: %s", cause)
             return Judge(self.place)
 
     def face_points(self) -> FacePoints | None:
-        """What finds the points of faces; None where they are not to be sent, or with a warning
-        where a model is missing."""
-        if not self.faces:
-            return None
-        try:
-            return FacePoints()
-        except (MissingModelError, MissingDependencyError) as cause:
-            if self.people == 1:  # Else the judge has said so.
-                _log.warning("the motion of faces is not sent: %s", cause)
-            return None
+        """What finds the points of faces; None where they are not to be sent. Raises
+        MissingModelError or MissingDependencyError."""
+        return FacePoints() if self.faces else None
 
     def packet_excess(self, coded: Sequence[CodedPacket]) -> float:
         """Size of the largest packet in proportion to `packet_bytes`; 0 without a limit."""

@@ -67,7 +67,7 @@ def test_without_the_model_all_weighs_alike_and_a_line_says_so(
     (line,) = [record.getMessage() for record in caplog.records]
     assert "faces" in line and "gsvc models pull" in line
     caplog.clear()
-    assert weighed == payloads(speaker, replace(FAST, faces=False))
+    assert weighed == payloads(speaker, FAST)
     assert not caplog.records
 
 

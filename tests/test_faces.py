@@ -1,5 +1,6 @@
 """The layer of faces: what is stored comes back, what is drawn moves, what is none stays."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -121,12 +122,11 @@ def test_any_face_can_be_drawn(scale: int) -> None:
 
 
 def test_without_its_models_there_are_no_faces(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: object
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
     video = gsvc.VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
-    header = gsvc.Header(video, 1)
-    recipe = Recipe(header, LEVELS[1], PRESETS["medium"], 0.01, exact=False)
+    recipe = Recipe(gsvc.Header(video, 1), LEVELS[1], PRESETS["medium"], 0.01, exact=False)
     assert recipe.face_points() is None
-    (line,) = caplog.messages
-    assert "gsvc models pull" in line
+    with pytest.raises(gsvc.MissingModelError, match="gsvc models pull"):
+        replace(recipe, faces=True).face_points()

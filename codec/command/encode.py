@@ -50,6 +50,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--people", type=float, default=defaults.people, metavar="1..8", help=seen)
     pay = "send people and regions even if they do not pay"
     add("--semantics", action="store_true", help=pay)
+    speak = (
+        "send how faces move where it pays (experimental: at the lowest rates it can look worse)"
+    )
+    add("--faces", action="store_true", help=speak)
     add("--objects", action="store_true", help="find objects and send them, for gsvc analyse")
     only = "send no pictures, only what gsvc analyse needs for this"
     add("--task", choices=TASKS, help=only)
@@ -68,7 +72,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--no-texts", action="store_true", help="leave out title, chapters and subtitles")
     for layer in TOOLS:
         add(f"--no-{layer}", action="store_true", help=f"send no {layer}")
-    add("--no-faces", dest="faces", action="store_false", help="send no motion of faces")
     own = "for the decoder's refiner"
     add("--seed", type=int, default=defaults.seed, metavar="0..65535", help=own)
     tell = "write nothing, foretell size, time and quality from samples"
