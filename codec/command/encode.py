@@ -50,9 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--people", type=float, default=defaults.people, metavar="1..8", help=seen)
     pay = "send people and regions even if they do not pay"
     add("--semantics", action="store_true", help=pay)
-    speak = (
-        "send how faces move where it pays (experimental: at the lowest rates it can look worse)"
-    )
+    speak = "send how faces move where it pays (experimental: it can look worse)"
     add("--faces", action="store_true", help=speak)
     add("--objects", action="store_true", help="find objects and send them, for gsvc analyse")
     only = "send no pictures, only what gsvc analyse needs for this"

@@ -166,5 +166,5 @@ def _log_to_stderr() -> None:
     handler.addFilter(_Once())
     for level in (logging.WARNING, logging.INFO):
         logging.addLevelName(level, logging.getLevelName(level).lower())
-    logging.getLogger("gsvc").addHandler(handler)
+    logging.getLogger("gsvc").handlers = [handler]  # one, however many commands a process runs
     logging.getLogger("gsvc").propagate = False

@@ -98,10 +98,7 @@ class VideoReceiver:
         has another format; besides, what making a `Decoder` raises.
         """
         async with self._working(self._live.close) as (worker, tasks):
-            # Before anything is received: a refiner that loads while packets come makes frames
-            # late.
-            await asyncio.get_running_loop().run_in_executor(worker, self._live.load)
-            made = self._made(self._live, worker, tasks)
+            made = self._made(self._live, worker, tasks, self._live.load)
             async for frame in until_set(self._is_stopped, made):
                 yield self._show(frame)
 
@@ -231,12 +228,15 @@ class VideoReceiver:
             self._damaged += 1
 
     async def _made(
-        self, live: _Live[_T], worker: ThreadPoolExecutor, tasks: list[asyncio.Task[None]]
+        self,
+        live: _Live[_T],
+        worker: ThreadPoolExecutor,
+        tasks: list[asyncio.Task[None]],
+        load: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[_T, None]:
-        """What is made of packets that arrive, what is due without one, and what is held back.
-
-        Adds to `tasks` those that listen or connect.
-        """
+        """What is made of packets, or due without one. `tasks` gets those that listen or connect."""
+        # Before anything comes: a refiner that loads meanwhile makes frames late.
+        await asyncio.get_running_loop().run_in_executor(worker, load)
         tasks += await self._connected()
         heard = time.monotonic()
         while True:

@@ -12,7 +12,11 @@ and numpy and nothing else: python3 train_standalone.py PACK RUN --recipe nano -
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc train export`."""
     parser.add_argument(
-        "target", nargs="?", default="train_standalone.py", metavar="FILE", help="(%(default)s)"
+        "target",
+        nargs="?",
+        default="train_standalone.py",
+        metavar="FILE",
+        help="(train_standalone.py)",
     )
 
 
