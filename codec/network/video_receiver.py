@@ -234,7 +234,7 @@ class VideoReceiver:
         tasks: list[asyncio.Task[None]],
         load: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[_T, None]:
-        """What is made of packets, or due without one. `tasks` gets those that listen or connect."""
+        """What is made of packets, or due without one; `tasks` gets those that listen, connect."""
         # Before anything comes: a refiner that loads meanwhile makes frames late.
         await asyncio.get_running_loop().run_in_executor(worker, load)
         tasks += await self._connected()
