@@ -101,7 +101,8 @@ def told(name: str, out: Path, seconds: float) -> None:
     clips, samples = manifest["clips"], manifest["samples"]
     print(
         f"{name}: {seconds:.1f} s, {clips} clips, {samples} samples, {clips / seconds:.3f} clips/s,"
-        f" {cpu:.1f} CPU seconds in operators: {cpu / seconds:.2f} cores busy",
+        f" {cpu:.1f} CPU seconds in operators: {cpu / seconds:.2f} cores busy;"
+        f" load of the machine {os.getloadavg()[1]:.1f}",
         flush=True,
     )
 

@@ -20,7 +20,7 @@ _REACHED_BACK = 2
 """Frames before a clip to which a reader seeks: some containers round their index."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Clip:
     """Consecutive frames of a source, without a cut."""
 

@@ -1,7 +1,7 @@
 """From sources to shards: survey, selection, shards, manifest."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,8 @@ def prepare(
         folder.make()
     _same_job(folder, sources, settings)
     survey(sources, settings, folder, engine)
-    rows = list(survey_rows(sources, folder))
-    clips, reasons = chosen([each for row in rows for each in row["found"]], settings)
+    rows: list[dict[str, Any]] = []
+    clips, reasons = chosen(_found(survey_rows(sources, folder), rows), settings)
     tell("surveyed", sources=len(rows), clips=len(clips), set_aside=len(reasons))
     if not clips:
         raise InputError(f"no clip is left of {len(rows)} sources: {_why(rows, reasons)}")
@@ -50,6 +50,13 @@ def prepare(
     made = manifest(folder, rows, reasons, clips, settings)
     write_json(out / MANIFEST, made)
     return made
+
+
+def _found(surveyed: Iterable[dict[str, Any]], rows: list[dict[str, Any]]) -> Iterator[Found]:
+    """The clips of each source; `rows` gets what else the survey says of it."""
+    for row in surveyed:
+        yield from row.pop("found")
+        rows.append(row)
 
 
 def _same_job(folder: Folder, sources: Sequence[str], settings: Settings) -> None:

@@ -1,5 +1,6 @@
 """Which clips are taken: within limits, and no two that show the same."""
 
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,9 +10,10 @@ from gsvc.decoders.training.preparation.settings import Settings
 HASH_BITS = 192
 _BANDS = 12
 """Clips that differ in at most 11 bits agree in one of 12 bands: only such are compared."""
+_BAND_BITS = HASH_BITS // _BANDS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Found:
     """A clip that the survey found."""
 
@@ -30,14 +32,20 @@ def outside(found: Found, settings: Settings) -> str:
 
 
 def chosen(clips: Iterable[Found], settings: Settings) -> tuple[list[Found], dict[str, str]]:
-    """Clips to take, in the order given, and for the key of each other one the reason."""
+    """Clips to take, in the order given, and for the key of each other one the reason.
+
+    Of the clips only those that are taken are kept in memory.
+    """
     taken: list[Found] = []
     reasons: dict[str, str] = {}
-    bands: dict[tuple[int, int], list[Found]] = {}
+    bands: dict[int, array[int]] = {}
     for found in clips:
         why = outside(found, settings)
-        own = [(band, _band(found.hash, band)) for band in range(_BANDS)]
-        same = None if why else _same(found, [x for key in own for x in bands.get(key, ())])
+        own = [band << _BAND_BITS | _band(found.hash, band) for band in range(_BANDS)]
+        same = None
+        if not why:
+            numbers = {number for key in own for number in bands.get(key, ())}
+            same = _same(found, [taken[number] for number in sorted(numbers)])
         if same and same.clip.key == found.clip.key:
             continue  # the very file, at another address
         if same and _distance(same, found) <= settings.nearest:
@@ -45,15 +53,14 @@ def chosen(clips: Iterable[Found], settings: Settings) -> tuple[list[Found], dic
         if why:
             reasons[found.clip.key] = why
             continue
-        taken.append(found)
         for key in own:
-            bands.setdefault(key, []).append(found)
+            bands.setdefault(key, array("I")).append(len(taken))
+        taken.append(found)
     return taken, reasons
 
 
 def _band(value: int, band: int) -> int:
-    width = HASH_BITS // _BANDS
-    return value >> band * width & (1 << width) - 1
+    return value >> band * _BAND_BITS & (1 << _BAND_BITS) - 1
 
 
 def _same(found: Found, others: list[Found]) -> Found | None:

@@ -62,8 +62,10 @@ def survey_rows(sources: Sequence[str], folder: Folder) -> Iterator[dict[str, An
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is damaged: remove it, and it is made again") from error
         for row in rows:
-            yield {**row, "found": [_found(one) for one in row["found"]]}
+            yield {**row, "found": [_found(one, row) for one in row["found"]]}
 
 
-def _found(row: dict[str, Any]) -> Found:
-    return Found(Clip(**row["clip"]), row["measures"], row["hash"])
+def _found(found: dict[str, Any], row: dict[str, Any]) -> Found:
+    """`row`: of the source; its clips share the strings."""
+    same = {"address": row["address"], "sha256": row["sha256"]}
+    return Found(Clip(**{**found["clip"], **same}), found["measures"], found["hash"])
