@@ -82,6 +82,7 @@ def test_a_file_has_regions_and_rules() -> None:
         ("activity > lots", "r.txt:1:12: 'lots' stands where a number should"),
         ("person in door or car in door", "r.txt:1:16: 'or' stands where and should"),
         ("x:", "r.txt:1:3: the end stands where a class, anything, count or activity should"),
+        ("# none\n", "r.txt: it has no rule, line or zone: write one"),
         ("\ta: person in (", "r.txt:1:15: '(' stands where a zone should"),
     ],
 )

@@ -37,6 +37,8 @@ Without its sound. Ctrl-C ends the stream in good order."""
 
 _LIVE = EncoderSettings(preset="fast", low_delay=True)
 
+_FEWEST = 1000.0
+"""Bits per second: who gives less as the upper bound has left out the k."""
 _BEGINNING = 2.0
 """Where a rate that follows the network begins, in proportion to the least."""
 
@@ -101,6 +103,8 @@ def adaptation(text: str) -> Adaptation:
     """Bounds of a rate, from text such as 4k:60k."""
     least, _, most = text.partition(":")
     try:
+        if bitrate(most) < _FEWEST:
+            raise ConfigError("such rates are meant in thousands")
         return Adaptation(bitrate(least), bitrate(most))
     except (ArgumentTypeError, ConfigError) as error:
         raise ArgumentTypeError(

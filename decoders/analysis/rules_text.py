@@ -48,6 +48,8 @@ def parse_file(text: str, name: str) -> Regions:
                 raise ConfigError(f"{place}:{region.start(3) + 1}: {error}") from error
         elif content.strip():
             rules.append(parse_rule(content, place))
+    if not (lines or zones or rules):
+        raise ConfigError(f"{name}: it has no rule, line or zone: write one, as count person > 3")
     return Regions(tuple(lines), tuple(zones), tuple(rules))
 
 

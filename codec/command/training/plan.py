@@ -2,6 +2,7 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
+from math import inf
 from typing import TYPE_CHECKING
 
 from gsvc.codec.command.arguments import add_json
@@ -95,8 +96,8 @@ def _trial(options: Namespace) -> "Trial":
     from gsvc.decoders.training.standalone.workers import join
 
     for name in ("devices", "memory", "bandwidth", "tflops"):
-        if getattr(options, name) <= 0:
-            raise ConfigError(f"--{name}: take more than 0")
+        if not 0 < getattr(options, name) < inf:
+            raise ConfigError(f"--{name}: take a number above 0")
     recipe = read_recipe(options.recipe, read_recipes())
     if options.size:
         recipe = dataclasses.replace(recipe, network={**recipe.network, "size": options.size})
