@@ -94,6 +94,7 @@ def embed_empty_prompt(name: str) -> Path:
     with torch.no_grad():
         told = pipeline.encode_prompt(
             prompt="",
+            **_length(made),
             **_WITHOUT_GUIDANCE.get(made.__name__, {"do_classifier_free_guidance": False}),
         )
     names = ("prompt_embeds", "prompt_attention_mask") if len(told) == 4 else ("prompt_embeds",)
@@ -102,6 +103,14 @@ def embed_empty_prompt(name: str) -> Path:
     save_file(held, part)
     part.replace(path)
     return path
+
+
+def _length(made: Any) -> dict[str, int]:
+    """The tokens that a pipeline itself asks for: `encode_prompt` alone may take fewer, and the
+    network sees the padding."""
+    name = "max_sequence_length"
+    told, taken = (inspect.signature(f).parameters for f in (made.__call__, made.encode_prompt))
+    return {name: told[name].default} if name in told and name in taken else {}
 
 
 def _parts(made: Any) -> set[str]:
