@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from importlib import import_module
 
-from gsvc.codec.command.parser import CommandParser
+from gsvc.codec.command.parser import add_modules
 from gsvc.codec.extras import need
 
 DESCRIPTION = """Make video ready for training, on one machine or many. Needs gsvc[data]."""
@@ -12,23 +12,16 @@ ACTIONS = {
     "prepare": "shards of samples out of any amount of video",
 }
 """Action → its line in `gsvc data --help`. The module `data_NAME` beside this one has the rest."""
+_MODULES = f"{__package__}.data_"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc data`."""
-    actions = parser.add_subparsers(
-        dest="action", required=True, metavar="ACTION", parser_class=CommandParser
-    )
-    for name, line in ACTIONS.items():
-        actions.add_parser(name, help=line, module=_module(name))
+    add_modules(parser, "action", ACTIONS, _MODULES)
 
 
 def run(options: Namespace) -> int:
     """Carry out the action."""
     need("data", "gsvc data")
-    code: int = import_module(_module(options.action)).run(options)
+    code: int = import_module(_MODULES + options.action).run(options)
     return code
-
-
-def _module(action: str) -> str:
-    return f"{__package__}.data_{action}"

@@ -1,6 +1,5 @@
 """`gsvc data prepare`: shards to train on, out of any amount of video."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import JsonLines
+from gsvc.codec.command.progress import tell_event
 from gsvc.codec.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -68,13 +67,15 @@ def run(options: Namespace) -> int:
     sources = find_sources(options.sources)
     begun = monotonic()
     with _engine(options) as (engine, cores):
-        made = prepare(sources, out, settings, engine, lambda *a, **k: _tell(options, *a, **k))
+        made = prepare(sources, out, settings, engine, lambda *a, **k: tell_event(options, *a, **k))
     wall = monotonic() - begun
     for row in report(Folder(out)):
-        _tell(options, "operator", **row)
+        tell_event(options, "operator", **row)
     told: dict[str, Any] = {name: made[name] for name in ("clips", "samples", "set_aside")}
     poison = len(made["poison"])
-    _tell(options, "done", out=str(out), poison=poison, seconds=round(wall, 1), cores=cores, **told)
+    tell_event(
+        options, "done", out=str(out), poison=poison, seconds=round(wall, 1), cores=cores, **told
+    )
     return 0
 
 
@@ -116,13 +117,6 @@ def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
         cores = ray.cluster_resources().get("CPU", 0.0)
         cards = cards_of(ray, each)
         if cards is not None:
-            _tell(options, "gpus", count=cards.count, memory_mb=cards.bytes // _MEGABYTE)
+            tell_event(options, "gpus", count=cards.count, memory_mb=cards.bytes // _MEGABYTE)
         costs = partial(costs_so_far, Folder(Path(options.out)))
         yield OnRay(cards, cores, costs, patience), cores
-
-
-def _tell(options: Namespace, event: str, **values: object) -> None:
-    if options.json:
-        JsonLines(sys.stdout).put(event, **values)
-    else:
-        print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 from gsvc import __version__
-from gsvc.codec.command.parser import FAILED, USAGE, CommandParser, Parser, complain
+from gsvc.codec.command.parser import FAILED, USAGE, Parser, add_modules, complain
 from gsvc.codec.errors import ConfigError, GsvcError
 
 COMMANDS = {
@@ -45,6 +45,7 @@ COMMANDS = {
 """Command → its line in `gsvc --help`. The module of that name in this folder holds the rest:
 `DESCRIPTION`, `add_arguments(parser)` and `run(options)`, which returns the exit code."""
 
+_MODULES = f"{__package__}."
 _INTERRUPTED = 130
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _SIGNALLED = 128
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = Namespace(json=False)
     try:
         command_parser().parse_args(arguments, options)
-        code: int = import_module(_module(options.command)).run(options)
+        code: int = import_module(_MODULES + options.command).run(options)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
@@ -78,16 +79,8 @@ def command_parser() -> Parser:
     """The parser of `gsvc`; those of its commands are filled when they are used."""
     parser = Parser(prog="gsvc", description="Generative semantic video codec.")
     parser.add_argument("--version", action="version", version=f"gsvc {__version__}")
-    commands = parser.add_subparsers(
-        dest="command", required=True, metavar="COMMAND", parser_class=CommandParser
-    )
-    for name, line in COMMANDS.items():
-        commands.add_parser(name, help=line, module=_module(name))
+    add_modules(parser, "command", COMMANDS, _MODULES)
     return parser
-
-
-def _module(command: str) -> str:
-    return f"{__package__}.{command}"
 
 
 def _unexpected(error: Exception) -> str:

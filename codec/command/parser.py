@@ -2,7 +2,7 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -60,3 +60,17 @@ class CommandParser(Parser):
             command, self._module = import_module(self._module), None
             self.description = command.DESCRIPTION
             command.add_arguments(self)
+
+
+def add_modules(parser: ArgumentParser, dest: str, lines: Mapping[str, str], prefix: str) -> None:
+    """Add a command of its own for each name in `lines`, where its line of help is.
+
+    Args:
+        dest: The option that will hold the name.
+        prefix: With the name behind it, the module that has the rest (`CommandParser`).
+    """
+    commands = parser.add_subparsers(
+        dest=dest, required=True, metavar=dest.upper(), parser_class=CommandParser
+    )
+    for name, line in lines.items():
+        commands.add_parser(name, help=line, module=prefix + name)

@@ -96,6 +96,14 @@ def json_lines(options: Namespace) -> JsonLines:
     return JsonLines(sys.stderr if carries_data else sys.stdout)
 
 
+def tell_event(options: Namespace, event: str, **values: object) -> None:
+    """What a long job came to: a JSON object, or a line of names and values."""
+    if options.json:
+        json_lines(options).put(event, **values)
+    else:
+        print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)
+
+
 def has_watcher(options: Namespace) -> bool:
     """Whether somebody sits at a terminal and wants to be told."""
     return sys.stderr is not None and sys.stderr.isatty() and not options.quiet

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from importlib import import_module
 
-from gsvc.codec.command.parser import CommandParser
+from gsvc.codec.command.parser import add_modules
 from gsvc.codec.extras import need
 
 DESCRIPTION = """Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval]."""
@@ -17,23 +17,16 @@ ACTIONS = {
     "export": "write the trainer as one file",
 }
 """Action → its line in `gsvc train --help`. The module of that name in `training` has the rest."""
+_MODULES = f"{__package__}.training."
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc train`."""
-    actions = parser.add_subparsers(
-        dest="action", required=True, metavar="ACTION", parser_class=CommandParser
-    )
-    for name, line in ACTIONS.items():
-        actions.add_parser(name, help=line, module=_module(name))
+    add_modules(parser, "action", ACTIONS, _MODULES)
 
 
 def run(options: Namespace) -> int:
     """Carry out the action."""
     need("eval", "gsvc train")
-    code: int = import_module(_module(options.action)).run(options)
+    code: int = import_module(_MODULES + options.action).run(options)
     return code
-
-
-def _module(action: str) -> str:
-    return f"{__package__}.training.{action}"

@@ -1,6 +1,7 @@
 """gsvc's streams that say what is where, in the benchmark of analysis: read, never decoded."""
 
 import time
+from abc import abstractmethod
 from collections.abc import Sequence
 from importlib.metadata import version
 
@@ -56,8 +57,9 @@ class _ObjectCodec(Codec):
         """Raises BitstreamError: there is no way to decode here."""
         raise BitstreamError(f"{self.name} is for analysis: take gsvc to decode")
 
+    @abstractmethod
     def _encoder_settings(self, settings: Settings) -> EncoderSettings:
-        raise NotImplementedError
+        """How to encode for these settings."""
 
 
 class TaskCodec(_ObjectCodec):

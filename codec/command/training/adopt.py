@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import json_lines
+from gsvc.codec.command.progress import tell_event
 from gsvc.codec.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def run(options: Namespace) -> int:
     if options.ship and better:
         ship(weights, shipping_folder(candidate.network))
         verdict += f" Shipped in {shipping_folder(candidate.network)}."
-    _tell(options, "done", weights=str(weights), card=str(card), verdict=verdict)
+    tell_event(options, "done", weights=str(weights), card=str(card), verdict=verdict)
     return int(not better)
 
 
@@ -76,19 +76,15 @@ def _scored(
 
     compared = comparison(candidate, weights)
     scores = score(
-        clips, options.frames, compared.ways, lambda line: _tell(options, "scoring", stream=line)
+        clips,
+        options.frames,
+        compared.ways,
+        lambda line: tell_event(options, "scoring", stream=line),
     )
     if options.json:
         for way, levels in scores.ways.items():
             for level, one in levels.items():
-                _tell(options, "score", way=way, level=level, **one._asdict())
+                tell_event(options, "score", way=way, level=level, **one._asdict())
     else:
         print(score_table(scores), flush=True)
     return scores, *verdict(scores, compared)
-
-
-def _tell(options: Namespace, event: str, **values: object) -> None:
-    if options.json:
-        json_lines(options).put(event, **values)
-    else:
-        print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)

@@ -1,13 +1,12 @@
 """`gsvc train pack`: what a training run needs, in one file."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import JsonLines
+from gsvc.codec.command.progress import tell_event
 from gsvc.codec.errors import ConfigError, InputError, OutputError
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def run(options: Namespace) -> int:
     _fill(options, folder, room)
     manifest = assemble(path, folder, networks, most)
     told = {name: manifest[name] for name in ("samples", "held", "codings", "loss")}
-    _tell(options, "done", pack=str(path), bytes=path.stat().st_size, **told)
+    tell_event(options, "done", pack=str(path), bytes=path.stat().st_size, **told)
     return 0
 
 
@@ -79,15 +78,8 @@ def _fill(options: Namespace, folder: "PartFolder", room: int) -> None:
         is_over = size > enough or now - begun > seconds
         if is_over or now - told > _LINE_SECONDS:
             told, spent = now, round(now - begun, 1)
-            _tell(options, "made", samples=samples, bytes=size, room=room, seconds=spent)
+            tell_event(options, "made", samples=samples, bytes=size, room=room, seconds=spent)
         if is_over:
             break
     if not samples:
         raise InputError(f"nothing was made in {options.minutes:g} minutes: give more --minutes")
-
-
-def _tell(options: Namespace, event: str, **values: object) -> None:
-    if options.json:
-        JsonLines(sys.stdout).put(event, **values)
-    else:
-        print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)

@@ -1,12 +1,11 @@
 """`gsvc train plan`: memory of a run, and the layout of processes that fits."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from math import inf
 from typing import TYPE_CHECKING
 
 from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import JsonLines
+from gsvc.codec.command.progress import tell_event
 from gsvc.codec.errors import ConfigError, GsvcError
 
 if TYPE_CHECKING:
@@ -54,10 +53,10 @@ def run(options: Namespace) -> int:
         options.tflops * _TERA,
     )
     parts = ("parameters", "gradients", "optimizer", "average", "fixed", "sample")
-    _tell(options, "takes", unit="MB", **{n: _mb(getattr(needs, n)) for n in parts})
+    tell_event(options, "takes", unit="MB", **{n: _mb(getattr(needs, n)) for n in parts})
     found = layouts(needs, batch, devices)
     for each in found:
-        _tell(
+        tell_event(
             options,
             "layout",
             name=each.name,
@@ -81,7 +80,7 @@ def run(options: Namespace) -> int:
         if best is least
         else (f"{least.name} would be quicker but lacks {_mb(least.missing(devices))} MB")
     )
-    _tell(options, "chosen", layout=best.name, with_options=best.options, why=why)
+    tell_event(options, "chosen", layout=best.name, with_options=best.options, why=why)
     return 0
 
 
@@ -128,16 +127,9 @@ def _check(options: Namespace, trial: "Trial", batch: int) -> int:
     finally:
         leave()
     if is_first:
-        _tell(options, "checked", layout=options.check, batch_a_process=batch, **told)
+        tell_event(options, "checked", layout=options.check, batch_a_process=batch, **told)
     return 0
 
 
 def _mb(count: float) -> float:
     return round(count / _MB, 1)
-
-
-def _tell(options: Namespace, event: str, **values: object) -> None:
-    if options.json:
-        JsonLines(sys.stdout).put(event, **values)
-    else:
-        print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)

@@ -1,6 +1,5 @@
 """`gsvc train shards`: weights of a network from shards, on any number of processes."""
 
-import sys
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import JsonLines
+from gsvc.codec.command.progress import tell_event
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.extras import need
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.sharded.producers import Producers
+    from gsvc.decoders.training.sharded.run import Settings
+    from gsvc.decoders.training.standalone.recipe import Recipe
 
 _AHEAD = 8
 """Batches that wait at most."""
@@ -60,23 +61,44 @@ def run(options: Namespace) -> int:
     import torch
 
     from gsvc.decoders.training.bundle import read_recipes
-    from gsvc.decoders.training.sharded.run import Run, Settings
+    from gsvc.decoders.training.sharded.run import Run
     from gsvc.decoders.training.sharded.samples import ShardSamples
     from gsvc.decoders.training.standalone.recipe import read_recipe
     from gsvc.decoders.training.standalone.workers import join, leave, rank
 
     need("data", "gsvc train shards")
-    for name, least in (("steps", 1), ("stop", 1), ("batch", 1), ("save_every", 1), ("workers", 0)):
-        if getattr(options, name) is not None and getattr(options, name) < least:
-            raise ConfigError(f"--{name.replace('_', '-')}: take {least} or more")
+    _check(options)
     samples = ShardSamples(Path(options.shards))
     sources = {Path(row["address"]).name for row in samples.manifest["sources"]}
     if seen := sources & set(options.held_out):
         raise ConfigError(f"held out, but in the shards: {' '.join(sorted(seen))}")
     recipe = read_recipe(options.recipe, read_recipes())
     device = join(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    on_gpu = device.type == "cuda"
-    settings = Settings(
+    settings = _settings(options, recipe, on_gpu=device.type == "cuda")
+
+    def tell(event: str, **values: object) -> None:
+        if rank() == 0:
+            tell_event(options, event, **values)
+
+    try:
+        with _producers(options) as producers:
+            Run(samples, Path(options.run), recipe, settings, tell, producers).run(device)
+    finally:
+        leave()
+    return 0
+
+
+def _check(options: Namespace) -> None:
+    for name, least in (("steps", 1), ("stop", 1), ("batch", 1), ("save_every", 1), ("workers", 0)):
+        if getattr(options, name) is not None and getattr(options, name) < least:
+            raise ConfigError(f"--{name.replace('_', '-')}: take {least} or more")
+
+
+def _settings(options: Namespace, recipe: "Recipe", *, on_gpu: bool) -> "Settings":
+    """What was asked for, or what suits the device."""
+    from gsvc.decoders.training.sharded.run import Settings
+
+    return Settings(
         steps=options.steps,
         stop=min(options.steps, options.stop or options.steps),
         batch=options.batch or (recipe.batch if on_gpu else recipe.cpu_batch),
@@ -89,21 +111,6 @@ def run(options: Namespace) -> int:
         held_out=tuple(options.held_out),
         teacher=Path(options.teacher) if options.teacher else None,
     )
-
-    def tell(event: str, **values: object) -> None:
-        if rank() != 0:
-            return
-        if options.json:
-            JsonLines(sys.stdout).put(event, **values)
-        else:
-            print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)
-
-    try:
-        with _producers(options) as producers:
-            Run(samples, Path(options.run), recipe, settings, tell, producers).run(device)
-    finally:
-        leave()
-    return 0
 
 
 @contextmanager
