@@ -110,8 +110,9 @@ def test_webdataset_reads_the_samples(whole: Path) -> None:
         assert {"mask.png", "flow.npy"} <= members.keys() and len(facts["pose"]) == frames
         drawn = cv2.imdecode(np.frombuffer(members["drawn.png"], np.uint8), cv2.IMREAD_COLOR)
         assert drawn is not None and drawn.shape == (2 * 2 * 128, 128, 3)  # both keys, twice
-        shown = sample.stacks["keys"].reshape(-1, 128, 3).mean()
-        assert abs(drawn[:256].mean() - shown) < 6
+        keys = sample.stacks["keys"].reshape(-1, 128, 3)
+        # A picture of theirs, not their very colours: the prior repaints random texture freely.
+        assert np.corrcoef(drawn[:256, :, ::-1].ravel(), keys.ravel())[0, 1] > 0.25
         assert np.load(io.BytesIO(members["features.npy"])).shape == (frames, 192)
 
 
