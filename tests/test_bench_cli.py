@@ -208,6 +208,9 @@ def test_any_codec_is_an_anchor(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> 
     done = run_gsvc(*arguments(clips, tmp_path, "Blocks", *more), env=ENVIRONMENT)
     assert b"against blocks" in done.stdout
     assert b"| against failing" not in done.stdout
+    rows = run_gsvc("bench", "table", tmp_path, "--format", "csv").stdout.splitlines()
+    assert rows[0].startswith(b"metric,test,anchor,bd_rate,low,high")
+    assert {row.split(b",")[2] for row in rows[1:]} == {b"blocks"}
 
 
 @pytest.mark.parametrize("kind", ["codecs", "metrics", "clips"])
@@ -248,6 +251,7 @@ def test_dry_run(clips: Path, tmp_path: Path, whole: Path, run_gsvc: Gsvc) -> No
         (("--stride", "0"), 2, "stride 0"),
         (("--jobs", "-1"), 2, "jobs -1"),
         (("--codec", "no codec"), 2, "is no codec"),
+        (("--codec", "x265:preset=slo"), 2, "no preset slo"),
         (("--codec", "bench_doubles:None"), 2, "module:Class"),
         (("--clips", "/no/such/clip"), 2, "/no/such/clip"),
         (("--levels", "1"), 2, "--codec gsvc"),
