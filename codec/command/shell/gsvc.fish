@@ -51,7 +51,7 @@ function _shtab_gsvc_using
 end
 
 set -g _shtab_gsvc_commands encode decode play info mux demux sign analyse analyze send recv serve score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench backend' 'bench cache' 'bench flops' 'bench list' 'bench plan' 'bench table' 'bench speed' 'bench surface' 'bench study' 'bench study make' 'bench study score' 'bench compare' data 'data prepare' train 'train pack' 'train run' 'train shards' 'train plan' 'train adopt' 'train export' doctor completion
-set -g _shtab_gsvc_opts_with_value --adapt --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budget --budgets --cache --capacity --cert --check --clip --clips --codec --deadline --decoder-flops --decoder-time --detector --device --devices --draw --encoder-time --energy --every --extract --for --format --fps --frames --gpu-memory --held-out --homography --host --jobs --judge --key --key-file --kind --lambdas --latency --latent-cache --layout --least-score --level --levels --limits --line --lines --log --max-bitrate --max-packet-bytes --megabytes --memory --metric --minutes --most-clips --motion --mtu --ours --out --parity --people --plan --player --plot --port --pre-roll --preset --producers --quality --radio --ray --receiver --recipe --redundancy --repo --resume --resume-from --revision --rules --save-every --saved --sdp --seed --seeds --shard-clips --size --source --start --stats --steps --stop --store --stride --target-size --task --teacher --tflops --time-limit --timeout --title --tls-ca --tls-cert --tls-key --tune --vram --wait --watts --weights --when --window --within --workers --zone -j -o
+set -g _shtab_gsvc_opts_with_value --adapt --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budget --budgets --cache --capacity --cert --check --class --clip --clips --codec --deadline --decoder-flops --decoder-time --detector --device --devices --draw --encoder-time --energy --every --extract --for --format --fps --frames --gpu-memory --held-out --homography --host --jobs --judge --key --key-file --kind --lambdas --latency --latent-cache --layout --least-score --level --levels --limits --line --lines --log --max-bitrate --max-packet-bytes --megabytes --memory --metric --minutes --most-clips --motion --mtu --ours --out --parity --people --plan --player --plot --port --pre-roll --preset --producers --quality --radio --ray --receiver --recipe --redundancy --repo --resume --resume-from --revision --rules --save-every --saved --sdp --seconds --seed --seeds --shard-clips --size --source --start --stats --steps --stop --store --stride --target-size --task --teacher --tflops --time-limit --timeout --title --tls-ca --tls-cert --tls-key --tune --vram --wait --watts --weights --when --window --within --workers --zone -j -o
 
 complete -c gsvc -e
 complete -c gsvc -f
@@ -221,7 +221,7 @@ complete -c gsvc -n '_shtab_gsvc_using send' -l events-only -d 'pictures only wh
 complete -c gsvc -n '_shtab_gsvc_using send' -l loop -d 'begin again at the end of the video'
 complete -c gsvc -n '_shtab_gsvc_using send' -l fast -d 'as fast as can be, instead of in real time'
 complete -c gsvc -n '_shtab_gsvc_using send' -l mtu -l max-packet-bytes -x -d 'bytes of a datagram at most; larger pictures go in pieces; 240 for LoRa (1200)'
-complete -c gsvc -n '_shtab_gsvc_using send' -l adapt -x -d 'follow the network between these rates, as 4k:60k, from --bitrate on (UDP)'
+complete -c gsvc -n '_shtab_gsvc_using send' -l adapt -x -d 'follow the network between these rates, as 4k:60k, from --bitrate on'
 complete -c gsvc -n '_shtab_gsvc_using send' -l redundancy -x -d 'last packets to repeat (1)'
 complete -c gsvc -n '_shtab_gsvc_using send' -l parity -x -d 'datagrams a parity is for, 0: none (4)'
 complete -c gsvc -n '_shtab_gsvc_using send' -l sdp -xka "(__fish_complete_path (commandline -ct))" -d 'write a session description'
@@ -276,11 +276,16 @@ complete -c gsvc -n '_shtab_gsvc_using score; and test $_shtab_gsvc_npos -eq 0' 
 complete -c gsvc -n '_shtab_gsvc_using score; and test $_shtab_gsvc_npos -eq 1' -ka "(__fish_complete_path (commandline -ct))" -d 'what came of it; a .gsv is decoded by one step'
 complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a plan -d 'Find the settings for encoder and decoder that reach the best quality within budgets, of a quick trial of the video and this machine'"'"'s profile (gsvc profile). Of quality, bandwidth, decoder'"'"'s and encoder'"'"'s time, the first that is no budget is optimised.'
 complete -c gsvc -n '_shtab_gsvc_using plan' -s h -l help -d 'show this help message and exit'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l class -xka "talking-head surveillance sport animation hand-held objects" -d 'no video yet, but what is usual for its kind'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l size -x -d 'of a --class (512x288)'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l fps -x -d 'of a --class (25)'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l seconds -x -d 'of a --class (60)'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l bandwidth -x -d 'of the network: 12k bit/s'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l decoder-time -x -d 'to decode in: 1x of the video'"'"'s time, 90s, 10min'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l decoder-flops -x -d 'of its networks, for a second of video: 20G'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l encoder-time -x -d 'to encode in: 5x, 90s, 10min'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l memory -x -d 'of either process: 4G'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l vram -x -d 'of a GPU: tells which pretrained models it holds'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l latency -x -d 'from capture to showing: 400ms; below 8s without look-ahead'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l energy -x -d 'of both ends: 500J, 1Wh'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l quality -x -d 'to reach: jod:6 at least, or texture:0.2 at most'
@@ -291,7 +296,7 @@ complete -c gsvc -n '_shtab_gsvc_using plan' -l watts -x -d 'power while computi
 complete -c gsvc -n '_shtab_gsvc_using plan' -l radio -xka "lte wifi lora" -d 'add what sending takes, by a stated model'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l no-measure -d 'foretell JOD from SSIM, not by CVVDP in the trial: a third less time'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l json -d 'one JSON object a line'
-complete -c gsvc -n '_shtab_gsvc_using plan; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the video'
+complete -c gsvc -n '_shtab_gsvc_using plan; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the video; none with --class'
 complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a profile -d 'Measure what encoding and decoding take on this machine, for gsvc plan: about a minute, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
 complete -c gsvc -n '_shtab_gsvc_using profile' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using profile' -l show -d 'what was measured before, instead of measuring'

@@ -531,11 +531,16 @@ _shtab_gsvc_mux_defaults_added=0
 
 _shtab_gsvc_plan_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--class[no video yet, but what is usual for its kind]:kind:(talking-head surveillance sport animation hand-held objects)"
+  "--size[of a --class (512x288)]:WxH:"
+  "--fps[of a --class (25)]:N:"
+  "--seconds[of a --class (60)]:S:"
   "--bandwidth[of the network\: 12k bit\/s]:RATE:"
   "--decoder-time[to decode in\: 1x of the video\'s time, 90s, 10min]:TIME:"
   "--decoder-flops[of its networks, for a second of video\: 20G]:FLOPS:"
   "--encoder-time[to encode in\: 5x, 90s, 10min]:TIME:"
   "--memory[of either process\: 4G]:BYTES:"
+  "--vram[of a GPU\: tells which pretrained models it holds]:BYTES:"
   "--latency[from capture to showing\: 400ms\; below 8s without look-ahead]:TIME:"
   "--energy[of both ends\: 500J, 1Wh]:ENERGY:"
   "--quality[to reach\: jod\:6 at least, or texture\:0.2 at most]:JUDGE:N:"
@@ -546,7 +551,7 @@ _shtab_gsvc_plan_options=(
   "--radio[add what sending takes, by a stated model]:radio:(lte wifi lora)"
   "--no-measure[foretell JOD from SSIM, not by CVVDP in the trial\: a third less time]"
   "--json[one JSON object a line]"
-  ":the video:_files"
+  ":the video\; none with --class:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -643,7 +648,7 @@ _shtab_gsvc_send_options=(
   "--loop[begin again at the end of the video]"
   "--fast[as fast as can be, instead of in real time]"
   {--mtu,--max-packet-bytes}"[bytes of a datagram at most\; larger pictures go in pieces\; 240 for LoRa (1200)]:N:"
-  "--adapt[follow the network between these rates, as 4k\:60k, from --bitrate on (UDP)]:LEAST:MOST:"
+  "--adapt[follow the network between these rates, as 4k\:60k, from --bitrate on]:LEAST:MOST:"
   "--redundancy[last packets to repeat (1)]:N:"
   "--parity[datagrams a parity is for, 0\: none (4)]:N:"
   "--sdp[write a session description]:FILE:_files"
