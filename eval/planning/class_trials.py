@@ -1,8 +1,9 @@
-"""Trials of classes of video: `python -m gsvc.eval.planning.class_trials FOLDER`.
+"""Trials of classes of video: `python -m gsvc.eval.planning.class_trials FOLDER PROFILE`.
 
 FOLDER has the development clips; 97 frames of 288 lines of each are tried and judged. A class is
 the mean of its clips: of rates in the logarithm, level by level. Seconds are the processor's, as
-multiples of what preset fast takes for a pixel of the profile's video, measured before.
+multiples of what preset fast takes for a pixel of a profile's video; PROFILE is one of the
+processor's seconds (`gsvc bench plan --cpu` keeps it in OUT).
 """
 
 import argparse
@@ -17,7 +18,7 @@ import numpy as np
 
 from gsvc.codec.errors import GsvcError
 from gsvc.codec.planning import classes
-from gsvc.codec.planning.measuring import measure
+from gsvc.codec.planning.profile import load_profile
 from gsvc.codec.planning.quality import seen_at
 from gsvc.codec.planning.trial import TRIAL_LEVELS, Point, Trial
 from gsvc.datasets.sets import find_clips
@@ -88,9 +89,10 @@ def main() -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("profile", type=Path, metavar="PROFILE")
     options = parser.parse_args()
     try:
-        unit = measure(lambda line: print(line, file=sys.stderr), cpu=True).encode["fast"].frame
+        unit = load_profile(options.profile).encode["fast"].frame
         TARGET.write_text(as_text(measured(options.folder, unit)) + "\n")
     except GsvcError as error:
         print(error, file=sys.stderr)
