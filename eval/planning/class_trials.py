@@ -1,12 +1,14 @@
-"""Trials of classes of video: `python -m gsvc.eval.planning.class_trials FOLDER PROFILE`.
+"""Classes of video, of trials that are kept: `python -m gsvc.eval.planning.class_trials PROFILE`.
 
-FOLDER has the development clips; 97 frames of 288 lines of each are tried and judged. A class is
-the mean of its clips: of rates in the logarithm, level by level. Seconds are the processor's, as
-multiples of what preset fast takes for a pixel of a profile's video; PROFILE is one of the
-processor's seconds (`gsvc bench plan --cpu` keeps it in OUT).
+The trials are of development clips, 97 frames of 288 lines each, judged by CVVDP; they are what
+`gsvc.eval.planning.points` wrote. A class is the mean of its clips: of rates in the logarithm,
+level by level. Seconds are the processor's, as multiples of what preset fast takes for a pixel of a
+profile's video; PROFILE is one of the same machine and of the processor's seconds (`gsvc bench plan
+--cpu` keeps it in OUT).
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,13 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from gsvc.codec.errors import GsvcError
+from gsvc.codec.errors import ConfigError, GsvcError
 from gsvc.codec.planning import classes
 from gsvc.codec.planning.profile import load_profile
 from gsvc.codec.planning.quality import seen_at
 from gsvc.codec.planning.trial import TRIAL_LEVELS, Point, Trial
-from gsvc.datasets.sets import find_clips
-from gsvc.eval.planning.points import tried
+from gsvc.eval.planning.fit import KEPT
 from gsvc.eval.planning.rows import as_text
 
 TARGET = Path(classes.__file__).with_name("classes.json")
@@ -71,29 +72,38 @@ def _apart(trials: Sequence[Trial], points: Sequence[Point], name: str) -> float
     )
 
 
-def measured(folder: Path, unit: float) -> Mapping[str, Any]:
+def read_trials(path: Path) -> dict[str, Trial]:
+    """By clip. Raises ConfigError for a file that has none."""
+    try:
+        found = {}
+        for line in map(json.loads, path.read_text().splitlines()):
+            clip, points = line.pop("clip"), tuple(Point(**point) for point in line["points"])
+            found[clip] = Trial(**{**line, "points": points})
+        return found
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} has no trials of gsvc.eval.planning.points: {error}") from error
+
+
+def measured(trials: Mapping[str, Trial], unit: float) -> Mapping[str, Any]:
     """Every class; `unit`: seconds that preset fast takes for a pixel of the profile's video."""
     found = {}
     for name, clips in CLIPS.items():
-        paths = [str(next(folder.glob(f"{clip}.*"), folder / clip)) for clip in clips]
-        trials = []
-        for source in find_clips(paths):
-            trial = tried(source.load())
+        scaled = []
+        for trial in (trials[clip] for clip in clips):
             points = [replace(point, seconds=point.seconds / unit) for point in trial.points]
-            trials.append(replace(trial, points=tuple(points)))
-        found[name] = class_of(trials)
+            scaled.append(replace(trial, points=tuple(points)))
+        found[name] = class_of(scaled)
     return found
 
 
 def main() -> int:
-    """Measure and write."""
+    """Compute and write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("profile", type=Path, metavar="PROFILE")
     options = parser.parse_args()
     try:
         unit = load_profile(options.profile).encode["fast"].frame
-        TARGET.write_text(as_text(measured(options.folder, unit)) + "\n")
+        TARGET.write_text(as_text(measured(read_trials(KEPT / "trials.jsonl"), unit)) + "\n")
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 1
