@@ -18,6 +18,7 @@ import numpy as np
 
 from gsvc.codec.errors import ConfigError, GsvcError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.inspection import stream_info
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.planning.budgets import Budgets, Time
@@ -27,7 +28,6 @@ from gsvc.codec.planning.model import Model, Range, Settings
 from gsvc.codec.planning.profile import Profile
 from gsvc.codec.planning.search import Plan, Planner
 from gsvc.codec.planning.trial import Trial, try_video
-from gsvc.codec.stream.info import stream_info
 from gsvc.datasets.clip_reader import load_clip
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import packaged_clip
