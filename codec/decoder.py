@@ -190,7 +190,7 @@ def _drawing(settings: DecoderSettings, pace: Pace | None) -> MakeRenderer:
 def _kept(settings: DecoderSettings, refiner: WindowRefiner, seed: int) -> KeptWindows | None:
     if settings.resume is None:
         return None
-    asked = settings.steps, settings.cache, settings.vram == "fp8", settings.paste_keys
+    asked = settings.steps, settings.cache, settings.vram == "fp8"
     made_by = (
         f"{refiner.name} {refiner.id.hex()} {refiner.revision}, {seed}, {asked}, {settings.device}"
     )

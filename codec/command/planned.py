@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from gsvc.codec.command.judging import trial_judge
 from gsvc.codec.command.progress import has_watcher
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.encoder_settings import EncoderSettings
@@ -18,7 +19,7 @@ from gsvc.codec.reports import EncodeReport
 
 if TYPE_CHECKING:
     from gsvc.codec.planning.deadline import DeadlinePace
-    from gsvc.codec.planning.model import Range
+    from gsvc.codec.planning.quality import Range
     from gsvc.codec.planning.search import Plan
 
 _ENCODING = {
@@ -69,7 +70,8 @@ def planned_encoding(options: Namespace) -> "tuple[Plan, Foretold]":
     if STANDARD_INPUT == options.source:
         raise ConfigError("--plan tries the video first: not standard input, save it as a file")
     budgets = read_budgets(options.plan)
-    planner = planner_for(options.source, budgets)
+    with trial_judge() as judge:
+        planner = planner_for(options.source, budgets, judge=judge)
     plan = planner.plan(budgets)
     chosen = encoder_settings(plan.best.settings)
     options.bitrate, options.preset = chosen.bitrate, chosen.preset
