@@ -11,6 +11,7 @@ from statistics import fmean
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.network.preset_ladder import PresetLadder
+from gsvc.codec.typed import typed
 from gsvc.encoders.tuning import LEVELS
 
 _BACK, _GROWTH, _BEYOND = 0.85, 1.08, 2.0
@@ -43,6 +44,7 @@ _BAND = 1.15
 """Hysteresis of levels: how far beyond its limit a rate has to be."""
 
 
+@typed
 @dataclass(frozen=True)
 class Adaptation:
     """Bounds of a rate that follows the network. Raises ConfigError for impossible ones."""
