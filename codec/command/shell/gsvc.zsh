@@ -45,7 +45,7 @@ _shtab_gsvc_bench_commands() {
     list:'What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...), --metric and --clips take. Your own classes are taken too, as module:Class.'
     make:'Write STUDY/page, which voters open in a browser (from a folder or a server), and STUDY/key.json, which says what they saw: keep it from them. Every clip and level of gsvc is shown beside AV1 at the nearest rate, without names, in random order and on random sides.'
     people:'Code clips of people who speak with and without the layer of faces, and with SVT-AV1, and print what is left of their faces at equal bits: landmarks'"'"' normalised mean error, the correlation of the mouth'"'"'s opening, CVVDP and ST-LPIPS VGG inside the face'"'"'s box. RUN is a run as of gsvc bench run, and keeps what is done: the same command resumes.'
-    plan:'Judge the planner by random budgets on packaged clips, each with numbers fitted to the other clips: plans are carried out by real processes and measured, and regret is taken over the points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a machine that does nothing else.'
+    plan:'Judge the planner by random budgets on packaged clips, of which nothing is in its numbers: plans are carried out by real processes and measured, and regret is taken over the points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a machine that does nothing else; on one that others use, give --cpu.'
     plot:'draw a run'"'"'s plots'
     report:'write a run'"'"'s HTML page'
     run:'Code, decode and score clips with several codecs at several rates. What RUN has already is kept: the same command resumes, another clip, codec, metric or way to decode adds to it.'
@@ -239,6 +239,8 @@ _shtab_gsvc_bench_plan_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {--out,-o}"[the folder of the results]:OUT:_files"
   "--budgets[random ones (40)]:N:"
+  "--frames[of each clip (97)]:N:"
+  "--cpu[seconds are the processor\'s, with a profile that is measured so]"
   "--seed[seed of the first (0)]:N:"
   "*--log[predictions.jsonl of an earlier OUT, to correct by, repeat for several]:FILE:_files"
   "(*):of runs with gsvc, CVVDP and ST-LPIPS VGG:"
@@ -556,6 +558,7 @@ _shtab_gsvc_plan_options=(
   "--receiver[profile of the machine that decodes (this one)]:FILE:_files"
   "--watts[power while computing, where no counter tells]:W:"
   "--radio[add what sending takes, by a stated model]:radio:(lte wifi lora)"
+  "--no-measure[foretell JOD from SSIM, not by CVVDP in the trial\: a third less time]"
   "--json[one JSON object a line]"
   ":the video:_files"
 )
