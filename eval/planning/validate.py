@@ -15,6 +15,7 @@ import numpy as np
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.inspection import stream_info
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.planning.budgets import Budgets, Time
@@ -27,7 +28,6 @@ from gsvc.codec.planning.quality import Range
 from gsvc.codec.planning.search import Plan, Planner
 from gsvc.codec.planning.timing import timed
 from gsvc.codec.planning.trial import try_video
-from gsvc.codec.stream.info import stream_info
 from gsvc.datasets.clip_reader import load_clip
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import packaged_clip
