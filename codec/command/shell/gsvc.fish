@@ -357,6 +357,7 @@ complete -c gsvc -n '_shtab_gsvc_using bench backend' -l steps -x -d 'as many as
 complete -c gsvc -n '_shtab_gsvc_using bench backend' -l seeds -x -d 'of the noise (0,1)'
 complete -c gsvc -n '_shtab_gsvc_using bench backend' -l frames -x -d 'of each clip (97)'
 complete -c gsvc -n '_shtab_gsvc_using bench backend' -l clip -xka "(__fish_complete_path (commandline -ct))" -d 'in place of all packaged ones, repeat'
+complete -c gsvc -n '_shtab_gsvc_using bench backend' -l size -xka "288 480 native" -d 'short side of clips (288)'
 complete -c gsvc -n '_shtab_gsvc_using bench backend' -l dry-run -s n -d 'only list what would run'
 complete -c gsvc -n '_shtab_gsvc_using bench backend; and test $_shtab_gsvc_npos -eq 0' -ka "ltx ltx2 ltx2:condition wan-vace wan-vace-14b wan-v2v sparkvsr swiftvr sd-turbo" -d 'ltx, ltx2, ltx2:condition, wan-vace, wan-vace-14b, wan-v2v, sparkvsr, swiftvr, sd-turbo'
 complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a cache -d 'Decode streams, one after another, with latent caches of several capacities: hit rate, steps saved, and how far frames are from those without a cache; two families of hit rates fitted.'

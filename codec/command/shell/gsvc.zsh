@@ -169,6 +169,7 @@ _shtab_gsvc_bench_backend_options=(
   "--seeds[of the noise (0,1)]:N,N:"
   "--frames[of each clip (97)]:N:"
   "*--clip[in place of all packaged ones, repeat]:CLIP:_files"
+  "--size[short side of clips (288)]:288|480|native:(288 480 native)"
   {--dry-run,-n}"[only list what would run]"
   ":ltx, ltx2, ltx2\:condition, wan-vace, wan-vace-14b, wan-v2v, sparkvsr, swiftvr, sd-turbo:(ltx ltx2 ltx2:condition wan-vace wan-vace-14b wan-v2v sparkvsr swiftvr sd-turbo)"
 )
