@@ -64,3 +64,22 @@ class PlainWindows(WindowRefiner):
         """See `WindowRefiner.restore`."""
         self.seen.append(Window(rendering, keys, confidence))
         return list(rendering)
+
+
+class UnevenWindows(PlainWindows):
+    """Shows each window in a light of its own: the second, the fourth ... are brighter."""
+
+    STEP = 40
+
+    def restore(
+        self,
+        rendering: NDArray[np.uint8],
+        keys: Mapping[int, Picture],
+        confidence: NDArray[np.float32],
+        *,
+        steps: int,
+        seed: int,
+    ) -> Sequence[Picture]:
+        """See `WindowRefiner.restore`."""
+        super().restore(rendering, keys, confidence, steps=steps, seed=seed)
+        return list(rendering // 2 + np.uint8(self.STEP * (len(self.seen) % 2)))
