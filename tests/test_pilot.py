@@ -27,7 +27,7 @@ from gsvc.decoders.pace import REFINING
 from gsvc.eval.planning.follow import Session, there_and_back
 from gsvc.eval.planning.paces import heated
 from gsvc.eval.planning.traces import TRACES
-from test_network import SETTINGS, STILL, VIDEO, collect, endless, frames, free_port, run
+from live import SETTINGS, STILL, VIDEO, collect, endless, frames, free_port, run
 
 BOUNDS = Adaptation(3_000, 60_000)
 PIXEL_RATE = 352 * 288 * 25.0
