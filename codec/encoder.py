@@ -14,6 +14,7 @@ from gsvc.codec.scaffold.timing import nominal_time
 from gsvc.codec.stream.header import Header, storable_format
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint
+from gsvc.codec.typed import typed
 from gsvc.encoders.cuts import CutDetector
 from gsvc.encoders.events_only import EventsOnly
 from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gsvc.codec.media.frame_input import AnyFrame
 
 
+@typed
 class Encoder:
     """Encodes one stream, frame by frame.
 

@@ -17,7 +17,7 @@ from gsvc.decoders.pace import REFINING
 from gsvc.eval.planning.follow import Session, there_and_back
 from gsvc.eval.planning.paces import heated
 from gsvc.eval.planning.traces import TRACES
-from test_network import VIDEO, frames
+from live import VIDEO, frames
 
 BOUNDS = Adaptation(3_000, 60_000)
 PIXEL_RATE = 352 * 288 * 25.0

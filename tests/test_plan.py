@@ -1,17 +1,22 @@
 """`gsvc plan`: budgets, the model, the search, and what stands in the way."""
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from gsvc.codec.command.judging import trial_judge
 from gsvc.codec.command.main import main
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.planning.budgets import Budgets, Time, parse_budgets, read_budgets
+from gsvc.codec.planning.commands import as_lines
 from gsvc.codec.planning.model import Model
 from gsvc.codec.planning.profile import Profile, Usage, profile_path
 from gsvc.codec.planning.search import Planner, quality_of
 from gsvc.codec.planning.trial import Point, Trial, try_video
+from needs import need_package
 from test_planning import PROFILE
 
 TRIAL = Trial(
@@ -50,6 +55,20 @@ def test_bandwidth_has_a_price_and_what_does_not_bind_has_none(planner: Planner)
     plan = planner.plan(parse_budgets({"bandwidth": "10k", "memory": "400G"}))
     prices = {price.budget: price.gain for price in plan.prices}
     assert prices["bandwidth"] > 0.1 and prices["memory"] == 0
+
+
+def test_a_judged_trial_foretells_cvvdp_nearer_than_likeness(planner: Planner) -> None:
+    points = [replace(one, jod=jod) for one, jod in zip(TRIAL.points, (4.0, 6.0, 8.0), strict=True)]
+    judged = Planner(Model(replace(TRIAL, points=tuple(points)), MACHINE))
+    budgets = Budgets(bandwidth=TRIAL.points[1].bpp * TRIAL.pixels * TRIAL.rate)
+    for one, is_judged in ((judged, True), (planner, False)):
+        plan = one.plan(budgets)
+        said = any("SSIM" in line for line in as_lines("a.mp4", plan))
+        assert plan.is_judged == is_judged and said != is_judged
+    widths = [
+        c.high - c.low for c in (p.choices(Budgets())[0].prediction.jod for p in (judged, planner))
+    ]
+    assert widths[0] < widths[1] / 2
 
 
 def test_compute_is_spent_on_texture_but_not_on_jod(planner: Planner) -> None:
@@ -145,6 +164,22 @@ def test_a_plan_of_a_video_names_the_commands(
     assert main(["plan", str(clip), "--memory", "4G"]) == 0
     shown = capsys.readouterr().out
     assert "gsvc encode" in shown and "gsvc decode" in shown and "--memory does not bind" in shown
+
+
+def test_the_trial_asks_its_judge_at_each_level(clip: Path) -> None:
+    trial = try_video(str(clip), judge=lambda source, shown, rate: float(len(source) == len(shown)))
+    assert [point.jod for point in trial.points] == [1.0] * 3
+
+
+def test_cvvdp_judges_in_a_process_of_its_own(clip: Path) -> None:
+    need_package("pycvvdp")
+    with open_video(clip) as video:
+        frames = [frame.pixels for frame in video]
+    with trial_judge() as judge:
+        assert judge is not None and judge(frames, frames, Fraction(25)) == pytest.approx(10)
+        assert judge([f[:8] for f in frames], [f[:8] for f in frames], Fraction(25)) is None
+    with trial_judge(wanted=False) as judge:
+        assert judge is None
 
 
 def test_the_trial_sees_more_likeness_for_more_bits(clip: Path) -> None:

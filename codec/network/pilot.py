@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.typed import typed
 from gsvc.encoders.tuning import LEVELS
 
 _BACK, _GROWTH, _BEYOND = 0.85, 1.08, 2.0
@@ -44,6 +45,7 @@ _TIRED = 10.0
 """Seconds for which an encoder that dropped frames codes fewer pictures."""
 
 
+@typed
 @dataclass(frozen=True)
 class Adaptation:
     """Bounds of a rate that follows the network. Raises ConfigError for impossible ones."""

@@ -28,6 +28,7 @@ from gsvc.codec.network.udp import UdpReceiver, open_udp_receiver
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.ledger import total
 from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.typed import typed
 from gsvc.decoders.analysis.analyser import AnalysisSettings
 from gsvc.decoders.analysis.types import FrameAnalysis
 
@@ -51,6 +52,7 @@ class _Live(Protocol[_Made_co]):
     def flush(self) -> Iterator[_Made_co]: ...
 
 
+@typed
 class VideoReceiver:
     """Receives one stream from `address`: udp://@:port, tcp://, ws:// or wss://, listening or
     connecting.

@@ -26,11 +26,13 @@ from gsvc.codec.network.tls import TlsSettings, tls_context
 from gsvc.codec.network.udp import UdpSender, open_udp_sender
 from gsvc.codec.network.wire_key import WireKey
 from gsvc.codec.stream.packet import Packet
+from gsvc.codec.typed import typed
 
 _WAITING_SECONDS = 0.6
 """Seconds of frames that may wait for the encoder: a key picture takes longer than a frame."""
 
 
+@typed
 @dataclass(frozen=True)
 class SendSettings:
     """How to send."""
@@ -61,6 +63,7 @@ class SendSettings:
         return replace(self.wire, mtu=self.wire.mtu - OVERHEAD_BYTES)
 
 
+@typed
 class VideoSender:
     """Sends one stream to `address`: udp:// to one receiver, tcp://, ws:// and wss:// to one
     or many.

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.planning.budgets import option
-from gsvc.codec.planning.model import Range, Settings
+from gsvc.codec.planning.model import Settings
+from gsvc.codec.planning.quality import Range
 from gsvc.codec.planning.search import Choice, Plan, Price
 
 _HEADER = f"{'':<11}{'bit/s':>8}{'preset':>8}  {'decoding':<22}{'JOD':>20}{'texture':>9}"
+
+_UNJUDGED = "JOD is foretold from SSIM; where gsvc[eval] is installed, the trial measures CVVDP"
 
 
 def encoder_settings(settings: Settings) -> EncoderSettings:
@@ -32,6 +35,7 @@ def as_json(source: str, plan: Plan) -> dict[str, object]:
     return {
         "goal": plan.goal,
         "judge": plan.judge,
+        "is_judged": plan.is_judged,
         "best": _choice_json(source, plan.best),
         "runners_up": [_choice_json(source, choice) for choice in plan.runners_up],
         "prices": [asdict(price) for price in plan.prices],
@@ -51,6 +55,7 @@ def as_lines(source: str, plan: Plan) -> list[str]:
         f"{seen.flops / 1e9:.3g} GFLOP/s; latency {seen.latency:.2f} s"
         + ("" if seen.joules is None else f"; {seen.joules:.0f} J to compute"),
         *(_price_line(plan, price) for price in plan.prices),
+        *(() if plan.is_judged else (_UNJUDGED,)),
         "",
         *commands(source, plan.best.settings),
     ]

@@ -59,6 +59,8 @@ class Plan:
     """What quality means: "jod" or "texture"."""
     prices: tuple[Price, ...]
     """Of each constraint."""
+    is_judged: bool
+    """Whether CVVDP was measured in the trial."""
 
 
 class Planner:
@@ -85,7 +87,8 @@ class Planner:
             raise ConfigError(self._nearest(budgets))
         best = ranked[0]
         prices = tuple(self._price(budgets, name, goal, judge, best) for name in budgets.given)
-        return Plan(best, tuple(_others(ranked)), goal, judge, prices)
+        others = tuple(_others(ranked))
+        return Plan(best, others, goal, judge, prices, self._model.is_judged)
 
     def choices(self, budgets: Budgets) -> list[Choice]:
         """All that there is to choose from."""

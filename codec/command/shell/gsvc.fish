@@ -50,7 +50,7 @@ function _shtab_gsvc_using
   test "$_shtab_gsvc_cmdpath" = "$argv"
 end
 
-set -g _shtab_gsvc_commands encode decode play info mux demux sign analyse analyze send recv serve score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench backend' 'bench cache' 'bench files' 'bench flops' 'bench list' 'bench plan' 'bench table' 'bench speed' 'bench surface' 'bench study' 'bench study make' 'bench study score' 'bench compare' data 'data prepare' train 'train pack' 'train run' 'train shards' 'train plan' 'train adopt' 'train export' doctor completion
+set -g _shtab_gsvc_commands encode decode play info mux demux sign analyse analyze send recv serve score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench backend' 'bench cache' 'bench files' 'bench flops' 'bench list' 'bench people' 'bench plan' 'bench table' 'bench speed' 'bench surface' 'bench study' 'bench study make' 'bench study score' 'bench compare' data 'data prepare' train 'train pack' 'train run' 'train shards' 'train plan' 'train adopt' 'train export' doctor completion
 set -g _shtab_gsvc_opts_with_value --adapt --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budget --budgets --cache --capacity --cert --check --clip --clips --codec --deadline --decoder-flops --decoder-time --detector --device --devices --draw --encoder-time --energy --every --extract --for --format --fps --frames --gpu-memory --held-out --homography --host --jobs --judge --key --key-file --kind --lambdas --latency --latent-cache --layout --least-score --level --levels --limits --line --lines --log --max-bitrate --max-packet-bytes --megabytes --memory --metric --minutes --most-clips --motion --mtu --ours --out --parity --people --plan --player --plot --port --pre-roll --preset --producers --quality --radio --ray --receiver --recipe --redundancy --repo --resume --resume-from --revision --rules --save-every --saved --sdp --seed --seeds --shard-clips --size --source --start --stats --steps --stop --store --stride --target-size --task --teacher --tflops --time-limit --timeout --title --tls-ca --tls-cert --tls-key --tune --vram --wait --watts --weights --when --window --within --workers --write --zone -j -o
 
 complete -c gsvc -e
@@ -289,6 +289,7 @@ complete -c gsvc -n '_shtab_gsvc_using plan' -l judge -xka "jod texture" -d 'wha
 complete -c gsvc -n '_shtab_gsvc_using plan' -l receiver -xka "(__fish_complete_path (commandline -ct))" -d 'profile of the machine that decodes (this one)'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l watts -x -d 'power while computing, where no counter tells'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l radio -xka "lte wifi lora" -d 'add what sending takes, by a stated model'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l no-measure -d 'foretell JOD from SSIM, not by CVVDP in the trial: a third less time'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l json -d 'one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using plan; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the video'
 complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a profile -d 'Measure what encoding and decoding take on this machine, for gsvc plan: about a minute, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
@@ -356,6 +357,7 @@ complete -c gsvc -n '_shtab_gsvc_using bench backend' -l steps -x -d 'as many as
 complete -c gsvc -n '_shtab_gsvc_using bench backend' -l seeds -x -d 'of the noise (0,1)'
 complete -c gsvc -n '_shtab_gsvc_using bench backend' -l frames -x -d 'of each clip (97)'
 complete -c gsvc -n '_shtab_gsvc_using bench backend' -l clip -xka "(__fish_complete_path (commandline -ct))" -d 'in place of all packaged ones, repeat'
+complete -c gsvc -n '_shtab_gsvc_using bench backend' -l size -xka "288 480 native" -d 'short side of clips (288)'
 complete -c gsvc -n '_shtab_gsvc_using bench backend' -l dry-run -s n -d 'only list what would run'
 complete -c gsvc -n '_shtab_gsvc_using bench backend; and test $_shtab_gsvc_npos -eq 0' -ka "ltx ltx2 ltx2:condition wan-vace wan-vace-14b wan-v2v sparkvsr swiftvr sd-turbo" -d 'ltx, ltx2, ltx2:condition, wan-vace, wan-vace-14b, wan-v2v, sparkvsr, swiftvr, sd-turbo'
 complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a cache -d 'Decode streams, one after another, with latent caches of several capacities: hit rate, steps saved, and how far frames are from those without a cache; two families of hit rates fitted.'
@@ -383,10 +385,20 @@ complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' 
 complete -c gsvc -n '_shtab_gsvc_using bench list' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using bench list' -l json -d 'one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using bench list; and test $_shtab_gsvc_npos -eq 0' -ka "codecs metrics clips" -d 'codecs|metrics|clips'
-complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a plan -d 'Judge the planner by random budgets on packaged clips, each with numbers fitted to the other clips: plans are carried out by real processes and measured, and regret is taken over the points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a machine that does nothing else.'
+complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a people -d 'Code clips of people who speak with and without the layer of faces, and with SVT-AV1, and print what is left of their faces at equal bits: landmarks'"'"' normalised mean error, the correlation of the mouth'"'"'s opening, CVVDP and ST-LPIPS VGG inside the face'"'"'s box. RUN is a run as of gsvc bench run, and keeps what is done: the same command resumes.'
+complete -c gsvc -n '_shtab_gsvc_using bench people' -s h -l help -d 'show this help message and exit'
+complete -c gsvc -n '_shtab_gsvc_using bench people' -l out -s o -xka "(__fish_complete_directories)" -d 'the folder of the run'
+complete -c gsvc -n '_shtab_gsvc_using bench people' -l bpp -x -d 'bits per pixel, joined by + (0.0015+0.003+0.006)'
+complete -c gsvc -n '_shtab_gsvc_using bench people' -l frames -x -d 'from the start, 0 for all (97)'
+complete -c gsvc -n '_shtab_gsvc_using bench people' -l stride -x -d 'score every N-th frame (3)'
+complete -c gsvc -n '_shtab_gsvc_using bench people' -l jobs -s j -x -d 'processes, 0 for one a core (0)'
+complete -c gsvc -n '_shtab_gsvc_using bench people; and test $_shtab_gsvc_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a set, SET/CLIP, a video or a folder'
+complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a plan -d 'Judge the planner by random budgets on packaged clips, of which nothing is in its numbers: plans are carried out by real processes and measured, and regret is taken over the points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a machine that does nothing else; on one that others use, give --cpu.'
 complete -c gsvc -n '_shtab_gsvc_using bench plan' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using bench plan' -l out -s o -xka "(__fish_complete_path (commandline -ct))" -d 'the folder of the results'
 complete -c gsvc -n '_shtab_gsvc_using bench plan' -l budgets -x -d 'random ones (40)'
+complete -c gsvc -n '_shtab_gsvc_using bench plan' -l frames -x -d 'of each clip (97)'
+complete -c gsvc -n '_shtab_gsvc_using bench plan' -l cpu -d 'seconds are the processor'"'"'s, with a profile that is measured so'
 complete -c gsvc -n '_shtab_gsvc_using bench plan' -l seed -x -d 'seed of the first (0)'
 complete -c gsvc -n '_shtab_gsvc_using bench plan' -l log -xka "(__fish_complete_path (commandline -ct))" -d 'predictions.jsonl of an earlier OUT, to correct by, repeat for several'
 complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a table -d 'Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those of BD-rates, or of points where there are none. RUN/summary.csv has every point, with a column for each setting.'

@@ -45,7 +45,8 @@ _shtab_gsvc_bench_commands() {
     flops:'Count the operations of back ends for a window of frames, or a key picture, from their published settings: no weights are needed. Of 16:9; a multiply-add is two operations.'
     list:'What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...), --metric and --clips take. Your own classes are taken too, as module:Class.'
     make:'Write STUDY/page, which voters open in a browser (from a folder or a server), and STUDY/key.json, which says what they saw: keep it from them. Every clip and level of gsvc is shown beside AV1 at the nearest rate, without names, in random order and on random sides.'
-    plan:'Judge the planner by random budgets on packaged clips, each with numbers fitted to the other clips: plans are carried out by real processes and measured, and regret is taken over the points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a machine that does nothing else.'
+    people:'Code clips of people who speak with and without the layer of faces, and with SVT-AV1, and print what is left of their faces at equal bits: landmarks'"'"' normalised mean error, the correlation of the mouth'"'"'s opening, CVVDP and ST-LPIPS VGG inside the face'"'"'s box. RUN is a run as of gsvc bench run, and keeps what is done: the same command resumes.'
+    plan:'Judge the planner by random budgets on packaged clips, of which nothing is in its numbers: plans are carried out by real processes and measured, and regret is taken over the points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a machine that does nothing else; on one that others use, give --cpu.'
     plot:'draw a run'"'"'s plots'
     report:'write a run'"'"'s HTML page'
     run:'Code, decode and score clips with several codecs at several rates. What RUN has already is kept: the same command resumes, another clip, codec, metric or way to decode adds to it.'
@@ -169,6 +170,7 @@ _shtab_gsvc_bench_backend_options=(
   "--seeds[of the noise (0,1)]:N,N:"
   "--frames[of each clip (97)]:N:"
   "*--clip[in place of all packaged ones, repeat]:CLIP:_files"
+  "--size[short side of clips (288)]:288|480|native:(288 480 native)"
   {--dry-run,-n}"[only list what would run]"
   ":ltx, ltx2, ltx2\:condition, wan-vace, wan-vace-14b, wan-v2v, sparkvsr, swiftvr, sd-turbo:(ltx ltx2 ltx2:condition wan-vace wan-vace-14b wan-v2v sparkvsr swiftvr sd-turbo)"
 )
@@ -233,10 +235,25 @@ _shtab_gsvc_bench_list_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_bench_list_defaults_added=0
 
+_shtab_gsvc_bench_people_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {--out,-o}"[the folder of the run]:RUN:_files -/"
+  "--bpp[bits per pixel, joined by \+ (0.0015\+0.003\+0.006)]:R+R:"
+  "--frames[from the start, 0 for all (97)]:N:"
+  "--stride[score every N-th frame (3)]:N:"
+  {--jobs,-j}"[processes, 0 for one a core (0)]:N:"
+  "(*):a set, SET\/CLIP, a video or a folder:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_bench_people_defaults_added=0
+
 _shtab_gsvc_bench_plan_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {--out,-o}"[the folder of the results]:OUT:_files"
   "--budgets[random ones (40)]:N:"
+  "--frames[of each clip (97)]:N:"
+  "--cpu[seconds are the processor\'s, with a profile that is measured so]"
   "--seed[seed of the first (0)]:N:"
   "*--log[predictions.jsonl of an earlier OUT, to correct by, repeat for several]:FILE:_files"
   "(*):of runs with gsvc, CVVDP and ST-LPIPS VGG:"
@@ -554,6 +571,7 @@ _shtab_gsvc_plan_options=(
   "--receiver[profile of the machine that decodes (this one)]:FILE:_files"
   "--watts[power while computing, where no counter tells]:W:"
   "--radio[add what sending takes, by a stated model]:radio:(lte wifi lora)"
+  "--no-measure[foretell JOD from SSIM, not by CVVDP in the trial\: a third less time]"
   "--json[one JSON object a line]"
   ":the video:_files"
 )
@@ -866,6 +884,7 @@ _shtab_gsvc_bench() {
         flops) _arguments -C -s $_shtab_gsvc_bench_flops_options ;;
         list) _arguments -C -s $_shtab_gsvc_bench_list_options ;;
         make) _arguments -C -s $_shtab_gsvc_bench_make_options ;;
+        people) _arguments -C -s $_shtab_gsvc_bench_people_options ;;
         plan) _arguments -C -s $_shtab_gsvc_bench_plan_options ;;
         plot) _arguments -C -s $_shtab_gsvc_bench_plot_options ;;
         report) _arguments -C -s $_shtab_gsvc_bench_report_options ;;
