@@ -37,10 +37,11 @@ _shtab_gsvc_commands() {
 
 _shtab_gsvc_bench_commands() {
   local _commands=(
-    analyse:'Run one detector on the decoded frames of each codec and on the source, and compare what it finds with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO file, or any video; without truth the detector'"'"'s boxes in the source stand for it, and the tables say so. Needs gsvc[analysis].'
+    analyse:'Run one detector on the decoded frames of each codec and on the source, and compare what it finds with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO file, VATIC'"'"'s boxes beside videos (EPFL), or any video; without truth the detector'"'"'s boxes in the source stand for it, and the tables say so. Needs gsvc[analysis].'
     backend:'Measure a pretrained back end where its weights are: seconds and memory of windows at 288, 480 and 720 lines, then the packaged clips at levels 0 to 3 with the headline'"'"'s metrics, beside steps 0. OUT is a run like any other, to be sent back: compare it by gsvc bench compare. The same command resumes.'
     cache:'Decode streams, one after another, with latent caches of several capacities: hit rate, steps saved, and how far frames are from those without a cache; two families of hit rates fitted.'
     compare:'How two runs differ.'
+    files:'Check the files of a folder against a manifest (CSV: path,bytes,sha256), or write one of them. A file that is missing or differs is told in a line.'
     flops:'Count the operations of back ends for a window of frames, or a key picture, from their published settings: no weights are needed. Of 16:9; a multiply-add is two operations.'
     list:'What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...), --metric and --clips take. Your own classes are taken too, as module:Class.'
     make:'Write STUDY/page, which voters open in a browser (from a folder or a server), and STUDY/key.json, which says what they saw: keep it from them. Every clip and level of gsvc is shown beside AV1 at the nearest rate, without names, in random order and on random sides.'
@@ -200,6 +201,17 @@ _shtab_gsvc_bench_compare_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_bench_compare_defaults_added=0
+
+_shtab_gsvc_bench_files_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--check[compare with this manifest]:MANIFEST:"
+  "--write[write a manifest of all files]:MANIFEST:"
+  "-y[replace an output that exists]"
+  ":where the set is:_files -/"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_bench_files_defaults_added=0
 
 _shtab_gsvc_bench_flops_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -873,6 +885,7 @@ _shtab_gsvc_bench() {
         backend) _arguments -C -s $_shtab_gsvc_bench_backend_options ;;
         cache) _arguments -C -s $_shtab_gsvc_bench_cache_options ;;
         compare) _arguments -C -s $_shtab_gsvc_bench_compare_options ;;
+        files) _arguments -C -s $_shtab_gsvc_bench_files_options ;;
         flops) _arguments -C -s $_shtab_gsvc_bench_flops_options ;;
         list) _arguments -C -s $_shtab_gsvc_bench_list_options ;;
         make) _arguments -C -s $_shtab_gsvc_bench_make_options ;;
