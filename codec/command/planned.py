@@ -117,11 +117,11 @@ def _starting(preset: str) -> float:
 def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
     """The best way that keeps the time `options.budget`. Raises ConfigError where none does."""
     from gsvc.codec.command.arguments import limits_of
+    from gsvc.codec.inspection import stream_info
     from gsvc.codec.planning.budgets import time_of
     from gsvc.codec.planning.planners import own_numbers
     from gsvc.codec.planning.profile import load_profile
     from gsvc.codec.planning.spending import spendings, within
-    from gsvc.codec.stream.info import stream_info
 
     time = time_of("--budget", options.budget)
     _check_whole(options, "--budget")
@@ -141,12 +141,12 @@ def hurried_decoding(options: Namespace) -> "tuple[DecoderSettings, DeadlinePace
     Raises ConfigError where plain decoding alone takes longer.
     """
     from gsvc.codec.command.arguments import limits_of
+    from gsvc.codec.inspection import stream_info
     from gsvc.codec.planning.budgets import time_of
     from gsvc.codec.planning.hurry import hurried
     from gsvc.codec.planning.planners import own_numbers
     from gsvc.codec.planning.process import process_seconds
     from gsvc.codec.planning.profile import load_profile
-    from gsvc.codec.stream.info import stream_info
 
     time = time_of("--deadline", options.deadline)
     _check_whole(options, "--deadline")

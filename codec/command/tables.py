@@ -26,6 +26,7 @@ def run(options: Namespace) -> int:
     from gsvc.eval.bench.store import load_run
     from gsvc.eval.layout import FORMATS
     from gsvc.eval.summary.summarise import summarise
+    from gsvc.eval.summary.table import has_random_weights
     from gsvc.eval.summary.tables import tables
 
     made = load_run(options.run)
@@ -34,7 +35,10 @@ def run(options: Namespace) -> int:
         if unknown := set(options.anchor) - set(known):
             raise ConfigError(f"no anchor {min(unknown)!r}: the run has {', '.join(known)}")
         made.settings["anchors"] = options.anchor
-    every = tables(summarise(made.settings, made.cells))
+    summary = summarise(made.settings, made.cells)
+    if has_random_weights(summary):
+        raise ConfigError(f"{options.run} is of random weights: they belong in no table")
+    every = tables(summary)
     begin = (options.title,) if options.title else _USUAL
     found = [table for table in every if table.title.startswith(begin)]
     if not found:

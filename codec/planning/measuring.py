@@ -15,12 +15,12 @@ from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import GsvcError
 from gsvc.codec.files import encode_file
 from gsvc.codec.frames import Frame, VideoFormat
+from gsvc.codec.inspection import stream_info
 from gsvc.codec.machine import machine
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.planning.profile import Profile, Usage
 from gsvc.codec.planning.timing import Timed, timed
 from gsvc.codec.planning.ways import WAYS, Way
-from gsvc.codec.stream.info import stream_info
 from gsvc.encoders.tuning import PRESETS
 
 Progress = Callable[[str], None]
