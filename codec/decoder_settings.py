@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.typed import typed
 
 STEPS = (0, 1, 2, 4, 8)
 """Of gsvc's own refiners; others may take any number up to `MOST_STEPS`."""
@@ -11,6 +12,7 @@ _OWN = "compact", "windowed"
 MOTIONS = "dis", "rife"
 
 
+@typed
 @dataclass(frozen=True)
 class DecoderSettings:
     """How much compute to spend. Raises ConfigError for values out of range."""

@@ -28,6 +28,7 @@ def run(options: Namespace) -> int:
     from gsvc.eval.layout import FORMATS
     from gsvc.eval.summary.reasons import reasons_without_rate
     from gsvc.eval.summary.summarise import summarise
+    from gsvc.eval.summary.table import has_random_weights
     from gsvc.eval.summary.tables import tables
     from gsvc.eval.summary.write import pooled_csv
 
@@ -38,6 +39,8 @@ def run(options: Namespace) -> int:
             raise ConfigError(f"no anchor {min(unknown)!r}: the run has {', '.join(known)}")
         made.settings["anchors"] = options.anchor
     summary = summarise(made.settings, made.cells)
+    if has_random_weights(summary):
+        raise ConfigError(f"{options.run} is of random weights: they belong in no table")
     if options.format == "csv" and not options.title and summary.pooled:
         print(pooled_csv(summary), end="")
         return 0

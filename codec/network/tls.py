@@ -6,8 +6,10 @@ from pathlib import Path
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.network.address import Address
+from gsvc.codec.typed import typed
 
 
+@typed
 @dataclass(frozen=True)
 class TlsSettings:
     """Files in PEM. Raises ConfigError for a certificate without its key or a key without it."""

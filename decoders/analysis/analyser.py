@@ -13,6 +13,7 @@ from gsvc.codec.scaffold.layers.object_kinds import MOVING
 from gsvc.codec.scaffold.layers.pose import POSE, Person, pose_unit
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
+from gsvc.codec.typed import typed
 from gsvc.decoders.analysis.detectors import NONE, OBJECTS, find_finder
 from gsvc.decoders.analysis.drafts import Draft
 from gsvc.decoders.analysis.finders import AUTO, Finder, checked
@@ -38,6 +39,7 @@ GONE_SECONDS = 1.0
 """Without an object, after which it has left a zone."""
 
 
+@typed
 @dataclass(frozen=True)
 class AnalysisSettings:
     """What to look for in a stream."""

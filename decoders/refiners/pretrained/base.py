@@ -1,4 +1,4 @@
-"""What all pretrained back ends share: loading, windows, noise, caches, key pictures put back.
+"""What all pretrained back ends share: loading, windows, noise, caches.
 
 A back end gives its model's grid and multiples, and `_drawn`: a window in, its frames out. Nothing
 here imports torch before a window comes.
@@ -20,7 +20,7 @@ from gsvc.datasets.hub import check_hub_model, hub_folder, hub_model
 from gsvc.decoders.architectures.table import ARCHITECTURES
 from gsvc.decoders.refiners.base import Backend, Cost, WindowRefiner
 from gsvc.decoders.refiners.pretrained.memory import Need, kind_for, need_of
-from gsvc.decoders.refiners.pretrained.window import Window, pasted, seed_of
+from gsvc.decoders.refiners.pretrained.window import Window, seed_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -138,8 +138,7 @@ class PretrainedWindows(Pretrained, WindowRefiner):
         with enough_memory(self.device):
             pipeline = self._loaded(window.frames[0, ..., 0].size)
             with self._cached(pipeline, steps):
-                drawn = window.cropped(self._drawn(pipeline, window, steps, noise))
-        return pasted(drawn, keys) if self.pastes_keys else drawn
+                return window.cropped(self._drawn(pipeline, window, steps, noise))
 
     @abstractmethod
     def _drawn(self, pipeline: Any, window: Window, steps: int, seed: int) -> NDArray[np.uint8]:
