@@ -406,7 +406,7 @@ complete -c gsvc -n '_shtab_gsvc_using bench plan' -l frames -x -d 'of each clip
 complete -c gsvc -n '_shtab_gsvc_using bench plan' -l cpu -d 'seconds are the processor'"'"'s, with a profile that is measured so'
 complete -c gsvc -n '_shtab_gsvc_using bench plan' -l seed -x -d 'seed of the first (0)'
 complete -c gsvc -n '_shtab_gsvc_using bench plan' -l log -xka "(__fish_complete_path (commandline -ct))" -d 'predictions.jsonl of an earlier OUT, to correct by, repeat for several'
-complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a table -d 'Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those of BD-rates, or of points where there are none. RUN/summary.csv has every point, with a column for each setting.'
+complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a table -d 'Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those of BD-rates, or of points where there are none; CSV then has a row for each pair and metric, and a number a column. RUN/summary.csv has every point, with a column for each setting.'
 complete -c gsvc -n '_shtab_gsvc_using bench table' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using bench table' -l format -xka "markdown csv latex" -d 'markdown|csv|latex'
 complete -c gsvc -n '_shtab_gsvc_using bench table' -l title -x -d 'tables whose title begins so, as in summary.md'

@@ -55,7 +55,7 @@ _shtab_gsvc_bench_commands() {
     speed:'Time refiners on synthetic pictures of 16:9, one at a time and several at once, and the drawing of frames by motion (on the CPU), as one table. Needs gsvc[refine].'
     study:'Let people choose between pairs of a run'"'"'s videos, and score what they chose.'
     surface:'Draw what bits, computation and memory buy of each other, from a run with gsvc, CVVDP and ST-LPIPS VGG: contours of quality, bits at one quality over computation, what memory saves, a table of exchange rates, and index.html, a page with sliders for three budgets.'
-    table:'Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those of BD-rates, or of points where there are none. RUN/summary.csv has every point, with a column for each setting.'
+    table:'Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those of BD-rates, or of points where there are none; CSV then has a row for each pair and metric, and a number a column. RUN/summary.csv has every point, with a column for each setting.'
   )
   _describe 'gsvc bench commands' _commands
 }
