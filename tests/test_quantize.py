@@ -1,6 +1,6 @@
 """`--quantize int8`: what it needs, what it goes with, and what it does to tiny models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from needs import need_package
 from pretrained_windows import WINDOWED, window_of
 
 
-def asked(**others: str) -> gsvc.DecoderSettings:
-    return gsvc.DecoderSettings(quantize="int8", **others)
+def asked(vram: str | None = None) -> gsvc.DecoderSettings:
+    return gsvc.DecoderSettings(quantize="int8", vram=vram)
 
 
 def test_it_is_counted_before_loading() -> None:
@@ -66,7 +66,7 @@ def test_weights_are_held_in_8_bits(name: str, tiny: Callable[[str], Any]) -> No
     if name == "sd-turbo":
         return
     window = window_of(9)
-    given = {"steps": 1, "seed": 0}
+    given: Mapping[str, int] = {"steps": 1, "seed": 0}
     one, two, exact = (np.stack(b.restore(*window, **given)) for b in (backend, backend, plain))
     assert np.array_equal(one, two)
     assert np.abs(one.astype(int) - exact).max() < 40

@@ -53,6 +53,7 @@ class Gsvc(Codec):
         preset: of the encoder.
         tune: of the encoder, where it is not balanced.
         people: weight of faces, where it is not the usual one.
+        faces: 1 where the motion of faces is sent.
         seed: written into the stream.
 
     Ways to decode:
@@ -81,6 +82,7 @@ class Gsvc(Codec):
         motion: Option = _DIS,
         tune: Option = DEFAULT_TUNE,
         people: Option = PEOPLE,
+        faces: Option = 0,
     ) -> None:
         if level is not None and bpp is not None:
             raise ConfigError("give levels or bpp as rate points, not both")
@@ -92,10 +94,11 @@ class Gsvc(Codec):
         tuned = [{"tune": t} if t != DEFAULT_TUNE else {} for t in all_of("tune", tune, str)]
         seen = [{"people": p} if p != PEOPLE else {} for p in all_of("people", people, float)]
         presets, sets_of_tools = all_of("preset", preset, str), all_of("tools", tools, str)
-        sets = product(rates, presets, sets_of_tools, tuned, seen)
+        moved = [{"faces": 1} if one else {} for one in all_of("faces", faces, int)]
+        sets = product(rates, presets, sets_of_tools, tuned, seen, moved)
         self._points = [
-            {**rate, "tools": t, "preset": p, "seed": 0, **tunes, **weights}
-            for rate, p, t, tunes, weights in sets
+            {**rate, "tools": t, "preset": p, "seed": 0, **tunes, **weights, **more}
+            for rate, p, t, tunes, weights, more in sets
         ]
         self._ways = _ways(
             all_of("motion", motion, str),
@@ -248,7 +251,7 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
     except (KeyError, ValueError) as error:
         raise ConfigError(f"gsvc needs a preset and a whole number as seed: {error}") from error
     tune = str(values.pop("tune", DEFAULT_TUNE))
-    people = float(values.pop("people", PEOPLE))
+    people, faces = float(values.pop("people", PEOPLE)), bool(values.pop("faces", 0))
     _refuse(values, "setting")
     return EncoderSettings(
         level=level,
@@ -257,6 +260,7 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
         preset=preset,
         tune=tune,
         people=people,
+        faces=faces,
         seed=seed,
         model_id=model_id("compact"),
     )

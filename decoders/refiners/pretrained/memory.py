@@ -97,7 +97,7 @@ def quantized_bytes(network: Any) -> int:
     from torch import nn
 
     sensitive = tuple(getattr(network, "_keep_in_fp32_modules", None) or ())
-    total = sum(2 * one.numel() for one in network.parameters())
+    total: int = sum(2 * one.numel() for one in network.parameters())
     for name, module in network.named_modules():
         if isinstance(module, nn.Linear) and not any(part in name for part in sensitive):
             total += 3 * module.out_features - module.weight.numel()
