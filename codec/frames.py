@@ -33,7 +33,7 @@ class Color:
         return 6 if height <= 576 else 1
 
     def resolved(self, height: int) -> "Color":
-        """This, with the matrix of a video of `height` lines, at whatever size it is coded."""
+        """This, with the matrix that a video of `height` lines means, whatever size is coded."""
         return replace(self, matrix=self.resolved_matrix(height))
 
 

@@ -426,6 +426,7 @@ _shtab_gsvc_decode_options=(
   "--cache[keep work from step to step\: first-block, mag, faster or taylorseer]:NAME[:N]:"
   "--latent-cache[keep latents for similar windows here, at most SIZE (2G)]:FOLDER[:SIZE]:"
   "--vram[of the GPU, at most (all that is free)\; or whole, offload, groups, fp8]:8G:"
+  "--quantize[weights in 8 bits\: half the memory, other pictures]:quantize:(int8)"
   "--paste-keys[show coded pictures as they were decoded]"
   "--resume[keep restored windows here, and do not restore them again]:FOLDER:_files -/"
   "--budget[take the best way to decode that surely keeps it, by gsvc profile\: 1x, 90s]:TIME:"
