@@ -52,7 +52,7 @@ class Need:
                 return kind
         raise DeviceError(
             f"{self.name} at {self.width}x{self.height} needs about {self.of('groups') / 1e9:.1f} "
-            f"GB of GPU memory even with --vram groups, {free / 1e9:.1f} GB are there: "
+            f'GB of GPU memory even with vram="groups", {free / 1e9:.1f} GB are there: '
             "take a smaller model or video, or compact"
         )
 
@@ -61,7 +61,7 @@ class Need:
 def need_of(name: str, height: int, width: int, frames: int) -> Need:
     """What a window of the back end `name` takes. Raises ConfigError where nothing is known."""
     if name not in ARCHITECTURES:
-        raise ConfigError(f"what {name} needs is not known: leave out --vram")
+        raise ConfigError(f"what {name} needs is not known: leave out vram")
     from gsvc.decoders.architectures.work import Work, parameters
 
     form = ARCHITECTURES[name]
