@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
-from browsing import chromium, troubles_of
+from browsing import chromium, new_page, troubles_of
 from gsvc.codec.errors import InputError
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import load_clip
@@ -196,7 +196,7 @@ def browser() -> Iterator[Any]:
 
 
 def open_page(browser: Any, run: Path, width: int) -> tuple[Any, list[str]]:
-    page = browser.new_page(viewport={"width": width, "height": 800})
+    page = new_page(browser, viewport={"width": width, "height": 800})
     troubles = troubles_of(page)
     page.goto((run / "report.html").as_uri())
     page.wait_for_selector(".viewer[data-ready=yes]")

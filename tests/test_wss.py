@@ -17,8 +17,8 @@ from gsvc.codec.network.tls import TlsSettings
 from gsvc.codec.network.video_receiver import VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.codec.network.wire_key import WireKey
+from live import PATIENT, SETTINGS, STILL, VIDEO, collect, frames, free_port, listening, run
 from needs import need_package
-from test_network import PATIENT, SETTINGS, STILL, VIDEO, collect, frames, free_port, run
 
 need_package("websockets")
 
@@ -74,12 +74,12 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: TlsSettin
         context.load_cert_chain(certificate.certificate, certificate.private_key)
 
         async def idle(channel: Channel) -> None:
-            await asyncio.sleep(5)
+            await asyncio.Event().wait()
 
         serving = asyncio.create_task(
             run_channels(parse_address(f"wss://@127.0.0.1:{port}"), idle, context)
         )
-        await asyncio.sleep(0.1)
+        await listening(port, socket.SOCK_STREAM)
         receiver = VideoReceiver(f"wss://127.0.0.1:{port}", ReceiveSettings(STILL))
         with pytest.raises(gsvc.InputError, match="authorities="):
             await collect(receiver, [])

@@ -4,7 +4,7 @@ import re
 
 _NAMES = (
     *("audio", "backend", "cache", "detector", "device", "frames", "latent_cache", "motion"),
-    *("objects", "paste_keys", "resume", "scale", "start", "steps", "task", "vram"),
+    *("objects", "paste_keys", "quantize", "resume", "scale", "start", "steps", "task", "vram"),
 )
 """Arguments and settings of Python that messages name; their options are called the same."""
 _OTHERS = {
