@@ -38,7 +38,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 def write_clip(path: Path, scenes: list[int], crf: int = 18, frames: int = 18) -> None:
     """Cameras that pan over random pictures, one a scene."""
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=25, options={"crf": str(crf)})
+        stream = container.add_stream("libx264", rate=25, options={"crf": str(crf), "threads": "1"})
         assert isinstance(stream, av.video.stream.VideoStream)
         stream.width, stream.height, stream.pix_fmt = 192, 144, "yuv420p"
         for seed in scenes:

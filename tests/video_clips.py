@@ -52,7 +52,9 @@ class Clip:
     def write(self, path: Path, muxer: str | None = None) -> Path:
         height, width = self.pictures[0].shape[:2]
         with av.open(str(path), "w", format=muxer, options=self.muxer_options) as container:
-            stream = container.add_stream(self.codec, rate=25, options=self.options)
+            # x264 decides a little differently with other numbers of threads.
+            options = {"threads": "1", **self.options}
+            stream = container.add_stream(self.codec, rate=25, options=options)
             assert isinstance(stream, VideoStream)
             stream.width, stream.height, stream.pix_fmt = width, height, self.pixel_format
             stream.time_base = stream.codec_context.time_base = self.time_base
