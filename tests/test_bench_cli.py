@@ -1,5 +1,6 @@
 """`gsvc bench` as users and scripts run it: kill and resume, JSON, exit codes, Ray."""
 
+import csv
 import json
 import os
 import re
@@ -213,6 +214,10 @@ def test_any_codec_is_an_anchor(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> 
     done = run_gsvc(*arguments(clips, tmp_path, "Blocks", *more), env=ENVIRONMENT)
     assert b"against blocks" in done.stdout
     assert b"| against failing" not in done.stdout
+    text = run_gsvc("bench", "table", tmp_path, "--format", "csv").stdout.decode()
+    rows = list(csv.DictReader(text.splitlines()))
+    assert {"metric", "test", "bd_rate", "low", "high"} <= set(rows[0])
+    assert all(row["anchor"].startswith("blocks") for row in rows)
 
 
 @pytest.mark.parametrize("kind", ["codecs", "metrics", "clips"])
@@ -253,6 +258,7 @@ def test_dry_run(clips: Path, tmp_path: Path, whole: Path, run_gsvc: Gsvc) -> No
         (("--stride", "0"), 2, "stride 0"),
         (("--jobs", "-1"), 2, "jobs -1"),
         (("--codec", "no codec"), 2, "is no codec"),
+        (("--codec", "x265:preset=slo"), 2, "no preset slo"),
         (("--codec", "bench_doubles:None"), 2, "module:Class"),
         (("--clips", "/no/such/clip"), 2, "/no/such/clip"),
         (("--levels", "1"), 2, "--codec gsvc"),

@@ -65,6 +65,10 @@ class SecureChannel:
     def __init__(self, channel: Channel, out: _Sealed, into: _Sealed) -> None:
         self._channel, self._out, self._into = channel, out, into
 
+    @property
+    def unsent(self) -> int:
+        return self._channel.unsent
+
     async def write(self, data: bytes) -> None:
         await self.write_message(data)
 

@@ -24,6 +24,7 @@ from gsvc.codec.errors import (
 )
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.network.address import Address
+from gsvc.codec.network.backlog import unsent
 from gsvc.codec.stream.header import HEADER_BYTES, Header
 from gsvc.codec.stream.packet import Packet, read_packet
 from gsvc.codec.stream.varint import read_varint
@@ -39,8 +40,13 @@ _WS_BOUNDS: dict[str, Any] = {"max_size": DEFAULT_LIMITS.packet_bytes + 64, "max
 
 
 class Channel(Protocol):
-    """One connection. Reading raises BitstreamError, TruncatedStreamError when the peer is gone."""
+    """One connection; `unsent`: bytes written that have not got through.
 
+    Reading raises BitstreamError, TruncatedStreamError when the peer is gone.
+    """
+
+    @property
+    def unsent(self) -> int: ...
     async def write(self, data: bytes) -> None: ...
     async def write_message(self, data: bytes) -> None: ...
     async def read_message(self, most: int) -> bytes: ...
@@ -108,6 +114,10 @@ class _TcpChannel:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
+    @property
+    def unsent(self) -> int:
+        return unsent(self._writer.transport)
+
     async def write(self, data: bytes) -> None:
         self._writer.write(data)
         await self._writer.drain()
@@ -152,6 +162,10 @@ class _TcpChannel:
 class _WsChannel:
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
+
+    @property
+    def unsent(self) -> int:
+        return unsent(self._connection.transport)
 
     async def write(self, data: bytes) -> None:
         from websockets import ConnectionClosed

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.extras import need
 from gsvc.decoders.refiners.base import Refiner, WindowRefiner
 
 _USUAL_CAPACITY = 2_000_000_000
@@ -31,10 +32,22 @@ def set_options(refiner: Refiner, settings: DecoderSettings) -> None:
 
         _refuse(refiner.extra != "pretrained", refiner, "vram", "needs little memory")
         refiner.memory = Budget.of(settings.vram)
+    if settings.quantize is not None:
+        _quantize(refiner)
     if settings.paste_keys:
         is_window = isinstance(refiner, WindowRefiner)
         _refuse(not is_window, refiner, "paste-keys", "restores key pictures alone")
         refiner.pastes_keys = True
+
+
+def _quantize(refiner: Refiner) -> None:
+    """Have the weights in 8 bits, where that goes with how they are held."""
+    _refuse(not refiner.can_quantize, refiner, "quantize", "has no weights for it")
+    need("quantize", "--quantize int8", ", or leave it out")
+    kind = refiner.memory.kind if refiner.memory else None
+    if kind in ("groups", "fp8"):
+        raise ConfigError(f"--quantize goes with --vram 8G, whole or offload, not with {kind}")
+    refiner.quantize = True
 
 
 def folder_and_capacity(text: str) -> tuple[Path, int]:

@@ -50,8 +50,8 @@ function _shtab_gsvc_using
   test "$_shtab_gsvc_cmdpath" = "$argv"
 end
 
-set -g _shtab_gsvc_commands encode decode play info mux demux sign analyse analyze send recv serve score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench backend' 'bench cache' 'bench flops' 'bench list' 'bench people' 'bench plan' 'bench table' 'bench speed' 'bench surface' 'bench study' 'bench study make' 'bench study score' 'bench compare' data 'data prepare' train 'train pack' 'train run' 'train shards' 'train plan' 'train adopt' 'train export' doctor completion
-set -g _shtab_gsvc_opts_with_value --adapt --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budget --budgets --cache --capacity --cert --check --clip --clips --codec --deadline --decoder-flops --decoder-time --detector --device --devices --draw --encoder-time --energy --every --extract --for --format --fps --frames --gpu-memory --held-out --homography --host --jobs --judge --key --key-file --kind --lambdas --latency --latent-cache --layout --least-score --level --levels --limits --line --lines --log --max-bitrate --max-packet-bytes --megabytes --memory --metric --minutes --most-clips --motion --mtu --ours --out --parity --people --plan --player --plot --port --pre-roll --preset --producers --quality --radio --ray --receiver --recipe --redundancy --repo --resume --resume-from --revision --rules --save-every --saved --sdp --seed --seeds --shard-clips --size --source --start --stats --steps --stop --store --stride --target-size --task --teacher --tflops --time-limit --timeout --title --tls-ca --tls-cert --tls-key --tune --vram --wait --watts --weights --when --window --within --workers --zone -j -o
+set -g _shtab_gsvc_commands encode decode play info mux demux sign analyse analyze send recv serve score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench backend' 'bench cache' 'bench files' 'bench flops' 'bench list' 'bench people' 'bench plan' 'bench table' 'bench speed' 'bench surface' 'bench study' 'bench study make' 'bench study score' 'bench compare' data 'data prepare' train 'train pack' 'train run' 'train shards' 'train plan' 'train adopt' 'train export' doctor completion
+set -g _shtab_gsvc_opts_with_value --adapt --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budget --budgets --cache --capacity --cert --check --class --clip --clips --codec --deadline --decoder-flops --decoder-time --detector --device --devices --draw --encoder-time --energy --every --extract --for --format --fps --frames --gpu-memory --held-out --homography --host --jobs --judge --key --key-file --kind --lambdas --latency --latent-cache --layout --least-score --level --levels --limits --line --lines --log --max-bitrate --max-packet-bytes --megabytes --memory --metric --minutes --most-clips --motion --mtu --ours --out --parity --people --plan --player --plot --port --pre-roll --preset --producers --quality --quantize --radio --ray --receiver --recipe --redundancy --repo --resume --resume-from --revision --rules --save-every --saved --sdp --seconds --seed --seeds --shard-clips --size --source --start --stats --steps --stop --store --stride --target-size --task --teacher --tflops --time-limit --timeout --title --tls-ca --tls-cert --tls-key --tune --vram --wait --watts --weights --when --window --within --workers --write --zone -j -o
 
 complete -c gsvc -e
 complete -c gsvc -f
@@ -115,6 +115,7 @@ complete -c gsvc -n '_shtab_gsvc_using decode' -l seed -x -d 'in place of the st
 complete -c gsvc -n '_shtab_gsvc_using decode' -l cache -x -d 'keep work from step to step: first-block, mag, faster or taylorseer'
 complete -c gsvc -n '_shtab_gsvc_using decode' -l latent-cache -x -d 'keep latents for similar windows here, at most SIZE (2G)'
 complete -c gsvc -n '_shtab_gsvc_using decode' -l vram -x -d 'of the GPU, at most (all that is free); or whole, offload, groups, fp8'
+complete -c gsvc -n '_shtab_gsvc_using decode' -l quantize -xka "int8" -d 'weights in 8 bits: half the memory, other pictures'
 complete -c gsvc -n '_shtab_gsvc_using decode' -l paste-keys -d 'show coded pictures as they were decoded'
 complete -c gsvc -n '_shtab_gsvc_using decode' -l resume -xka "(__fish_complete_directories)" -d 'keep restored windows here, and do not restore them again'
 complete -c gsvc -n '_shtab_gsvc_using decode' -l budget -x -d 'take the best way to decode that surely keeps it, by gsvc profile: 1x, 90s'
@@ -221,7 +222,7 @@ complete -c gsvc -n '_shtab_gsvc_using send' -l events-only -d 'pictures only wh
 complete -c gsvc -n '_shtab_gsvc_using send' -l loop -d 'begin again at the end of the video'
 complete -c gsvc -n '_shtab_gsvc_using send' -l fast -d 'as fast as can be, instead of in real time'
 complete -c gsvc -n '_shtab_gsvc_using send' -l mtu -l max-packet-bytes -x -d 'bytes of a datagram at most; larger pictures go in pieces; 240 for LoRa (1200)'
-complete -c gsvc -n '_shtab_gsvc_using send' -l adapt -x -d 'follow the network between these rates, as 4k:60k, from --bitrate on (UDP)'
+complete -c gsvc -n '_shtab_gsvc_using send' -l adapt -x -d 'follow the network between these rates, as 4k:60k, from --bitrate on'
 complete -c gsvc -n '_shtab_gsvc_using send' -l redundancy -x -d 'last packets to repeat (1)'
 complete -c gsvc -n '_shtab_gsvc_using send' -l parity -x -d 'datagrams a parity is for, 0: none (4)'
 complete -c gsvc -n '_shtab_gsvc_using send' -l sdp -xka "(__fish_complete_path (commandline -ct))" -d 'write a session description'
@@ -276,11 +277,16 @@ complete -c gsvc -n '_shtab_gsvc_using score; and test $_shtab_gsvc_npos -eq 0' 
 complete -c gsvc -n '_shtab_gsvc_using score; and test $_shtab_gsvc_npos -eq 1' -ka "(__fish_complete_path (commandline -ct))" -d 'what came of it; a .gsv is decoded by one step'
 complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a plan -d 'Find the settings for encoder and decoder that reach the best quality within budgets, of a quick trial of the video and this machine'"'"'s profile (gsvc profile). Of quality, bandwidth, decoder'"'"'s and encoder'"'"'s time, the first that is no budget is optimised.'
 complete -c gsvc -n '_shtab_gsvc_using plan' -s h -l help -d 'show this help message and exit'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l class -xka "talking-head surveillance sport animation hand-held objects" -d 'no video yet, but what is usual for its kind'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l size -x -d 'of a --class (512x288)'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l fps -x -d 'of a --class (25)'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l seconds -x -d 'of a --class (60)'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l bandwidth -x -d 'of the network: 12k bit/s'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l decoder-time -x -d 'to decode in: 1x of the video'"'"'s time, 90s, 10min'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l decoder-flops -x -d 'of its networks, for a second of video: 20G'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l encoder-time -x -d 'to encode in: 5x, 90s, 10min'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l memory -x -d 'of either process: 4G'
+complete -c gsvc -n '_shtab_gsvc_using plan' -l vram -x -d 'of a GPU: tells which pretrained models it holds'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l latency -x -d 'from capture to showing: 400ms; below 8s without look-ahead'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l energy -x -d 'of both ends: 500J, 1Wh'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l quality -x -d 'to reach: jod:6 at least, or texture:0.2 at most'
@@ -291,7 +297,7 @@ complete -c gsvc -n '_shtab_gsvc_using plan' -l watts -x -d 'power while computi
 complete -c gsvc -n '_shtab_gsvc_using plan' -l radio -xka "lte wifi lora" -d 'add what sending takes, by a stated model'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l no-measure -d 'foretell JOD from SSIM, not by CVVDP in the trial: a third less time'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l json -d 'one JSON object a line'
-complete -c gsvc -n '_shtab_gsvc_using plan; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the video'
+complete -c gsvc -n '_shtab_gsvc_using plan; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the video; none with --class'
 complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a profile -d 'Measure what encoding and decoding take on this machine, for gsvc plan: about a minute, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
 complete -c gsvc -n '_shtab_gsvc_using profile' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using profile' -l show -d 'what was measured before, instead of measuring'
@@ -338,7 +344,7 @@ complete -c gsvc -n '_shtab_gsvc_using bench sheets' -s h -l help -d 'show this 
 complete -c gsvc -n '_shtab_gsvc_using bench sheets' -l faces -d 'also mouths that speak'
 complete -c gsvc -n '_shtab_gsvc_using bench sheets' -l json -d 'one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using bench sheets; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_directories)" -d 'the folder of the run'
-complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a analyse -d 'Run one detector on the decoded frames of each codec and on the source, and compare what it finds with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO file, or any video; without truth the detector'"'"'s boxes in the source stand for it, and the tables say so. Needs gsvc[analysis].'
+complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a analyse -d 'Run one detector on the decoded frames of each codec and on the source, and compare what it finds with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO file, VATIC'"'"'s boxes beside videos (EPFL), or any video; without truth the detector'"'"'s boxes in the source stand for it, and the tables say so. Needs gsvc[analysis].'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l out -s o -xka "(__fish_complete_directories)" -d 'the folder for tables and plots'
 complete -c gsvc -n '_shtab_gsvc_using bench analyse' -l codec -x -d 'repeat for several (jpeg, webp, x264, x265, svtav1, gsvc:steps=0)'
@@ -368,6 +374,12 @@ complete -c gsvc -n '_shtab_gsvc_using bench cache' -l steps -x -d 'of each loop
 complete -c gsvc -n '_shtab_gsvc_using bench cache' -l device -x -d 'cpu, cuda or cuda:N (cpu)'
 complete -c gsvc -n '_shtab_gsvc_using bench cache' -l plot -x -d 'draw it too, .svg or .png'
 complete -c gsvc -n '_shtab_gsvc_using bench cache' -l json -d 'rows and fits as one JSON object a line'
+complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a files -d 'Check the files of a folder against a manifest (CSV: path,bytes,sha256), or write one of them. A file that is missing or differs is told in a line.'
+complete -c gsvc -n '_shtab_gsvc_using bench files' -s h -l help -d 'show this help message and exit'
+complete -c gsvc -n '_shtab_gsvc_using bench files' -l check -x -d 'compare with this manifest'
+complete -c gsvc -n '_shtab_gsvc_using bench files' -l write -x -d 'write a manifest of all files'
+complete -c gsvc -n '_shtab_gsvc_using bench files' -s y -d 'replace an output that exists'
+complete -c gsvc -n '_shtab_gsvc_using bench files; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_directories)" -d 'where the set is'
 complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a flops -d 'Count the operations of back ends for a window of frames, or a key picture, from their published settings: no weights are needed. Of 16:9; a multiply-add is two operations.'
 complete -c gsvc -n '_shtab_gsvc_using bench flops' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using bench flops' -l size -x -d 'shorter sides of pictures (288,480,720)'
@@ -395,7 +407,7 @@ complete -c gsvc -n '_shtab_gsvc_using bench plan' -l frames -x -d 'of each clip
 complete -c gsvc -n '_shtab_gsvc_using bench plan' -l cpu -d 'seconds are the processor'"'"'s, with a profile that is measured so'
 complete -c gsvc -n '_shtab_gsvc_using bench plan' -l seed -x -d 'seed of the first (0)'
 complete -c gsvc -n '_shtab_gsvc_using bench plan' -l log -xka "(__fish_complete_path (commandline -ct))" -d 'predictions.jsonl of an earlier OUT, to correct by, repeat for several'
-complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a table -d 'Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those of BD-rates, or of points where there are none. RUN/summary.csv has every point, with a column for each setting.'
+complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a table -d 'Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those of BD-rates, or of points where there are none; CSV then has a row for each pair and metric, and a number a column. RUN/summary.csv has every point, with a column for each setting.'
 complete -c gsvc -n '_shtab_gsvc_using bench table' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using bench table' -l format -xka "markdown csv latex" -d 'markdown|csv|latex'
 complete -c gsvc -n '_shtab_gsvc_using bench table' -l title -x -d 'tables whose title begins so, as in summary.md'
