@@ -28,6 +28,7 @@ from gsvc.codec.media.opus_encoder import OPUS_ENCODER
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.stream.audio import SAMPLE_RATE, pack_audio, packet_samples, unpack_audio
+from video_clips import SAME
 
 RATE = 44_100
 TICK = Fraction(1, RATE)
@@ -152,7 +153,7 @@ def clip(
 ) -> Path:
     """A clip of 25 frames a second whose sound comes in pieces, each from a time in seconds on."""
     with av.open(str(path), "w") as container:
-        video = container.add_stream("libx264", rate=25, options={"preset": "ultrafast"})
+        video = container.add_stream("libx264", rate=25, options={"preset": "ultrafast", **SAME})
         assert isinstance(video, VideoStream)
         video.width = video.height = 16
         video.time_base = video.codec_context.time_base = Fraction(1, 1000)

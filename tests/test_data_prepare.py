@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from needs import need_models, need_package
+from video_clips import SAME
 
 need_package("fsspec")
 need_package("stlpips_pytorch")
@@ -38,7 +39,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 def write_clip(path: Path, scenes: list[int], crf: int = 18, frames: int = 18) -> None:
     """Cameras that pan over random pictures, one a scene."""
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=25, options={"crf": str(crf)})
+        stream = container.add_stream("libx264", rate=25, options={"crf": str(crf), **SAME})
         assert isinstance(stream, av.video.stream.VideoStream)
         stream.width, stream.height, stream.pix_fmt = 192, 144, "yuv420p"
         for seed in scenes:

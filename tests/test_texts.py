@@ -22,6 +22,7 @@ from gsvc.codec.media.text_track import TextTrack
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.texts import Span, Subtitles, Texts, moved, read_texts, text_packets
 from gsvc.codec.stream.varint import varint
+from video_clips import SAME
 
 TEXTS = Texts(
     {"title": "Stadt – ein Film", "artist": "Someone"},
@@ -102,7 +103,7 @@ def film(path: Path, texts: Texts = TEXTS, attachment: bool = False) -> Path:
     """20 frames of 64x48, with texts."""
     with av.open(str(path), "w") as container:
         assert isinstance(container, OutputContainer)
-        video = container.add_stream("libx264", rate=25)
+        video = container.add_stream("libx264", rate=25, options=SAME)
         assert isinstance(video, VideoStream)
         video.width, video.height, video.pix_fmt = 64, 48, "yuv420p"
         track = TextTrack(container, texts)

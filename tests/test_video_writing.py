@@ -33,7 +33,7 @@ def test_what_is_written_is_read_back(tmp_path: Path, suffix: str, width: int, h
         assert got.pixel_aspect == Fraction(4, 3)
     for index, frame in enumerate(frames):
         error = np.abs(frame.pixels.astype(int) - scene(index, width, height)).mean()
-        assert error == 0 if suffix == "nut" else error < 3
+        assert error == 0 if suffix == "nut" else error < 5  # lossy
 
 
 def test_one_frame_makes_a_file(tmp_path: Path) -> None:
