@@ -52,10 +52,10 @@ def refuse_options(settings: DecoderSettings) -> None:
 def _quantize(refiner: Refiner) -> None:
     """Have the weights in 8 bits, where that goes with how they are held."""
     _refuse(not refiner.can_quantize, refiner, "quantize", "has no weights for it")
-    need("quantize", "--quantize int8", ", or leave it out")
+    need("quantize", 'quantize="int8"', ", or leave it out")
     kind = refiner.memory.kind if refiner.memory else None
     if kind in ("groups", "fp8"):
-        raise ConfigError(f"--quantize goes with --vram 8G, whole or offload, not with {kind}")
+        raise ConfigError(f"quantize goes with vram 8G, whole or offload, not with {kind}")
     refiner.quantize = True
 
 
