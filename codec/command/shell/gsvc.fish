@@ -68,7 +68,7 @@ complete -c gsvc -n '_shtab_gsvc_using encode' -l preset -xka "fast medium slow"
 complete -c gsvc -n '_shtab_gsvc_using encode' -l tune -xka "balanced texture motion" -d 'what bits go to (balanced)'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l bpp -x -d 'meet this many bits per pixel'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l bitrate -x -d 'meet this many bit/s: 8000, 8k, 0.5M, without sound'
-complete -c gsvc -n '_shtab_gsvc_using encode' -l quality -x -d 'come near this ST-LPIPS: 0.05 good, 0.3 bad'
+complete -c gsvc -n '_shtab_gsvc_using encode' -l quality -x -d 'come near this ST-LPIPS: 0.05 good, 0.3 bad; by an estimate, with --score measured'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l target-size -x -d 'make a file of at most this many bytes: 500kB; sound included'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l budget -x -d 'share this many bytes among all videos of --out: 20MB'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l plan -xka "(__fish_complete_path (commandline -ct))" -d 'settings that keep the budgets of this TOML file, as gsvc plan finds them'

@@ -477,7 +477,7 @@ _shtab_gsvc_encode_options=(
   "--tune[what bits go to (balanced)]:balanced|texture|motion:(balanced texture motion)"
   "--bpp[meet this many bits per pixel]:bpp:"
   "--bitrate[meet this many bit\/s\: 8000, 8k, 0.5M, without sound]:RATE:"
-  "--quality[come near this ST-LPIPS\: 0.05 good, 0.3 bad]:D:"
+  "--quality[come near this ST-LPIPS\: 0.05 good, 0.3 bad\; by an estimate, with --score measured]:D:"
   "--target-size[make a file of at most this many bytes\: 500kB\; sound included]:SIZE:"
   "--budget[share this many bytes among all videos of --out\: 20MB]:SIZE:"
   "--plan[settings that keep the budgets of this TOML file, as gsvc plan finds them]:FILE:_files"
