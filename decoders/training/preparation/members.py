@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.errors import InputError
-from gsvc.decoders.training.packing.kinds import Sample
+from gsvc.decoders.training.packing.kinds import Arrays, Sample, Stacks
 from gsvc.decoders.training.preparation.items import Members
 
+DRAWN, FEATURES = "drawn.png", "features.npy"
+"""Files of what frozen networks made."""
 _SPEED = [cv2.IMWRITE_PNG_COMPRESSION, 3]
 _SINGLE = "gain", "confidence"
 """Stacks of one channel."""
@@ -38,9 +40,26 @@ def sample_of(members: Mapping[str, bytes]) -> Sample:
         facts = json.loads(members["json"])
         stacks = {name: _pictures(members[f"{name}.png"], name) for name in facts["stacks"]}
         arrays = {n: np.array(value, _ARRAYS[n]) for n, value in facts["arrays"].items()}
+        seen_stacks, seen_arrays = seen_by_networks(members)
     except (KeyError, ValueError, TypeError, cv2.error) as error:
         raise InputError(f"a sample of the shards is damaged ({error})") from error
-    return Sample(stacks, dict(arrays), tuple(facts["place"]), tuple(facts["frames"]))
+    place, frames = tuple(facts["place"]), tuple(facts["frames"])
+    return Sample({**stacks, **seen_stacks}, {**arrays, **seen_arrays}, place, frames)
+
+
+def seen_by_networks(members: Mapping[str, bytes]) -> tuple[Stacks, Arrays]:
+    """What frozen networks made of a sample: the stack `drawn`, two pictures for each that was
+    decoded, and the array `features`, where they are among its files.
+
+    Raises ValueError where they are damaged.
+    """
+    stacks: Stacks = {}
+    arrays: Arrays = {}
+    if DRAWN in members:
+        stacks["drawn"] = _pictures(members[DRAWN], "drawn")
+    if FEATURES in members:
+        arrays["features"] = np.load(io.BytesIO(members[FEATURES]), allow_pickle=False)
+    return stacks, arrays
 
 
 def picture_bytes(stack: NDArray[np.uint8]) -> bytes:

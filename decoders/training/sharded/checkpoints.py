@@ -47,10 +47,11 @@ class Checkpoints:
         if processes() > 1:
             distributed.barrier()
 
-    def load(self, path: Path, learner: Learner, about: Mapping[str, Any]) -> None:
+    def load(self, path: Path, learner: Learner, about: Mapping[str, Any]) -> dict[str, Any]:
         """Put the state of `path` into a learner; `about` is what it must be of.
 
-        Raises ConfigError where it is of something else.
+        Returns all that was said of it when it was saved. Raises ConfigError where it is of
+        something else.
         """
         text = {_RUN: ""}
         with _alone():
@@ -69,6 +70,8 @@ class Checkpoints:
             critic, optimizer = learner.adversary.critic, learner.adversary.optimizer
             set_optimizer_state_dict(critic, optimizer, optim_state_dict=state["critic optimizer"])
             learner.adversary.steps = int(state["critic steps"])
+        said: dict[str, Any] = told
+        return said
 
 
 @contextmanager
