@@ -38,12 +38,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--steps", type=int, default=10_000, metavar="N", help="in all (%(default)s)")
     add("--stop", type=int, metavar="N", help="save and end at this step, to go on later")
     add("--batch", type=int, metavar="N", help="samples of a step, of all processes (the recipe's)")
-    layouts = "one network in each process, or parts of one (default: replicas)"
-    add("--layout", choices=("replicas", "fsdp"), default="replicas", help=layouts)
+    layouts = "one network in each process, or one in parts (default: replicas)"
+    add("--layout", choices=("replicas", "fsdp", "tensor"), default="replicas", help=layouts)
     again = "compute activations again on the way back"
     add("--recompute", action=BooleanOptionalAction, default=False, help=again)
     quick = "through torch.compile (default: on a GPU)"
     add("--compiled", action=BooleanOptionalAction, default=None, help=quick)
+    low = "compute layers in bfloat16 (default: on a GPU)"
+    add("--bf16", action=BooleanOptionalAction, default=None, help=low)
     add("--save-every", type=int, default=500, metavar="N", help="steps (%(default)s)")
     add("--workers", type=int, default=2, metavar="N", help="that read ahead (%(default)s)")
     where = 'a Ray cluster that makes the batches; "local:N" starts one with N cores'
@@ -105,6 +107,7 @@ def _settings(options: Namespace, recipe: "Recipe", *, on_gpu: bool) -> "Setting
         layout=options.layout,
         recomputes=options.recompute,
         compiled=on_gpu if options.compiled is None else options.compiled,
+        low=on_gpu if options.bf16 is None else options.bf16,
         save_every=options.save_every,
         seed=options.seed,
         held_out=tuple(options.held_out),

@@ -106,16 +106,17 @@ class SourceFeed:
             self._stream = Stream(self._jobs, self._batch, self._folder / LEDGER, at)
             whole = self._stream.batches(self._producers.made)
         for _ in steps:
-            yield self._dealt(whole)
+            yield self._dealt(whole, dice.processes)
 
-    def _dealt(self, whole: Iterator[list[Sample]]) -> Pack:
-        """This process's part of the next batch."""
+    def _dealt(self, whole: Iterator[list[Sample]], among: int) -> Pack:
+        """This process's part of the next batch; with `among` 1 all processes have all of it."""
         if processes() == 1:
             return pack_of(next(whole))
-        parts, own = None, self._batch // processes()
+        parts, own = None, self._batch // among
         if rank() == 0:
             samples = next(whole)
-            parts = [pack_of(samples[first : first + own]) for first in range(0, self._batch, own)]
+            starts = [own * (number % among) for number in range(processes())]
+            parts = [pack_of(samples[start : start + own]) for start in starts]
         dealt: list[Any] = [None]
         distributed.scatter_object_list(dealt, parts)
         pack: Pack = dealt[0]

@@ -66,6 +66,7 @@ class Producers(Generic[Ask, Given]):
         """Those that live, by number."""
         self.events: deque[dict[str, Any]] = deque(maxlen=_SPANS_KEPT)
         """Of the timeline: spans in microseconds, as trace viewers of browsers have them."""
+        self._taken: tuple[int, float] | None = None
         self._started = 0
         self._looked = -_LOOK_EVERY
         self._asked: dict[Any, _Asked] = {}
@@ -89,11 +90,18 @@ class Producers(Generic[Ask, Given]):
                 if is_over and not self._asked and not again and wanted not in made:
                     return
                 again.extend(self._collect(made))
-            got = time.time()
-            self._span(TRAINER, "waits", begun, got, wanted)
+            self._taken = wanted, time.time()
+            self._span(TRAINER, "waits", begun, self._taken[1], wanted)
             yield made.pop(wanted)
-            self._span(TRAINER, "trains", got, time.time(), wanted)
+            self._note_training()
             wanted += 1
+
+    def _note_training(self) -> None:
+        """That the trainer has been at what it took last."""
+        if self._taken is not None:
+            number, since = self._taken
+            self._span(TRAINER, "trains", since, time.time(), number)
+            self._taken = None
 
     def _grow(self) -> None:
         """Start a producer where a core is free."""
@@ -143,6 +151,7 @@ class Producers(Generic[Ask, Given]):
 
     def write_timeline(self, path: Path) -> None:
         """The last spans: `path` for chrome://tracing and Perfetto, and beside it a picture."""
+        self._note_training()
         events = [x for x in self.events if x["dur"] >= _LEAST_SPAN]
         with atomic_output(path, overwrite=True) as part:
             part.write_text(json.dumps({"traceEvents": events}))

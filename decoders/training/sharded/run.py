@@ -18,7 +18,7 @@ from gsvc.decoders.training.packing.kinds import KINDS
 from gsvc.decoders.training.sharded.checkpoints import Checkpoints, whole_average
 from gsvc.decoders.training.sharded.dice import StepDice
 from gsvc.decoders.training.sharded.feeds import SHARDS, Feed
-from gsvc.decoders.training.sharded.parallel import recompute, shard
+from gsvc.decoders.training.sharded.parallel import data_part, recompute, spread
 from gsvc.decoders.training.sharded.streamed import Streamed
 from gsvc.decoders.training.standalone.folder import AVERAGE
 from gsvc.decoders.training.standalone.learner import Learner
@@ -53,6 +53,8 @@ class Settings:
     recomputes: bool
     """Whether activations are computed again."""
     compiled: bool
+    low: bool
+    """Whether layers compute in bfloat16."""
     save_every: int
     """Steps."""
     seed: int
@@ -75,16 +77,19 @@ class Run:
         """Raises ConfigError where batch and processes do not go together."""
         self._feed, self._out, self._recipe = feed, out, recipe
         self._settings, self._tell = settings, tell
-        if settings.batch % processes():
+        self._part, self._parts = data_part(settings.layout)
+        if settings.batch % self._parts:
             raise ConfigError(
-                f"--batch is {settings.batch}: take a multiple of the {processes()} processes"
+                f"--batch is {settings.batch}: take a multiple of the {self._parts} processes"
             )
+        if settings.layout == "tensor" and settings.recomputes:
+            raise ConfigError("--layout tensor: do without --recompute")
         self._checkpoints = Checkpoints(out / "checkpoints")
 
     def run(self, device: torch.device) -> None:
         """Train up to the last step."""
         settings = self._settings
-        self._dice = StepDice(device, settings.seed, rank(), processes())
+        self._dice = StepDice(device, settings.seed, self._part, self._parts)
         learner = self._learner(device)
         latest, place = self._checkpoints.latest(), None
         if latest is not None:
@@ -109,9 +114,9 @@ class Run:
         task = task_of(pack, self._recipe, device, self._settings.teacher)
         if self._settings.recomputes:
             recompute(task.networks)
-        if self._settings.layout == "fsdp":
-            shard(task.networks, device)
+        spread(task.networks, self._settings.layout, device)
         learner = Learner(task, Losses(pack.networks, device), self._recipe, self._dice)
+        learner.low = self._settings.low
         learner.share()
         return learner
 
@@ -139,7 +144,7 @@ class Run:
                     learner.begin_stage(stage)
             begun = time.monotonic()
             self._dice.begin(step)
-            own = self._settings.batch // processes()
+            own = self._settings.batch // self._parts
             terms = means(learner.learn(stage, own, stage.rate * self._rate(step)))
             if log is not None:
                 self._log(log, step, terms, time.monotonic() - begun)
