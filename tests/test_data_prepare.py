@@ -139,6 +139,23 @@ def test_what_cannot_be_is_told_in_a_line(
     assert told in one_line(capsys)
 
 
+def test_a_few_clips_tell_what_many_take(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["data", "plan", str(whole), "--json", "--nodes", "2", "--cores", "4"]
+    assert main([*few, "--clips", "4"]) == 0 and main([*few, "--clips", "4000000"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    small, large = (row for row in told if row["type"] == "plan")
+    manifest = json.loads((whole / "manifest.json").read_text())
+    assert (small["samples"], small["shards"]) == (manifest["samples"], len(manifest["shards"]))
+    assert large["samples"] == 1_000_000 * manifest["samples"]
+    names = {row["name"] for row in told if row["type"] == "stage"}
+    assert {"survey", "read", "degrade", "drawings", "file"} <= names and "_release" not in names
+    hours = sum(row["core_hours"] for row in told if row["type"] == "stage")
+    assert large["core_hours"] == pytest.approx(hours, rel=0.01)
+    assert large["hours"] == pytest.approx(large["core_hours"] / 8, rel=0.01)
+    assert main(["data", "plan", str(whole / "tables")]) == 1
+    assert "gsvc data prepare makes some to plan by" in one_line(capsys)
+
+
 @pytest.mark.slow
 def test_ray_gives_the_same(whole: Path, footage: Path, tmp_path: Path) -> None:
     need_package("ray")

@@ -68,6 +68,7 @@ _shtab_gsvc_bench_study_commands() {
 
 _shtab_gsvc_data_commands() {
   local _commands=(
+    plan:'Extend what gsvc data prepare measured while it made OUT to any number of clips and machines: core hours of each stage, hours, samples, bytes, shards, memory.'
     prepare:'Find videos, split them at cuts, set copies and what is of no use aside, encode each clip with every lambda, extract masks, poses, faces and flow, and write WebDataset shards with a manifest. The same command goes on where it was stopped.'
   )
   _describe 'gsvc data commands' _commands
@@ -360,6 +361,18 @@ _shtab_gsvc_data_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_data_defaults_added=0
+
+_shtab_gsvc_data_plan_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--clips[to prepare (1000000)]:N:"
+  "--nodes[machines (8)]:N:"
+  "--cores[of each (32)]:N:"
+  "--json[one JSON object a line]"
+  ":the folder of a few clips that were prepared:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_data_plan_defaults_added=0
 
 _shtab_gsvc_data_prepare_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -911,6 +924,7 @@ _shtab_gsvc_data() {
       (( CURRENT += 1 ))
       curcontext="${curcontext%:*:*}:_shtab_gsvc_data-$line[1]:"
       case $line[1] in
+        plan) _arguments -C -s $_shtab_gsvc_data_plan_options ;;
         prepare) _arguments -C -s $_shtab_gsvc_data_prepare_options ;;
       esac
   esac

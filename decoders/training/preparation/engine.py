@@ -29,7 +29,7 @@ from gsvc.decoders.training.preparation.shards import Costs
 
 _FEEDS = 0.25
 """Cores that a process takes to feed a GPU."""
-_WORKER = 250_000_000
+WORKER_BYTES = 250_000_000
 """Bytes of a worker of Ray beside the helper that carries operators out."""
 _MARGIN = 1.2
 """Of memory, over what was measured."""
@@ -167,7 +167,7 @@ def stages(operators: Sequence[Operator], apart: Mapping[str, object]) -> Iterat
 
 def _memory(operator: Operator, costs: Costs) -> int:
     measured = costs.get(operator.name, {}).get("resident", 0.0)
-    return _WORKER + (int(_MARGIN * measured) or operator.resources.memory)
+    return WORKER_BYTES + (int(_MARGIN * measured) or operator.resources.memory)
 
 
 def _quiet(context: Any) -> Any:
