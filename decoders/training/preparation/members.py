@@ -18,6 +18,7 @@ from gsvc.decoders.training.preparation.items import Members
 
 DRAWN, FEATURES = "drawn.png", "features.npy"
 """Files of what frozen networks made."""
+_SEEN = "drawn", "features"
 _SPEED = [cv2.IMWRITE_PNG_COMPRESSION, 3]
 _SINGLE = "gain", "confidence"
 """Stacks of one channel."""
@@ -27,10 +28,12 @@ _ARRAYS |= {"time": np.float16}
 
 
 def sample_members(sample: Sample, facts: Mapping[str, object]) -> Members:
-    """The files of a sample."""
-    members = {f"{name}.png": picture_bytes(stack) for name, stack in sample.stacks.items()}
-    arrays = {name: array.astype(np.float64).tolist() for name, array in sample.arrays.items()}
-    text = json.dumps({**facts, "stacks": list(sample.stacks), "arrays": arrays}, sort_keys=True)
+    """The files of a sample, but for what networks saw in it: that has files of its own."""
+    stacks = {name: stack for name, stack in sample.stacks.items() if name not in _SEEN}
+    rows = {name: array for name, array in sample.arrays.items() if name not in _SEEN}
+    members = {f"{name}.png": picture_bytes(stack) for name, stack in stacks.items()}
+    arrays = {name: array.astype(np.float64).tolist() for name, array in rows.items()}
+    text = json.dumps({**facts, "stacks": list(stacks), "arrays": arrays}, sort_keys=True)
     return members | {"json": text.encode()}
 
 
