@@ -3,15 +3,16 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import BinaryIO, cast
 
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.media.mapped_reader import open_any
+from gsvc.codec.open_files import Place
 from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.file import CountingFile
 from gsvc.codec.stream.header import Header
+from gsvc.codec.typed import typed
 from gsvc.decoders.analysis.analyser import Analyser, AnalysisSettings
 from gsvc.decoders.analysis.sent_objects import find_content
 from gsvc.decoders.analysis.types import Cost, Event, FrameAnalysis, Totals
@@ -66,7 +67,7 @@ class AnalysisReader:
 
 @contextmanager
 def open_analysis(
-    source: str | Path,
+    source: Place,
     settings: AnalysisSettings | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[AnalysisReader]:
@@ -75,8 +76,9 @@ def open_analysis(
         yield AnalysisReader(file, settings, limits)
 
 
+@typed
 def analyse(
-    source: str | Path,
+    source: Place,
     *,
     settings: AnalysisSettings | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -85,7 +87,8 @@ def analyse(
     """Tell what is in a stream from its scaffold and coded pictures; no frame is drawn.
 
     Args:
-        source: A path, or "-" for standard input.
+        source: A path, of a stream or of what `mux` wrote, "-" for standard input, or an open
+            binary file, of which all that is left is read.
         settings: What to look for; people and what moves by default.
         limits: What the stream may ask for.
         partial: Analyse what comes before damage, which `Analysis.damage` tells, instead of raising

@@ -14,6 +14,7 @@ from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.stream.group import GroupReader
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
+from gsvc.codec.typed import typed
 from gsvc.decoders.concealment import Concealer
 from gsvc.decoders.kept_windows import KeptWindows
 from gsvc.decoders.learned_rendering import find_renderer
@@ -21,13 +22,14 @@ from gsvc.decoders.motion.estimation import MOTION_ESTIMATOR
 from gsvc.decoders.pace import Pace, paced_motion, paced_refine
 from gsvc.decoders.reconstruction import MakeRenderer, Reconstruction, Refine
 from gsvc.decoders.refiners.base import Refiner, WindowRefiner
-from gsvc.decoders.refiners.options import set_options
+from gsvc.decoders.refiners.options import refuse_options, set_options
 from gsvc.decoders.refiners.registry import check_device, load_refiner
 from gsvc.decoders.schematic import Schematic
 from gsvc.decoders.timeline import DrawnFrame, Strict
 from gsvc.decoders.windows import Windows
 
 
+@typed
 class Decoder:
     """Decodes one stream, packet by packet.
 
@@ -111,11 +113,13 @@ class Decoder:
         """
         return list(self.frames(packet))
 
+    @typed
     def frames(self, packet: Packet) -> Iterator[Frame]:
         """`decode` frame by frame, in the memory of one. Exhaust it before the next packet."""
         yield from self._out(self._opened().frames(packet))
         yield from self._schematic.frames(packet)
 
+    @typed
     def skip(self, packet: Packet) -> None:
         """Take a packet without drawing its frames, on the way to a later one."""
         self._opened().skip(packet)
@@ -128,6 +132,7 @@ class Decoder:
         self._opened()
         return list(_owned(self._windows.flush())) if self._windows else []
 
+    @typed
     def conceal_until(self, pts: int) -> list[Frame]:
         """Concealed frames up to `pts`, in ticks, one nominal duration apart.
 
@@ -157,6 +162,7 @@ def _restoring(
 ) -> tuple[Refine, Windows | None]:
     """What restores key pictures, and what restores windows of frames if the refiner does that."""
     if not settings.steps:
+        refuse_options(settings)
         return attrgetter("picture"), None
     seed = header.seed if settings.seed is None else settings.seed
     refiner = refiner or load_refiner(settings.backend, settings.device)
@@ -171,7 +177,7 @@ def _restoring(
         kept = _kept(settings, refiner, seed)
         return attrgetter("picture"), Windows(refiner, settings.steps, seed, kept)
     if settings.resume is not None:
-        raise ConfigError(f"--resume: {refiner.name} restores no windows: leave it out")
+        raise ConfigError(f"resume: {refiner.name} restores no windows: leave it out")
     refine = partial(refiner.refine, steps=settings.steps, seed=seed)
     return (paced_refine(refine, pace) if pace else refine), None
 
@@ -185,7 +191,7 @@ def _drawing(settings: DecoderSettings, pace: Pace | None) -> MakeRenderer:
 def _kept(settings: DecoderSettings, refiner: WindowRefiner, seed: int) -> KeptWindows | None:
     if settings.resume is None:
         return None
-    asked = settings.steps, settings.cache, settings.vram == "fp8", settings.paste_keys
+    asked = settings.steps, settings.cache, settings.vram == "fp8"
     made_by = (
         f"{refiner.name} {refiner.id.hex()} {refiner.revision}, {seed}, {asked}, {settings.device}"
     )

@@ -9,6 +9,7 @@ from gsvc.codec.scaffold.layers import LAYERS
 from gsvc.codec.scaffold.layers.pose import POSE
 from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
 from gsvc.codec.scaffold.tools import TOOLS, Tools
+from gsvc.codec.typed import typed
 from gsvc.datasets.hub import hub_model
 from gsvc.decoders.analysis.finders import AUTO, OWN
 from gsvc.decoders.analysis.types import Detector
@@ -27,6 +28,7 @@ _LEAST_PACKET = 64
 _MOST_PRE_ROLL = 30
 
 
+@typed
 @dataclass(frozen=True)
 class EncoderSettings:
     """How to encode. Set at most one of `bpp`, `bitrate` and `quality`.

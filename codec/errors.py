@@ -2,6 +2,7 @@
 
 GsvcError
 ├── ConfigError (ValueError)                      a setting is out of range or in conflict
+│   └── WrongTypeError (TypeError)                an argument is of another type
 ├── InputError (ValueError)                       the source cannot be read as video
 │   └── UnsupportedInputError (NotImplementedError)  HDR, alpha
 ├── BitstreamError (ValueError)                   the bytes are no valid stream
@@ -25,6 +26,10 @@ class GsvcError(Exception):
 
 class ConfigError(GsvcError, ValueError):
     """A setting is out of range or conflicts with another; the message names permitted values."""
+
+
+class WrongTypeError(ConfigError, TypeError):
+    """An argument is of another type than it should be; the message names both."""
 
 
 class InputError(GsvcError, ValueError):

@@ -4,7 +4,6 @@ import logging
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import BinaryIO
 
 from gsvc.codec.decoder import Decoder
@@ -14,6 +13,7 @@ from gsvc.codec.frames import Frame
 from gsvc.codec.input import display_name
 from gsvc.codec.media.audio_source import Sound
 from gsvc.codec.media.video_writer import VideoWriter
+from gsvc.codec.open_files import Place, shown
 from gsvc.codec.output import STANDARD_OUTPUT
 from gsvc.codec.portion import Portion, duration
 from gsvc.codec.reports import EncodeReport, Progress, Report
@@ -127,15 +127,13 @@ class FileDecoding:
                 "the stream holds no picture: there is nothing to decode"
             )
 
-    def tell_damage(
-        self, concealed: BitstreamError | None, source: str | Path, target: str | Path
-    ) -> None:
+    def tell_damage(self, concealed: BitstreamError | None, source: Place, target: Place) -> None:
         """Raise BitstreamError for damage that ended the video; warn of what was `concealed`."""
         count = len(self.times)
         if self._damage is not None:
             raise type(self._damage)(
-                f"{self._damage}; {written(target)} has the {count} frames that can be read, "
-                "conceal to go on after the damage"
+                f"{self._damage}; {written(target)} has the {count} frames before it, "
+                "conceal=True (--conceal) goes on after it"
             ) from self._damage
         if concealed is not None or self.concealed:
             what = f"{display_name(source)}: {concealed or 'not every packet can be decoded'}"
@@ -157,6 +155,6 @@ class FileDecoding:
             yield packet, is_wanted
 
 
-def written(target: str | Path) -> str:
+def written(target: Place) -> str:
     """What a message calls the target."""
-    return "standard output" if str(target) == STANDARD_OUTPUT else str(target)
+    return "standard output" if str(target) == STANDARD_OUTPUT else shown(target)

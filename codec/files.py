@@ -1,6 +1,7 @@
 """Whole files: `encode_file` and `decode_file`, each one call from source to complete target."""
 
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -17,21 +18,26 @@ from gsvc.codec.media.image_writer import image_pattern
 from gsvc.codec.media.mapped_reader import open_any
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.missed import missed_goals
+from gsvc.codec.open_files import Place, local_path, shown
 from gsvc.codec.output import STANDARD_OUTPUT, refuse_same
 from gsvc.codec.portion import duration, find_portion
 from gsvc.codec.reports import DecodeReport, EncodeReport, Report
 from gsvc.codec.stream.audio import AUDIO_CODINGS
 from gsvc.codec.stream.file import create_stream
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.texts import NO_TEXTS, Texts
 from gsvc.codec.target_size import encode_to_size
+from gsvc.codec.typed import typed
 from gsvc.decoders.pace import Pace
 from gsvc.decoders.refiners.registry import model_id
 
 _log = logging.getLogger(__name__)
 
 
+@typed
 def encode_file(
-    source: str | Path,
-    target: str | Path,
+    source: Place,
+    target: Place,
     *,
     settings: EncoderSettings | None = None,
     start: float = 0.0,
@@ -47,9 +53,11 @@ def encode_file(
     """Encode a video file to a stream. The target appears only when it is complete.
 
     Args:
-        source: A path that FFmpeg reads, a pattern of images ("in/*.png" or "in/%05d.png"), or "-"
-            for y4m on standard input.
-        target: A path, or "-" for standard output.
+        source: A path that FFmpeg reads, a pattern of images ("in/*.png" or "in/%05d.png"), "-"
+            for y4m on standard input, or an open binary file, of which all that is left is read
+            first.
+        target: A path, "-" for standard output, or an open binary file, which is written to as the
+            stream is made and stays open.
         settings: How to encode; level 1 by default.
         start: Second of the source to begin at.
         frames: Most frames to encode; None for all.
@@ -79,21 +87,25 @@ def encode_file(
         raise ConfigError(f"audio {audio!r}: choose one of {', '.join(AUDIO_CODINGS)}")
     refuse_same(source, target)
     settings, is_heard = settings or EncoderSettings(), audio == "opus"
-    job = EncodeJob(source, settings, start, frames, fps, is_heard, audio_bitrate, texts, progress)
-    if target_size is None:
-        report = job.encode(create_stream(target, overwrite), str(target), settings)
-    else:
-        with create_stream(target, overwrite) as file:
-            data, report = encode_to_size(job, target_size, str(target))
-            file.write(data)
+    with local_path(source) as path:
+        job = EncodeJob(
+            path, settings, start, frames, fps, is_heard, audio_bitrate, texts, progress
+        )
+        if target_size is None:
+            report = job.encode(create_stream(target, overwrite), shown(target), settings)
+        else:
+            with create_stream(target, overwrite) as file:
+                data, report = encode_to_size(job, target_size, shown(target))
+                file.write(data)
     for line in missed_goals(settings, report):
         _log.warning("%s", line)
     return replace(report, elapsed=monotonic() - began)
 
 
+@typed
 def decode_file(
-    source: str | Path,
-    target: str | Path,
+    source: Place,
+    target: Place,
     *,
     settings: DecoderSettings | None = None,
     start: float = 0.0,
@@ -109,9 +121,10 @@ def decode_file(
     unless the settings conceal.
 
     Args:
-        source: A path, of a stream or of what `mux` wrote, or "-" for standard input.
-        target: A container by its suffix, numbered images ("out/%05d.png"), or y4m ("-" or
-            a path ending in .y4m).
+        source: A path, of a stream or of what `mux` wrote, "-" for standard input, or an open
+            binary file, of which all that is left is read.
+        target: A container by its suffix, numbered images ("out/%05d.png"), or y4m ("-", a path
+            ending in .y4m, or an open binary file, which is written to as frames come).
         settings: How to decode; one step of the default refiner by default.
         start: Second to begin at. The first frame decoded gets time 0.
         frames: Most frames to decode; None for all. With `start` or `frames`, only the groups
@@ -146,7 +159,7 @@ def decode_file(
             target,
             header.format,
             audio=portion.sound,
-            texts=portion.texts,
+            texts=portion.texts if beside else NO_TEXTS,
             mark=mark_of(settings),
             overwrite=overwrite,
         )
@@ -154,10 +167,10 @@ def decode_file(
             decoding = FileDecoding(decoder, writer, progress)
             decoding.write(portion)
         decoding.tell_damage(portion.damage, source, target)
-        if header.audio and not beside:
-            _log.warning("%s carries no sound: it is left out, use .mp4 or .mkv", written(target))
+        if not beside and (lost := " and ".join(_beside(header, portion.texts))):
+            _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
     return DecodeReport(
-        target=str(target),
+        target=shown(target),
         width=header.format.width,
         height=header.format.height,
         frames=len(decoding.times),
@@ -168,8 +181,22 @@ def decode_file(
     )
 
 
-def _is_container(target: str | Path) -> bool:
+def _beside(header: Header, texts: Texts) -> Iterator[str]:
+    """What a stream has beside pictures, in words."""
+    if header.audio:
+        yield "sound"
+    if texts.subtitles:
+        yield "subtitles"
+    if texts.chapters:
+        yield "chapters"
+    if texts.tags:
+        yield "title or other tags"
+
+
+def _is_container(target: Place) -> bool:
     """Whether more than pictures goes into the target."""
+    if not isinstance(target, str | Path):
+        return False
     name = str(target)
     is_y4m = name == STANDARD_OUTPUT or name.lower().endswith(".y4m")
     return not is_y4m and image_pattern(name) is None

@@ -1,12 +1,13 @@
 """Frames, audio chunks and the format of a video: the values that pass between all stages."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.typed import typed
 
 Picture = NDArray[np.uint8]
 """RGB, (height, width, 3), uint8, 0-255, full range, in the video's own matrix and transfer."""
@@ -15,6 +16,7 @@ UNSPECIFIED = 2
 """Code point "unspecified" of ITU-T H.273 for primaries, transfer and matrix."""
 
 
+@typed
 @dataclass(frozen=True)
 class Color:
     """Colour description by the code points of ITU-T H.273 (0-31)."""
@@ -30,7 +32,12 @@ class Color:
             return self.matrix
         return 6 if height <= 576 else 1
 
+    def resolved(self, height: int) -> "Color":
+        """This, with the matrix that a video of `height` lines means, whatever size is coded."""
+        return replace(self, matrix=self.resolved_matrix(height))
 
+
+@typed
 @dataclass(frozen=True)
 class VideoFormat:
     """What is constant over a video. Raises ConfigError for values that are not positive."""

@@ -4,13 +4,17 @@ import glob
 import os
 import re
 from pathlib import Path
+from typing import BinaryIO
 
 STANDARD_INPUT = "-"
 """The source that stands for standard input."""
 
 
-def display_name(source: str | Path) -> str:
+def display_name(source: str | Path | BinaryIO) -> str:
     """The source's name in a message."""
+    if not isinstance(source, str | Path):
+        name = getattr(source, "name", None)
+        return name if isinstance(name, str) else "the open file"
     return "standard input" if str(source) == STANDARD_INPUT else str(source)
 
 

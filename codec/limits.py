@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Self
 
 from gsvc.codec.errors import LimitError
+from gsvc.codec.typed import typed
 
 
+@typed
 @dataclass(frozen=True)
 class Limits:
     """What a stream may ask of its decoder.

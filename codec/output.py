@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gsvc.codec.errors import ConfigError, OutputError
 from gsvc.codec.leftovers import held, remove_leftovers, temporary_name
+from gsvc.codec.open_files import Place
 
 STANDARD_OUTPUT = "-"
 """The target that stands for standard output."""
@@ -54,8 +55,10 @@ def atomic_output(target: str | Path, overwrite: bool) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def refuse_same(source: str | Path, target: str | Path) -> None:
+def refuse_same(source: Place, target: Place) -> None:
     """Raise ConfigError where the target is the source itself, which writing would destroy."""
+    if not (isinstance(source, str | Path) and isinstance(target, str | Path)):
+        return
     if STANDARD_OUTPUT in (str(source), str(target)):
         return
     if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
@@ -184,7 +187,7 @@ def _check_target(final: Path, overwrite: bool) -> bool:
     if not stat.S_ISREG(mode):
         return True
     if not overwrite:
-        raise OutputError(f"{final} already exists: use -y to replace it")
+        raise OutputError(f"{final} already exists: overwrite=True replaces it")
     return False
 
 

@@ -18,6 +18,9 @@ from gsvc.datasets.package_files import cache_dir
 MANIFEST = "gsvc.json"
 PROMPT = "empty_prompt.safetensors"
 """The embedding of the empty prompt, made when a model is pulled: its text encoder is then idle."""
+NO_COMMIT = "0" * 40
+"""The commit of a model that was not pulled but made, with random weights: for wiring, or speed."""
+RANDOM = "random weights"
 _PICKLES = ".bin", ".pt", ".pth", ".ckpt", ".pkl"
 
 
@@ -117,6 +120,11 @@ class Manifest:
     def size(self) -> int:
         """Bytes of all files."""
         return sum(size for size, _ in self.files.values())
+
+    @property
+    def weights(self) -> str:
+        """Its commit in short, or `RANDOM`."""
+        return RANDOM if self.commit == NO_COMMIT else self.commit[:12]
 
     def write(self, folder: Path) -> None:
         """Write it to a folder, at once."""

@@ -2,7 +2,7 @@
 
 A window takes whole intervals, as many as fit, and so ends at a key picture, with which the next
 one begins again. Only an interval longer than a window is cut. No window crosses a scene cut, and
-frames that were made up for lost packets pass by.
+frames that were made up for lost packets pass by. `seams` joins windows that share a frame.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,6 +16,7 @@ from gsvc.codec.frames import Frame, Picture
 from gsvc.decoders.kept_windows import KeptWindows
 from gsvc.decoders.reconstruction import DecodedInterval
 from gsvc.decoders.refiners.base import WindowRefiner
+from gsvc.decoders.seams import joined
 from gsvc.decoders.timeline import DrawnFrame
 
 _STEP = 8
@@ -52,6 +53,8 @@ class Windows:
         """Forget the frames that wait."""
         self._window: list[_Rendering] = []
         self._interval: DecodedInterval | None = None
+        self._last: Picture | None = None
+        """The last frame shown, where the next window begins with it."""
 
     def frames(self, drawn: Iterable[DrawnFrame]) -> Iterator[Frame]:
         """Take frames in; gives those that need not wait any longer."""
@@ -64,13 +67,18 @@ class Windows:
 
     def flush(self) -> Iterator[Frame]:
         """The frames that wait. What comes then begins a window."""
+        yield from self._ended()
+        self._last = None
+
+    def _ended(self) -> Iterator[Frame]:
+        """The frames that wait. What comes then may go on from the last one."""
         if any(rendering.frame for rendering in self._window):
             yield from self._restored()
-        self.reset()
+        self._window, self._interval = [], None
 
     def _take(self, frame: Frame, interval: DecodedInterval, number: int) -> Iterator[Frame]:
         if interval is not self._interval and not self._fits(interval, number):
-            yield from self.flush()
+            yield from self._ended() if self._goes_on(interval) else self.flush()
         if not self._window and number == 1:
             self._window = _context(interval)
         self._interval = interval
@@ -82,10 +90,12 @@ class Windows:
 
     def _fits(self, interval: DecodedInterval, number: int) -> bool:
         """Whether the window can go on with this interval, from a frame of it to its end."""
-        last = self._interval
-        goes_on = last is not None and interval.start is last.key
         size = len(self._window) + interval.interval.length - number + 1
-        return goes_on and size <= self._refiner.delay + 1
+        return self._goes_on(interval) and size <= self._refiner.delay + 1
+
+    def _goes_on(self, interval: DecodedInterval) -> bool:
+        """Whether it begins with the key picture that the last one ended in."""
+        return self._interval is not None and interval.start is self._interval.key
 
     def _restored(self) -> Iterator[Frame]:
         """The frames of the window, its last one repeated up to a length that a refiner takes."""
@@ -98,9 +108,15 @@ class Windows:
         )
         restore = partial(self._refiner.restore, *given, steps=self._steps, seed=self._seed)
         pictures = self._kept.restored(*given, restore) if self._kept else restore()
-        for rendering, picture in zip(window, pictures[: len(window)], strict=True):
+        pictures = pictures[: len(window)]
+        if self._last is not None and window[0].frame is None:
+            pictures = list(joined(self._last, pictures))
+        self._last = pictures[-1]
+        for rendering, picture in zip(window, pictures, strict=True):
             if rendering.frame:
-                yield replace(rendering.frame, pixels=picture)
+                pasted = rendering.is_key and self._refiner.pastes_keys
+                pixels = rendering.picture if pasted else picture
+                yield replace(rendering.frame, pixels=pixels)
 
 
 def _context(interval: DecodedInterval) -> list[_Rendering]:

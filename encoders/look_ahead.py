@@ -13,16 +13,17 @@ from gsvc.codec.scaffold.layers.texture import TEXTURE
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval
 from gsvc.encoders.extraction import Before, ScaffoldExtractor, SourceInterval, distortion_between
+from gsvc.encoders.face_verdict import FaceVerdict
 from gsvc.encoders.fitting import fit_pictures
 from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
 from gsvc.encoders.key_pictures import KeyPictures
 from gsvc.encoders.layers.faces import FaceExtractor
-from gsvc.encoders.packer import Packer
+from gsvc.encoders.packer import PackedGroup, Packer
 from gsvc.encoders.plan import PLAIN, PlannedInterval, Trial
 from gsvc.encoders.planner import Planner
 from gsvc.encoders.rate import RateControl
 from gsvc.encoders.search import GroupSearch
-from gsvc.encoders.tuning import GROUP_SECONDS, Level
+from gsvc.encoders.tuning import GROUP_SECONDS, Effort, Level
 
 _AT_ONCE = 2
 _READ, _TRIED, _CODED = 0.1, 0.7, 0.95
@@ -42,7 +43,7 @@ class LookAhead(GroupCoder):
         find = recipe.face_points()
         self._faces = None
         if find is not None:
-            self._faces = FaceExtractor(find, recipe.header.geometry, self._judge, self._pool)
+            self._faces = FaceExtractor(find, recipe.header.geometry, self._judge)
         self._planner, self._packer = Planner(recipe), Packer(recipe)
         self._rate = RateControl(recipe)
         frames = round(GROUP_SECONDS * recipe.header.format.frame_rate)
@@ -92,7 +93,14 @@ class LookAhead(GroupCoder):
     def drop(self) -> None:
         self._group, self._ticks, self._before = [], [], None
 
-    def retarget(self, bpp: float, *, exact: bool, level: Level | None = None) -> None:
+    def retarget(
+        self,
+        bpp: float,
+        *,
+        exact: bool,
+        level: Level | None = None,
+        effort: Effort | None = None,
+    ) -> None:
         self._rate.retarget(bpp, exact=exact)
 
     def close(self) -> None:
@@ -118,18 +126,37 @@ class LookAhead(GroupCoder):
         self._tell(_TRIED)
         keys = self._key_pictures(search, trial, goal)
         self._tell(_CODED)
-        sources = self._sources(trial, keys, open_ended=open_ended)
-        intervals = self._intervals(keys, sources)
-        if self._faces is not None:
-            intervals = self._faces.added(sources, self._before, intervals, self._planner.lmbda)
-        keys, coded = self._packer.packed(keys, intervals, budget, exact=self._rate.exact)
-        self._rate.spent(sum(packet.bits for packet in coded), own)
+        group = self._packed(trial, keys, budget, open_ended=open_ended)
+        self._packer.sent(group, budget)
+        self._rate.spent(group.bits, own)
         self._before = None
         if open_ended:
-            self._before = self._continued(trial, keys, intervals[-1])
+            self._before = self._continued(trial, group.keys, group.intervals[-1])
         self._group = pictures[own:]
-        self._ticks = self._ticks[sum(packet.frames for packet in coded) :]
-        return coded
+        self._ticks = self._ticks[sum(packet.frames for packet in group.packets) :]
+        return group.packets
+
+    def _packed(
+        self, trial: Trial, keys: KeyPictures, budget: float, *, open_ended: bool
+    ) -> PackedGroup:
+        """The group with its scaffold, and with faces where they pay at the end."""
+
+        def pack(first: KeyPictures, intervals: Sequence[Interval]) -> PackedGroup:
+            return self._packer.packed(first, intervals, budget, exact=self._rate.exact)
+
+        def repack(group: PackedGroup, intervals: Sequence[Interval]) -> PackedGroup | None:
+            return self._packer.repacked(group, intervals, budget, exact=self._rate.exact)
+
+        def sources_of(shown: KeyPictures) -> list[SourceInterval]:
+            return self._sources(trial, shown, open_ended=open_ended)
+
+        group, lmbda = pack(keys, self._intervals(keys, sources_of(keys))), self._planner.lmbda
+        if self._faces is None:
+            return group
+        faced = self._faces.added(sources_of(group.keys), self._before, group.intervals, lmbda)
+        geometry = self._recipe.header.geometry
+        verdict = FaceVerdict(self._before, sources_of, geometry, self._judge, self._pool)
+        return verdict.chosen(group, faced, pack, repack, lmbda)
 
     def _key_pictures(self, search: GroupSearch, trial: Trial, goal: float) -> KeyPictures:
         """The key pictures, near to `goal` bits with their framing."""

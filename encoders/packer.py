@@ -1,6 +1,7 @@
 """A group's packets, with key pictures that fit what the group, a second and a packet may take."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
 from gsvc.codec.errors import ConfigError
@@ -18,6 +19,27 @@ from gsvc.encoders.rate import FIXED_BITS, WindowCap
 _FULLNESS = 1.0, 0.5, 0.25, 0.0
 """Shares of what a packet may hold that are tried where a limit would not be kept; at 0 each has
 one interval."""
+_CLOSE = 1.02
+"""Share of a budget to be met that other intervals may take; later groups make up for it."""
+
+
+@dataclass(frozen=True)
+class PackedGroup:
+    """A group, ready to be sent."""
+
+    keys: KeyPictures
+    """The key pictures that are in its packets."""
+    intervals: Sequence[Interval]
+    """Its intervals."""
+    packets: list[CodedPacket]
+    """Its packets."""
+    rest: float
+    """Bits that the packets take beside key pictures, about."""
+
+    @property
+    def bits(self) -> int:
+        """Size of all packets."""
+        return sum(packet.bits for packet in self.packets)
 
 
 class Packer:
@@ -37,21 +59,39 @@ class Packer:
 
     def packed(
         self, keys: KeyPictures, intervals: Sequence[Interval], budget: float, *, exact: bool
-    ) -> tuple[KeyPictures, list[CodedPacket]]:
-        """The group's packets, and the key pictures that are in them.
+    ) -> PackedGroup:
+        """The group, packed; of several ways to code it one is `sent`.
 
         `budget`: the bits to take or, unless `exact`, to stay under.
         Raises ConfigError where the limit on a second or on a packet cannot be kept.
         """
         rest = self.scaffold_bits(keys, intervals)
-        self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget))
         keys = fit_pictures(keys, budget - rest, exact=exact)
         while (coded := self._kept(keys, intervals)) is None:
             keys = self._smaller(keys, intervals)
+        return PackedGroup(keys, intervals, coded, rest)
+
+    def repacked(
+        self, group: PackedGroup, intervals: Sequence[Interval], budget: float, *, exact: bool
+    ) -> PackedGroup | None:
+        """Other intervals between the same key pictures; None where these leave too few bits.
+
+        Arguments as of `packed`.
+        """
+        packets = self._kept(group.keys, intervals)
+        if packets is None:
+            return None
+        rest = group.rest + sum(packet.bits for packet in packets) - group.bits
+        found = replace(group, intervals=intervals, packets=packets, rest=rest)
+        most = max(group.bits, budget * (_CLOSE if exact else 1))
+        return found if found.bits <= most else None
+
+    def sent(self, group: PackedGroup, budget: float) -> None:
+        """Go on from a group for which `budget` bits were there."""
+        self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, group.rest / budget))
         if self._cap is not None:
-            self._cap.add(self._timed(coded))
-        self._clock += sum(packet.ticks for packet in coded)
-        return keys, coded
+            self._cap.add(self._timed(group.packets))
+        self._clock += sum(packet.ticks for packet in group.packets)
 
     def scaffold_bits(self, keys: KeyPictures, intervals: Sequence[Interval]) -> float:
         """What the packets take beside key pictures."""

@@ -17,8 +17,9 @@ import numpy as np
 from gsvc.codec.errors import ConfigError, GsvcError
 from gsvc.codec.extras import need
 from gsvc.codec.frames import Picture
+from gsvc.codec.inspection import stream_info
 from gsvc.codec.output import explain_failure
-from gsvc.codec.stream.info import StreamInfo, stream_info
+from gsvc.codec.stream.info import StreamInfo
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.models import pull
 from gsvc.datasets.packaged import load_clip, packaged_clip

@@ -38,7 +38,7 @@ def window_speeds(name: str, device: str, steps: int) -> Mapping[str, object]:
     on = torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu"
     manifest = read_manifest(name)
     packages = {package: version(package) for package in _PACKAGES}
-    weights = {"repo": manifest.repo, "commit": manifest.commit}
+    weights = {"repo": manifest.repo, "commit": manifest.commit, "weights": manifest.weights}
     return {"name": name, "device": on, "steps": steps, **weights, **packages, "windows": rows}
 
 

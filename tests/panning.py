@@ -6,13 +6,15 @@ import av
 import cv2
 import numpy as np
 
+from video_clips import SAME
+
 
 def write_clip(
     path: Path, scenes: list[int], crf: int = 18, frames: int = 18, lines: int = 144
 ) -> None:
     """Cameras that pan over random pictures, one a scene; 4:3."""
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=25, options={"crf": str(crf)})
+        stream = container.add_stream("libx264", rate=25, options={"crf": str(crf), **SAME})
         assert isinstance(stream, av.video.stream.VideoStream)
         columns = lines * 4 // 3 // 2 * 2
         stream.width, stream.height, stream.pix_fmt = columns, lines, "yuv420p"

@@ -4,8 +4,8 @@ import cv2
 import pytest
 
 from gsvc.codec.errors import GsvcError
+from gsvc.codec.inspection import stream_info
 from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.stream.info import stream_info
 from gsvc.eval.demo import run
 from gsvc.eval.layout import markdown
 from needs import need_clip, need_models

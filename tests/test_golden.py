@@ -33,6 +33,7 @@ FROZEN = {
     "raised_texture": "19848dd676c3851d",
     "several_a_packet": "a0283b84773cd814",
     "sound_and_the_unknown": "19945ba2b646ebc1",
+    "speaking": "50bd93624d2cfeb9",
     "with_objects": "f051a893a92ab820",
 }
 """The first 16 digits of the SHA-256 of every stream since version 1 was frozen."""

@@ -32,6 +32,7 @@ LAYERS = {
                 "encoder",
                 "encoder_settings",
                 "files",
+                "inspection",
                 "file_work",
                 "missed",
                 "playing",

@@ -18,8 +18,9 @@ import pytest
 import gsvc
 from fuzz_bytes import golden_streams, join_stream
 from gsvc.codec.media import color
-from gsvc.codec.player.server import PAGE, serving
+from gsvc.codec.player.server import PAGE, _is_loopback, serving
 from gsvc.codec.player.sources import FileSource, LiveSource
+from gsvc.codec.scaffold.layers.faces import FACES
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.av1_units import check_temporal_unit, parted
 from gsvc.codec.stream.container import StreamReader
@@ -31,6 +32,8 @@ from scaffolds import scaffold_hash
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = sorted(Path(__file__).parent.glob("golden/*.gsv"))
+DRAWN = [path for path in GOLDEN if path.stem != "speaking"]
+"""The player reads faces and draws without them."""
 SCRIPTS = Path(__file__).parent / "player"
 
 
@@ -52,13 +55,18 @@ def expected(data: bytes) -> dict[str, str] | None:
             if not packet.is_picture:
                 continue
             found = groups.read(packet)
-            intervals += found.intervals
+            intervals += map(_without_faces, found.intervals)
             for unit in found.units:
                 check_temporal_unit(unit, reader.header.geometry.coded_size(found.coding.scale))
                 units.update(_whole(unit))
     except gsvc.BitstreamError:
         return None
     return {"scaffold": scaffold_hash(intervals), "units": units.hexdigest()}
+
+
+def _without_faces(interval: Interval) -> Interval:
+    """The player reads them, but keeps only what it draws."""
+    return replace(interval, values={**interval.values, FACES: None})
 
 
 def _whole(stripped: bytes) -> bytes:
@@ -109,7 +117,7 @@ def test_a_few_bytes_order_no_minutes_of_parsing() -> None:
         assert "error" in answer
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", DRAWN, ids=lambda path: path.stem)
 def test_the_player_draws_the_same_frames(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,7 +225,8 @@ def test_no_other_name_leads_to_a_server_of_this_machine(
 ) -> None:
     """DNS rebinding: a page's own name, made to resolve to 127.0.0.1."""
     port = connection.port
-    for name in ("localhost", "LocalHost", "127.0.0.1", "[::1]"):
+    assert _is_loopback("::ffff:127.0.0.1") and not _is_loopback("::ffff:192.0.2.7")
+    for name in ("localhost", "LocalHost", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"):
         assert status_of(port, name) == status_of(port, f"{name}:{port}") == 200, name
         assert status_of(port, f"{name}:443") == 200, "a forwarded port"
     for name in (

@@ -84,6 +84,7 @@ def test_each_frame_gets_what_is_its_own(
 ) -> None:
     backend = tiny(name)
     put_returning(backend, monkeypatch)
+    monkeypatch.setattr("gsvc.decoders.windows.joined", lambda _, window: window)
     shown, windows = decoded(stream, backend)
     starts = [window.start for window in windows]
     assert len(shown) == COUNT and len(windows) > 3

@@ -11,6 +11,7 @@ from gsvc import DecoderSettings
 from gsvc.codec.command.main import main
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.files import decode_file
+from gsvc.codec.inspection import stream_info
 from gsvc.codec.planning.budgets import time_of
 from gsvc.codec.planning.deadline import Costs, DeadlinePace
 from gsvc.codec.planning.learning import learned
@@ -18,7 +19,6 @@ from gsvc.codec.planning.ledger import log_path
 from gsvc.codec.planning.model import shipped
 from gsvc.codec.planning.profile import Usage, profile_path
 from gsvc.codec.planning.spending import Group, groups_of, spendings, within
-from gsvc.codec.stream.info import stream_info
 from gsvc.decoders.pace import REFINING
 from test_plan import MACHINE
 

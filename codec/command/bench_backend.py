@@ -11,7 +11,7 @@ DESCRIPTION = """Measure a pretrained back end where its weights are: seconds an
 at 288, 480 and 720 lines, then the packaged clips at levels 0 to 3 with the headline's metrics,
 beside steps 0. OUT is a run like any other, to be sent back: compare it by gsvc bench compare. The
 same command resumes."""
-_METRICS = "cvvdp", "st_lpips_vgg", "ms_ssim", "motion_error", "jumps"
+METRICS = "cvvdp", "st_lpips_vgg", "ms_ssim", "motion_error", "jumps"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -25,6 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--seeds", type=integers, default=[0, 1], metavar="N,N", help="of the noise (0,1)")
     add("--frames", type=int, default=97, metavar="N", help="of each clip (%(default)s)")
     add("--clip", action="append", metavar="CLIP", help="in place of all packaged ones, repeat")
+    add("--size", default="288", metavar="288|480|native", help="short side of clips (%(default)s)")
     add("--dry-run", "-n", action="store_true", help="only list what would run")
 
 
@@ -41,9 +42,10 @@ def run(options: Namespace) -> int:
         _time_windows(options, device, max(steps))
     codec = f"gsvc:model={options.name},steps=0+{'+'.join(map(str, steps))}"
     codec += f",seed={'+'.join(map(str, options.seeds))}"
-    metrics = [word for metric in _METRICS for word in ("--metric", metric)]
+    metrics = [word for metric in METRICS for word in ("--metric", metric)]
     command = ["bench", "run", *(options.clip or ["packaged"]), "--out", str(options.out)]
     command += ["--codec", codec, *metrics, "--frames", str(options.frames), "--jobs", "1"]
+    command += ["--size", options.size]
     return main.main([*command, *(["--dry-run"] if options.dry_run else [])])
 
 

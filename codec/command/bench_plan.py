@@ -4,11 +4,15 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-DESCRIPTION = """Judge the planner by random budgets on packaged clips, each with numbers fitted to
-the other clips: plans are carried out by real processes and measured, and regret is taken over the
-points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first,
-on a machine that does nothing else."""
+if TYPE_CHECKING:
+    from gsvc.codec.planning.profile import Profile
+
+DESCRIPTION = """Judge the planner by random budgets on packaged clips, of which nothing is in its
+numbers: plans are carried out by real processes and measured, and regret is taken over the points
+of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a
+machine that does nothing else; on one that others use, give --cpu."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -18,6 +22,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("summaries", nargs="+", type=Path, metavar="SUMMARY.csv", help=summaries)
     add("--out", "-o", required=True, type=Path, metavar="OUT", help="the folder of the results")
     add("--budgets", type=int, default=40, metavar="N", help="random ones (%(default)s)")
+    add("--frames", type=int, default=97, metavar="N", help="of each clip (%(default)s)")
+    told = "seconds are the processor's, with a profile that is measured so"
+    add("--cpu", action="store_true", help=told)
     first = "seed of the first (%(default)s)"
     add("--seed", type=int, default=0, metavar="N", help=first)
     log = "predictions.jsonl of an earlier OUT, to correct by, repeat for several"
@@ -27,19 +34,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Carry out what is left, then show the tables."""
     from gsvc.codec.errors import ConfigError, InputError
-    from gsvc.codec.planning.profile import load_profile
     from gsvc.eval.planning.rows import read_rows, trial_of
     from gsvc.eval.planning.validate import Validation
     from gsvc.eval.planning.verdict import error_table, kept_line, regrets
 
     if options.budgets < 0:
         raise ConfigError(f"budgets {options.budgets}: 0 or more")
-    profile, rows = load_profile(), read_rows(options.summaries)
+    if options.frames < 2:
+        raise ConfigError(f"frames {options.frames}: 2 or more")
+    rows = read_rows(options.summaries)
     if not rows:
         raise InputError(f"{options.summaries[0]}: no rows of gsvc: give a run's summary.csv")
     clips = list(dict.fromkeys(row.clip for row in rows))
-    trials = {clip: trial_of(clip) for clip in clips}
-    validation = Validation(rows, trials, profile, options.log)
+    validation = Validation(_profile(options), options.log, options.frames, cpu=options.cpu)
     options.out.mkdir(parents=True, exist_ok=True)
     kept = options.out / "results.jsonl"
     done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
@@ -56,6 +63,7 @@ def run(options: Namespace) -> int:
             )
     if any("numbers" in one for one in done):
         print(f"{kept_line(done)}\n\n{error_table(done)}\n")
+    trials = {clip: trial_of(clip) for clip in clips}
     for quality, unit in (("jod", "JOD"), ("texture", "of the logarithm of ST-LPIPS VGG")):
         found = sorted(regrets(rows, trials, quality))
         middle, most = found[len(found) // 2], found[int(0.9 * len(found))]
@@ -63,3 +71,16 @@ def run(options: Namespace) -> int:
               f"mean {sum(found) / len(found):.3f}, median {middle:.3f}, "
               f"nine in ten within {most:.3f} {unit}")  # fmt: skip
     return 0
+
+
+def _profile(options: Namespace) -> "Profile":
+    """Of this machine; that of the processor's seconds is measured once and kept in OUT."""
+    from gsvc.codec.planning.measuring import measure
+    from gsvc.codec.planning.profile import load_profile
+
+    if not options.cpu:
+        return load_profile()
+    path = options.out / "profile.json"
+    if not path.exists():
+        measure(lambda line: print(line, file=sys.stderr), cpu=True).save(path)
+    return load_profile(path)

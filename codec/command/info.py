@@ -11,7 +11,8 @@ from gsvc.codec.command.progress import JsonLines, json_lines
 from gsvc.codec.command.show_mark import show_mark
 from gsvc.codec.errors import BitstreamError, GsvcError
 from gsvc.codec.input import display_name
-from gsvc.codec.stream.file import is_container, open_stream
+from gsvc.codec.inspection import open_to_inspect
+from gsvc.codec.stream.file import open_stream
 from gsvc.codec.stream.info import StreamInfo, read_info
 from gsvc.codec.stream.info_text import info_lines
 
@@ -79,11 +80,7 @@ def _show(source: str, options: Namespace) -> None:
 
 def _opened(source: str, options: Namespace) -> AbstractContextManager[BinaryIO]:
     """A stream, or the one in a video file; FFmpeg opens no strangers' files."""
-    if options.untrusted or not is_container(source):
-        return open_stream(source)
-    from gsvc.codec.media.mapped_reader import open_any  # late: a stream needs no FFmpeg
-
-    return open_any(source)
+    return open_stream(source) if options.untrusted else open_to_inspect(source)
 
 
 def _named(source: str, damage: BitstreamError, more: str = "") -> BitstreamError:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from gsvc.codec.command.judging import trial_judge
 from gsvc.codec.command.progress import has_watcher
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.encoder_settings import EncoderSettings
@@ -18,7 +19,7 @@ from gsvc.codec.reports import EncodeReport
 
 if TYPE_CHECKING:
     from gsvc.codec.planning.deadline import DeadlinePace
-    from gsvc.codec.planning.model import Range
+    from gsvc.codec.planning.quality import Range
     from gsvc.codec.planning.search import Plan
 
 _ENCODING = {
@@ -69,7 +70,8 @@ def planned_encoding(options: Namespace) -> "tuple[Plan, Foretold]":
     if STANDARD_INPUT == options.source:
         raise ConfigError("--plan tries the video first: not standard input, save it as a file")
     budgets = read_budgets(options.plan)
-    planner = planner_for(options.source, budgets)
+    with trial_judge() as judge:
+        planner = planner_for(options.source, budgets, judge=judge)
     plan = planner.plan(budgets)
     chosen = encoder_settings(plan.best.settings)
     options.bitrate, options.preset = chosen.bitrate, chosen.preset
@@ -115,11 +117,11 @@ def _starting(preset: str) -> float:
 def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
     """The best way that keeps the time `options.budget`. Raises ConfigError where none does."""
     from gsvc.codec.command.arguments import limits_of
+    from gsvc.codec.inspection import stream_info
     from gsvc.codec.planning.budgets import time_of
     from gsvc.codec.planning.planners import own_numbers
     from gsvc.codec.planning.profile import load_profile
     from gsvc.codec.planning.spending import spendings, within
-    from gsvc.codec.stream.info import stream_info
 
     time = time_of("--budget", options.budget)
     _check_whole(options, "--budget")
@@ -139,12 +141,12 @@ def hurried_decoding(options: Namespace) -> "tuple[DecoderSettings, DeadlinePace
     Raises ConfigError where plain decoding alone takes longer.
     """
     from gsvc.codec.command.arguments import limits_of
+    from gsvc.codec.inspection import stream_info
     from gsvc.codec.planning.budgets import time_of
     from gsvc.codec.planning.hurry import hurried
     from gsvc.codec.planning.planners import own_numbers
     from gsvc.codec.planning.process import process_seconds
     from gsvc.codec.planning.profile import load_profile
-    from gsvc.codec.stream.info import stream_info
 
     time = time_of("--deadline", options.deadline)
     _check_whole(options, "--deadline")

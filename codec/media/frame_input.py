@@ -2,17 +2,17 @@
 
 import sys
 from fractions import Fraction
-from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import av
 import numpy as np
 
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import ConfigError, WrongTypeError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.media.frame_to_rgb import rgb_picture
 from gsvc.codec.media.orientation import Matrices, oriented
 from gsvc.codec.scaffold.timing import nominal_time
+from gsvc.codec.typed import check_type
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +36,8 @@ class FrameInput:
         PyAV frames may have any pixel format; they are rotated and converted as the video reader
         does. The frame's time is `pts`, else the input's own, else one nominal duration after the
         last. Arrays are copied, so that the caller may reuse them. Raises ConfigError for another
-        shape or type and for times that do not rise, UnsupportedInputError for HDR and alpha.
+        shape and for times that do not rise, WrongTypeError for anything but RGB in uint8 and for
+        times that are no whole numbers, UnsupportedInputError for HDR and alpha.
         """
         own: int | None = None
         if isinstance(given, Frame):
@@ -47,12 +48,16 @@ class FrameInput:
         else:
             picture = np.array(_plain(given), order="C")
         self._check(picture)
-        return Frame(picture, self._stamp(own if pts is None else index(pts)))
+        time = own if pts is None else pts
+        check_type("pts", time, int | None)
+        return Frame(picture, self._stamp(None if time is None else int(time)))
 
     def _check(self, picture: Picture) -> None:
+        check_type("the frame's pixels", picture, np.ndarray)
         expected = self._video.height, self._video.width, 3
         if picture.shape != expected or picture.dtype != np.uint8:
-            raise ConfigError(
+            wrong = ConfigError if picture.dtype == np.uint8 else WrongTypeError
+            raise wrong(
                 f"a frame of {picture.dtype} {picture.shape}: RGB in uint8 {expected} is needed"
             )
 

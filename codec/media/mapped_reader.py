@@ -14,15 +14,18 @@ from av.stream import Stream
 
 from gsvc.codec.errors import BitstreamError, InputError
 from gsvc.codec.media.ffmpeg_input import open_media, reason
+from gsvc.codec.open_files import Place, is_pipe, local_path
 from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.file import create_stream, is_container, named_errors, open_stream
 from gsvc.codec.stream.header import MAGIC
 from gsvc.codec.stream.mapping import Kind, Record, packet_of, picture_bytes, records_in
+from gsvc.codec.typed import typed
 
 _IN_MEMORY = 1 << 24
 _TRACKS = {"video": Kind.PICTURES, "audio": Kind.SOUND}
 
 
+@typed
 def demux_file(source: str | Path, target: str | Path, *, overwrite: bool = False) -> int:
     """Get the stream back that `mux` put into a video file, byte for byte.
 
@@ -54,9 +57,13 @@ def demux_file(source: str | Path, target: str | Path, *, overwrite: bool = Fals
 
 
 @contextmanager
-def open_any(source: str | Path) -> Iterator[BinaryIO]:
+def open_any(source: Place) -> Iterator[BinaryIO]:
     """`open_stream`, of a stream or of a video file that one was mapped into."""
-    if not is_container(source):
+    if not isinstance(source, str | Path) and not is_pipe(source):
+        with local_path(source) as path, open_any(path) as file:
+            yield file
+        return
+    if not isinstance(source, str | Path) or not is_container(source):
         with open_stream(source) as file:
             yield file
         return

@@ -23,6 +23,7 @@ from gsvc.codec.stream.av1_units import parted, sequence_size
 from gsvc.codec.stream.file import open_stream
 from gsvc.codec.stream.mapped import MappedPicture, MappedStream
 from gsvc.codec.stream.mapping import sample_of
+from gsvc.codec.typed import typed
 
 FORMATS = {".mp4": "mp4", ".mkv": "matroska", ".webm": "webm"}
 """FFmpeg's names of the containers, by suffix."""
@@ -50,6 +51,7 @@ class MuxReport:
     """Bytes of the target."""
 
 
+@typed
 def mux_file(source: str | Path, target: str | Path, *, overwrite: bool = False) -> MuxReport:
     """Put a stream into a video file that any player shows, and that `demux` gets it back from.
 

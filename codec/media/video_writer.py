@@ -16,6 +16,7 @@ from gsvc.codec.media.image_writer import (
 )
 from gsvc.codec.media.muxer import Beside, Muxer
 from gsvc.codec.media.y4m import Y4mEncoder
+from gsvc.codec.open_files import Place, refuse_unwritable, shown
 from gsvc.codec.output import (
     STANDARD_OUTPUT,
     StandardOutput,
@@ -67,7 +68,7 @@ class VideoWriter:
 
 @contextmanager
 def open_writer(
-    target: str | Path,
+    target: Place,
     format: VideoFormat,
     *,
     audio: Sequence[AudioChunk] = (),
@@ -82,20 +83,33 @@ def open_writer(
       RGB), and others that FFmpeg knows, with its default codec;
     - numbered images, "out/%05d.png" or "out/" for the same;
     - an image, "one.png", of the only frame: a second one raises ConfigError;
-    - y4m, as "*.y4m" or "-" for standard output, which is written as frames come.
+    - y4m, as "*.y4m", an open file or "-" for standard output; the latter two are written as
+      frames come.
 
     Odd sizes are coded as 4:4:4. y4m, .avi and images have a fixed rate; y4m and images carry no
     audio and no texts. `mark` goes into the tag "comment" of containers that have it, and into PNG
     and JPEG images as XMP. Raises ConfigError for a suffix of no video format, OutputError for an
     existing target (unless `overwrite`), a missing folder, no permission, a full disk.
     """
-    name = str(target)
+    name = shown(target)
     with ExitStack() as opened:
         with explain_failure(name):
-            writer = _opened(opened, name, format, Beside(audio, texts, mark), overwrite)
+            if not isinstance(target, str | Path):
+                writer: Writer = Y4mEncoder(_for_y4m(target), format, name)
+            else:
+                writer = _opened(opened, name, format, Beside(audio, texts, mark), overwrite)
         video = VideoWriter(writer, name, format)
         yield video
         video._finish()
+
+
+def _for_y4m(file: BinaryIO) -> BinaryIO:
+    """The same, unless its name asks for something else."""
+    refuse_unwritable(file)
+    name = shown(file)
+    if "." in Path(name).name and not name.lower().endswith(".y4m"):
+        raise ConfigError(f"an open file takes y4m, not what {name} says: give the path itself")
+    return file
 
 
 def _opened(

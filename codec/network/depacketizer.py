@@ -11,6 +11,7 @@ from gsvc.codec.network.rtp_payload import Kind, Unit, read_packet_data, read_un
 from gsvc.codec.network.sequence_tracker import SequenceTracker
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
+from gsvc.codec.typed import typed
 
 _LATE_SECONDS, _LATE_PACKETS = 2.0, 16
 """How long, and how many, packets given up are still taken: they mend the rest of their group."""
@@ -20,6 +21,7 @@ _FAR_TICKS = 600 * CLOCK_RATE
 """How far a unit's time may be from the last picture's: ten minutes."""
 
 
+@typed
 @dataclass(frozen=True)
 class ReorderLimits:
     """Bounds of the jitter buffer. Beyond one, the oldest missing packet is given up."""

@@ -18,11 +18,13 @@ from gsvc.codec.network.rtp_payload import (
 )
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
+from gsvc.codec.typed import typed
 
 LEAST_MTU = 96
 """Bytes of a datagram that has room for a piece of a picture."""
 
 
+@typed
 @dataclass(frozen=True)
 class WireSettings:
     """How packets become datagrams. Raises ConfigError for values out of range."""

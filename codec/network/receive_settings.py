@@ -9,8 +9,10 @@ from gsvc.codec.limits import Limits
 from gsvc.codec.network.depacketizer import ReorderLimits
 from gsvc.codec.network.tls import TlsSettings
 from gsvc.codec.network.wire_key import WireKey
+from gsvc.codec.typed import typed
 
 
+@typed
 @dataclass(frozen=True)
 class ReceiveSettings:
     """How to receive. Raises ConfigError for a `silence`, `bandwidth` or `load` that is not

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.output import explain_failure
-from gsvc.codec.planning.model import Range
+from gsvc.codec.planning.quality import Range
 from gsvc.datasets.package_files import cache_dir
 
 

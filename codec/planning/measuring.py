@@ -1,15 +1,10 @@
 """Measuring a profile: a drawn video is encoded and decoded in every way, each in a process."""
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from time import perf_counter
-from typing import Any
 
 import cv2
 import numpy as np
@@ -20,11 +15,12 @@ from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import GsvcError
 from gsvc.codec.files import encode_file
 from gsvc.codec.frames import Frame, VideoFormat
+from gsvc.codec.inspection import stream_info
 from gsvc.codec.machine import machine
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.planning.profile import Profile, Usage
+from gsvc.codec.planning.timing import Timed, timed
 from gsvc.codec.planning.ways import WAYS, Way
-from gsvc.codec.stream.info import stream_info
 from gsvc.encoders.tuning import PRESETS
 
 Progress = Callable[[str], None]
@@ -52,22 +48,8 @@ _TINY, _MANY, _FEW, _LARGE = _FILMS = (
 _RATE = Fraction(25)
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What one process took."""
-
-    start: float
-    """Seconds beside those of its files."""
-    seconds: Sequence[float]
-    """Of each file."""
-    memory: Sequence[float]
-    """Bytes at the peak so far, after each file."""
-    watts: float | None
-    """Mean power, where counters tell."""
-
-
-def measure(progress: Progress) -> Profile:
-    """Measure this machine: about a minute.
+def measure(progress: Progress, *, cpu: bool = False) -> Profile:
+    """Measure this machine: about a minute. `cpu`: as of `timed`.
 
     A way that lacks a package or weights is left out. Raises GsvcError where plain coding fails.
     """
@@ -76,12 +58,12 @@ def measure(progress: Progress) -> Profile:
         videos = [_draw(folder, film) for film in _FILMS]
         streams = [_coded(folder, film, video) for film, video in zip(_FILMS, videos, strict=True)]
         progress("encoding")
-        encode = {preset: _encoding(preset, folder, videos) for preset in PRESETS}
+        encode = {preset: _encoding(preset, folder, videos, cpu=cpu) for preset in PRESETS}
         decode: dict[str, Usage] = {}
         for way in WAYS.values():
             progress(f"decoding, {way.name}")
             try:
-                decode[way.name] = _decoding(way, folder, streams, decode)
+                decode[way.name] = _decoding(way, folder, streams, decode, cpu=cpu)
             except GsvcError as error:
                 if way == Way():
                     raise
@@ -110,37 +92,40 @@ def _coded(folder: Path, film: _Film, video: str) -> str:
     return str(path)
 
 
-def _encoding(preset: str, folder: Path, videos: Sequence[str]) -> Usage:
-    ran = _run({"preset": preset}, folder, [videos[0], videos[2]])
+def _encoding(preset: str, folder: Path, videos: Sequence[str], *, cpu: bool) -> Usage:
+    ran = timed({"preset": preset}, folder, [videos[0], videos[2]], cpu=cpu)
+    (first, _), (small, large) = _each(ran, "seconds"), _each(ran, "memory")
     pixels = _pixels(_FEW) * _FEW.frames
-    more = max(0.0, ran.memory[1] - ran.memory[0])
     return Usage(
-        start=ran.start + ran.seconds[0],
-        frame=ran.seconds[1] / pixels,
+        start=ran.start + first,
+        frame=ran.files[1]["seconds"] / pixels,
         drawn=0.0,
         key=0.0,
-        memory=ran.memory[0],
-        memory_per_pixel=more / pixels,
-        watts=ran.watts,
+        memory=small,
+        memory_per_pixel=max(0.0, large - small) / pixels,
+        watts=_watts(ran),
     )
 
 
-def _decoding(way: Way, folder: Path, streams: Sequence[str], known: Mapping[str, Usage]) -> Usage:
+def _decoding(
+    way: Way, folder: Path, streams: Sequence[str], known: Mapping[str, Usage], *, cpu: bool
+) -> Usage:
     films = [0, 2, 3] if way.backend else [0, 1, 2, 3]  # many key pictures take a refiner long
-    ran = _run(asdict(way.settings), folder, [streams[index] for index in films])
+    ran = timed(asdict(way.settings), folder, [streams[index] for index in films], cpu=cpu)
+    seconds, memory = _each(ran, "seconds"), _each(ran, "memory")
     sides = [_pixels(_FILMS[index]) for index in films]
     work = np.array([_work(streams[index]) for index in films[1:]], float)
     work *= np.array(sides[1:])[:, None]
-    frame, drawn, key = _times(way, work, np.array(ran.seconds[1:]), known)
-    slope = max(0.0, (ran.memory[-1] - ran.memory[-2]) / (sides[-1] - sides[-2]))
+    frame, drawn, key = _times(way, work, np.array(seconds[1:]), known)
+    slope = max(0.0, (memory[-1] - memory[-2]) / (sides[-1] - sides[-2]))
     return Usage(
-        start=ran.start + ran.seconds[0],
+        start=ran.start + seconds[0],
         frame=frame,
         drawn=drawn,
         key=key,
-        memory=ran.memory[-2] - slope * sides[-2],
+        memory=memory[-2] - slope * sides[-2],
         memory_per_pixel=slope,
-        watts=ran.watts,
+        watts=_watts(ran),
     )
 
 
@@ -173,17 +158,11 @@ def _pixels(film: _Film) -> int:
     return film.size[0] * film.size[1]
 
 
-def _run(settings: dict[str, Any], folder: Path, sources: Sequence[str]) -> _Run:
-    command = [sys.executable, "-m", "gsvc.codec.planning.timed_run", json.dumps(settings)]
-    began = perf_counter()
-    done = subprocess.run(
-        [*command, str(folder), *sources], capture_output=True, text=True, check=False
-    )
-    wall = perf_counter() - began
-    if done.returncode:
-        raise GsvcError((done.stderr.strip().splitlines() or ["it failed"])[-1])
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    seconds = [one["seconds"] for one in told]
-    joules = [one["joules"] for one in told]
-    watts = None if None in joules else sum(joules) / sum(seconds)
-    return _Run(wall - sum(seconds), seconds, [one["memory"] for one in told], watts)
+def _each(ran: Timed, name: str) -> list[float]:
+    return [float(one[name]) for one in ran.files]
+
+
+def _watts(ran: Timed) -> float | None:
+    """Mean power, where counters tell."""
+    joules = [one["joules"] for one in ran.files]
+    return None if None in joules else sum(joules) / sum(_each(ran, "seconds"))

@@ -1,6 +1,6 @@
 """The model: what settings would come to for a video, foretold with intervals.
 
-Rate and quality follow the video's own trial, by numbers fitted to benchmark results
+Rate and quality follow the video's own trial, by numbers fitted to development clips
 (`fitted.json`, made by `python -m gsvc.eval.planning.fit`); time and memory follow the machine's
 profile; operations are counted.
 """
@@ -10,31 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from math import exp, log
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from gsvc.codec.planning.learning import raw
 from gsvc.codec.planning.profile import Profile
+from gsvc.codec.planning.quality import Quality, Range, seen_at
 from gsvc.codec.planning.trial import Trial
 from gsvc.codec.planning.ways import Way
 from gsvc.encoders.tuning import GROUP_SECONDS, LEVELS
 
 LONG_LATENCY = 2 * GROUP_SECONDS
 """Seconds from capture to showing with look-ahead: a group, and the next one."""
-
-
-class Range(NamedTuple):
-    """A prediction, and the ends of the interval that holds 90 % of what was measured."""
-
-    low: float
-    mean: float
-    high: float
-
-    def scaled(self, factor: float) -> "Range":
-        """Each end times `factor`."""
-        return Range(*(factor * value for value in self))
 
 
 @dataclass(frozen=True)
@@ -93,9 +79,8 @@ class Model:
         `fitted`: numbers in place of those that gsvc ships."""
         self.trial, self._sender, self._receiver = trial, profile, receiver or profile
         self._watts, self._fit = watts, fitted or shipped()
+        self._quality = Quality(trial, self._fit)
         bpps = [point.bpp for point in trial.points]
-        self._logs = np.log(bpps)
-        self._likeness = np.maximum.accumulate([point.likeness for point in trial.points])
         self.rates = bpps[0] * trial.pixels * trial.rate, bpps[-1] * trial.pixels * trial.rate
         """Least and most bits per second that the trial saw; the model reaches no further."""
 
@@ -111,16 +96,20 @@ class Model:
         """Names of the ways to decode that can be foretold."""
         return [name for name in self._receiver.decode if name in self._fit["ways"]]
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether CVVDP is measured in the trial, not foretold from likeness alone."""
+        return self._quality.is_judged
+
     def predict(self, settings: Settings) -> Prediction:
         """What these settings would come to."""
         trial, bpp = self.trial, settings.bitrate / (self.trial.pixels * self.trial.rate)
-        likeness = float(np.interp(log(bpp), self._logs, self._likeness))
-        keys = float(np.interp(log(bpp), self._logs, [point.keys for point in trial.points]))
+        keys, asked = seen_at(trial, "keys", bpp), (bpp, settings.preset, settings.way)
         encode, decode = self._encode_seconds(settings, bpp), self._decode_seconds(settings, keys)
         return Prediction(
             bitrate=self._spread("rate", settings.bitrate),
-            jod=self._jod(settings, likeness),
-            texture=self._texture(settings, likeness, bpp),
+            jod=self._quality.jod(*asked),
+            texture=self._quality.texture(*asked),
             encode_seconds=encode,
             decode_seconds=decode,
             encode_memory=self._encode_memory(settings),
@@ -130,28 +119,13 @@ class Model:
             joules=self._joules(settings, encode.mean, decode.mean),
         )
 
-    def _jod(self, settings: Settings, likeness: float) -> Range:
-        fit, change = self._fit["jod"], self._change("jod", settings)
-        mean = fit["offset"] + fit["slope"] * likeness + change
-        return Range(*(min(10.0, mean + error) for error in (-fit["error"], 0.0, fit["error"])))
-
-    def _texture(self, settings: Settings, likeness: float, bpp: float) -> Range:
-        fit, change = self._fit["texture"], self._change("texture", settings)
-        mean = fit["offset"] + fit["slope"] * likeness + fit["rate"] * log(bpp) + change
-        return Range(*(exp(mean + error) for error in (-fit["error"], 0.0, fit["error"])))
-
-    def _change(self, quality: str, settings: Settings) -> float:
-        """By a way to decode and by a preset, beside plain decoding and preset medium."""
-        way, preset = self._fit["ways"][settings.way.name], self._fit["presets"][settings.preset]
-        return float(way[quality] + preset[quality])
-
     def _spread(self, name: str, value: float) -> Range:
         low, middle, high = self._fit["spread"][name]
         return Range(low * value, middle * value, high * value)
 
     def _encode_seconds(self, settings: Settings, bpp: float) -> Range:
         trial = self.trial
-        per_pixel = float(np.interp(log(bpp), self._logs, [one.seconds for one in trial.points]))
+        per_pixel = seen_at(trial, "seconds", bpp)
         factor = self._fit["presets"][settings.preset]["time"]
         work = factor * per_pixel * trial.pixels * trial.frames
         start = self._sender.encode[settings.preset].start

@@ -4,6 +4,8 @@ import os
 import time
 from pathlib import Path
 
+CPU = "--cpu"
+"""First argument of `gsvc.codec.planning.timed_run`: seconds are the processor's."""
 _BEGAN = time.monotonic()
 
 

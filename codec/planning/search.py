@@ -59,6 +59,8 @@ class Plan:
     """What quality means: "jod" or "texture"."""
     prices: tuple[Price, ...]
     """Of each constraint."""
+    is_judged: bool
+    """Whether CVVDP was measured in the trial."""
 
 
 class Planner:
@@ -85,7 +87,8 @@ class Planner:
             raise ConfigError(self._nearest(budgets))
         best = ranked[0]
         prices = tuple(self._price(budgets, name, goal, judge, best) for name in budgets.given)
-        return Plan(best, tuple(_others(ranked)), goal, judge, prices)
+        others = tuple(_others(ranked))
+        return Plan(best, others, goal, judge, prices, self._model.is_judged)
 
     def choices(self, budgets: Budgets) -> list[Choice]:
         """All that there is to choose from."""
@@ -131,6 +134,11 @@ class Planner:
         return self._model.uncorrected.predict(settings)
 
     @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the video, in pixels."""
+        return self._model.trial.width, self._model.trial.height
+
+    @property
     def rates(self) -> tuple[float, float]:
         """Least and most bits per second that can be planned."""
         return self._model.rates
@@ -147,6 +155,7 @@ class Planner:
             "decoder_flops": seen.flops,
             "encoder_time": seen.encode_seconds.high,
             "memory": max(seen.encode_memory.high, seen.decode_memory.high),
+            "vram": 0.0,
             "latency": seen.latency,
             "energy": self.joules(seen) or 0.0,
         }[name]

@@ -6,8 +6,8 @@ from math import log
 from typing import Any
 
 from gsvc.codec.errors import ConfigError
-from gsvc.codec.planning.model import Range
 from gsvc.codec.planning.profile import Profile, Usage
+from gsvc.codec.planning.quality import Range
 from gsvc.codec.planning.ways import WAYS, Way
 from gsvc.codec.stream.info import StreamInfo
 

@@ -3,8 +3,9 @@
 What comes out says of this content how quality, key pictures and time follow from the rate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 from statistics import fmean
 from time import perf_counter
@@ -21,10 +22,14 @@ from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.stream.decoding import decoded_frames
 from gsvc.codec.stream.group import GroupReader
+from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
 from gsvc.decoders.motion.estimation import gray
 from gsvc.encoders.cuts import CutDetector
 
+Judge = Callable[[Sequence[Picture], Sequence[Picture], Fraction], float | None]
+"""Frames as they were, as they are decoded, and their rate → what a viewer would say, in JOD; None
+of what cannot be judged."""
 TRIAL_LEVELS = 0, 1, 3
 _MOST_FRAMES, _LEAST_FRAMES, _PIXELS = 97, 25, 20_000_000
 """Frames of a trial: as many as have so many pixels together, within bounds."""
@@ -47,6 +52,8 @@ class Point:
     """Coded pictures in a frame, 0 to 1."""
     seconds: float
     """Encoding, per pixel of a frame."""
+    jod: float | None = None
+    """What the judge said; None: there was none."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,10 @@ class Trial:
     """Scene cuts seen."""
     low_delay: bool = False
     """Whether it was coded without look-ahead."""
+    jod_apart: float = 0.0
+    """How far videos of its class lie apart, where it is a class's (`classes`)."""
+    likeness_apart: float = 0.0
+    """The same of likeness."""
 
     @property
     def pixels(self) -> int:
@@ -78,24 +89,44 @@ class Trial:
         return self.width * self.height
 
 
-def try_video(source: str, *, low_delay: bool = False) -> Trial:
-    """The trial of a file: some seconds. Raises InputError as of `open_video`."""
+def try_video(
+    source: str,
+    *,
+    low_delay: bool = False,
+    judge: Judge | None = None,
+    clock: Callable[[], float] = perf_counter,
+) -> Trial:
+    """The trial of a file: some seconds; `judge`, `clock`: as of `try_pictures`.
+
+    Raises InputError as of `open_video`.
+    """
     with open_video(source) as video:
         form, total = video.format, video.frame_count
         pixels = form.width * form.height
         most = min(_MOST_FRAMES, max(_LEAST_FRAMES, _PIXELS // pixels))
         frames = [frame for frame, _ in zip(video, range(most), strict=False)]
     times = VideoFormat(form.width, form.height, 1 / form.frame_rate, form.frame_rate)
+    form = replace(times, color=form.color)
     pictures = [frame.pixels for frame in frames]
-    trial = try_pictures(pictures, replace(times, color=form.color), low_delay=low_delay)
+    trial = try_pictures(pictures, form, low_delay=low_delay, judge=judge, clock=clock)
     return replace(trial, frames=max(total or 0, trial.frames))
 
 
 def try_pictures(
-    pictures: Sequence[Picture], video: VideoFormat, *, low_delay: bool = False
+    pictures: Sequence[Picture],
+    video: VideoFormat,
+    *,
+    low_delay: bool = False,
+    judge: Judge | None = None,
+    clock: Callable[[], float] = perf_counter,
 ) -> Trial:
-    """The trial of pictures, RGB uint8 (H, W, 3); `video` has a time base of one frame."""
-    points = [_point(pictures, video, level, low_delay=low_delay) for level in TRIAL_LEVELS]
+    """The trial of pictures, RGB uint8 (H, W, 3); `video` has a time base of one frame.
+
+    `judge`: of every frame at every level; without it likeness alone foretells quality. `clock`:
+    what seconds are measured by.
+    """
+    trials = _Trials(pictures, video, low_delay, judge, clock)
+    points = [trials.point(level) for level in TRIAL_LEVELS]
     grays = [gray(picture).astype(np.float32) for picture in pictures]
     is_cut = CutDetector()
     changes = [float(np.abs(b - a).mean()) for a, b in pairwise(grays)]
@@ -112,30 +143,51 @@ def try_pictures(
     )
 
 
-def _point(
-    pictures: Sequence[Picture], video: VideoFormat, level: int, *, low_delay: bool
-) -> Point:
-    settings = EncoderSettings(level=level, preset="fast", low_delay=low_delay)
-    began = perf_counter()
-    with Encoder(video, settings) as encoder:
-        packets = [
-            packet
-            for pts, picture in enumerate(pictures)
-            for packet in encoder.encode(Frame(picture, pts))
-        ]
-        packets += encoder.flush()
-    seconds, header = perf_counter() - began, encoder.header
-    with Decoder(header, DecoderSettings(steps=0)) as decoder:
-        shown = [f.pixels for f in decoded_frames(decoder, ((p, True) for p in packets))]
-    pixels = video.width * video.height * len(pictures)
-    size = len(header.to_bytes()) + sum(len(packet.to_bytes()) for packet in packets)
-    parser = GroupReader(header)
-    keys = sum(_keys(parser, packet) for packet in packets)
-    likenesses = [likeness(a, b) for a, b in zip(pictures[::_EVERY], shown[::_EVERY], strict=True)]
-    unlike = 1 - fmean(likenesses)
-    return Point(
-        8 * size / pixels, float(-np.log(max(1e-4, unlike))), keys / len(pictures), seconds / pixels
-    )
+@dataclass(frozen=True)
+class _Trials:
+    """What the trials of a video share."""
+
+    pictures: Sequence[Picture]
+    video: VideoFormat
+    low_delay: bool
+    judge: Judge | None
+    clock: Callable[[], float]
+
+    def point(self, level: int) -> Point:
+        """Encode at a level, decode, compare."""
+        packets, header, seconds = self._coded(level)
+        with Decoder(header, DecoderSettings(steps=0)) as decoder:
+            shown = [f.pixels for f in decoded_frames(decoder, ((p, True) for p in packets))]
+        pictures = self.pictures
+        pixels = self.video.width * self.video.height * len(pictures)
+        size = len(header.to_bytes()) + sum(len(packet.to_bytes()) for packet in packets)
+        parser = GroupReader(header)
+        keys = sum(_keys(parser, packet) for packet in packets)
+        pairs = zip(pictures[::_EVERY], shown[::_EVERY], strict=True)
+        unlike = 1 - fmean(likeness(a, b) for a, b in pairs)
+        return Point(
+            bpp=8 * size / pixels,
+            likeness=float(-np.log(max(1e-4, unlike))),
+            keys=keys / len(pictures),
+            seconds=seconds / pixels,
+            jod=None if self.judge is None else self._judged(self.judge, shown),
+        )
+
+    def _coded(self, level: int) -> tuple[list[Packet], Header, float]:
+        """The packets, their header, and the seconds that coding took."""
+        settings = EncoderSettings(level=level, preset="fast", low_delay=self.low_delay)
+        began = self.clock()
+        with Encoder(self.video, settings) as encoder:
+            packets = [
+                packet
+                for pts, picture in enumerate(self.pictures)
+                for packet in encoder.encode(Frame(picture, pts))
+            ]
+            packets += encoder.flush()
+        return packets, encoder.header, self.clock() - began
+
+    def _judged(self, judge: Judge, shown: Sequence[Picture]) -> float | None:
+        return judge(self.pictures, shown, self.video.frame_rate)
 
 
 def _keys(parser: GroupReader, packet: Packet) -> int:

@@ -2,6 +2,7 @@
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.scaffold.layers import LAYERS
+from gsvc.codec.typed import typed
 
 TOOLS = tuple(layer.name for layer in LAYERS)
 """Names of the layers."""
@@ -13,6 +14,7 @@ class Tools:
     `name in tools` tells whether a layer is on.
     """
 
+    @typed
     def __init__(self, **switches: bool) -> None:
         """Each layer, by name, is on by default. Raises ConfigError for an unknown name."""
         for name in switches:

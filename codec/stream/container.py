@@ -9,8 +9,10 @@ from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.stream.header import HEADER_BYTES, Header
 from gsvc.codec.stream.packet import Packet, PacketType, read_packet
 from gsvc.codec.stream.varint import Cutter, read_varint
+from gsvc.codec.typed import typed
 
 
+@typed
 class StreamWriter:
     """Writes a stream to a binary file object, beginning with the header.
 
@@ -31,6 +33,7 @@ class StreamWriter:
         self.bytes_written += len(data)
 
 
+@typed
 class StreamReader:
     """Reads a stream from a binary file object: `header`, then the packets by iteration.
 

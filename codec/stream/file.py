@@ -9,6 +9,13 @@ from typing import BinaryIO, cast
 
 from gsvc.codec.errors import BitstreamError, ConfigError, InputError
 from gsvc.codec.input import STANDARD_INPUT, display_name
+from gsvc.codec.open_files import (
+    Place,
+    is_pipe,
+    local_path,
+    refuse_unreadable,
+    refuse_unwritable,
+)
 from gsvc.codec.output import STANDARD_OUTPUT, StandardOutput, atomic_output
 
 SUFFIX = ".gsv"
@@ -18,8 +25,10 @@ _EBML = b"\x1a\x45\xdf\xa3"
 
 
 @contextmanager
-def open_stream(source: str | Path) -> Iterator[BinaryIO]:
+def open_stream(source: Place) -> Iterator[BinaryIO]:
     """A stream's bytes from a file, or from standard input for "-"; closed at the end of the block.
+
+    Of an open file it is what is left to read; the file stays open.
 
     A BitstreamError raised in the block gets the source's name; an I/O error becomes an InputError.
     """
@@ -27,12 +36,16 @@ def open_stream(source: str | Path) -> Iterator[BinaryIO]:
         if str(source) == STANDARD_INPUT:
             yield _standard_input()
             return
-        with open(source, "rb") as file:
+        if not isinstance(source, str | Path) and is_pipe(source):
+            refuse_unreadable(source)
+            yield source
+            return
+        with local_path(source) as path, open(path, "rb") as file:
             yield file
 
 
 @contextmanager
-def named_errors(source: str | Path) -> Iterator[None]:
+def named_errors(source: Place) -> Iterator[None]:
     """What `open_stream` does to the errors of its block."""
     name = display_name(source)
     try:
@@ -63,13 +76,20 @@ def is_container(source: str | Path) -> bool:
 
 
 @contextmanager
-def create_stream(target: str | Path, overwrite: bool) -> Iterator[BinaryIO]:
+def create_stream(target: Place, overwrite: bool) -> Iterator[BinaryIO]:
     """A file for a stream, which appears at the end of the block; "-" is standard output.
+
+    An open file is written to as the stream is made, and stays open.
 
     Raises ConfigError for a name without .gsv, OutputError as `atomic_output` does.
     """
     if str(target) == STANDARD_OUTPUT:
         yield cast(BinaryIO, StandardOutput())
+        return
+    if not isinstance(target, str | Path):
+        refuse_unwritable(target)
+        yield target
+        target.flush()
         return
     _refuse_other_files(Path(target))
     with atomic_output(target, overwrite) as path, open(path, "wb") as file:

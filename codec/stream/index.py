@@ -22,6 +22,7 @@ from gsvc.codec.stream.decoding import PacketDecoder, decoded_frames
 from gsvc.codec.stream.group import GroupReader
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, read_packet
+from gsvc.codec.typed import typed
 
 _ENTRY_BYTES = 400  # of memory
 
@@ -48,6 +49,7 @@ class IndexedPacket:
     """How many of its first frames also need the group before."""
 
 
+@typed
 class StreamIndex:
     """Where every frame of a stream file is, so that any range decodes without the rest."""
 

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import BinaryIO, cast
 
 from gsvc.codec.errors import BitstreamError
@@ -12,7 +11,7 @@ from gsvc.codec.scaffold.digest import scaffold_bytes
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.stream.audio import unpack_audio
 from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.file import CountingFile, open_stream
+from gsvc.codec.stream.file import CountingFile
 from gsvc.codec.stream.group import GroupReader, ParsedPacket
 from gsvc.codec.stream.header import HEADER_BYTES, Header
 from gsvc.codec.stream.ledger import HEADER_LEDGER, Ledger, packet_ledger, total
@@ -115,30 +114,6 @@ class StreamInfo:
         return 8 * (self.size - sum(one.size for one in self.packets if one.type in beside))
 
 
-def stream_info(
-    source: str | Path,
-    *,
-    elements: bool = False,
-    limits: Limits = DEFAULT_LIMITS,
-    partial: bool = False,
-) -> StreamInfo:
-    """Describe a stream without decoding a picture.
-
-    Args:
-        source: A path, or "-" for standard input.
-        elements: List every scaffold element of each packet too.
-        limits: What the stream may ask for.
-        partial: Describe what comes before damage, which `StreamInfo.damage` tells, instead of
-            raising BitstreamError. A damaged header raises it all the same.
-
-    Raises:
-        InputError: The source cannot be read.
-        BitstreamError: The stream is damaged or beyond `limits`.
-    """
-    with open_stream(source) as file:
-        return read_info(file, elements=elements, limits=limits, partial=partial)
-
-
 def read_info(
     file: BinaryIO,
     *,
@@ -146,7 +121,7 @@ def read_info(
     limits: Limits = DEFAULT_LIMITS,
     partial: bool = False,
 ) -> StreamInfo:
-    """`stream_info` of an open binary file."""
+    """Describe a stream in an open binary file; see `gsvc.info`."""
     counter = CountingFile(file)
     reader = StreamReader(cast(BinaryIO, counter), limits)
     inspector = _Inspector(reader.header, elements, limits)

@@ -13,6 +13,7 @@ from gsvc.codec.scaffold.layers.object_kinds import MOVING
 from gsvc.codec.scaffold.layers.pose import POSE, Person, pose_unit
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
+from gsvc.codec.typed import typed
 from gsvc.decoders.analysis.detectors import NONE, OBJECTS, find_finder
 from gsvc.decoders.analysis.drafts import Draft
 from gsvc.decoders.analysis.finders import AUTO, Finder, checked
@@ -38,6 +39,7 @@ GONE_SECONDS = 1.0
 """Without an object, after which it has left a zone."""
 
 
+@typed
 @dataclass(frozen=True)
 class AnalysisSettings:
     """What to look for in a stream."""
@@ -107,12 +109,13 @@ class Analyser:
             return SentObjects(self._header, self._limits)
         if detector == OBJECTS:
             raise ConfigError(
-                "this stream has no objects: encode it with --objects, or choose the detector auto"
+                "this stream has no objects: encode it with objects=True, "
+                "or choose the detector auto"
             )
         if not content.pictures:
             raise ConfigError(
                 "this stream has objects and no pictures for a detector to look at: choose auto, "
-                "or encode it without --task"
+                "or encode it without a task"
             )
         return None
 
@@ -125,9 +128,9 @@ class Analyser:
             if settings.lines or settings.zones:
                 raise ConfigError(
                     "lines and zones need objects, and this stream has neither them nor pose: "
-                    "choose another detector than none, or encode with --objects"
+                    "choose another detector than none, or encode with objects=True"
                 )
-            _log.warning("this stream has neither objects nor pose: encode it with --objects")
+            _log.warning("this stream has neither objects nor pose: encode it with objects=True")
         return SentPeople(self._header.geometry)
 
     @property

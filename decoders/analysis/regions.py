@@ -7,6 +7,7 @@ import cv2
 import numpy as np
 
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.typed import typed
 from gsvc.decoders.analysis.rules import Visit
 from gsvc.decoders.analysis.types import Event, FrameAnalysis, Totals, TrackedObject
 
@@ -15,6 +16,7 @@ _BAND = 0.01
 """Share of the picture's height on each side of a line or border that is neither side."""
 
 
+@typed
 @dataclass(frozen=True)
 class Line:
     """A line between two points; objects cross it with the centre of their box."""
@@ -25,6 +27,7 @@ class Line:
     """x, y in pixels of the display."""
 
 
+@typed
 @dataclass(frozen=True)
 class Zone:
     """A polygon; an object is in it with the centre of its box."""

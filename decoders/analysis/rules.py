@@ -6,6 +6,7 @@ from operator import ge, gt, le, lt
 from typing import NamedTuple
 
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.typed import typed
 from gsvc.decoders.analysis.types import Event, FrameAnalysis
 
 ANYTHING = "anything"
@@ -71,6 +72,7 @@ class Activity:
 Condition = Inside | Count | Activity
 
 
+@typed
 @dataclass(frozen=True)
 class Rule:
     """An event of a name holds while all conditions do."""

@@ -3,14 +3,10 @@
 from dataclasses import replace
 from functools import cached_property
 
-from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.layers.faces import FACES, Faces
-from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.types import Interval, Sample
-from gsvc.decoders.motion.estimation import gray
-from gsvc.decoders.rendering import IntervalRenderer, held_picture
+from gsvc.codec.scaffold.types import Interval
 from gsvc.encoders.distortion import Judge, Reference
-from gsvc.encoders.extraction import Before, SourceInterval
+from gsvc.encoders.drawn_interval import DrawnInterval
 
 _JUDGED = 4
 """Frames of an interval that are looked at, at most."""
@@ -19,53 +15,25 @@ _JUDGED = 4
 class FaceTrial:
     """Renders an interval under other faces."""
 
-    def __init__(
-        self,
-        source: SourceInterval,
-        before: Before | None,
-        interval: Interval,
-        closing: Sample | None,
-        judge: Judge,
-        lmbda: float,
-    ) -> None:
-        """`before`: what precedes it; `closing`: the sample there; `lmbda`: the distortion, over
-        pixels and frames, that a bit must save."""
-        self.interval, self.lmbda = interval, lmbda
-        self._source, self._before, self._closing, self._judge = source, before, closing, judge
-        last = interval.length - (interval.place is not Place.AFTER)
-        count = min(_JUDGED, last)
-        self._times = sorted({round((k + 0.5) * last / count + 0.5) for k in range(count)})
-        self._frames = last
+    def __init__(self, drawn: DrawnInterval, judge: Judge, lmbda: float) -> None:
+        """`lmbda`: the distortion, over pixels and frames, that a bit must save."""
+        self.interval, self.lmbda = drawn.interval, lmbda
+        self._drawn, self._judge, self._times = drawn, judge, drawn.times(_JUDGED)
 
     def distortion(self, faces: Faces | None) -> float:
         """That of the frames drawn, summed over pixels and frames."""
-        interval = replace(self.interval, values={**self.interval.values, FACES: faces})
+        interval = with_faces(self.interval, faces)
         drawn = sum(
-            reference.total(self._drawn(interval, time))
+            reference.total(self._drawn.picture(interval, time))
             for time, reference in self._references.items()
         )
-        return drawn * self._frames / len(self._times)
+        return drawn * self._drawn.last / len(self._times)
 
     @cached_property
     def _references(self) -> dict[int, Reference]:
-        sources, length = self._source.sources, self.interval.length
-        back = self.interval.place is Place.BEFORE
-        at = {time: length - time if back else time for time in self._times}
-        return {time: self._judge.reference(sources[one - 1]) for time, one in at.items()}
+        return {time: self._judge.reference(self._drawn.source_at(time)) for time in self._times}
 
-    @cached_property
-    def _renderer(self) -> IntervalRenderer:
-        assert self._before is not None  # of an interval BETWEEN that is not a picture alone
-        # Luma is enough to judge by, and the motion found in it is the same.
-        ends = gray(self._before.shown), gray(self._source.shown)
-        return IntervalRenderer(*ends, self.interval, self._closing)
 
-    @cached_property
-    def _held(self) -> Picture:
-        return gray(self._source.shown)
-
-    def _drawn(self, interval: Interval, time: int) -> Picture:
-        if interval.place is not Place.BETWEEN:
-            return held_picture(self._held, interval, time)
-        self._renderer.set_interval(self._closing, interval)
-        return self._renderer.picture(time)
+def with_faces(interval: Interval, faces: Faces | None) -> Interval:
+    """The interval with these faces in place of its own."""
+    return replace(interval, values={**interval.values, FACES: faces})

@@ -5,7 +5,6 @@ not rise by more than its bits are worth.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,8 +30,9 @@ from gsvc.decoders.motion.camera import corners_at
 from gsvc.decoders.motion.face_shape import Points, openings, points_of, states_of
 from gsvc.decoders.motion.faces import face_states
 from gsvc.encoders.distortion import Judge
+from gsvc.encoders.drawn_interval import DrawnInterval
 from gsvc.encoders.extraction import Before, SourceInterval, each_before
-from gsvc.encoders.layers.face_trial import FaceTrial
+from gsvc.encoders.layers.face_trial import FaceTrial, with_faces
 from gsvc.encoders.people.face_points import FacePoints
 from gsvc.encoders.people.face_tracks import face_tracks
 
@@ -61,8 +61,8 @@ class _Motion:
 class FaceExtractor:
     """Finds the faces of a group's intervals."""
 
-    def __init__(self, find: FacePoints, geometry: Geometry, judge: Judge, pool: Executor) -> None:
-        self._find, self._geometry, self._judge, self._pool = find, geometry, judge, pool
+    def __init__(self, find: FacePoints, geometry: Geometry, judge: Judge) -> None:
+        self._find, self._geometry, self._judge = find, geometry, judge
 
     def added(
         self,
@@ -88,7 +88,8 @@ class FaceExtractor:
             here = [self._motion(track, start, found[n]) for track in tracks]
             start += source.length
             if any(here) and not found[n].dissolves:
-                trial = FaceTrial(source, ahead, found[n], closing, self._judge, lmbda)
+                drawn = DrawnInterval(source, ahead, found[n], closing)
+                trial = FaceTrial(drawn, self._judge, lmbda)
                 found[n] = self._chosen(trial, here, last)
             last, closing = found[n][FACES], found[n].closing_sample
         return found
@@ -137,7 +138,7 @@ class FaceExtractor:
                 faces, cost, spent = trials[best], costs[best], bits[best]
         if not any(faces):
             return interval
-        return replace(interval, values={**interval.values, FACES: faces})
+        return with_faces(interval, faces)
 
 
 def _kept(state: States, old: Numbers) -> States:

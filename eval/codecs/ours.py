@@ -3,6 +3,7 @@
 import io
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from itertools import product
 from typing import ClassVar
@@ -53,6 +54,7 @@ class Gsvc(Codec):
         preset: of the encoder.
         tune: of the encoder, where it is not balanced.
         people: weight of faces, where it is not the usual one.
+        faces: 1 where the motion of faces is sent.
         seed: written into the stream.
 
     Ways to decode:
@@ -68,6 +70,8 @@ class Gsvc(Codec):
     suffix = ".gsv"
     backends: ClassVar[tuple[str, ...]] = ("compact", "compact:small", "compact:base")
     """Refiners that the ways to decode may use: their weights are part of the version."""
+    low_delay: ClassVar[bool] = False
+    """Of the encoder."""
 
     def __init__(
         self,
@@ -81,6 +85,7 @@ class Gsvc(Codec):
         motion: Option = _DIS,
         tune: Option = DEFAULT_TUNE,
         people: Option = PEOPLE,
+        faces: Option = 0,
     ) -> None:
         if level is not None and bpp is not None:
             raise ConfigError("give levels or bpp as rate points, not both")
@@ -92,10 +97,11 @@ class Gsvc(Codec):
         tuned = [{"tune": t} if t != DEFAULT_TUNE else {} for t in all_of("tune", tune, str)]
         seen = [{"people": p} if p != PEOPLE else {} for p in all_of("people", people, float)]
         presets, sets_of_tools = all_of("preset", preset, str), all_of("tools", tools, str)
-        sets = product(rates, presets, sets_of_tools, tuned, seen)
+        moved = [{"faces": 1} if one else {} for one in all_of("faces", faces, int)]
+        sets = product(rates, presets, sets_of_tools, tuned, seen, moved)
         self._points = [
-            {**rate, "tools": t, "preset": p, "seed": 0, **tunes, **weights}
-            for rate, p, t, tunes, weights in sets
+            {**rate, "tools": t, "preset": p, "seed": 0, **tunes, **weights, **more}
+            for rate, p, t, tunes, weights, more in sets
         ]
         self._ways = _ways(
             all_of("motion", motion, str),
@@ -137,7 +143,8 @@ class Gsvc(Codec):
         rate = clip.frame_rate
         video = VideoFormat(clip.format.width, clip.format.height, 1 / rate, rate, color=BT709)
         start = time.perf_counter()
-        data = coded(clip.frames, video, _encoder_settings(settings))
+        chosen = replace(_encoder_settings(settings), low_delay=self.low_delay)
+        data = coded(clip.frames, video, chosen)
         seconds = time.perf_counter() - start
         return Encoded(data, seconds, read_info(io.BytesIO(data)).bits)
 
@@ -154,6 +161,13 @@ class Gsvc(Codec):
         used, info = _decoder_settings(way), read_info(io.BytesIO(data))
         cost = refiner_cost(info, used.steps, used.backend)
         return cost if used.motion == _DIS else cost + motion_cost(info)
+
+
+class GsvcLowDelay(Gsvc):
+    """gsvc without look-ahead, as `gsvc encode --low-delay`."""
+
+    name = "gsvc-low-delay"
+    low_delay = True
 
 
 class GsvcLayers(Gsvc):
@@ -248,7 +262,7 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
     except (KeyError, ValueError) as error:
         raise ConfigError(f"gsvc needs a preset and a whole number as seed: {error}") from error
     tune = str(values.pop("tune", DEFAULT_TUNE))
-    people = float(values.pop("people", PEOPLE))
+    people, faces = float(values.pop("people", PEOPLE)), bool(values.pop("faces", 0))
     _refuse(values, "setting")
     return EncoderSettings(
         level=level,
@@ -257,6 +271,7 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
         preset=preset,
         tune=tune,
         people=people,
+        faces=faces,
         seed=seed,
         model_id=model_id("compact"),
     )
@@ -280,4 +295,4 @@ def _refuse(values: Mapping[str, object], kind: str) -> None:
         raise ConfigError(f"gsvc has no {kind} {', '.join(values)}: leave it out")
 
 
-CODECS = (Gsvc, GsvcLayers)
+CODECS = (Gsvc, GsvcLowDelay, GsvcLayers)

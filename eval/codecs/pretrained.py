@@ -29,9 +29,9 @@ def kept_refiner(settings: DecoderSettings) -> Refiner | None:
 
 
 def pulled(ways: Iterable[Settings]) -> str:
-    """Pretrained models of the ways with their commits, ", NAME COMMIT" each.
+    """Pretrained models of the ways with their commits, ", NAME COMMIT" each; marked if random.
 
     Raises MissingModelError where one is not here.
     """
     models = sorted({str(way["model"]) for way in ways if way.get("model") in PRETRAINED})
-    return "".join(f", {name} {read_manifest(name).commit[:12]}" for name in models)
+    return "".join(f", {name} {read_manifest(name).weights}" for name in models)

@@ -1,9 +1,10 @@
-"""Fits the planner's numbers: `python -m gsvc.eval.planning.fit SUMMARY.csv ... [--log FILE]`.
+"""Fits the planner's numbers: `python -m gsvc.eval.planning.fit [FOLDER] [--log FILE]`.
 
-Quality is a line in what the trial sees; ways to decode and presets add a constant each. An
-interval holds 90 % of the errors on clips that were left out of the fit. Spreads of rate, time and
-memory are those of logs of predictions (`gsvc bench plan`), relative to what was foretold without
-them.
+FOLDER is what `gsvc.eval.planning.points` measured of development clips; by default what gsvc keeps
+of them, 17 clips. Quality is a line in what the trial sees; ways to decode and presets add a
+constant each. An interval holds 90 % of the errors on clips that were left out of the fit. Spreads
+of rate and memory are those of logs of predictions (`gsvc bench plan`), relative to what was
+foretold without them. What FOLDER does not measure stays as it is.
 """
 
 import argparse
@@ -20,110 +21,141 @@ from gsvc.codec.errors import GsvcError
 from gsvc.codec.planning import model as planning_model
 from gsvc.codec.planning.learning import learned
 from gsvc.codec.planning.ledger import ratios
-from gsvc.codec.planning.trial import Trial
+from gsvc.codec.planning.model import shipped
 from gsvc.codec.planning.ways import WAYS, Way
 from gsvc.decoders.refiners.registry import find_backend
 from gsvc.encoders.tuning import DEFAULT_PRESET, PRESETS
 from gsvc.eval.compute import count_flops
-from gsvc.eval.planning.rows import Row, as_text, read_rows, trial_of
+from gsvc.eval.planning.points import Row, read_points
+from gsvc.eval.planning.rows import as_text
 
 TARGET = Path(planning_model.__file__).with_name("fitted.json")
-QUALITIES = {"jod": ("offset", "slope"), "texture": ("offset", "slope", "rate")}
+KEPT = Path(__file__).with_name("development")
+LINES = {
+    "jod_of_trial": ("offset", "slope"),
+    "jod": ("offset", "slope"),
+    "texture": ("offset", "slope", "rate"),
+}
+"""What is linear in what: CVVDP in the trial's own CVVDP, or in its likeness; the logarithm of
+ST-LPIPS VGG in likeness and in the logarithm of the rate."""
+_JUDGES = {"jod": "jod_of_trial", "texture": "texture"}
+"""By judge, the line beside which a preset's constant is taken."""
 _SIZE = 288, 512
 """Pictures for which operations are counted: sides are padded a little."""
 _SPREAD = {
     "rate": (0.95, 1.0, 1.05),
-    "encode_seconds": (0.5, 1.0, 2.0),
     "decode_seconds": (0.5, 1.0, 2.0),
-    "encode_memory": (0.78, 0.88, 1.06),  # of the same six clips
+    "encode_memory": (0.78, 0.88, 1.06),
     "decode_memory": (0.8, 1.0, 1.25),
 }
-"""Where no log tells: as wide as a guess must be."""
-_TIMES = {"fast": 1.4, "medium": 3.5, "slow": 10.5}
-"""Of encoding to a rate, as multiples of the trial's own: medians of six development clips
-(`gsvc.eval.planning.jobs --cpu`); slow was not measured, but is three times medium as it was."""
+"""Where no log tells: as wide as a guess must be; the encoder's memory is of six development clips
+(`gsvc.eval.planning.jobs`)."""
 
 
 def fit(
-    rows: Sequence[Row],
-    trials: Mapping[str, Trial],
-    logs: Mapping[str, Sequence[float]],
-    flops: Mapping[str, float],
+    rows: Sequence[Row], logs: Mapping[str, Sequence[float]], flops: Mapping[str, float]
 ) -> dict[str, Any]:
     """The numbers of `fitted.json`; `logs`: as of `ledger.ratios`, `flops`: of `counted`."""
-    lines = {quality: fit_line(rows, trials, quality) for quality in QUALITIES}
-    errors = {quality: left_out_errors(rows, trials, quality) for quality in QUALITIES}
+    lines = {name: fit_line(rows, name) for name in LINES if _measured(rows, name)}
+    presets = {name: {**_of_preset(lines, name), "time": _time(rows, name)} for name in PRESETS}
+    errors = {name: float(np.quantile(np.abs(left_out_errors(rows, name)), 0.9)) for name in lines}
     numbers = {
+        **{name: shipped()[name] for name in LINES if name not in lines},
         **{
-            quality: {**line, "error": float(np.quantile(np.abs(errors[quality]), 0.9))}
-            for quality, line in lines.items()
+            name: {**{part: line[part] for part in LINES[name]}, "error": errors[name]}
+            for name, line in lines.items()
         },
-        "ways": {
-            name: {quality: _of_way(rows, name, quality) for quality in QUALITIES}
-            for name in WAYS
-            if any(row.way == name for row in rows)
-        },
-        "presets": {
-            name: {
-                **{quality: _of_preset(rows, name, quality) for quality in QUALITIES},
-                "time": _TIMES[name],
-            }
-            for name in PRESETS
-        },
+        "ways": {name: {judge: _of_way(rows, name, judge) for judge in _JUDGES} for name in WAYS},
+        "presets": presets,
         "gain": _gain_of_rate(rows),
         "flops": dict(flops),
-        "spread": _SPREAD,
+        "spread": {**_SPREAD, "encode_seconds": _time_spread(rows, presets)},
     }
     return learned(numbers, logs)
 
 
-def fit_line(rows: Sequence[Row], trials: Mapping[str, Trial], quality: str) -> dict[str, float]:
-    """Least squares over the plain rows."""
-    plain = [row for row in rows if row.is_plain]
-    seen = np.array([features(trials[row.clip], row.bpp, quality) for row in plain])
-    found = np.linalg.lstsq(seen, np.array([row.value(quality) for row in plain]))[0]
-    return dict(zip(QUALITIES[quality], map(float, found), strict=True))
+def fit_line(rows: Sequence[Row], name: str) -> dict[str, float]:
+    """Least squares over the plain rows, with a constant for each preset but the usual one."""
+    plain = _measured(rows, name)
+    presets = [p for p in PRESETS if p != DEFAULT_PRESET and any(r.preset == p for r in plain)]
+    seen = [features(row, name) + [float(row.preset == p) for p in presets] for row in plain]
+    found = np.linalg.lstsq(np.array(seen), np.array([value(row, name) for row in plain]))[0]
+    return dict(zip((*LINES[name], *presets), map(float, found), strict=True))
 
 
-def left_out_errors(
-    rows: Sequence[Row], trials: Mapping[str, Trial], quality: str
-) -> NDArray[np.float64]:
+def left_out_errors(rows: Sequence[Row], name: str) -> NDArray[np.float64]:
     """Of all plain rows, each foretold from the other clips: predicted less measured."""
     errors = []
     for clip in dict.fromkeys(row.clip for row in rows):
-        line = fit_line([row for row in rows if row.clip != clip], trials, quality)
-        for row in rows:
-            if row.clip == clip and row.is_plain:
-                seen = features(trials[clip], row.bpp, quality)
-                errors.append(float(np.dot(seen, list(line.values()))) - row.value(quality))
+        line = fit_line([row for row in rows if row.clip != clip], name)
+        for row in (row for row in _measured(rows, name) if row.clip == clip):
+            foretold = np.dot(features(row, name), [line[part] for part in LINES[name]])
+            errors.append(float(foretold) + line.get(row.preset, 0.0) - value(row, name))
     return np.array(errors)
 
 
-def features(trial: Trial, bpp: float, quality: str) -> list[float]:
-    """What a quality is linear in: 1, likeness at a rate; for texture the logarithm of the rate."""
-    logs = np.log([point.bpp for point in trial.points])
-    likeness = np.maximum.accumulate([point.likeness for point in trial.points])
-    seen = [1.0, float(np.interp(np.log(bpp), logs, likeness)), float(np.log(bpp))]
-    return seen[: len(QUALITIES[quality])]
+def _measured(rows: Sequence[Row], name: str) -> list[Row]:
+    """Rows of plain decoding that have what a line is of."""
+    return [row for row in rows if row.is_plain and np.isfinite(value(row, name))]
 
 
-def _of_way(rows: Sequence[Row], way: str, quality: str) -> float:
+def features(row: Row, name: str) -> list[float]:
+    """What a quality is linear in: 1, what the trial saw; for texture the rate's logarithm."""
+    seen = row.trial_jod if name == "jod_of_trial" else row.trial_likeness
+    return [1.0, seen, float(np.log(row.bpp))][: len(LINES[name])]
+
+
+def value(row: Row, name: str) -> float:
+    """CVVDP, or ST-LPIPS VGG as a logarithm."""
+    return float(np.log(row.texture)) if name == "texture" else row.jod
+
+
+def _of_preset(lines: Mapping[str, Mapping[str, float]], preset: str) -> dict[str, float]:
+    """What a preset adds at the same rate."""
+    usual = shipped()["presets"][preset]
+    return {
+        judge: lines[line].get(preset, usual[judge]) if line in lines else usual[judge]
+        for judge, line in _JUDGES.items()
+    }
+
+
+def _time(rows: Sequence[Row], preset: str) -> float:
+    """Of encoding to a rate, as a multiple of the trial's own."""
+    found = [row.seconds / row.trial_seconds for row in rows if _timed(row, preset)]
+    return float(np.median(found) if found else shipped()["presets"][preset]["time"])
+
+
+def _time_spread(rows: Sequence[Row], presets: Mapping[str, Any]) -> list[float]:
+    """Of times over what is foretold: the ends of 90 %."""
+    found = [
+        row.seconds / row.trial_seconds / one["time"]
+        for preset, one in presets.items()
+        for row in rows
+        if _timed(row, preset)
+    ]
+    if not found:
+        return list(shipped()["spread"]["encode_seconds"])
+    low, high = (float(end) for end in np.quantile(found, (0.05, 0.95)))
+    return [low, 1.0, high]
+
+
+def _timed(row: Row, preset: str) -> bool:
+    return row.is_plain and row.preset == preset and np.isfinite(row.seconds)
+
+
+def _of_way(rows: Sequence[Row], way: str, judge: str) -> float:
     """What a way adds to plain decoding of the same streams, on average."""
-    plain = {(r.clip, r.bpp, r.preset): r for r in rows if r.way == Way().name}
-    pairs = [(row, plain.get((row.clip, row.bpp, row.preset))) for row in rows if row.way == way]
-    return fmean([a.value(quality) - b.value(quality) for a, b in pairs if b] or [0.0])
+    pairs = [(row, plain) for row, plain in _paired(rows) if row.way == way]
+    usual = 0.0 if way == Way().name else shipped()["ways"][way][judge]
+    changes = [value(a, judge) - value(b, judge) for a, b in pairs]
+    return fmean([change for change in changes if np.isfinite(change)] or [usual])
 
 
-def _of_preset(rows: Sequence[Row], preset: str, quality: str) -> float:
-    """What a preset adds at the same rate, on average over clips and rates."""
-    changes = []
-    for row in rows:
-        if row.preset != preset or row.way != Way().name or preset == DEFAULT_PRESET:
-            continue
-        usual = sorted((r.bpp, r.value(quality)) for r in rows if r.is_plain and r.clip == row.clip)
-        at = np.interp(np.log(row.bpp), np.log([bpp for bpp, _ in usual]), [v for _, v in usual])
-        changes.append(row.value(quality) - float(at))
-    return fmean(changes or [0.0])
+def _paired(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """Rows of every way to decode, with the plain row of the same stream."""
+    plain = {(row.clip, row.bpp, row.preset): row for row in rows if row.is_plain}
+    keys = [(row.clip, row.bpp, row.preset) for row in rows]
+    return [(row, plain[key]) for row, key in zip(rows, keys, strict=True) if key in plain]
 
 
 def counted() -> dict[str, float]:
@@ -141,33 +173,42 @@ def counted() -> dict[str, float]:
 
 def _gain_of_rate(rows: Sequence[Row]) -> dict[str, float]:
     """What restoring gains at a rate, in proportion to its mean: a line in the rate's logarithm."""
-    plain = {(r.clip, r.bpp, r.preset): r for r in rows if r.way == Way().name}
-    pairs = [(row, plain.get((row.clip, row.bpp, row.preset))) for row in rows]
     seen = [
-        (np.log(row.bpp), other.value("texture") - row.value("texture"))
-        for row, other in pairs
-        if other and WAYS[row.way].backend and WAYS[row.way].motion == Way().motion
+        (np.log(row.bpp), value(plain, "texture") - value(row, "texture"))
+        for row, plain in _paired(rows)
+        if WAYS[row.way].backend and WAYS[row.way].motion == Way().motion
     ]
     if not seen:
-        return {"at": 0.0, "slope": 0.0}
+        return dict(shipped()["gain"])
     logs, gains = np.array(seen).T
     slope = float(np.polyfit(logs - logs.mean(), gains / gains.mean(), 1)[0])
     return {"at": float(logs.mean()), "slope": slope}
 
 
+def report(rows: Sequence[Row]) -> str:
+    """How far the lines err on clips that were left out."""
+    errors = {name: np.abs(left_out_errors(rows, name)) for name in LINES if _measured(rows, name)}
+    clips = len({row.clip for row in rows})
+    return "\n".join(
+        f"{name}: median error {np.median(found):.3f}, nine in ten within "
+        f"{np.quantile(found, 0.9):.3f}, of {clips} clips, each left out"
+        for name, found in errors.items()
+    )
+
+
 def main() -> int:
     """Fit and write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("summaries", nargs="+", type=Path, metavar="SUMMARY.csv")
+    parser.add_argument("folder", nargs="?", type=Path, default=KEPT, metavar="FOLDER")
     parser.add_argument("--log", action="append", type=Path, default=[], metavar="FILE")
     options = parser.parse_args()
     try:
-        rows, logs = read_rows(options.summaries), ratios(options.log)
-        trials = {clip: trial_of(clip) for clip in dict.fromkeys(row.clip for row in rows)}
-        TARGET.write_text(as_text(fit(rows, trials, logs, counted())) + "\n")
+        rows, logs = read_points(options.folder / "points.csv"), ratios(options.log)
+        TARGET.write_text(as_text(fit(rows, logs, counted())) + "\n")
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 1
+    print(report(rows))
     return 0
 
 

@@ -8,34 +8,28 @@ processor's, of the trial too: on a machine that others use.
 """
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
 
 import numpy as np
 
 from gsvc.codec.errors import GsvcError
 from gsvc.codec.frames import Frame, VideoFormat
 from gsvc.codec.media.video_writer import open_writer
-from gsvc.codec.planning import trial
 from gsvc.codec.planning.ledger import Truth, note
 from gsvc.codec.planning.model import Model, Settings
 from gsvc.codec.planning.profile import Profile, load_profile
+from gsvc.codec.planning.timing import timed
+from gsvc.codec.planning.trial import try_video
 from gsvc.codec.planning.ways import WAYS
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.sets import find_clips
 from gsvc.eval.layout import markdown
 
 _PRESETS = "fast", "medium"
-_BY_CPU = (
-    "import sys, time; from gsvc.codec.planning import timed_run as run; "
-    "run.perf_counter = time.process_time; run.main(sys.argv[1:])"
-)
-_BY_CLOCK = "import sys; from gsvc.codec.planning import timed_run; timed_run.main(sys.argv[1:])"
 
 
 def jobs(clip: TestClip, profile: Profile, *, cpu: bool) -> Iterator[tuple[str, dict[str, Truth]]]:
@@ -46,13 +40,14 @@ def jobs(clip: TestClip, profile: Profile, *, cpu: bool) -> Iterator[tuple[str, 
         with open_writer(source, VideoFormat(form.width, form.height, 1 / rate, rate)) as writer:
             for index, picture in enumerate(clip.frames):
                 writer.write(Frame(picture, index))
-        model = Model(trial.try_video(str(source)), profile)
+        trial = try_video(str(source), clock=process_time if cpu else perf_counter)
+        model = Model(trial, profile)
         bitrate = float(np.sqrt(model.rates[0] * model.rates[1]))
         for preset in _PRESETS:
             settings = Settings(bitrate, preset, False, WAYS["dis"])
-            done = _encoded({"preset": preset, "bitrate": bitrate}, source, cpu=cpu)
-            start = profile.encode[preset].start
-            yield preset, _beside(model, settings, done["seconds"] + start, done["memory"])
+            asked = {"preset": preset, "bitrate": bitrate}
+            done = timed(asked, source.parent, [str(source)], cpu=cpu)
+            yield preset, _beside(model, settings, done.total, done.files[0]["memory"])
 
 
 def _beside(model: Model, settings: Settings, seconds: float, memory: float) -> dict[str, Truth]:
@@ -63,17 +58,6 @@ def _beside(model: Model, settings: Settings, seconds: float, memory: float) -> 
         f"encode_seconds {settings.preset}": time,
         "encode_memory": Truth(seen.encode_memory, raw.encode_memory.mean, memory),
     }
-
-
-def _encoded(settings: Mapping[str, object], source: Path, *, cpu: bool) -> dict[str, float]:
-    """A process of its own. Raises GsvcError where it fails."""
-    code = _BY_CPU if cpu else _BY_CLOCK
-    command = [sys.executable, "-c", code, json.dumps(settings), str(source.parent), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise GsvcError((done.stderr.strip().splitlines() or ["an encoding failed"])[-1])
-    told: dict[str, float] = json.loads(done.stdout)
-    return told
 
 
 def _row(clip: str, preset: str, truth: Mapping[str, Truth]) -> list[str]:
@@ -92,8 +76,6 @@ def main() -> int:
     parser.add_argument("--log", type=Path, required=True, metavar="FILE")
     parser.add_argument("--cpu", action="store_true", help="seconds of the processor")
     options = parser.parse_args()
-    if options.cpu:
-        setattr(trial, "perf_counter", process_time)  # noqa: B010
     rows, found = [], list[Mapping[str, Truth]]()
     try:
         profile = load_profile()

@@ -1,4 +1,4 @@
-"""What the planner learns from: points of benchmark runs, with the trial of each clip."""
+"""What the planner is judged by: points of benchmark runs, with the trial of each clip."""
 
 import csv
 import json
@@ -13,8 +13,9 @@ from gsvc.codec.planning.trial import Trial, try_pictures
 from gsvc.codec.planning.ways import WAYS, Way
 from gsvc.datasets.clip_reader import load_clip
 from gsvc.datasets.packaged import packaged_clip
-from gsvc.encoders.tuning import DEFAULT_PRESET, PRESETS
+from gsvc.encoders.tuning import PRESETS
 from gsvc.eval.codecs.conventional import BT709
+from gsvc.eval.planning.judge import jod
 
 _MOTIONS, _MODELS = ("dis", "rife"), ("nano", "small")
 
@@ -35,11 +36,6 @@ class Row:
     """ColorVideoVDP."""
     texture: float
     """ST-LPIPS VGG."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is of the usual preset and plain decoding."""
-        return self.way == Way().name and self.preset == DEFAULT_PRESET
 
     def value(self, quality: str) -> float:
         """ "jod", or "texture" as a logarithm."""
@@ -88,7 +84,8 @@ def trial_of(name: str) -> Trial:
     """The trial of a packaged clip as runs code it: 97 frames of 288 lines."""
     pictures, rate = load_clip(packaged_clip(name))
     height, width = pictures[0].shape[:2]
-    return try_pictures(pictures, VideoFormat(width, height, 1 / rate, rate, color=BT709))
+    video = VideoFormat(width, height, 1 / rate, rate, color=BT709)
+    return try_pictures(pictures, video, judge=jod)
 
 
 def as_text(value: object) -> str:

@@ -1,39 +1,38 @@
-"""Is the planner right? Random budgets on clips that were left out of the fit.
+"""Is the planner right? Random budgets on packaged clips, of which nothing is in its numbers.
 
-Each budget is planned with numbers fitted to the other clips (and corrected by logs of the other
-clips' jobs), carried out by real processes, measured, and written to a log of predictions.
+Each budget is planned with the numbers that gsvc ships (corrected by logs of the other clips'
+jobs), carried out by real processes, measured, and written to a log of predictions.
 """
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
-from gsvc.codec.errors import ConfigError, GsvcError
+from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
+from gsvc.codec.inspection import stream_info
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.planning.budgets import Budgets, Time
 from gsvc.codec.planning.commands import encoder_settings
+from gsvc.codec.planning.learning import learned
 from gsvc.codec.planning.ledger import Truth, note, ratios
-from gsvc.codec.planning.model import Model, Range, Settings
+from gsvc.codec.planning.model import Model, Settings, shipped
 from gsvc.codec.planning.profile import Profile
+from gsvc.codec.planning.quality import Range
 from gsvc.codec.planning.search import Plan, Planner
-from gsvc.codec.planning.trial import Trial, try_video
-from gsvc.codec.stream.info import stream_info
+from gsvc.codec.planning.timing import timed
+from gsvc.codec.planning.trial import try_video
 from gsvc.datasets.clip_reader import load_clip
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import packaged_clip
 from gsvc.eval.metrics import find_metric
-from gsvc.eval.planning.fit import counted, fit
-from gsvc.eval.planning.rows import Row
+from gsvc.eval.planning.judge import jod
 
 _JUDGES = {"jod": "cvvdp", "texture": "st_lpips_vgg"}
 _STRIDE = {"cvvdp": 1, "st_lpips_vgg": 7}
@@ -41,15 +40,15 @@ _STRIDE = {"cvvdp": 1, "st_lpips_vgg": 7}
 
 
 def random_budgets(rng: np.random.Generator, planner: Planner) -> Budgets:
-    """Budgets of all kinds, some tight."""
+    """Budgets of all kinds, some tight; decoding is always bounded, or it would take hours."""
     low, high = planner.rates
     bandwidth = float(np.exp(rng.uniform(np.log(1.3 * low), np.log(high))))
-    some = rng.random(3) < 0.6
+    some = rng.random(2) < 0.6
     return Budgets(
         bandwidth=bandwidth,
-        decoder_time=Time(float(np.exp(rng.uniform(0, np.log(15)))), True) if some[0] else None,
-        encoder_time=Time(float(np.exp(rng.uniform(0.7, np.log(20)))), True) if some[1] else None,
-        memory=float(np.exp(rng.uniform(np.log(4e8), np.log(3e9)))) if some[2] else None,
+        decoder_time=Time(float(np.exp(rng.uniform(0, np.log(15)))), True),
+        encoder_time=Time(float(np.exp(rng.uniform(0.7, np.log(20)))), True) if some[0] else None,
+        memory=float(np.exp(rng.uniform(np.log(4e8), np.log(3e9)))) if some[1] else None,
     )
 
 
@@ -57,22 +56,18 @@ class Validation:
     """Plans and carries out budgets, one clip after the other."""
 
     def __init__(
-        self,
-        rows: Sequence[Row],
-        trials: Mapping[str, Trial],
-        profile: Profile,
-        logs: Sequence[Path],
+        self, profile: Profile, logs: Sequence[Path], frames: int, *, cpu: bool = False
     ) -> None:
-        self._rows, self._trials, self._profile, self._logs = rows, trials, profile, logs
+        """`frames`: of each clip; `cpu`: seconds are the processor's, those of `profile` too."""
+        self._profile, self._logs, self._frames, self._cpu = profile, logs, frames, cpu
 
     def run(self, clip: str, seeds: Sequence[int], log: Path) -> Iterator[dict[str, Any]]:
         """A budget for each seed; what came of it, as JSON values. Each adds to the log."""
-        rows = [row for row in self._rows if row.clip != clip]
-        logs = ratios(self._logs, without=clip)
-        numbers = fit(rows, self._trials, logs, counted())
+        numbers = learned(shipped(), ratios(self._logs, without=clip))
         with tempfile.TemporaryDirectory() as name:
-            source, pictures, rate = _file(Path(name), clip)
-            trial = try_video(str(source))
+            source, pictures, rate = _file(Path(name), clip, self._frames)
+            clock = process_time if self._cpu else perf_counter
+            trial = try_video(str(source), judge=jod, clock=clock)
             model = Model(trial, self._profile, fitted=numbers)
             plain = model.uncorrected
             for seed in seeds:
@@ -92,15 +87,15 @@ class Validation:
         settings, folder = plan.best.settings, source.parent
         asked = asdict(encoder_settings(settings)) | {"tools": None}
         asked = {k: v for k, v in asked.items() if not isinstance(v, bytes)}
-        encoded = _process(asked, folder, source)
+        encoded = timed(asked, folder, [str(source)], cpu=self._cpu)
         stream = folder / "out.gsv"
-        decoded = _process(asdict(settings.way.settings), folder, stream)
+        decoded = timed(asdict(settings.way.settings), folder, [str(stream)], cpu=self._cpu)
         measured = {
             "rate": stream_info(stream).bitrate,
-            "encode_seconds": encoded["wall"],
-            "decode_seconds": decoded["wall"],
-            "encode_memory": encoded["memory"],
-            "decode_memory": decoded["memory"],
+            "encode_seconds": encoded.total,
+            "decode_seconds": decoded.total,
+            "encode_memory": encoded.files[0]["memory"],
+            "decode_memory": decoded.files[0]["memory"],
             **_scores(settings, stream, clip),
         }
         return _beside(plan, plain, measured)
@@ -136,9 +131,9 @@ def _told(
     }
 
 
-def _file(folder: Path, clip: str) -> tuple[Path, list[Picture], Any]:
+def _file(folder: Path, clip: str, frames: int) -> tuple[Path, list[Picture], Any]:
     """The clip as runs code it, as y4m; and what reads back from there."""
-    pictures, rate = load_clip(packaged_clip(clip))
+    pictures, rate = load_clip(packaged_clip(clip), frames)
     height, width = pictures[0].shape[:2]
     path = folder / "source.y4m"
     with open_writer(path, VideoFormat(width, height, 1 / rate, rate)) as writer:
@@ -146,19 +141,6 @@ def _file(folder: Path, clip: str) -> tuple[Path, list[Picture], Any]:
             writer.write(Frame(picture, index))
     with open_video(path) as video:
         return path, [frame.pixels for frame in video], rate
-
-
-def _process(settings: Mapping[str, Any], folder: Path, source: Path) -> dict[str, float]:
-    """A process of its own: its file's numbers, and `wall`, seconds from start to end."""
-    command = [sys.executable, "-m", "gsvc.codec.planning.timed_run", json.dumps(dict(settings))]
-    began = perf_counter()
-    done = subprocess.run(
-        [*command, str(folder), str(source)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise GsvcError((done.stderr.strip().splitlines() or ["a process failed"])[-1])
-    told: dict[str, float] = json.loads(done.stdout)
-    return told | {"wall": perf_counter() - began}
 
 
 def _scores(settings: Settings, stream: Path, clip: TestClip) -> dict[str, float]:

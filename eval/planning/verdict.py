@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from gsvc.codec.planning.model import shipped
+from gsvc.codec.planning.quality import Quality, seen_at
 from gsvc.codec.planning.trial import Trial
 from gsvc.codec.planning.ways import WAYS
 from gsvc.eval.layout import markdown
-from gsvc.eval.planning.fit import QUALITIES, counted, features, fit
 from gsvc.eval.planning.rows import Row
 
 GOALS = {
@@ -59,13 +60,13 @@ def kept_line(results: Sequence[Mapping[str, Any]]) -> str:
 def regrets(rows: Sequence[Row], trials: Mapping[str, Trial], quality: str) -> list[float]:
     """Over measured points: the best within budgets of rate and operations, less the planned.
 
-    Eight random budgets a clip, planned with numbers fitted to the other clips. In JOD, or as a
-    share of ST-LPIPS.
+    Eight random budgets a clip, planned with the numbers that gsvc ships. In JOD, or as a share of
+    ST-LPIPS.
     """
     found = []
-    flops = counted()
+    numbers = shipped()
+    flops = numbers["flops"]
     for number, clip in enumerate(dict.fromkeys(row.clip for row in rows)):
-        numbers = fit([row for row in rows if row.clip != clip], trials, {}, flops)
         points = [row for row in rows if row.clip == clip and row.way in numbers["ways"]]
         rng = np.random.default_rng(number)
         for _ in range(_BUDGETS_A_CLIP):
@@ -74,7 +75,7 @@ def regrets(rows: Sequence[Row], trials: Mapping[str, Trial], quality: str) -> l
             able = [p for p in points if p.bpp <= exp(bits) and _flops(p, trials, flops) <= most]
             if not able:
                 continue
-            foretold = [_foretold(p, numbers, trials[clip], quality) for p in able]
+            foretold = [_foretold(p, trials[clip], quality) for p in able]
             sign = 1 if quality == "jod" else -1
             chosen = able[int(np.argmax(sign * np.array(foretold)))]
             best = max(sign * p.value(quality) for p in able)
@@ -84,15 +85,13 @@ def regrets(rows: Sequence[Row], trials: Mapping[str, Trial], quality: str) -> l
 
 def _flops(row: Row, trials: Mapping[str, Trial], counts: Mapping[str, float]) -> float:
     """Operations per pixel of a frame."""
-    trial, way = trials[row.clip], WAYS[row.way]
-    logs = [log(point.bpp) for point in trial.points]
-    keys = float(np.interp(log(row.bpp), logs, [point.keys for point in trial.points]))
+    way, keys = WAYS[row.way], seen_at(trials[row.clip], "keys", row.bpp)
     drawn = (1 - keys) * counts["rife"] if way.motion == "rife" else 0.0
     return drawn + (keys * counts[way.backend] if way.backend else 0.0)
 
 
-def _foretold(row: Row, numbers: Mapping[str, Any], trial: Trial, quality: str) -> float:
-    line = [numbers[quality][name] for name in QUALITIES[quality]]
-    plain = float(np.dot(features(trial, row.bpp, quality), line))
-    way, preset = numbers["ways"][row.way], numbers["presets"][row.preset]
-    return plain + float(way[quality]) + float(preset[quality])
+def _foretold(row: Row, trial: Trial, quality: str) -> float:
+    seen = Quality(trial, shipped())
+    if quality == "jod":
+        return seen.jod(row.bpp, row.preset, WAYS[row.way]).mean
+    return log(seen.texture(row.bpp, row.preset, WAYS[row.way]).mean)

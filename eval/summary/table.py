@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gsvc.datasets.hub import RANDOM
 from gsvc.eval.summary.bootstrap import Pooled
 from gsvc.eval.summary.recorded import PRIMARY, MetricInfo
 from gsvc.eval.summary.summarise import Summary
@@ -33,14 +34,27 @@ def protocol(summary: Summary) -> str:
     return (
         f"{len(summary.frames)} clips, {frames} frames coded of each, quality measured on "
         f"{measured}; rates are those of the elementary stream, or of the whole .gsv file without "
-        "audio."
+        f"audio.{_warning(summary)}"
     )
 
 
+def has_random_weights(summary: Summary) -> bool:
+    """Whether a codec ran with a pretrained model's form, and not with its weights."""
+    return any(RANDOM in version for version in summary.versions.values())
+
+
+def _warning(summary: Summary) -> str:
+    if not has_random_weights(summary):
+        return ""
+    return f" {RANDOM.upper()}: what is restored here says nothing about the model."
+
+
 def primary(summary: Summary) -> list[MetricInfo]:
-    """The primary metrics of the run; without them, its first."""
+    """The primary metrics of the run; without them, the first that compares curves."""
     found = [metric for metric in summary.metrics if metric.name in PRIMARY]
-    return found or summary.metrics[:1]
+    compared = {one.metric for one in summary.pooled}
+    counted = [metric for metric in summary.metrics if metric.name in compared]
+    return found or counted[:1] or summary.metrics[:1]
 
 
 def basis(summary: Summary, metric: MetricInfo) -> str:

@@ -2,6 +2,7 @@
 
 from gsvc.eval.summary.compute_tables import costs_table, exchange_table, frontier_table
 from gsvc.eval.summary.headline_tables import headline_table, slideshow_table
+from gsvc.eval.summary.people_table import people_table
 from gsvc.eval.summary.rate_tables import (
     beside_table,
     per_clip_table,
@@ -28,6 +29,7 @@ def tables(summary: Summary) -> list[Table]:
     made = [
         headline_table(summary),
         slideshow_table(summary),
+        people_table(summary),
         troubles_table(summary),
         *(pooled_table(summary, metric) for metric in primary(summary)),
         pooled_others_table(summary),

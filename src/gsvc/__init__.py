@@ -31,10 +31,12 @@ if TYPE_CHECKING:
         TruncatedStreamError,
         UnsupportedInputError,
         VersionError,
+        WrongTypeError,
     )
     from gsvc.codec.files import decode_file as decode
     from gsvc.codec.files import encode_file as encode
     from gsvc.codec.frames import AudioChunk, Color, Frame, Picture, VideoFormat
+    from gsvc.codec.inspection import stream_info as info
     from gsvc.codec.limits import Limits
     from gsvc.codec.media.mapped_reader import demux_file as demux
     from gsvc.codec.media.mapped_writer import MuxReport
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
     from gsvc.codec.stream.header import Header
     from gsvc.codec.stream.index import StreamIndex
     from gsvc.codec.stream.info import StreamInfo
-    from gsvc.codec.stream.info import stream_info as info
     from gsvc.codec.stream.packet import Packet, PacketType
     from gsvc.decoders.analysis.analyser import AnalysisSettings
     from gsvc.decoders.analysis.regions import Line, Zone
@@ -116,6 +117,7 @@ __all__ = [
     "VideoReceiver",
     "VideoSender",
     "WireSettings",
+    "WrongTypeError",
     "Zone",
     "__version__",
     "analyse",
@@ -164,7 +166,7 @@ _RENAMED = {
     "decode": ("codec.files", "decode_file"),
     "encode": ("codec.files", "encode_file"),
     "demux": ("codec.media.mapped_reader", "demux_file"),
-    "info": ("codec.stream.info", "stream_info"),
+    "info": ("codec.inspection", "stream_info"),
     "mux": ("codec.media.mapped_writer", "mux_file"),
 }
 

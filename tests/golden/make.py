@@ -19,12 +19,14 @@ import av
 import cv2
 import numpy as np
 from av.audio.codeccontext import AudioCodecContext
+from numpy.typing import NDArray
 
 from gsvc.codec.decoder import Decoder
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.frames import AudioChunk, Color, Frame, Picture, VideoFormat
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.camera import Camera, camera_nodes
+from gsvc.codec.scaffold.layers.faces import FACES, NUMBERS, Face
 from gsvc.codec.scaffold.layers.flow import BOTH, LEFT, RIGHT, Correction
 from gsvc.codec.scaffold.layers.objects import Anchor, Motion, ObjectBox, Parts
 from gsvc.codec.scaffold.layers.pose import Person
@@ -122,7 +124,8 @@ def stream(
             crf=crf,
             color=video.color,
         )
-        writer = GroupWriter(header, Coding(crf, scale, alone))
+        faces = any(interval[FACES] is not None for _, interval in pictures)
+        writer = GroupWriter(header, Coding(crf, scale, alone, faces))
         kind, left = PacketType.INTRA, iter(units)
         for start in range(0, len(pictures), most):
             while waiting and waiting[0][0] <= time:
@@ -416,6 +419,55 @@ def with_objects() -> bytes:
     return stream(header, [(50, 8, pictures)], list(zip(times, packets, strict=True)))
 
 
+def speaking() -> bytes:
+    """Faces that come, stay still, go and return, on held frames and between; a group without."""
+    size = 128, 96
+    video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
+    header = Header(video, 1, only("camera"))
+    units = 128  # to the middle of the picture
+
+    def state(x: int, turn: int, speech: int) -> NDArray[np.int32]:
+        weights = [speech * (k + 1) * (-1) ** k for k in range(NUMBERS - 4)]
+        return np.array([x, units - 40, 90, turn, *weights], np.int32)
+
+    def face(
+        place: Place, length: int, step_log2: int, x: int, grown: int = 0, speech: int = 9
+    ) -> Face:
+        times = np.array(camera_nodes(place, length, step_log2)).reshape(-1, 1)
+        waves = speech * np.sin(times * 0.8 + np.arange(NUMBERS)) + 0.5
+        start = state(x, 4, 2)
+        end = state(x + grown, 4 + grown, 2 + grown) if place is Place.BETWEEN else start
+        return Face(start, end, step_log2, np.floor(waves).astype(np.int32))
+
+    def interval(place: Place, length: int, *faces: Face | None) -> Interval:
+        slots = (*faces, *(None,) * (4 - len(faces)))
+        return make_interval((1,) * length, place=place, faces=slots if any(faces) else None)
+
+    def shown(time: int) -> Picture:
+        """A head of which the eyes and a mouth are seen."""
+        picture = scene(size, time, hue=1)
+        cv2.ellipse(picture, (64, 48), (26, 34), 0, 0, 360, (230, 190, 160), -1)
+        for x in (52, 76):
+            cv2.circle(picture, (x, 40), 4, (40, 30, 30), -1)
+        cv2.ellipse(picture, (64, 62), (10, 2 + time % 5), 0, 0, 360, (120, 30, 40), -1)
+        return picture
+
+    between = Place.BETWEEN
+    first = [
+        (shown(3), interval(Place.BEFORE, 4, face(Place.BEFORE, 4, 0, units))),
+        (shown(13), interval(between, 10, face(between, 10, 2, units, 5), face(between, 10, 1, 9))),
+        (shown(19), interval(between, 6, None, face(between, 6, 0, 20, 0, 0))),
+        (shown(26), interval(between, 7, face(between, 7, 1, units, -7))),
+        (None, interval(Place.AFTER, 5, face(Place.AFTER, 5, 3, units - 7))),
+    ]
+    second = [(shown(0), Interval((1,))), (shown(6), Interval((1,) * 6))]
+    third = [
+        (shown(1), Interval((1,))),
+        (shown(9), interval(between, 8, *(face(between, 8, 4, 60 * k, k) for k in range(4)))),
+    ]
+    return stream(header, [(40, 8, first), (48, 6, second), (44, 7, third)], most=2)
+
+
 def one_small_frame() -> bytes:
     """16x16, a single frame."""
     header = Header(
@@ -452,6 +504,7 @@ STREAMS: dict[str, Callable[[], bytes]] = {
     "dissolving": dissolving,
     "several_a_packet": several_a_packet,
     "with_objects": with_objects,
+    "speaking": speaking,
 }
 
 

@@ -37,14 +37,16 @@ _shtab_gsvc_commands() {
 
 _shtab_gsvc_bench_commands() {
   local _commands=(
-    analyse:'Run one detector on the decoded frames of each codec and on the source, and compare what it finds with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO file, or any video; without truth the detector'"'"'s boxes in the source stand for it, and the tables say so. Needs gsvc[analysis].'
+    analyse:'Run one detector on the decoded frames of each codec and on the source, and compare what it finds with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO file, VATIC'"'"'s boxes beside videos (EPFL), or any video; without truth the detector'"'"'s boxes in the source stand for it, and the tables say so. Needs gsvc[analysis].'
     backend:'Measure a pretrained back end where its weights are: seconds and memory of windows at 288, 480 and 720 lines, then the packaged clips at levels 0 to 3 with the headline'"'"'s metrics, beside steps 0. OUT is a run like any other, to be sent back: compare it by gsvc bench compare. The same command resumes.'
     cache:'Decode streams, one after another, with latent caches of several capacities: hit rate, steps saved, and how far frames are from those without a cache; two families of hit rates fitted.'
     compare:'How two runs differ.'
+    files:'Check the files of a folder against a manifest (CSV: path,bytes,sha256), or write one of them. A file that is missing or differs is told in a line.'
     flops:'Count the operations of back ends for a window of frames, or a key picture, from their published settings: no weights are needed. Of 16:9; a multiply-add is two operations.'
     list:'What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...), --metric and --clips take. Your own classes are taken too, as module:Class.'
     make:'Write STUDY/page, which voters open in a browser (from a folder or a server), and STUDY/key.json, which says what they saw: keep it from them. Every clip and level of gsvc is shown beside AV1 at the nearest rate, without names, in random order and on random sides.'
-    plan:'Judge the planner by random budgets on packaged clips, each with numbers fitted to the other clips: plans are carried out by real processes and measured, and regret is taken over the points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a machine that does nothing else.'
+    people:'Code clips of people who speak with and without the layer of faces, and with SVT-AV1, and print what is left of their faces at equal bits: landmarks'"'"' normalised mean error, the correlation of the mouth'"'"'s opening, CVVDP and ST-LPIPS VGG inside the face'"'"'s box. RUN is a run as of gsvc bench run, and keeps what is done: the same command resumes.'
+    plan:'Judge the planner by random budgets on packaged clips, of which nothing is in its numbers: plans are carried out by real processes and measured, and regret is taken over the points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a machine that does nothing else; on one that others use, give --cpu.'
     plot:'draw a run'"'"'s plots'
     report:'write a run'"'"'s HTML page'
     run:'Code, decode and score clips with several codecs at several rates. What RUN has already is kept: the same command resumes, another clip, codec, metric or way to decode adds to it.'
@@ -53,7 +55,7 @@ _shtab_gsvc_bench_commands() {
     speed:'Time refiners on synthetic pictures of 16:9, one at a time and several at once, and the drawing of frames by motion (on the CPU), as one table. Needs gsvc[refine].'
     study:'Let people choose between pairs of a run'"'"'s videos, and score what they chose.'
     surface:'Draw what bits, computation and memory buy of each other, from a run with gsvc, CVVDP and ST-LPIPS VGG: contours of quality, bits at one quality over computation, what memory saves, a table of exchange rates, and index.html, a page with sliders for three budgets.'
-    table:'Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those of BD-rates, or of points where there are none. RUN/summary.csv has every point, with a column for each setting.'
+    table:'Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those of BD-rates, or of points where there are none; CSV then has a row for each pair and metric, and a number a column. RUN/summary.csv has every point, with a column for each setting.'
   )
   _describe 'gsvc bench commands' _commands
 }
@@ -169,6 +171,7 @@ _shtab_gsvc_bench_backend_options=(
   "--seeds[of the noise (0,1)]:N,N:"
   "--frames[of each clip (97)]:N:"
   "*--clip[in place of all packaged ones, repeat]:CLIP:_files"
+  "--size[short side of clips (288)]:288|480|native:(288 480 native)"
   {--dry-run,-n}"[only list what would run]"
   ":ltx, ltx2, ltx2\:condition, wan-vace, wan-vace-14b, wan-v2v, sparkvsr, swiftvr, sd-turbo:(ltx ltx2 ltx2:condition wan-vace wan-vace-14b wan-v2v sparkvsr swiftvr sd-turbo)"
 )
@@ -200,6 +203,17 @@ _shtab_gsvc_bench_compare_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_bench_compare_defaults_added=0
 
+_shtab_gsvc_bench_files_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--check[compare with this manifest]:MANIFEST:"
+  "--write[write a manifest of all files]:MANIFEST:"
+  "-y[replace an output that exists]"
+  ":where the set is:_files -/"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_bench_files_defaults_added=0
+
 _shtab_gsvc_bench_flops_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--size[shorter sides of pictures (288,480,720)]:N,N:"
@@ -222,10 +236,25 @@ _shtab_gsvc_bench_list_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_bench_list_defaults_added=0
 
+_shtab_gsvc_bench_people_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {--out,-o}"[the folder of the run]:RUN:_files -/"
+  "--bpp[bits per pixel, joined by \+ (0.0015\+0.003\+0.006)]:R+R:"
+  "--frames[from the start, 0 for all (97)]:N:"
+  "--stride[score every N-th frame (3)]:N:"
+  {--jobs,-j}"[processes, 0 for one a core (0)]:N:"
+  "(*):a set, SET\/CLIP, a video or a folder:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_bench_people_defaults_added=0
+
 _shtab_gsvc_bench_plan_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {--out,-o}"[the folder of the results]:OUT:_files"
   "--budgets[random ones (40)]:N:"
+  "--frames[of each clip (97)]:N:"
+  "--cpu[seconds are the processor\'s, with a profile that is measured so]"
   "--seed[seed of the first (0)]:N:"
   "*--log[predictions.jsonl of an earlier OUT, to correct by, repeat for several]:FILE:_files"
   "(*):of runs with gsvc, CVVDP and ST-LPIPS VGG:"
@@ -411,6 +440,7 @@ _shtab_gsvc_decode_options=(
   "--cache[keep work from step to step\: first-block, mag, faster or taylorseer]:NAME[:N]:"
   "--latent-cache[keep latents for similar windows here, at most SIZE (2G)]:FOLDER[:SIZE]:"
   "--vram[of the GPU, at most (all that is free)\; or whole, offload, groups, fp8]:8G:"
+  "--quantize[weights in 8 bits\: half the memory, other pictures]:quantize:(int8)"
   "--paste-keys[show coded pictures as they were decoded]"
   "--resume[keep restored windows here, and do not restore them again]:FOLDER:_files -/"
   "--budget[take the best way to decode that surely keeps it, by gsvc profile\: 1x, 90s]:TIME:"
@@ -543,11 +573,16 @@ _shtab_gsvc_mux_defaults_added=0
 
 _shtab_gsvc_plan_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--class[no video yet, but what is usual for its kind]:kind:(talking-head surveillance sport animation hand-held objects)"
+  "--size[of a --class (512x288)]:WxH:"
+  "--fps[of a --class (25)]:N:"
+  "--seconds[of a --class (60)]:S:"
   "--bandwidth[of the network\: 12k bit\/s]:RATE:"
   "--decoder-time[to decode in\: 1x of the video\'s time, 90s, 10min]:TIME:"
   "--decoder-flops[of its networks, for a second of video\: 20G]:FLOPS:"
   "--encoder-time[to encode in\: 5x, 90s, 10min]:TIME:"
   "--memory[of either process\: 4G]:BYTES:"
+  "--vram[of a GPU\: tells which pretrained models it holds]:BYTES:"
   "--latency[from capture to showing\: 400ms\; below 8s without look-ahead]:TIME:"
   "--energy[of both ends\: 500J, 1Wh]:ENERGY:"
   "--quality[to reach\: jod\:6 at least, or texture\:0.2 at most]:JUDGE:N:"
@@ -556,8 +591,9 @@ _shtab_gsvc_plan_options=(
   "--receiver[profile of the machine that decodes (this one)]:FILE:_files"
   "--watts[power while computing, where no counter tells]:W:"
   "--radio[add what sending takes, by a stated model]:radio:(lte wifi lora)"
+  "--no-measure[foretell JOD from SSIM, not by CVVDP in the trial\: a third less time]"
   "--json[one JSON object a line]"
-  ":the video:_files"
+  ":the video\; none with --class:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -654,7 +690,7 @@ _shtab_gsvc_send_options=(
   "--loop[begin again at the end of the video]"
   "--fast[as fast as can be, instead of in real time]"
   {--mtu,--max-packet-bytes}"[bytes of a datagram at most\; larger pictures go in pieces\; 240 for LoRa (1200)]:N:"
-  "--adapt[follow the network between these rates, as 4k\:60k, from --bitrate on (UDP)]:LEAST:MOST:"
+  "--adapt[follow the network between these rates, as 4k\:60k, from --bitrate on]:LEAST:MOST:"
   "--redundancy[last packets to repeat (1)]:N:"
   "--parity[datagrams a parity is for, 0\: none (4)]:N:"
   "--sdp[write a session description]:FILE:_files"
@@ -865,9 +901,11 @@ _shtab_gsvc_bench() {
         backend) _arguments -C -s $_shtab_gsvc_bench_backend_options ;;
         cache) _arguments -C -s $_shtab_gsvc_bench_cache_options ;;
         compare) _arguments -C -s $_shtab_gsvc_bench_compare_options ;;
+        files) _arguments -C -s $_shtab_gsvc_bench_files_options ;;
         flops) _arguments -C -s $_shtab_gsvc_bench_flops_options ;;
         list) _arguments -C -s $_shtab_gsvc_bench_list_options ;;
         make) _arguments -C -s $_shtab_gsvc_bench_make_options ;;
+        people) _arguments -C -s $_shtab_gsvc_bench_people_options ;;
         plan) _arguments -C -s $_shtab_gsvc_bench_plan_options ;;
         plot) _arguments -C -s $_shtab_gsvc_bench_plot_options ;;
         report) _arguments -C -s $_shtab_gsvc_bench_report_options ;;

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """Say what a step of training takes, in each layout of processes: memory, what a
 device lacks, what is exchanged; and choose one. --check runs it and measures."""
 
+_PLAIN_LAYOUTS = "one", "replicas", "fsdp"
+_LAYOUTS = *_PLAIN_LAYOUTS, *(f"{name}, recomputing" for name in _PLAIN_LAYOUTS), "tensor"
 _MB, _GB, _TERA = 1_000_000, 1e9, 1e12
 
 
@@ -40,6 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Measure small batches, extend, choose; exits with 1 where nothing fits."""
+    _check_options(options)  # before torch is imported, which takes seconds
     from gsvc.decoders.training.layouts.choice import Devices, chosen, layouts, most_samples
     from gsvc.decoders.training.layouts.needs import needs_of
 
@@ -92,6 +95,19 @@ def _why(best: "Layout", found: "list[Layout]", devices: "Devices", batch: int) 
     return f"{least.name} would be quicker but lacks {_mb(least.missing(devices))} MB"
 
 
+def _check_options(options: Namespace) -> None:
+    """Refuse what makes no sense."""
+    from gsvc.decoders.training.bundle import read_recipes
+    from gsvc.decoders.training.standalone.recipe import read_recipe
+
+    for name in ("devices", "memory", "bandwidth", "tflops"):
+        if not 0 < getattr(options, name) < inf:
+            raise ConfigError(f"--{name}: take a number above 0")
+    read_recipe(options.recipe, read_recipes())
+    if options.check is not None and options.check not in _LAYOUTS:
+        raise ConfigError(f"--check {options.check}: take {'; '.join(_LAYOUTS)}")
+
+
 def _trial(options: Namespace) -> "Trial":
     import dataclasses
 
@@ -102,9 +118,6 @@ def _trial(options: Namespace) -> "Trial":
     from gsvc.decoders.training.standalone.recipe import read_recipe
     from gsvc.decoders.training.standalone.workers import join
 
-    for name in ("devices", "memory", "bandwidth", "tflops"):
-        if not 0 < getattr(options, name) < inf:
-            raise ConfigError(f"--{name}: take a number above 0")
     recipe = read_recipe(options.recipe, read_recipes())
     if options.size:
         recipe = dataclasses.replace(recipe, network={**recipe.network, "size": options.size})

@@ -1,6 +1,6 @@
 """A window as pretrained models want it: sides padded, key pictures on their grid in time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -79,8 +79,3 @@ def seed_of(seed: int, rendering: NDArray[np.uint8]) -> int:
     Equal windows get equal noise, from wherever a stream is decoded; others do not repeat it.
     """
     return seed << 32 | crc32(rendering[:: max(1, len(rendering) - 1)].tobytes())
-
-
-def pasted(drawn: Sequence[Picture], keys: Mapping[int, Picture]) -> list[Picture]:
-    """The frames with the key pictures as they were decoded."""
-    return [keys.get(at, picture) for at, picture in enumerate(drawn)]

@@ -1,0 +1,74 @@
+"""`gsvc bench people`: what is left of faces that speak, with and without the layer of faces."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gsvc.eval.bench.settings import RunSettings
+
+DESCRIPTION = """Code clips of people who speak with and without the layer of faces, and with
+SVT-AV1, and print what is left of their faces at equal bits: landmarks' normalised mean error, the
+correlation of the mouth's opening, CVVDP and ST-LPIPS VGG inside the face's box. RUN is a run as of
+gsvc bench run, and keeps what is done: the same command resumes."""
+
+_RATES = "0.0015+0.003+0.006"
+_STRIDE = 3
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc bench people`."""
+    add = parser.add_argument
+    add("clips", nargs="+", metavar="CLIP", help="a set, SET/CLIP, a video or a folder")
+    add("--out", "-o", required=True, type=Path, metavar="RUN", help="the folder of the run")
+    rates = "bits per pixel, joined by + (%(default)s)"
+    add("--bpp", default=_RATES, metavar="R+R", help=rates)
+    count = "from the start, 0 for all (%(default)s)"
+    add("--frames", type=int, default=97, metavar="N", help=count)
+    every = "score every N-th frame (%(default)s)"
+    add("--stride", type=int, default=_STRIDE, metavar="N", help=every)
+    jobs = "processes, 0 for one a core (%(default)s)"
+    add("--jobs", "-j", type=int, default=0, metavar="N", help=jobs)
+
+
+def run(options: Namespace) -> int:
+    """Run what is left, then print the table; 1 when something failed."""
+    from gsvc.eval.bench.named import codec_spec
+    from gsvc.eval.bench.settings import RunSettings
+    from gsvc.eval.layout import markdown
+    from gsvc.eval.summary import write_summary
+    from gsvc.eval.summary.people_table import METRICS, people_table
+
+    ours = codec_spec(f"gsvc:bpp={options.bpp},steps=0,faces=0+1")
+    settings = RunSettings(
+        clips=tuple(options.clips),
+        codecs=(ours, codec_spec("svtav1")),
+        metrics=METRICS,
+        frames=options.frames or None,
+        stride=options.stride,
+    )
+    failed = _carried_out(settings, options.out, options.jobs)
+    table = people_table(write_summary(options.out))
+    print(f"{table.title}\n\n{markdown(table.header, table.rows)}\n\n{table.note}")
+    return int(failed)
+
+
+def _carried_out(settings: "RunSettings", out: Path, jobs: int) -> bool:
+    """Run what is left; whether something failed."""
+    from gsvc.codec.errors import GsvcError
+    from gsvc.eval.bench.plan import make_plan
+    from gsvc.eval.bench.pool import local_pool
+    from gsvc.eval.bench.run import carry_out
+    from gsvc.eval.bench.show import TextReporter
+    from gsvc.eval.bench.store import RunFolder
+
+    folder, reporter = RunFolder(out), TextReporter()
+    try:
+        with folder.locked(), local_pool(jobs) as workers:
+            folder.make()
+            plan = make_plan(settings, folder, workers, reporter)
+            if not plan.cells:
+                raise GsvcError("nothing can be run: see the gaps above")
+            return bool(carry_out(plan, folder, workers, reporter)) or bool(plan.gaps)
+    finally:
+        reporter.close()
