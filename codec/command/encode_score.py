@@ -36,6 +36,8 @@ def metrics_of(options: Namespace, target: str | None = None) -> "dict[str, Metr
         if options.metric:
             raise ConfigError("--metric says what --score measures: add --score")
         return {}
+    if options.task is not None:
+        raise ConfigError("--task sends no pictures, and --score compares pictures: leave one out")
     if target == STANDARD_OUTPUT:
         raise ConfigError("--score reads the stream again: write it to a file")
     need("eval", "--score")

@@ -69,7 +69,7 @@ class Pretrained(Backend):
         """See `Backend.check`: steps, the cache, and whether a GPU's memory will do."""
         if not 1 <= steps <= self.most_steps:
             only = "one step" if self.most_steps == 1 else f"1 to {self.most_steps} steps"
-            raise ConfigError(f"{self.name} restores in {only}: choose --steps so")
+            raise ConfigError(f"{self.name} restores in {only}: choose as many")
         known = self.name in ARCHITECTURES
         if self.memory is not None or (known and self.device.startswith("cuda")):
             self._kind = kind_for(self._need(height, width), self.memory, self.device)
