@@ -213,14 +213,14 @@ def open_page(browser: Any, run: Path, width: int) -> tuple[Any, list[str]]:
     return page, troubles
 
 
-def is_drawn(page: Any) -> bool:
-    """Whether the first player shows something on both sides."""
+def wait_until_drawn(page: Any) -> None:
+    """Ends as soon as the first player shows something on both sides."""
     script = """() => {
       const c = document.querySelector(".viewer canvas");
       const row = c.getContext("2d").getImageData(0, c.height / 2, c.width, 1).data;
       return [1, 3].every((part) => row[4 * Math.floor((part * c.width) / 4) + 3] === 255);
     }"""
-    return bool(page.evaluate(script))
+    page.wait_for_function(script)
 
 
 def press(page: Any, key: str, selector: str) -> None:
@@ -234,7 +234,7 @@ def test_the_player_takes_keys_in_chromium(run: Path, browser: Any) -> None:
     page.locator(".film").first.scroll_into_view_if_needed()
     width, height = page.evaluate("(c => [c.width, c.height])(document.querySelector('canvas'))")
     assert width > 2 * height  # two panes side by side
-    assert is_drawn(page)
+    wait_until_drawn(page)
     middle = int(page.locator(".viewer").first.get_attribute("data-frame"))
     press(page, "ArrowRight", f'.viewer[data-frame="{middle + 1}"]')
     press(page, "ArrowLeft", f'.viewer[data-frame="{middle}"]')
@@ -263,7 +263,7 @@ def test_the_wipe_is_dragged_and_the_timeline_touched(run: Path, browser: Any) -
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 40, steps=4)
     page.mouse.up()
-    assert page.locator(".edge").first.get_attribute("style") == "left: 25%;"
+    page.wait_for_selector('.edge[style="left: 25%;"]')
     timeline = page.locator(".timeline").first
     timeline.scroll_into_view_if_needed()
     box = timeline.bounding_box()
