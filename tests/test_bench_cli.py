@@ -259,6 +259,7 @@ def test_dry_run(clips: Path, tmp_path: Path, whole: Path, run_gsvc: Gsvc) -> No
         (("--jobs", "-1"), 2, "jobs -1"),
         (("--codec", "no codec"), 2, "is no codec"),
         (("--codec", "x265:preset=slo"), 2, "no preset slo"),
+        (("--anchor", "x266"), 2, "unknown codec 'x266'"),
         (("--codec", "bench_doubles:None"), 2, "module:Class"),
         (("--clips", "/no/such/clip"), 2, "/no/such/clip"),
         (("--levels", "1"), 2, "--codec gsvc"),
