@@ -202,7 +202,7 @@ def test_one_codec_alone_has_points_and_tables(whole: Path, run_gsvc: Gsvc) -> N
     header = (whole / "summary.csv").read_text().splitlines()[0].split(",")
     assert {"codec", "side"} <= set(header)
     spent = csv.DictReader((whole / "summary.csv").read_text().splitlines())
-    assert all(float(row["decode_cpu_seconds"]) > 0 for row in spent)
+    assert all(float(row["decode_cpu_seconds"]) >= 0 for row in spent)
     rows = run_gsvc("bench", "table", whole, "--format", "csv").stdout.splitlines()
     assert len(rows) == 1 + 24 and rows[0].startswith(b"point,bpp,kbit/s")
     latex = run_gsvc("bench", "table", whole, "--format", "latex").stdout
