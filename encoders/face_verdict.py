@@ -7,7 +7,7 @@ to the source inside the face's box; all faces go where D + lambda R of the grou
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -84,12 +84,24 @@ class FaceVerdict:
         """
         if not _slots(faced):
             return plain
-        try:
-            group = repack(plain, faced) or pack(plain.keys, faced)
-        except ConfigError:  # A limit that the group keeps without faces.
-            return plain
+        # Between the same key pictures nothing but the faces differs; else bits must come from
+        # these.
+        for make in (partial(repack, plain), partial(pack, plain.keys)):
+            try:
+                group = make(faced)
+            except ConfigError:  # A limit that the group keeps without faces.
+                break
+            if group is None:
+                continue
+            group, seen = self._sifted(group, repack)
+            if _slots(group.intervals) and self._holds(plain, group, seen, lmbda):
+                return group
+        return plain
+
+    def _sifted(self, group: PackedGroup, repack: Repack) -> tuple[PackedGroup, list[_Seen]]:
+        """The group without the faces whose boxes are better without them, and how it looks."""
         views = self._views(group)
-        seen = list(self._pool.map(self._seen, range(len(views)), views, faced))
+        seen = list(self._pool.map(self._seen, range(len(views)), views, group.intervals))
         worse = {
             slot
             for one in seen
@@ -97,13 +109,11 @@ class FaceVerdict:
             if distortion >= one.bare_faces[slot]
         }
         if worse:
-            kept = [_kept(interval, n, worse) for n, interval in enumerate(faced)]
-            if not _slots(kept):
-                return plain
-            group = repack(group, kept) or group
+            kept = [_kept(interval, n, worse) for n, interval in enumerate(group.intervals)]
+            group = repack(group, kept) or replace(group, intervals=())
             for n in {number for number, _ in worse}:
                 seen[n] = self._seen(n, views[n], kept[n])
-        return group if self._holds(plain, group, seen, lmbda) else plain
+        return group, seen
 
     def _holds(
         self, plain: PackedGroup, group: PackedGroup, seen: Sequence[_Seen], lmbda: float
