@@ -42,7 +42,7 @@ class LookAhead(GroupCoder):
         self._pool = ThreadPoolExecutor(_AT_ONCE)
         self._judge = recipe.judge()
         self._extractor = ScaffoldExtractor(recipe, self._judge, self._pool)
-        find = recipe.face_points()
+        find = recipe.face_points(self._judge)
         self._faces = None
         if find is not None:
             parts = recipe.header.geometry, self._judge, find, self._pool

@@ -78,7 +78,7 @@ complete -c gsvc -n '_shtab_gsvc_using encode' -l low-delay -d 'no look-ahead: l
 complete -c gsvc -n '_shtab_gsvc_using encode' -l for -x -d 'place pictures for a pretrained model: ltx ... (gsvc models list)'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l people -x -d 'how much more faces weigh than the rest (4)'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l semantics -d 'send people and regions even if they do not pay'
-complete -c gsvc -n '_shtab_gsvc_using encode' -l faces -d 'send how faces move where it pays (experimental: it can look worse)'
+complete -c gsvc -n '_shtab_gsvc_using encode' -l faces -l no-faces -d 'send how faces move where it pays (the default)'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l objects -d 'find objects and send them, for gsvc analyse'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l task -xka "detect people motion" -d 'send no pictures, only what gsvc analyse needs for this'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l detector -xka "(__fish_complete_path (commandline -ct))" -d 'of --objects and --task: auto (default), coco, people, moving, or as of gsvc analyse'

@@ -474,7 +474,7 @@ _shtab_gsvc_encode_options=(
   "--for[place pictures for a pretrained model\: ltx ... (gsvc models list)]:NAME:"
   "--people[how much more faces weigh than the rest (4)]:1..8:"
   "--semantics[send people and regions even if they do not pay]"
-  "--faces[send how faces move where it pays (experimental\: it can look worse)]"
+  {--faces,--no-faces}"[send how faces move where it pays (the default)]"
   "--objects[find objects and send them, for gsvc analyse]"
   "--task[send no pictures, only what gsvc analyse needs for this]:task:(detect people motion)"
   "--detector[of --objects and --task\: auto (default), coco, people, moving, or as of gsvc analyse]:NAME|FILE|CLASS:_files"
