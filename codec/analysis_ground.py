@@ -49,10 +49,18 @@ class GroundReader:
         check_names(settings.lines, settings.zones)
         check_rules(settings.rules, [zone.name for zone in settings.zones])
         self._readers, self._homographies = readers, [_checked(one) for one in homographies]
+        self.lines, self.zones = settings.lines, settings.zones
         self.frame_rate = max(float(one.header.format.frame_rate) for one in readers)
         self._tracker = GroundTracker()
         self._watcher = Watcher(settings.lines, settings.zones, _SCALE, GONE_SECONDS)
         self._rules = RuleWatcher(settings.rules, GONE_SECONDS)
+
+    @property
+    def views(self) -> list[tuple[Homography, tuple[int, int]]]:
+        """Each camera's homography in its first frame, and width and height of its picture."""
+        forms = [one.header.format for one in self._readers]
+        maps = [one[0] for one in self._homographies]
+        return [(one, (form.width, form.height)) for one, form in zip(maps, forms, strict=True)]
 
     @property
     def totals(self) -> Totals:

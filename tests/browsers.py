@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from browsing import chromium
+from browsing import chromium, new_page
 from firefox import firefox
 from gsvc.codec.player.server import PlayerServer, serving
 from gsvc.codec.player.sources import FileSource, Source
@@ -35,7 +35,7 @@ class Page(Protocol):
 
 class _ChromiumPage:
     def __init__(self, browser: Any) -> None:
-        self._page, self.version = browser.new_page(), browser.version
+        self._page, self.version = new_page(browser), browser.version
 
     def open(self, url: str) -> None:
         self._page.goto(url)

@@ -7,6 +7,8 @@ from typing import Any
 
 from needs import lack, need_package
 
+SECONDS = 120
+"""What a page is waited for at most; a busy machine needs some of it."""
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -17,9 +19,18 @@ def chromium() -> Iterator[Any]:
     if CHROMIUM is None:
         lack("chromium", "no Chromium here: apt-get install chromium")
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=1000 * SECONDS
+        )
         yield browser
         browser.close()
+
+
+def new_page(context: Any, **options: Any) -> Any:
+    """A tab of a browser or of a context in it, which is waited for."""
+    page = context.new_page(**options)
+    page.set_default_timeout(1000 * SECONDS)
+    return page
 
 
 def troubles_of(page: Any, allowed: tuple[str, ...] = ("file:", "data:", "blob:")) -> list[str]:

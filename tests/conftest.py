@@ -2,6 +2,7 @@
 
 import io
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,14 +15,35 @@ import numpy as np
 import pytest
 from av.audio.stream import AudioStream
 from av.video.stream import VideoStream
+from hypothesis import HealthCheck, settings
 
 import gsvc
+from video_clips import SAME
 
 Result = subprocess.CompletedProcess[bytes]
 Gsvc = Callable[..., Result]
 
 RATE = 25
 SIZE = 64, 48
+
+# Property tests try the same examples in every run, and take as long as the machine needs;
+# `fuzz_run` looks for new ones.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("suite")
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Random numbers do not depend on the tests that ran before."""
+    random.seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 def _moving_pictures(count: int, size: tuple[int, int] = SIZE) -> list[gsvc.Picture]:
@@ -48,7 +70,7 @@ def _write_video(
 ) -> Path:
     """Pictures as H.264 with a tone of `sound` seconds."""
     with av.open(path, "w") as container:
-        video = container.add_stream("libx264", rate=rate, options={"crf": "18"})
+        video = container.add_stream("libx264", rate=rate, options={"crf": "18", **SAME})
         assert isinstance(video, VideoStream)
         video.height, video.width = pictures[0].shape[:2]
         video.pix_fmt = "yuv420p" if not (video.width % 2 or video.height % 2) else "yuv444p"

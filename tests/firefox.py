@@ -12,10 +12,10 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from browsing import SECONDS
 from needs import lack, need_package
 
 FIREFOX = shutil.which("firefox") or shutil.which("firefox-esr")
-_SECONDS = 60
 
 
 class FirefoxPage:
@@ -54,7 +54,7 @@ class FirefoxPage:
         command = {"id": self._count, "method": method, "params": parameters}
         self._connection.send(json.dumps(command))
         while True:
-            answer: dict[str, Any] = json.loads(self._connection.recv(timeout=_SECONDS))
+            answer: dict[str, Any] = json.loads(self._connection.recv(timeout=SECONDS))
             if answer.get("id") != self._count:
                 continue
             if answer["type"] == "error":
@@ -80,16 +80,16 @@ def firefox() -> Iterator[FirefoxPage]:
             )
         try:
             address = _address(said)
-            with client.connect(address, max_size=None, open_timeout=_SECONDS) as connection:
+            with client.connect(address, max_size=None, open_timeout=SECONDS) as connection:
                 yield FirefoxPage(connection)
         finally:
             process.terminate()
-            process.wait(_SECONDS)
+            process.wait(SECONDS)
 
 
 def _address(said: Path) -> str:
     """Where Firefox listens, as soon as it says so."""
-    end = monotonic() + _SECONDS
+    end = monotonic() + SECONDS
     while monotonic() < end:
         if found := re.search(r"listening on (ws://\S+)\s", said.read_text(errors="replace")):
             return f"{found.group(1)}/session"

@@ -19,7 +19,7 @@ from gsvc.codec.network.sealing import Opener, Sealer
 from gsvc.codec.network.video_receiver import VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.codec.network.wire_key import WireKey
-from test_network import SETTINGS, STILL, VIDEO, frames, free_port
+from live import SETTINGS, STILL, VIDEO, frames, free_port
 
 _BATCH = 1000
 

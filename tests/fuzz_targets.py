@@ -33,6 +33,7 @@ from fuzz_decoding import (
 from fuzz_mapping import check_note, make_note
 from fuzz_network import check_datagrams, check_rtcp, make_datagrams, make_rtcp
 from fuzz_sealing import check_greeting, check_sealed, make_greeting, make_sealed
+from fuzz_settings import check_homographies, check_rules_file, make_homographies, make_rules
 from fuzz_truth import check_truth, make_truth
 from gsvc.codec.errors import BitstreamError
 from gsvc.codec.limits import DEFAULT_LIMITS, Held
@@ -265,6 +266,8 @@ TARGETS: dict[str, Target] = {
     "audio": Target(make_audio, check_audio),
     "texts": Target(make_texts, check_texts),
     "truth": Target(make_truth, check_truth, cost=8),
+    "rules": Target(make_rules, check_rules_file),
+    "homographies": Target(make_homographies, check_homographies),
     "unit": Target(make_unit, check_unit),
     "note": Target(make_note, check_note),
     **{layer.name: Target(any_bytes, _check_layer(layer), cost=8) for layer in ALL_LAYERS},

@@ -1,6 +1,8 @@
 """Refiners that change nothing, as a user would write them: for tests of what drives a refiner."""
 
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -25,6 +27,23 @@ class PlainKeys(KeyRefiner):
     def refine(self, key: KeyPicture, *, steps: int, seed: int) -> Picture:
         """See `KeyRefiner.refine`."""
         return key.picture
+
+
+class OneKey(PlainKeys):
+    """Shows the first key picture of a process; another one takes for ever.
+
+    Then a file `drawing` appears in the current folder.
+    """
+
+    _has_shown = False
+
+    def refine(self, key: KeyPicture, *, steps: int, seed: int) -> Picture:
+        """See `KeyRefiner.refine`."""
+        if OneKey._has_shown:
+            Path("drawing").touch()
+            time.sleep(3600)
+        OneKey._has_shown = True
+        return super().refine(key, steps=steps, seed=seed)
 
 
 class PlainWindows(WindowRefiner):

@@ -4,12 +4,14 @@ import csv
 import json
 from fractions import Fraction
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import gsvc
 from gsvc.codec.analysis_ground import open_ground
+from gsvc.codec.command.ground_view import seen_ground
 from gsvc.codec.command.main import main
 from gsvc.codec.errors import ConfigError
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene
@@ -73,15 +75,46 @@ def test_the_command_writes_metres(cameras: tuple[list[Path], Path], tmp_path: P
     assert {row["streams"] for row in table} >= {"0+1"}
 
 
+def test_the_page_shows_every_way_on_the_ground(
+    cameras: tuple[list[Path], Path], tmp_path: Path
+) -> None:
+    streams, maps = cameras
+    command = ["analyse", *map(str, streams), "--homography", str(maps), "-q"]
+    everywhere = "--zone=<all>=-50,-50,50,-50,50,50,-50,50"
+    page = tmp_path / "ground.html"
+    assert main([*command, "--format", "html", "-o", str(page), everywhere]) == 0
+    svg = page.read_text().split('<div class="wide">')[1].split("</div>")[0]
+    drawing = ElementTree.fromstring(svg)
+    kinds = [one.get("class", "").split() for one in drawing]
+    with open_ground(streams, json.loads(maps.read_text())) as reader:
+        tracks = {one.track for frame in reader.frames() for one in frame.objects}
+    assert sum(one.tag == "circle" for one in drawing) == len(tracks)
+    assert ["view"] in kinds and ["zone"] in kinds and any("shared" in kind for kind in kinds)
+
+
+def test_a_camera_sees_what_its_homography_shows() -> None:
+    shift = np.array([[10.0, 0, 50], [0, 10, 50], [0, 0, 1]])  # a map of 10 pixels a metre
+    corners = seen_ground(shift, (100, 80), np.array([-100.0, -100]), np.array([100.0, 2]))
+    np.testing.assert_allclose(
+        [np.min(corners, axis=0), np.max(corners, axis=0)], [[-5, -5], [5, 2]]
+    )
+    behind = -shift
+    assert seen_ground(behind, (100, 80), np.array([-9.0, -9]), np.array([9.0, 9])) == []
+
+
 @pytest.mark.parametrize(
     ("maps", "options", "says"),
     [
         ("[[[1,0,0],[0,1,0],[0,0,1]]]", [], "2 streams and 1 homographies"),
         ("[[[1,2,3],[2,4,6],[3,6,9]], [[1,0,0],[0,1,0],[0,0,1]]]", [], "cannot be inverted"),
-        ('{"a": [1, 2], "b": "x"}', [], "holds no homographies"),
-        ("[[1", [], "cannot be read as JSON"),
+        ('{"a":\n [1, 2], "b": "x"}', [], "maps.json:2:2: no matrix of 3 rows"),
+        ("[[[1,0,0],\n[0,1,0],\n[0,true,1]]]", [], "maps.json:3:4: no number"),
+        ("[[[1,0,0],[0,1,0],[0,0]]]", [], "maps.json:1:19: a row of a homography has 3"),
+        ("[[[[1,0,0],[0,1,0],[0,0,1]], [[1,0,0],[0,1,0],[0,0,NaN]]]]", [], "json:1:52: no number"),
+        ("[]", [], "maps.json:1:1: no list of homographies"),
+        ("[[1", [], "maps.json:1:4: no JSON"),
         ("[]", ["--draw", "x.mp4"], "draw each alone"),
-        ("[]", ["--format", "mot"], "jsonl or csv"),
+        ("[]", ["--format", "mot"], "jsonl, csv, html"),
     ],
 )
 def test_what_is_wrong_is_told_in_a_line(

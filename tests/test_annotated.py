@@ -21,9 +21,11 @@ from gsvc.datasets.annotated.synthetic import (
     read_synthetic,
     write_synthetic,
 )
+from gsvc.datasets.annotated.vatic import read_vatic
 from gsvc.datasets.annotated.visdrone import read_visdrone
 from gsvc.datasets.annotated.wildtrack import read_wildtrack
 from gsvc.eval.analysis.sources import find_sources
+from video_clips import Clip, scene
 
 SMALL = SceneSettings(seed=3, frames=6, width=320, height=192, noise=0.0)
 
@@ -289,3 +291,40 @@ def test_visdrone_is_read_with_what_it_leaves_out(tmp_path: Path) -> None:
 def test_what_is_no_visdrone_is_told(tmp_path: Path, row: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         read_visdrone(_visdrone(tmp_path, row))
+
+
+_EPFL = """3 10 20 30 60 1 0 1 0 "PERSON"
+3 12 20 32 60 2 1 0 1 "PERSON"
+4 0 0 8 8 0 0 0 0 "Car/Vehicle"
+"""
+
+
+def _epfl(folder: Path, text: str) -> Path:
+    Clip([scene(index) for index in range(3)]).write(folder / "terrace1-c0.mkv")
+    (folder / "terrace1-c0.txt").write_text(text)
+    (folder / "gt_terrace1.txt").write_text("# of places on the ground: no boxes, no video\n")
+    return folder / "terrace1-c0.txt"
+
+
+def test_boxes_beside_a_video_are_read(tmp_path: Path) -> None:
+    clip, truth = read_vatic(_epfl(tmp_path, _EPFL)).load(frames=2)
+    assert clip.format.frames == 2 and clip.frame_rate == 25
+    assert truth.frame.tolist() == [1, 0] and truth.id.tolist() == [3, 4]  # who is lost is left out
+    assert truth.label.tolist() == ["person", "car"] and truth.visibility.tolist() == [0.5, 1]
+    assert truth.box[0].tolist() == [10, 20, 30, 60]
+    assert [source.name for source in find_sources([str(tmp_path)])] == ["terrace1-c0"]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("3 10 20 30 60 1 0 1 0", "c0.txt:1: 9 columns: write track xmin"),
+        ('3 10 20 30 60 -1 0 1 0 "PERSON"', "c0.txt:1: track 3, frame -1"),
+        ('3 10 20 5 60 1 0 1 0 "PERSON"', "frame 1, box"),
+        ('3 10 20 a 60 1 0 1 0 "PERSON"', "invalid literal"),
+        ('3 10 20 30 60 1 0 1 0 "PERSON', "No closing quotation"),
+    ],
+)
+def test_what_is_no_box_beside_a_video_is_told(tmp_path: Path, row: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        read_vatic(_epfl(tmp_path, row))

@@ -19,7 +19,6 @@ Randoms = st.randoms(use_true_random=False)
 def test_forged_input_is_read_or_refused(target: Target) -> None:
     @settings(
         max_examples=max(5, 100 // target.cost),
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
     @given(Randoms)

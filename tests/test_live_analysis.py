@@ -12,9 +12,9 @@ import gsvc
 from gsvc.codec.network.live_analysis import LiveAnalysis
 from gsvc.codec.network.live_decoder import Arrival
 from gsvc.decoders.analysis.types import FrameAnalysis
+from live import PATIENT, free_port, listening, run, socket_of
 from test_analyse import square_pictures, true_box
 from test_encode_objects import Eye
-from test_network import free_port, run
 
 FORM = gsvc.VideoFormat(320, 192, Fraction(1, 25), Fraction(25))
 SETTINGS = gsvc.EncoderSettings(
@@ -40,9 +40,9 @@ def right(told: list[FrameAnalysis], shift: int = 0) -> int:
 @pytest.mark.parametrize("objects", [True, False])
 def test_a_receiver_tells_what_it_receives(scheme: str, objects: bool) -> None:
     async def main() -> None:
-        port = free_port()
+        port = free_port(socket_of(scheme))
         receiver = gsvc.VideoReceiver(
-            f"{scheme}://@127.0.0.1:{port}", gsvc.ReceiveSettings(silence=20)
+            f"{scheme}://@127.0.0.1:{port}", gsvc.ReceiveSettings(reorder=PATIENT)
         )
         encoder = gsvc.Encoder(FORM, replace(SETTINGS, objects=objects))
         sender = gsvc.VideoSender(
@@ -56,7 +56,7 @@ def test_a_receiver_tells_what_it_receives(scheme: str, objects: bool) -> None:
                 told.append(frame)
 
         receiving = asyncio.create_task(receive())
-        await asyncio.sleep(0.1)
+        await listening(port, socket_of(scheme))
         await sender.run(frames())
         await receiving
         assert [frame.frame for frame in told] == list(range(COUNT))
@@ -110,5 +110,5 @@ def test_a_task_is_no_stream_for_a_network() -> None:
 
 def test_a_detector_that_the_stream_has_nothing_for_is_refused() -> None:
     live = LiveAnalysis(gsvc.AnalysisSettings(detector="objects"), gsvc.Limits())
-    with pytest.raises(gsvc.ConfigError, match="--objects"):
+    with pytest.raises(gsvc.ConfigError, match="objects=True"):
         [f for one in arrivals(replace(SETTINGS, objects=False)) for f in live.frames(one)]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gsvc
-from browsing import chromium
+from browsing import chromium, new_page
 from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.group import GroupReader
 from one_line import FAILED, USAGE, assert_one_line
@@ -158,7 +158,7 @@ def test_a_browser_plays_it(stream: Path, tmp_path: Path) -> None:
     source = "data:video/mp4;base64," + base64.b64encode(mapped.read_bytes()).decode()
     *_, (time, picture) = shown(mapped)
     with chromium() as browser:
-        page = browser.new_page()
+        page = new_page(browser)
         page.set_content(f'<video src="{source}" muted></video>')
         seen = page.evaluate(
             """async (time) => {

@@ -3,7 +3,7 @@
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
@@ -14,6 +14,7 @@ import pytest
 
 import gsvc
 from browsers import BROWSERS, Page, decoded, served
+from browsing import SECONDS
 from gsvc.codec.player.sources import LiveSource
 
 GOLDEN = sorted(Path(__file__).parent.glob("golden/*.gsv"))
@@ -24,9 +25,18 @@ STATE = """(() => {
         time: Number(document.getElementById("seek").value),
         label: document.getElementById("play").getAttribute("aria-label"),
         pixel: [...screen.getContext("2d").getImageData(5, 5, 1, 1).data],
+        said: window.said ?? [],
         size: [screen.width, screen.height],
     };
 })()"""
+LISTEN = """(() => {
+    const message = document.getElementById("message");
+    window.said = [];
+    new MutationObserver(() => window.said.push(message.textContent)).observe(
+        message, { childList: true, characterData: true, subtree: true });
+    return null;
+})()"""
+"""From then on the state has all that was said, also for a moment."""
 
 
 @pytest.fixture(params=sorted(BROWSERS), scope="module")
@@ -43,19 +53,27 @@ def frames_of(path: Path) -> list[gsvc.Frame]:
             return [frame for packet in reader for frame in decoder.decode(packet)]
 
 
-def until(page: Page, is_so: str) -> Any:
-    """The page's state, as soon as an expression of it (`s`) is true."""
-    end = monotonic() + 30
-    while monotonic() < end:
-        state = page.evaluate(STATE)
-        if eval(is_so, {"s": state}):
-            return state
+def until(page: Page, is_so: Callable[[dict[str, Any]], bool]) -> None:
+    """Ends as soon as the page's state is so."""
+    end = monotonic() + SECONDS
+    while not is_so(state := page.evaluate(STATE)):
+        assert monotonic() < end, state
         sleep(0.05)
-    raise AssertionError(f"{is_so}: {state}")
 
 
 def press(page: Page, key: str) -> None:
     page.evaluate(f"document.dispatchEvent(new KeyboardEvent('keydown', {{key: {key!r}}}))")
+
+
+def seek(page: Page, frame: gsvc.Frame) -> None:
+    """Moves the bar to a frame; ends as soon as its picture is there too."""
+    seconds, color = frame.pts / 25, frame.pixels[5, 5].astype(int)
+    page.evaluate(
+        f"document.getElementById('seek').value = {seconds}, "
+        "document.getElementById('seek').dispatchEvent(new Event('input')), null"
+    )
+    until(page, lambda s: abs(s["time"] - seconds) < 1e-6)
+    until(page, lambda s: np.abs(s["pixel"][:3] - color).max() <= 12)
 
 
 def test_browsers_decode_golden_streams_as_python_does(page: Page) -> None:
@@ -76,23 +94,15 @@ def test_playing_seeking_and_the_end(page: Page) -> None:
     expected = frames_of(path)
     with served(path) as server:
         page.open(server.address)
-        state = until(page, "s['time'] > 0.2 and not s['message']")
-        assert state["size"] == [64, 48]
+        until(page, lambda s: s["time"] > 0.2 and not s["message"] and s["size"] == [64, 48])
         press(page, "k")
-        assert until(page, "s['label'] == 'Play'")
+        until(page, lambda s: s["label"] == "Play")
         press(page, "Home")
-        assert until(page, "s['time'] == 0")
-        for number in (17, 3, len(expected) - 1):
-            seconds = expected[number].pts / 25
-            page.evaluate(
-                f"document.getElementById('seek').value = {seconds}, "
-                "document.getElementById('seek').dispatchEvent(new Event('input')), null"
-            )
-            state = until(page, f"abs(s['time'] - {seconds}) < 1e-6")
-            difference = np.abs(np.array(state["pixel"][:3]) - expected[number].pixels[5, 5])
-            assert difference.max() <= 12
+        until(page, lambda s: s["time"] == 0)
+        for frame in (expected[17], expected[3], expected[-1]):
+            seek(page, frame)
         press(page, "ArrowRight")  # beyond the end: the last frame stays
-        assert until(page, f"abs(s['time'] - {seconds}) < 1e-6")
+        until(page, lambda s: abs(s["time"] - expected[-1].pts / 25) < 1e-6)
 
 
 def test_a_damaged_stream_is_told_and_hangs_nothing(page: Page, tmp_path: Path) -> None:
@@ -101,8 +111,7 @@ def test_a_damaged_stream_is_told_and_hangs_nothing(page: Page, tmp_path: Path) 
     (tmp_path / "damaged.gsv").write_bytes(data)
     with served(tmp_path / "damaged.gsv") as server:
         page.open(server.address)
-        state = until(page, "'cannot be played' in s['message']")
-        assert "CRC-32C" in state["message"]
+        until(page, lambda s: "cannot be played" in s["message"] and "CRC-32C" in s["message"])
 
 
 @contextmanager
@@ -122,12 +131,13 @@ def test_what_is_sent_is_seen_and_a_lost_sender_is_called_again(page: Page, clip
         port = free.getsockname()[1]
     with served(LiveSource(f"ws://127.0.0.1:{port}")) as server:
         page.open(server.address)
-        until(page, "'gone' in s['message'] and 'again in' in s['message']")
+        until(page, lambda s: "gone" in s["message"] and "again in" in s["message"])
         for _ in range(2):
             with sending(clip, port):
-                assert until(page, "s['size'] == [64, 48] and not s['message']")
+                until(page, lambda s: s["size"] == [64, 48] and not s["message"])
                 assert page.evaluate("document.getElementById('live').hidden") is False
-            until(page, "'gone' in s['message'] and 'again in 1 s' in s['message']")
+                page.evaluate(LISTEN)
+            until(page, lambda s: any("gone" in one and "in 1 s" in one for one in s["said"]))
 
 
 def test_a_page_without_webcodecs_plays_the_servers_video(page: Page) -> None:
@@ -141,7 +151,7 @@ def test_a_page_without_webcodecs_plays_the_servers_video(page: Page) -> None:
     path = next(path for path in GOLDEN if path.stem == "several_a_packet")
     with served(path, host) as server:
         page.open(server.address)
-        width, end = None, monotonic() + 30
+        width, end = None, monotonic() + SECONDS
         while not width and monotonic() < end:
             sleep(0.1)
             width = page.evaluate("document.querySelector('video')?.videoWidth")

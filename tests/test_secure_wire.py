@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import socket
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,9 +19,21 @@ from gsvc.codec.network.tcp_websocket import Channel
 from gsvc.codec.network.video_receiver import VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.codec.network.wire_key import WireKey, find_key
+from live import (
+    PATIENT,
+    SECONDS,
+    SETTINGS,
+    STILL,
+    VIDEO,
+    collect,
+    frames,
+    free_port,
+    listening,
+    run,
+    socket_of,
+)
 from needs import need_package
 from one_line import USAGE, assert_one_line
-from test_network import PATIENT, SETTINGS, STILL, VIDEO, collect, frames, free_port, run
 
 need_package("cryptography")
 
@@ -114,21 +125,28 @@ def test_only_the_same_key_shows(
         need_package("websockets")
 
     async def main() -> None:
-        port = free_port(socket.SOCK_DGRAM if scheme == "udp" else socket.SOCK_STREAM)
+        port = free_port(socket_of(scheme))
         settings = SendSettings(realtime=False, key=theirs)
         encoder = gsvc.Encoder(VIDEO, SETTINGS)
         sender = VideoSender(f"{scheme}://127.0.0.1:{port}", encoder, settings)
-        silence = None if shown else 1.0
+        # Over TCP, each waits for the other's first word.
+        silence = 0.5 if ours is None and scheme != "udp" else None
         receiving = ReceiveSettings(STILL, PATIENT, key=ours, silence=silence)
         receiver = VideoReceiver(f"{scheme}://@127.0.0.1:{port}", receiving)
         got: list[Frame] = []
         collecting = asyncio.create_task(collect(receiver, got))
-        await asyncio.sleep(0.1)
+        await listening(port, socket_of(scheme))
         sending = asyncio.create_task(sender.run(frames(6)))
         if shown:
             await asyncio.gather(sending, collecting)
             assert len(got) == 6 and receiver.stats().refused == 0
             return
+        while not (silence or receiver.stats().refused or receiver.stats().damaged):
+            await asyncio.sleep(0.01)
+        if scheme == "udp":
+            await sending
+        if not silence:
+            receiver.stop()
         with pytest.raises(gsvc.InputError):
             await collecting
         assert not got
@@ -159,7 +177,7 @@ def test_a_connection_that_is_meddled_with_ends(meddle: str) -> None:
         b.meddle = meddle
         giving = asyncio.ensure_future(secured(give, KEY, sends=True, refused=_never)(b))
         with pytest.raises(gsvc.BitstreamError):
-            await asyncio.wait_for(secured(take, KEY, sends=False, refused=_never)(a), 5)
+            await asyncio.wait_for(secured(take, KEY, sends=False, refused=_never)(a), SECONDS)
         await giving
 
     asyncio.run(main())

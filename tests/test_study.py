@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 import pytest
 
-from browsing import chromium, troubles_of
+from browsing import chromium, new_page, troubles_of
 from gsvc.codec.command.main import main
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.eval.codecs import find_codec
@@ -204,7 +204,7 @@ def browser() -> Iterator[Any]:
 
 
 def opened(context: Any, address: str) -> tuple[Any, list[str]]:
-    page = context.new_page()
+    page = new_page(context)
     troubles = troubles_of(page, ("file:", "data:", "blob:", "http://127.0.0.1"))
     page.goto(address)
     return page, troubles

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from browsing import chromium, troubles_of
+from browsing import chromium, new_page, troubles_of
 from gsvc.codec.command.main import main
 from gsvc.eval.planning.memory_curve import saved
 from gsvc.eval.planning.surface import exchanges, read_points, surface
@@ -78,7 +78,7 @@ def test_sliders_choose_the_plan_and_its_still(summary: Path, tmp_path: Path) ->
     path = tmp_path / "index.html"
     path.write_text(page(points, stills, ["<svg></svg>"], table, "a note"))
     with chromium() as browser:
-        view = browser.new_page()
+        view = new_page(browser)
         troubles = troubles_of(view)
         view.goto(path.as_uri())
 

@@ -72,7 +72,7 @@ def same(packets: Sequence[Packet], others: Sequence[Packet]) -> None:
     assert bare[0] == bare[1]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(0, 6000), min_size=1, max_size=20),
     mtu=st.integers(96, 1500),
@@ -101,7 +101,7 @@ def test_packets_that_are_ready_together_share_datagrams() -> None:
     same(received((0.0, datagram.to_bytes()) for datagram in datagrams), packets)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.permutations(list(range(12))))
 def test_order_on_the_way_does_not_matter(order: list[int]) -> None:
     packets = stream([700] * 5, group=5)
@@ -312,7 +312,7 @@ def test_loss_leaves_gaps_and_nothing_else(loss: float, burst: int) -> None:
         assert depacketizer.counts.damaged == 0
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(st.binary(max_size=80), max_size=20))
 def test_any_bytes_are_ignored_or_counted(datagrams: list[bytes]) -> None:
     depacketizer = Depacketizer()
@@ -321,7 +321,7 @@ def test_any_bytes_are_ignored_or_counted(datagrams: list[bytes]) -> None:
         assert not depacketizer.push(RtpPacket(1, 2, 3, datagram).to_bytes(), 0.0)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.data())
 def test_damaged_datagrams_never_give_another_packet(data: st.DataObject) -> None:
     packets = stream([600, 2000, 30, 30, 2500], group=3)

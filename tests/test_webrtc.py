@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
+from live import frames
 from needs import need_package
-from test_network import frames
 from video_clips import Clip, read
 
 

@@ -17,8 +17,8 @@ from gsvc.codec.network.tls import TlsSettings
 from gsvc.codec.network.video_receiver import VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.codec.network.wire_key import WireKey
+from live import PATIENT, SETTINGS, STILL, VIDEO, collect, frames, free_port, listening, run
 from needs import need_package
-from test_network import PATIENT, SETTINGS, STILL, VIDEO, collect, frames, free_port, run
 
 need_package("websockets")
 
@@ -74,14 +74,14 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: TlsSettin
         context.load_cert_chain(certificate.certificate, certificate.private_key)
 
         async def idle(channel: Channel) -> None:
-            await asyncio.sleep(5)
+            await asyncio.Event().wait()
 
         serving = asyncio.create_task(
             run_channels(parse_address(f"wss://@127.0.0.1:{port}"), idle, context)
         )
-        await asyncio.sleep(0.1)
+        await listening(port, socket.SOCK_STREAM)
         receiver = VideoReceiver(f"wss://127.0.0.1:{port}", ReceiveSettings(STILL))
-        with pytest.raises(gsvc.InputError, match="--tls-ca"):
+        with pytest.raises(gsvc.InputError, match="authorities="):
             await collect(receiver, [])
         serving.cancel()
 
@@ -92,7 +92,7 @@ def test_certificates_are_checked_at_once(certificate: TlsSettings, tmp_path: Pa
     with pytest.raises(gsvc.ConfigError, match="go together"):
         TlsSettings(certificate=certificate.certificate)
     for address, tls, said in (
-        ("wss://@127.0.0.1:5999", TlsSettings(), "--tls-cert and --tls-key"),
+        ("wss://@127.0.0.1:5999", TlsSettings(), "certificate= and private_key="),
         ("ws://@127.0.0.1:5999", certificate, "for wss://"),
         ("wss://127.0.0.1:5999", TlsSettings(authorities=tmp_path / "none"), "cannot be used"),
     ):

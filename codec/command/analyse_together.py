@@ -5,13 +5,14 @@ import json
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from gsvc.codec.command.analysis_formats import event_fields, rounded_fields
 from gsvc.codec.command.analysis_settings import settings_of
 from gsvc.codec.command.arguments import limits_of
-from gsvc.codec.errors import BitstreamError, ConfigError, InputError
+from gsvc.codec.command.ground_page import write_page
+from gsvc.codec.command.homography_file import read_homographies
+from gsvc.codec.errors import BitstreamError, ConfigError
 from gsvc.codec.input import STANDARD_INPUT
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def write_together(options: Namespace, file: TextIO) -> "tuple[Cost, BitstreamEr
     if options.draw is not None:
         raise ConfigError("--draw takes one stream: draw each alone")
     if options.format not in _FORMATS:
-        raise ConfigError(f"several streams are told as {' or '.join(_FORMATS)}: choose --format")
+        raise ConfigError(f"several streams are told as {', '.join(_FORMATS)}: choose --format")
     if STANDARD_INPUT in options.source:
         raise ConfigError("several streams are read side by side: give files, not -")
     maps = read_homographies(options.homography)
@@ -55,32 +56,6 @@ class _Sound:
             yield from self._reader.frames()
         except BitstreamError as error:
             self.damage = error
-
-
-def read_homographies(path: str) -> list[Any]:
-    """What is in the JSON file: a list, or an object by camera, of one matrix a camera (or one a
-    frame of it) from metres on the ground to pixels. Raises InputError."""
-    try:
-        content = json.loads(Path(path).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: cannot be read as JSON: {error}") from error
-    maps = list(content.values()) if isinstance(content, dict) else content
-    if not isinstance(maps, list) or not all(_is_numbers(one) for one in maps):
-        raise InputError(
-            f"{path}: holds no homographies: write a list of one 3x3 matrix a stream, "
-            "[[[a, b, c], [d, e, f], [g, h, i]], ...]"
-        )
-    return maps
-
-
-def _is_numbers(value: object) -> bool:
-    """Whether it is an array of numbers in lists, all of one shape: numpy would guess."""
-    import numpy as np
-
-    try:
-        return bool(np.issubdtype(np.array(value).dtype, np.number))
-    except ValueError:
-        return False
 
 
 def _write_json(reader: "GroundReader", frames: "Iterable[GroundFrame]", file: TextIO) -> None:
@@ -133,4 +108,5 @@ def _rows(frame: "GroundFrame") -> list[list[object]]:
 _FORMATS: dict[str, Callable[["GroundReader", "Iterable[GroundFrame]", TextIO], None]] = {
     "jsonl": _write_json,
     "csv": _write_csv,
+    "html": write_page,
 }

@@ -25,6 +25,13 @@ text { fill: var(--ink); font: 11px system-ui, sans-serif; }
 .area { fill: #8a93a0; opacity: 0.7; }
 .c0 { fill: #2878b5; } .c1 { fill: #dd7a2a; } .c2 { fill: #3a9a5b; }
 .c3 { fill: #b0468a; } .c4 { fill: #8a6fd0; } .c5 { fill: #a08a2a; }
+.way { fill: none; stroke-width: 1.2; }
+.shared { stroke-width: 3; }
+.w0 { stroke: #2878b5; } .w1 { stroke: #dd7a2a; } .w2 { stroke: #3a9a5b; }
+.w3 { stroke: #b0468a; } .w4 { stroke: #8a6fd0; } .w5 { stroke: #a08a2a; }
+.view { fill: #8a93a0; fill-opacity: 0.1; stroke: var(--faint); stroke-opacity: 0.5; }
+.zone { fill: #dd3c2a; fill-opacity: 0.08; stroke: #dd3c2a; stroke-dasharray: 6 4; }
+.scale { fill: var(--faint); font-size: 10px; }
 table { border-collapse: collapse; font-size: 0.9rem; }
 td { padding: 0.25rem 1.5rem 0.25rem 0; border-bottom: 1px solid var(--line); }
 </style>

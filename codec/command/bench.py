@@ -31,6 +31,7 @@ _MODULES = {
     "analyse": "gsvc.codec.command.bench_analyse",
     "backend": "gsvc.codec.command.bench_backend",
     "cache": "gsvc.codec.command.bench_cache",
+    "files": "gsvc.codec.command.bench_files",
     "flops": "gsvc.codec.command.bench_flops",
     "list": "gsvc.codec.command.listing",
     "people": "gsvc.codec.command.bench_people",
@@ -41,8 +42,8 @@ _MODULES = {
     "study": "gsvc.codec.command.study",
 }
 """Actions that are modules of their own."""
-_OWN_NEEDS = "analyse", "flops", "speed"
-"""Actions that need another extra than the rest, and say so themselves."""
+_OWN_NEEDS = "analyse", "files", "flops", "speed"
+"""Actions that need another extra than the rest, and say so themselves, or none."""
 _CLIPS = "packaged"
 _INTERRUPTED = 130
 _MAIN_TABLES = (
@@ -70,6 +71,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         ("analyse", "accuracy of detections and tracks over rate"),
         ("backend", "measure a pretrained model where its weights are"),
         ("cache", "what a latent cache saves"),
+        ("files", "check a copy of a set against its manifest"),
         ("flops", "what back ends compute, without weights"),
         ("list", "what codecs, metrics and clips there are"),
         ("people", "what is left of faces that speak"),
@@ -248,6 +250,7 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     from gsvc.eval.summary import write_summary
     from gsvc.eval.summary.durations import slowest
     from gsvc.eval.summary.headline_tables import headline_gaps, warnings
+    from gsvc.eval.summary.reasons import reasons_without_rate
     from gsvc.eval.summary.table import protocol
     from gsvc.eval.summary.tables import tables
 
@@ -256,6 +259,7 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     for table in tables(summary):
         if table.title.startswith(_MAIN_TABLES):
             parts += [table.title, markdown(table.header, table.rows)]
+    parts += [*reasons_without_rate(summary)]
     parts += [f"Slowest: {', '.join(slowest(summary.durations))}"] if summary.durations else []
     parts += [*headline_gaps(summary), *warnings(summary)]
     parts.append(f"All tables: {folder / 'summary.md'}")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Run one detector on the decoded frames of each codec and on the source, and compare
 what it finds with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a
-COCO file, or any video; without truth the detector's boxes in the source stand for it, and the
-tables say so. Needs gsvc[analysis]."""
+COCO file, VATIC's boxes beside videos (EPFL), or any video; without truth the detector's boxes in
+the source stand for it, and the tables say so. Needs gsvc[analysis]."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:

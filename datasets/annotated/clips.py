@@ -10,6 +10,7 @@ import numpy as np
 from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.annotated.boxes import Boxes, Floats, Places
+from gsvc.datasets.clip_reader import load_clip
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.resizing import protocol_size, resized, short_side
 
@@ -33,18 +34,32 @@ class AnnotatedClip:
         The truth is cut and scaled with them. Raises InputError for a picture that is missing,
         damaged or of another size than the first, ConfigError for another `size` or no frames.
         """
-        if frames is not None and frames < 1:
-            raise ConfigError(f"frames {frames}: must be 1 or more")
+        _check(frames)
         read: list[Picture] = []
         for path in self.pictures[:frames]:
             read.append(read_picture(path))
             if read[-1].shape != read[0].shape:
                 raise InputError(f"{path}: of another size than the first: make all of one size")
-        height, width = read[0].shape[:2]
-        across, down = protocol_size(width, height, short_side(size))
-        clip = TestClip(self.name, [resized(one, across, down) for one in read], self.frame_rate)
-        truth = self.truth.chosen(self.truth.frame < len(read))
-        return clip, truth.scaled(across / width, down / height)
+        return _sized(TestClip(self.name, read, self.frame_rate), self.truth, size)
+
+
+@dataclass(frozen=True)
+class AnnotatedVideo:
+    """A video file, and what is in it; it is opened by `load` only."""
+
+    name: str
+    """Of the clip, usable as a file name."""
+    video: Path = field(repr=False)
+    truth: Boxes = field(repr=False)
+    """In pixels of the file."""
+
+    def load(self, size: str = "native", frames: int | None = None) -> tuple[TestClip, Boxes]:
+        """As of `AnnotatedClip`. Raises InputError for what is no video, ConfigError."""
+        _check(frames)
+        pictures, rate = load_clip(self.video, frames, None)
+        if not pictures:
+            raise InputError(f"{self.video}: has no frame: check the file")
+        return _sized(TestClip(self.name, pictures, rate), self.truth, size)
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,21 @@ class MultiViewClip:
     homographies: tuple[Floats, ...] = field(default=(), repr=False)
     """For each camera, from (x, y, 1) in metres to pixels in each frame, float64 (frames, 3, 3);
     empty where the set does not tell."""
+
+
+def _check(frames: int | None) -> None:
+    if frames is not None and frames < 1:
+        raise ConfigError(f"frames {frames}: must be 1 or more")
+
+
+def _sized(clip: TestClip, truth: Boxes, size: str) -> tuple[TestClip, Boxes]:
+    """Pictures and truth at a size of the evaluation protocol."""
+    height, width = clip.frames[0].shape[:2]
+    across, down = protocol_size(width, height, short_side(size))
+    pictures = [resized(one, across, down) for one in clip.frames]
+    shown = truth.chosen(truth.frame < len(pictures))
+    sized = TestClip(clip.name, pictures, clip.frame_rate)
+    return sized, shown.scaled(across / width, down / height)
 
 
 def read_picture(path: Path) -> Picture:

@@ -31,8 +31,8 @@ _MOVES = 0.6
 """Pixels of small pictures, of motion beside the camera's, that are movement."""
 _JOINED = 3, 7
 """Pixels of small pictures, across and down, of gaps in an object that are closed."""
-_LEAST_AREA, _LEAST_SIDE = 40, 4
-"""Of an object, in pixels of small pictures."""
+_LEAST_AREA, _LEAST_SIDE, _OF_SIDE = 40, 4, 256
+"""Of an object, in pixels of small pictures of that side, and of smaller ones."""
 _MOST = 0.3
 """Share of a picture that differs, from which there is no background to tell objects from."""
 _FAST = 75
@@ -117,9 +117,9 @@ def _places(differs: NDArray[np.bool_], speed: FloatImage, scale: float) -> list
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, _JOINED)
     joined = cv2.morphologyEx(differs.astype(np.uint8), cv2.MORPH_CLOSE, kernel)
     _, labels, stats, _ = cv2.connectedComponentsWithStats(joined)
-    found = []
+    found, larger = [], max(1.0, max(differs.shape) / _OF_SIDE)
     for label, (left, top, width, height, area) in enumerate(stats[1:].tolist(), 1):
-        if area < _LEAST_AREA or min(width, height) < _LEAST_SIDE:
+        if area < _LEAST_AREA * larger**2 or min(width, height) < _LEAST_SIDE * larger:
             continue
         inside = slice(top, top + height), slice(left, left + width)
         fast = float(np.percentile(speed[inside][labels[inside] == label], _FAST)) / _MOVES

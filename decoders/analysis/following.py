@@ -14,7 +14,7 @@ from gsvc.decoders.analysis.background import AHEAD, SURE, Background
 from gsvc.decoders.analysis.boxes import area, clipped
 from gsvc.decoders.analysis.drafts import Draft, Queue
 from gsvc.decoders.analysis.finders import Finder
-from gsvc.decoders.analysis.movement import FloatImage, Movement, SmallPicture
+from gsvc.decoders.analysis.movement import SIDE, FloatImage, Movement, SmallPicture
 from gsvc.decoders.analysis.pieces import Piece
 from gsvc.decoders.analysis.scaffold_motion import ScaffoldMotion
 from gsvc.decoders.analysis.tracker import Step, Tracker
@@ -45,11 +45,19 @@ class Following:
     """Follows objects through the pieces of a stream. `take` them in order, then `finish`."""
 
     def __init__(
-        self, size: tuple[int, int], finder: Finder | None, cost: Cost, *, every: int, moving: bool
+        self,
+        size: tuple[int, int],
+        finder: Finder | None,
+        cost: Cost,
+        *,
+        every: int,
+        moving: bool,
+        side: int = SIDE,
     ) -> None:
         """`every`: least frames between runs of the finder; `moving`: whether what it does not
-        name counts too; `cost` counts its runs."""
+        name counts too; `cost` counts its runs; `side`: of the pictures that motion sees."""
         self._finder, self._every, self._moving, self._cost = finder, every, moving, cost
+        self._side = side
         self._tracker = Tracker(size)
         self._motion = ScaffoldMotion(size)
         self._gap: list[Draft] = []
@@ -97,13 +105,13 @@ class Following:
             self._close()
         if self._last is None or piece.picture is None or not piece.begins:
             return self._last is None
-        return _differ(self._last.luma, SmallPicture(piece.picture).luma)
+        return _differ(self._last.luma, SmallPicture(piece.picture, self._side).luma)
 
     def _close(self) -> None:
         """Make the last picture an anchor; go on where enough is known of those after one."""
         if self._next is None:
             return
-        small = SmallPicture(self._next)
+        small = SmallPicture(self._next, self._side)
         arrival = None if self._last is None else Movement(self._last, small)
         self._background.add(small, arrival)
         self._waiting.append(_Anchor(self._next, small, arrival, self._gap))

@@ -16,8 +16,8 @@ from gsvc.decoders.motion.estimation import PRESET, Flow, dis_flow, gray, pixel_
 
 FloatImage = NDArray[np.float32]
 
-_SIDE = 256
-"""Pixels, the longer side of the small pictures."""
+SIDE = 384
+"""Pixels, the longer side of the small pictures that a receiver looks at."""
 _NEAR = 0.3
 """Pixels of these by which motion may miss the camera's and still be it."""
 _GRID = 8
@@ -30,10 +30,10 @@ _STILL = np.eye(2, 3)
 class SmallPicture:
     """A coded picture as motion sees it."""
 
-    def __init__(self, picture: Picture) -> None:
-        """`picture`: RGB uint8 (H, W, 3)."""
+    def __init__(self, picture: Picture, side: int) -> None:
+        """`picture`: RGB uint8 (H, W, 3); `side`: at most its longer side here, in pixels."""
         height, width = picture.shape[:2]
-        self.scale = min(1.0, _SIDE / max(width, height))
+        self.scale = min(1.0, side / max(width, height))
         size = max(1, round(width * self.scale)), max(1, round(height * self.scale))
         shrunk = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
         self.color: Picture = np.asarray(shrunk, np.uint8)

@@ -12,6 +12,8 @@ _LOOK_SECONDS = 0.12
 """Between pictures in which objects are followed."""
 _DETECT_SECONDS = 0.2
 """Least seconds between runs of the detector."""
+_SIDE = 256
+"""Pixels, the longer side of the pictures that motion sees: every frame's bits depend on it."""
 
 
 class SourceFollowing:
@@ -23,7 +25,7 @@ class SourceFollowing:
         """`size`: width and height; `rate`: frames a second; the rest as of `ObjectRecipe`."""
         self._step = max(1, round(_LOOK_SECONDS * rate))
         every = max(1, round(_DETECT_SECONDS * rate))
-        self._following = Following(size, finder, Cost(), every=every, moving=moving)
+        self._following = Following(size, finder, Cost(), every=every, moving=moving, side=_SIDE)
         self._waiting: list[int] = []
         self._picture: Picture | None = None
         self._frames = 0

@@ -9,10 +9,11 @@ import numpy as np
 
 from gsvc.codec.errors import InputError
 from gsvc.datasets.annotated.boxes import Boxes
-from gsvc.datasets.annotated.clips import AnnotatedClip, MultiViewClip
+from gsvc.datasets.annotated.clips import AnnotatedClip, AnnotatedVideo, MultiViewClip
 from gsvc.datasets.annotated.coco import read_coco
 from gsvc.datasets.annotated.mot import read_mot
 from gsvc.datasets.annotated.synthetic.write import read_synthetic
+from gsvc.datasets.annotated.vatic import read_vatic, vatic_files
 from gsvc.datasets.annotated.visdrone import is_visdrone, read_visdrone
 from gsvc.datasets.annotated.wildtrack import read_wildtrack
 from gsvc.datasets.clips import TestClip
@@ -32,8 +33,8 @@ class Source:
 
 
 def find_sources(names: list[str]) -> list[Source]:
-    """Clips of names: a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO file, or as
-    `find_clips`.
+    """Clips of names: a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO file,
+    VATIC's boxes beside videos (EPFL), or as `find_clips`.
 
     Raises ConfigError for a name of nothing, InputError for annotations that cannot be read.
     """
@@ -77,11 +78,13 @@ def _of_name(name: str) -> Iterator[Source]:
         yield from (_annotated(view, path) for view in read_synthetic(path).views)
     elif path.suffix.lower() == ".json":
         yield _annotated(read_coco(path))
+    elif boxes := vatic_files(path):
+        yield from (_annotated(read_vatic(one)) for one in boxes)
     else:
         yield from (Source(one.name, partial(_plain, one)) for one in find_clips([name]))
 
 
-def _annotated(clip: AnnotatedClip, of_set: Path | None = None) -> Source:
+def _annotated(clip: AnnotatedClip | AnnotatedVideo, of_set: Path | None = None) -> Source:
     name = clip.name if of_set is None else f"{of_set.resolve().name}-{clip.name}"
     return Source(name, replace(clip, name=name).load)
 
