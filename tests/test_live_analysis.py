@@ -106,5 +106,5 @@ def test_a_task_is_no_stream_for_a_network() -> None:
 
 def test_a_detector_that_the_stream_has_nothing_for_is_refused() -> None:
     live = LiveAnalysis(gsvc.AnalysisSettings(detector="objects"), gsvc.Limits())
-    with pytest.raises(gsvc.ConfigError, match="--objects"):
+    with pytest.raises(gsvc.ConfigError, match="objects=True"):
         [f for one in arrivals(replace(SETTINGS, objects=False)) for f in live.frames(one)]

@@ -23,7 +23,7 @@ def test_it_is_counted_before_loading() -> None:
     assert 0.5 < small.network / whole.network < 0.55
     assert small.others == whole.others and small.window == whole.window
     assert small.chosen(small.of("whole")) == "whole"
-    with pytest.raises(DeviceError, match=r"wan-v2v at 854x480 needs .* even with --vram offload"):
+    with pytest.raises(DeviceError, match=r"wan-v2v at 854x480 needs .* even with vram=.offload"):
         small.chosen(small.of("offload") - 1)
 
 
@@ -32,7 +32,7 @@ def test_what_it_does_not_go_with_is_a_line(
 ) -> None:
     with pytest.raises(ConfigError, match="int4.*int8 is what there is"):
         gsvc.DecoderSettings(quantize="int4")
-    with pytest.raises(ConfigError, match="--quantize: swiftvr has no weights for it: leave it o"):
+    with pytest.raises(ConfigError, match="^quantize: swiftvr has no weights for it: leave it o"):
         set_options(tiny("swiftvr"), asked())
     with monkeypatch.context() as patch:
         patch.setattr("gsvc.codec.extras.find_spec", lambda name: None if name == "torchao" else 1)

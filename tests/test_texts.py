@@ -163,3 +163,27 @@ def test_one_line_names_all_that_is_lost(
     first, second = (record.getMessage() for record in caplog.records)
     assert first == f"{source}: not carried: tag lyrics; attachment note.txt"
     assert second.startswith("avi cannot carry chapters and subtitles")
+
+
+def test_targets_of_pictures_alone_say_what_they_leave_out(
+    tmp_path: Path, bare_settings: gsvc.EncoderSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    gsvc.encode(film(tmp_path / "a.mkv"), tmp_path / "a.gsv", settings=bare_settings)
+    lost = "subtitles and chapters and title or other tags"
+    for name, told in (
+        ("a.y4m", f"a.y4m carries no {lost}: left out, use .mp4 or .mkv"),
+        ("a/%05d.png", f"%05d.png carries no {lost}: left out"),
+        ("a.gif", "gif cannot carry chapters and subtitles, which are left out"),
+    ):
+        for start, frames in ((0.0, None), (0.2, 5)):
+            caplog.clear()
+            gsvc.decode(
+                tmp_path / "a.gsv",
+                tmp_path / name,
+                settings=gsvc.DecoderSettings(steps=0),
+                start=start,
+                frames=frames,
+                overwrite=True,
+            )
+            (record,) = caplog.records
+            assert told in record.getMessage()

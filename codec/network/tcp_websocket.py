@@ -93,7 +93,7 @@ async def _keep_connecting(
         except SSLCertVerificationError as error:
             raise InputError(
                 f"{address}: its certificate is refused ({error.verify_message}): "
-                "name the certificates that vouch for it with --tls-ca"
+                "name the certificates that vouch for it with authorities="
             ) from error
         except OSError as error:  # nobody listens yet, or the connection broke
             if not is_told:

@@ -50,8 +50,8 @@ function _shtab_gsvc_using
   test "$_shtab_gsvc_cmdpath" = "$argv"
 end
 
-set -g _shtab_gsvc_commands encode decode play info mux demux sign analyse analyze send recv serve score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench backend' 'bench cache' 'bench files' 'bench flops' 'bench list' 'bench people' 'bench plan' 'bench table' 'bench speed' 'bench surface' 'bench study' 'bench study make' 'bench study score' 'bench compare' data 'data prepare' train 'train pack' 'train run' 'train shards' 'train plan' 'train adopt' 'train export' doctor completion
-set -g _shtab_gsvc_opts_with_value --adapt --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budget --budgets --cache --capacity --cert --check --class --clip --clips --codec --deadline --decoder-flops --decoder-time --detector --device --devices --draw --encoder-time --energy --every --extract --for --format --fps --frames --gpu-memory --held-out --homography --host --jobs --judge --key --key-file --kind --lambdas --latency --latent-cache --layout --least-score --level --levels --limits --line --lines --log --max-bitrate --max-packet-bytes --megabytes --memory --metric --minutes --most-clips --motion --mtu --ours --out --parity --people --plan --player --plot --port --pre-roll --preset --producers --quality --quantize --radio --ray --receiver --recipe --redundancy --repo --resume --resume-from --revision --rules --save-every --saved --sdp --seconds --seed --seeds --shard-clips --size --source --start --stats --steps --stop --store --stride --target-size --task --teacher --tflops --time-limit --timeout --title --tls-ca --tls-cert --tls-key --tune --vram --wait --watts --weights --when --window --within --workers --write --zone -j -o
+set -g _shtab_gsvc_commands encode decode play info mux demux sign analyse analyze send recv serve score plan profile models bench 'bench run' 'bench plot' 'bench report' 'bench sheets' 'bench analyse' 'bench backend' 'bench cache' 'bench files' 'bench flops' 'bench list' 'bench people' 'bench plan' 'bench table' 'bench speed' 'bench surface' 'bench study' 'bench study make' 'bench study score' 'bench compare' data 'data plan' 'data prepare' train 'train pack' 'train run' 'train shards' 'train plan' 'train adopt' 'train export' doctor completion
+set -g _shtab_gsvc_opts_with_value --adapt --against --analyser --anchor --anchors --audio --audio-bitrate --backend --bandwidth --batch --bitrate --bpp --budget --budgets --cache --capacity --cert --check --class --clip --clips --codec --cores --deadline --decoder-flops --decoder-time --detector --device --devices --draw --encoder-time --energy --every --extract --for --format --fps --frames --gpu-memory --held-out --homography --host --jobs --judge --key --key-file --kind --lambdas --latency --latent-cache --layout --least-score --level --levels --limits --line --lines --log --max-bitrate --max-packet-bytes --megabytes --memory --metric --minutes --most-clips --motion --mtu --nodes --ours --out --parity --people --plan --player --plot --port --pre-roll --preset --producers --quality --quantize --radio --ray --receiver --recipe --redundancy --repo --resume --resume-from --revision --rules --save-every --saved --sdp --seconds --seed --seeds --shard-clips --size --source --start --stats --steps --stop --store --stride --target-size --task --teacher --tflops --time-limit --timeout --title --tls-ca --tls-cert --tls-key --tune --vram --wait --watts --weights --when --window --within --workers --write --zone -j -o
 
 complete -c gsvc -e
 complete -c gsvc -f
@@ -68,7 +68,7 @@ complete -c gsvc -n '_shtab_gsvc_using encode' -l preset -xka "fast medium slow"
 complete -c gsvc -n '_shtab_gsvc_using encode' -l tune -xka "balanced texture motion" -d 'what bits go to (balanced)'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l bpp -x -d 'meet this many bits per pixel'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l bitrate -x -d 'meet this many bit/s: 8000, 8k, 0.5M, without sound'
-complete -c gsvc -n '_shtab_gsvc_using encode' -l quality -x -d 'come near this ST-LPIPS: 0.05 good, 0.3 bad'
+complete -c gsvc -n '_shtab_gsvc_using encode' -l quality -x -d 'come near this ST-LPIPS: 0.05 good, 0.3 bad; by an estimate, with --score measured'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l target-size -x -d 'make a file of at most this many bytes: 500kB; sound included'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l budget -x -d 'share this many bytes among all videos of --out: 20MB'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l plan -xka "(__fish_complete_path (commandline -ct))" -d 'settings that keep the budgets of this TOML file, as gsvc plan finds them'
@@ -446,6 +446,13 @@ complete -c gsvc -n '_shtab_gsvc_using bench compare; and test $_shtab_gsvc_npos
 complete -c gsvc -n '_shtab_gsvc_using bench compare; and test $_shtab_gsvc_npos -eq 1' -ka "(__fish_complete_directories)" -d RUN_B
 complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a data -d 'Make video ready for training, on one machine or many. Needs gsvc[data].'
 complete -c gsvc -n '_shtab_gsvc_using data' -s h -l help -d 'show this help message and exit'
+complete -c gsvc -n '_shtab_gsvc_using data; and test $_shtab_gsvc_npos -eq 0' -a plan -d 'Extend what gsvc data prepare measured while it made OUT to any number of clips and machines: core hours of each stage, hours, samples, bytes, shards, memory.'
+complete -c gsvc -n '_shtab_gsvc_using data plan' -s h -l help -d 'show this help message and exit'
+complete -c gsvc -n '_shtab_gsvc_using data plan' -l clips -x -d 'to prepare (1000000)'
+complete -c gsvc -n '_shtab_gsvc_using data plan' -l nodes -x -d 'machines (8)'
+complete -c gsvc -n '_shtab_gsvc_using data plan' -l cores -x -d 'of each (32)'
+complete -c gsvc -n '_shtab_gsvc_using data plan' -l json -d 'one JSON object a line'
+complete -c gsvc -n '_shtab_gsvc_using data plan; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the folder of a few clips that were prepared'
 complete -c gsvc -n '_shtab_gsvc_using data; and test $_shtab_gsvc_npos -eq 0' -a prepare -d 'Find videos, split them at cuts, set copies and what is of no use aside, encode each clip with every lambda, extract masks, poses, faces and flow, and write WebDataset shards with a manifest. The same command goes on where it was stopped.'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l kind -xka "pictures windows" -d '(pictures)'
@@ -458,6 +465,7 @@ complete -c gsvc -n '_shtab_gsvc_using data prepare' -l extract -xka "masks pose
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l limits -x -d 'set clips aside that are outside, as in motion=.1:20 (see docs/data.md)'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l shard-clips -x -d 'in a shard (64)'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l seed -x -d 'of all that is drawn (0)'
+complete -c gsvc -n '_shtab_gsvc_using data prepare' -l survey-only -d 'end when the clips are chosen: gsvc train shards --producers makes their samples'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l ray -x -d 'a Ray cluster; "local" (default) starts one here, "none" does without'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l jobs -s j -x -d 'cores of a local one (all)'
 complete -c gsvc -n '_shtab_gsvc_using data prepare' -l store -x -d 'its object store (default: Ray'"'"'s)'
@@ -495,13 +503,14 @@ complete -c gsvc -n '_shtab_gsvc_using train shards' -l recipe -x -d 'medium, na
 complete -c gsvc -n '_shtab_gsvc_using train shards' -l steps -x -d 'in all (10000)'
 complete -c gsvc -n '_shtab_gsvc_using train shards' -l stop -x -d 'save and end at this step, to go on later'
 complete -c gsvc -n '_shtab_gsvc_using train shards' -l batch -x -d 'samples of a step, of all processes (the recipe'"'"'s)'
-complete -c gsvc -n '_shtab_gsvc_using train shards' -l layout -xka "replicas fsdp" -d 'one network in each process, or parts of one (default: replicas)'
+complete -c gsvc -n '_shtab_gsvc_using train shards' -l layout -xka "replicas fsdp tensor" -d 'one network in each process, or one in parts (default: replicas)'
 complete -c gsvc -n '_shtab_gsvc_using train shards' -l recompute -l no-recompute -d 'compute activations again on the way back'
 complete -c gsvc -n '_shtab_gsvc_using train shards' -l compiled -l no-compiled -d 'through torch.compile (default: on a GPU)'
+complete -c gsvc -n '_shtab_gsvc_using train shards' -l bf16 -l no-bf16 -d 'compute layers in bfloat16 (default: on a GPU)'
 complete -c gsvc -n '_shtab_gsvc_using train shards' -l save-every -x -d 'steps (500)'
 complete -c gsvc -n '_shtab_gsvc_using train shards' -l workers -x -d 'that read ahead (2)'
 complete -c gsvc -n '_shtab_gsvc_using train shards' -l producers -x -d 'a Ray cluster that makes the batches; "local:N" starts one with N cores'
-complete -c gsvc -n '_shtab_gsvc_using train shards' -l anew -d 'producers decode and encode the sources, in place of reading shards'
+complete -c gsvc -n '_shtab_gsvc_using train shards' -l anew -d 'producers decode and encode the sources: SHARDS need be surveyed only'
 complete -c gsvc -n '_shtab_gsvc_using train shards' -l teacher -xka "(__fish_complete_path (commandline -ct))" -d 'average.safetensors of the run that teaches'
 complete -c gsvc -n '_shtab_gsvc_using train shards' -l held-out -x -d 'clips that the shards do not show, for gsvc train adopt to score on'
 complete -c gsvc -n '_shtab_gsvc_using train shards' -l device -x -d 'cuda or cpu (default: cuda, where there is one)'
@@ -517,7 +526,7 @@ complete -c gsvc -n '_shtab_gsvc_using train plan' -l devices -x -d '(1)'
 complete -c gsvc -n '_shtab_gsvc_using train plan' -l memory -x -d 'of each (80)'
 complete -c gsvc -n '_shtab_gsvc_using train plan' -l bandwidth -x -d 'between devices, in 1000000000 bytes a second (50)'
 complete -c gsvc -n '_shtab_gsvc_using train plan' -l tflops -x -d 'that training reaches on each, in 10^12 operations a second (50)'
-complete -c gsvc -n '_shtab_gsvc_using train plan' -l check -x -d 'measure it here or under torchrun: replicas, fsdp'
+complete -c gsvc -n '_shtab_gsvc_using train plan' -l check -x -d 'measure it here or under torchrun: replicas, fsdp, tensor'
 complete -c gsvc -n '_shtab_gsvc_using train plan' -l json -d 'one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using train; and test $_shtab_gsvc_npos -eq 0' -a adopt -d 'Check the averaged weights of a run and write them as gsvc decode --backend takes them, with a section for the model card. With --clips, score them on what was held out against what ships; exits with 1 unless they are better by both CVVDP and ST-LPIPS VGG.'
 complete -c gsvc -n '_shtab_gsvc_using train adopt' -s h -l help -d 'show this help message and exit'

@@ -70,6 +70,7 @@ _shtab_gsvc_bench_study_commands() {
 
 _shtab_gsvc_data_commands() {
   local _commands=(
+    plan:'Extend what gsvc data prepare measured while it made OUT to any number of clips and machines: core hours of each stage, hours, samples, bytes, shards, memory.'
     prepare:'Find videos, split them at cuts, set copies and what is of no use aside, encode each clip with every lambda, extract masks, poses, faces and flow, and write WebDataset shards with a manifest. The same command goes on where it was stopped.'
   )
   _describe 'gsvc data commands' _commands
@@ -390,6 +391,18 @@ _shtab_gsvc_data_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_data_defaults_added=0
 
+_shtab_gsvc_data_plan_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--clips[to prepare (1000000)]:N:"
+  "--nodes[machines (8)]:N:"
+  "--cores[of each (32)]:N:"
+  "--json[one JSON object a line]"
+  ":the folder of a few clips that were prepared:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_data_plan_defaults_added=0
+
 _shtab_gsvc_data_prepare_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--kind[(pictures)]:kind:(pictures windows)"
@@ -402,6 +415,7 @@ _shtab_gsvc_data_prepare_options=(
   "--limits[set clips aside that are outside, as in motion\=.1\:20 (see docs\/data.md)]:NAME=LEAST:MOST:"
   "--shard-clips[in a shard (64)]:N:"
   "--seed[of all that is drawn (0)]:N:"
+  "--survey-only[end when the clips are chosen\: gsvc train shards --producers makes their samples]"
   "--ray[a Ray cluster\; \"local\" (default) starts one here, \"none\" does without]:ADDRESS:"
   {--jobs,-j}"[cores of a local one (all)]:N:"
   "--store[its object store (default\: Ray\'s)]:MB:"
@@ -477,7 +491,7 @@ _shtab_gsvc_encode_options=(
   "--tune[what bits go to (balanced)]:balanced|texture|motion:(balanced texture motion)"
   "--bpp[meet this many bits per pixel]:bpp:"
   "--bitrate[meet this many bit\/s\: 8000, 8k, 0.5M, without sound]:RATE:"
-  "--quality[come near this ST-LPIPS\: 0.05 good, 0.3 bad]:D:"
+  "--quality[come near this ST-LPIPS\: 0.05 good, 0.3 bad\; by an estimate, with --score measured]:D:"
   "--target-size[make a file of at most this many bytes\: 500kB\; sound included]:SIZE:"
   "--budget[share this many bytes among all videos of --out\: 20MB]:SIZE:"
   "--plan[settings that keep the budgets of this TOML file, as gsvc plan finds them]:FILE:_files"
@@ -769,7 +783,7 @@ _shtab_gsvc_train_plan_options=(
   "--memory[of each (80)]:GB:"
   "--bandwidth[between devices, in 1000000000 bytes a second (50)]:GB:"
   "--tflops[that training reaches on each, in 10\^12 operations a second (50)]:T:"
-  "--check[measure it here or under torchrun\: replicas, fsdp]:LAYOUT:"
+  "--check[measure it here or under torchrun\: replicas, fsdp, tensor]:LAYOUT:"
   "--json[one JSON object a line]"
 )
 
@@ -801,13 +815,14 @@ _shtab_gsvc_train_shards_options=(
   "--steps[in all (10000)]:N:"
   "--stop[save and end at this step, to go on later]:N:"
   "--batch[samples of a step, of all processes (the recipe\'s)]:N:"
-  "--layout[one network in each process, or parts of one (default\: replicas)]:layout:(replicas fsdp)"
+  "--layout[one network in each process, or one in parts (default\: replicas)]:layout:(replicas fsdp tensor)"
   {--recompute,--no-recompute}"[compute activations again on the way back]"
   {--compiled,--no-compiled}"[through torch.compile (default\: on a GPU)]"
+  {--bf16,--no-bf16}"[compute layers in bfloat16 (default\: on a GPU)]"
   "--save-every[steps (500)]:N:"
   "--workers[that read ahead (2)]:N:"
   "--producers[a Ray cluster that makes the batches\; \"local\:N\" starts one with N cores]:ADDRESS:"
-  "--anew[producers decode and encode the sources, in place of reading shards]"
+  "--anew[producers decode and encode the sources\: SHARDS need be surveyed only]"
   "--teacher[average.safetensors of the run that teaches]:FILE:_files"
   "--held-out[clips that the shards do not show, for gsvc train adopt to score on]:NAME:"
   "--device[cuda or cpu (default\: cuda, where there is one)]:NAME:"
@@ -947,6 +962,7 @@ _shtab_gsvc_data() {
       (( CURRENT += 1 ))
       curcontext="${curcontext%:*:*}:_shtab_gsvc_data-$line[1]:"
       case $line[1] in
+        plan) _arguments -C -s $_shtab_gsvc_data_plan_options ;;
         prepare) _arguments -C -s $_shtab_gsvc_data_prepare_options ;;
       esac
   esac

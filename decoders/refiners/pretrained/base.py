@@ -69,7 +69,7 @@ class Pretrained(Backend):
         """See `Backend.check`: steps, the cache, and whether a GPU's memory will do."""
         if not 1 <= steps <= self.most_steps:
             only = "one step" if self.most_steps == 1 else f"1 to {self.most_steps} steps"
-            raise ConfigError(f"{self.name} restores in {only}: choose --steps so")
+            raise ConfigError(f"{self.name} restores in {only}: choose as many")
         known = self.name in ARCHITECTURES
         if self.memory is not None or (known and self.device.startswith("cuda")):
             self._kind = kind_for(self._need(height, width), self.memory, self.device)
@@ -139,7 +139,8 @@ class PretrainedWindows(Pretrained, WindowRefiner):
         grid = {"multiple": self.multiple, "grid": self.grid, "exact": self.exact}
         window = Window.of(rendering, keys, confidence, **grid)  # type: ignore[arg-type]
         # One noise for all windows where their latents are to be compared, else one each.
-        noise = seed if self.latents else seed_of(seed, rendering)
+        shared = self.latents is not None and self.latents.is_on
+        noise = seed if shared else seed_of(seed, rendering)
         with enough_memory(self.device):
             pipeline = self._loaded(window.frames[0, ..., 0].size)
             with self._cached(pipeline, steps):

@@ -56,7 +56,7 @@ class Need:
         last = self.kinds[-1]
         raise DeviceError(
             f"{self.name} at {self.width}x{self.height} needs about {self.of(last) / 1e9:.1f} "
-            f"GB of GPU memory even with --vram {last}, {free / 1e9:.1f} GB are there: "
+            f'GB of GPU memory even with vram="{last}", {free / 1e9:.1f} GB are there: '
             "take a smaller model or video, or compact"
         )
 
@@ -68,7 +68,7 @@ def need_of(name: str, height: int, width: int, frames: int, *, quantized: bool 
     Raises ConfigError where nothing is known.
     """
     if name not in ARCHITECTURES:
-        raise ConfigError(f"what {name} needs is not known: leave out --vram")
+        raise ConfigError(f"what {name} needs is not known: leave out vram")
     from gsvc.decoders.architectures.work import Work, parameters
 
     form = ARCHITECTURES[name]
