@@ -22,7 +22,7 @@ from gsvc.decoders.motion.estimation import MOTION_ESTIMATOR
 from gsvc.decoders.pace import Pace, paced_motion, paced_refine
 from gsvc.decoders.reconstruction import MakeRenderer, Reconstruction, Refine
 from gsvc.decoders.refiners.base import Refiner, WindowRefiner
-from gsvc.decoders.refiners.options import set_options
+from gsvc.decoders.refiners.options import refuse_options, set_options
 from gsvc.decoders.refiners.registry import check_device, load_refiner
 from gsvc.decoders.schematic import Schematic
 from gsvc.decoders.timeline import DrawnFrame, Strict
@@ -162,6 +162,7 @@ def _restoring(
 ) -> tuple[Refine, Windows | None]:
     """What restores key pictures, and what restores windows of frames if the refiner does that."""
     if not settings.steps:
+        refuse_options(settings)
         return attrgetter("picture"), None
     seed = header.seed if settings.seed is None else settings.seed
     refiner = refiner or load_refiner(settings.backend, settings.device)
@@ -176,7 +177,7 @@ def _restoring(
         kept = _kept(settings, refiner, seed)
         return attrgetter("picture"), Windows(refiner, settings.steps, seed, kept)
     if settings.resume is not None:
-        raise ConfigError(f"--resume: {refiner.name} restores no windows: leave it out")
+        raise ConfigError(f"resume: {refiner.name} restores no windows: leave it out")
     refine = partial(refiner.refine, steps=settings.steps, seed=seed)
     return (paced_refine(refine, pace) if pace else refine), None
 

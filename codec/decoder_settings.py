@@ -10,6 +10,7 @@ STEPS = (0, 1, 2, 4, 8)
 MOST_STEPS = 100
 _OWN = "compact", "windowed"
 MOTIONS = "dis", "rife"
+_QUANTIZED = None, "int8"
 
 
 @typed
@@ -39,6 +40,8 @@ class DecoderSettings:
     vram: str | None = None
     """How a pretrained model uses a GPU's memory: at most "8G", or one of "whole", "offload",
     "groups" and "fp8"."""
+    quantize: str | None = None
+    """"int8": a pretrained model's weights in 8 bits, which needs torchao and changes pictures."""
     paste_keys: bool = False
     """Show key pictures as they were decoded where windows are restored."""
     resume: str | None = None
@@ -53,5 +56,7 @@ class DecoderSettings:
             raise ConfigError(f"steps {self.steps}: choose one of {', '.join(map(str, STEPS))}")
         if self.motion not in MOTIONS:
             raise ConfigError(f"motion {self.motion!r}: choose one of {', '.join(MOTIONS)}")
+        if self.quantize not in _QUANTIZED:
+            raise ConfigError(f"quantize {self.quantize!r}: int8 is what there is")
         if self.seed is not None and not 0 <= self.seed < 1 << 16:
             raise ConfigError(f"seed {self.seed} is out of range: 0 to 65535")

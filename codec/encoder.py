@@ -134,15 +134,22 @@ class Encoder:
         self._coder.retarget(recipe.bpp, exact=recipe.exact)
         self._settings = settings
 
-    def follow(self, bitrate: float, level: int) -> None:
+    @property
+    def preset(self) -> str:
+        """How much time it takes: a name of `gsvc.encoders.tuning.PRESETS`."""
+        return self._settings.preset
+
+    def follow(self, bitrate: float, level: int, preset: str | None = None) -> None:
         """Meet another rate, as `target_bitrate`, by the lambda and spacing of another level.
 
-        For senders without look-ahead that follow a network. The header keeps its level. Raises
-        ConfigError as `target_bitrate` does, and for a level that is not there.
+        For senders without look-ahead that follow a network. The header keeps its level. `preset`:
+        of the key pictures from the next group on; None: as before. Raises ConfigError as
+        `target_bitrate` does, and for a level or preset that is not there.
         """
         settings = replace(self._settings, bitrate=bitrate, bpp=None, level=level)  # checks them
-        recipe = _recipe(settings, replace(self.header, level=level))
-        self._coder.retarget(recipe.bpp, exact=recipe.exact, level=recipe.level)
+        settings = replace(settings, preset=preset or self.preset)
+        new = _recipe(settings, replace(self.header, level=level))
+        self._coder.retarget(new.bpp, exact=new.exact, level=new.level, effort=new.effort)
         self._settings = settings
 
     def force_keyframe(self) -> None:

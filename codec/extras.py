@@ -25,6 +25,7 @@ EXTRAS = {
     "refine": Extra("decoding with steps or --motion rife", _REFINE),
     "eval": Extra("gsvc bench and gsvc train", (*_REFINE, "stlpips_pytorch")),
     "pretrained": Extra("--backend ltx and its like", (*_REFINE, "accelerate", "transformers")),
+    "quantize": Extra("--quantize", (*_REFINE, "accelerate", "torchao", "transformers")),
     "detect": Extra("--detector coco", ("onnx",)),
     "data": Extra("gsvc data", ("fsspec", "pyarrow", "ray", "stlpips_pytorch", "tensorboard")),
     "analysis": Extra("gsvc bench analyse", ("bjontegaard", "motmetrics", "pycocotools", "scipy")),

@@ -132,8 +132,8 @@ class FileDecoding:
         count = len(self.times)
         if self._damage is not None:
             raise type(self._damage)(
-                f"{self._damage}; {written(target)} has the {count} frames that can be read, "
-                "conceal to go on after the damage"
+                f"{self._damage}; {written(target)} has the {count} frames before it, "
+                "conceal=True (--conceal) goes on after it"
             ) from self._damage
         if concealed is not None or self.concealed:
             what = f"{display_name(source)}: {concealed or 'not every packet can be decoded'}"

@@ -1,6 +1,7 @@
 """Whole files: `encode_file` and `decode_file`, each one call from source to complete target."""
 
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -23,6 +24,8 @@ from gsvc.codec.portion import duration, find_portion
 from gsvc.codec.reports import DecodeReport, EncodeReport, Report
 from gsvc.codec.stream.audio import AUDIO_CODINGS
 from gsvc.codec.stream.file import create_stream
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.texts import NO_TEXTS, Texts
 from gsvc.codec.target_size import encode_to_size
 from gsvc.codec.typed import typed
 from gsvc.decoders.pace import Pace
@@ -156,7 +159,7 @@ def decode_file(
             target,
             header.format,
             audio=portion.sound,
-            texts=portion.texts,
+            texts=portion.texts if beside else NO_TEXTS,
             mark=mark_of(settings),
             overwrite=overwrite,
         )
@@ -164,8 +167,8 @@ def decode_file(
             decoding = FileDecoding(decoder, writer, progress)
             decoding.write(portion)
         decoding.tell_damage(portion.damage, source, target)
-        if header.audio and not beside:
-            _log.warning("%s carries no sound: it is left out, use .mp4 or .mkv", written(target))
+        if not beside and (lost := " and ".join(_beside(header, portion.texts))):
+            _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
     return DecodeReport(
         target=shown(target),
         width=header.format.width,
@@ -176,6 +179,18 @@ def decode_file(
         concealed=decoding.concealed,
         elapsed=monotonic() - began,
     )
+
+
+def _beside(header: Header, texts: Texts) -> Iterator[str]:
+    """What a stream has beside pictures, in words."""
+    if header.audio:
+        yield "sound"
+    if texts.subtitles:
+        yield "subtitles"
+    if texts.chapters:
+        yield "chapters"
+    if texts.tags:
+        yield "title or other tags"
 
 
 def _is_container(target: Place) -> bool:

@@ -1,6 +1,6 @@
 """Frames, audio chunks and the format of a video: the values that pass between all stages."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -31,6 +31,10 @@ class Color:
         if self.matrix != UNSPECIFIED:
             return self.matrix
         return 6 if height <= 576 else 1
+
+    def resolved(self, height: int) -> "Color":
+        """This, with the matrix that a video of `height` lines means, whatever size is coded."""
+        return replace(self, matrix=self.resolved_matrix(height))
 
 
 @typed

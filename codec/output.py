@@ -187,7 +187,7 @@ def _check_target(final: Path, overwrite: bool) -> bool:
     if not stat.S_ISREG(mode):
         return True
     if not overwrite:
-        raise OutputError(f"{final} already exists: use -y to replace it")
+        raise OutputError(f"{final} already exists: overwrite=True replaces it")
     return False
 
 

@@ -28,8 +28,11 @@ def play_file(
 
     Arguments and errors are those of `gsvc.decode`; OutputError for a player that fails.
     """
-    if "://" in str(source):
+    scheme, is_address, _ = str(source).partition("://")
+    if is_address and scheme in ("udp", "tcp", "ws", "wss"):
         raise ConfigError(f"{source}: receive and play with: gsvc recv {source} -o - | mpv -")
+    if is_address:
+        raise ConfigError(f"{source}: fetch the stream first: curl {source} | gsvc play -")
     conceals = settings.conceal
     with open_any(source) as file:
         portion = find_portion(file, start, frames, limits, is_container=True, conceals=conceals)

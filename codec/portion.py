@@ -65,7 +65,7 @@ def find_portion(
         start: Second to begin at.
         frames: Most frames.
         limits: What the stream may ask for.
-        is_container: Whether sound and texts are wanted.
+        is_container: Whether sound is wanted.
         conceals: Whether to go on after damage.
 
     Raises:
@@ -81,7 +81,7 @@ def find_portion(
             return _salvaged(salvage, limits, is_container=is_container)
         if salvage.damage is not None:
             raise ConfigError(
-                "no part of a damaged stream can be concealed: leave out --start and --frames"
+                "no part of a damaged stream can be concealed: leave out start and frames"
             ) from salvage.damage
         file.seek(0)
     if is_all:
@@ -121,7 +121,7 @@ def _all(file: BinaryIO, limits: Limits, *, is_container: bool) -> Portion:
             packets = _and_damage(kept, damage)
     every = ((packet, True) for packet in packets)
     if not is_container:
-        sound, texts = [], Texts()
+        sound = []
     return Portion(header, every, sound, texts, frames or None)
 
 
@@ -131,7 +131,7 @@ def _salvaged(salvage: Salvage, limits: Limits, *, is_container: bool) -> Portio
     sound, frames = _survey(packets, held)
     every = ((packet, True) for packet in salvage)
     if not is_container:
-        sound, texts = [], Texts()
+        sound = []
     return Portion(salvage.header, every, sound, texts, frames, damage=salvage.damage)
 
 
@@ -149,15 +149,13 @@ def _part(
             raise InputError("the stream has no pictures to seek: decode it from start to end")
         raise InputError(f"the stream ends before {start:g} s: choose an earlier start")
     sound: list[AudioChunk] = []
-    texts = Texts()
-    if is_container:
-        file.seek(0)
-        texts, whole = _texts_before(_whole(StreamReader(file, limits)), held := Held(limits))
-        form, length = index.header.format, duration(times, index.header.format)
-        begin = (times[0] - index.times[0]) * form.time_base
-        texts = moved(texts, round(1000 * begin), round(1000 * length))
-        if index.header.audio:
-            sound = list(cut(_survey(whole, held)[0], begin, begin + length))
+    file.seek(0)
+    texts, whole = _texts_before(_whole(StreamReader(file, limits)), held := Held(limits))
+    form, length = index.header.format, duration(times, index.header.format)
+    begin = (times[0] - index.times[0]) * form.time_base
+    texts = moved(texts, round(1000 * begin), round(1000 * length))
+    if is_container and index.header.audio:
+        sound = list(cut(_survey(whole, held)[0], begin, begin + length))
     shown, origin = range(times[0], times[-1] + 1), times[0]
     is_cut = frames is None or len(times) < frames
     packets = _and_damage(index.packets(first, len(times)), index.damage if is_cut else None)

@@ -21,7 +21,7 @@ class PictureDecoder:
 
     def __init__(self, size: tuple[int, int], color: Color) -> None:
         self._size = size
-        self._color = color
+        self._color = color.resolved(size[1])
         decoder = av.CodecContext.create("libdav1d", "r")
         assert isinstance(decoder, av.VideoCodecContext)
         self._decoder = decoder

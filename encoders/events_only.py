@@ -19,7 +19,7 @@ from gsvc.codec.stream.group import GroupReader, GroupWriter
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.encoders.group_coder import CodedPacket, GroupCoder
-from gsvc.encoders.tuning import Level
+from gsvc.encoders.tuning import Effort, Level
 
 HEARTBEAT_SECONDS = 10.0
 """Between packets while nothing happens."""
@@ -93,8 +93,15 @@ class EventsOnly(GroupCoder):
         self._held, self._group, self._writer = [], [], None
         self._has_begun = self._is_event = False
 
-    def retarget(self, bpp: float, *, exact: bool, level: Level | None = None) -> None:
-        self._inner.retarget(bpp, exact=exact, level=level)
+    def retarget(
+        self,
+        bpp: float,
+        *,
+        exact: bool,
+        level: Level | None = None,
+        effort: Effort | None = None,
+    ) -> None:
+        self._inner.retarget(bpp, exact=exact, level=level, effort=effort)
 
     def close(self) -> None:
         self._roll.clear()

@@ -172,11 +172,19 @@ class GroupCoder(Protocol):
     def drop(self) -> None:
         """Forget what waits: the next frame begins a scene."""
 
-    def retarget(self, bpp: float, *, exact: bool, level: Level | None = None) -> None:
+    def retarget(
+        self,
+        bpp: float,
+        *,
+        exact: bool,
+        level: Level | None = None,
+        effort: Effort | None = None,
+    ) -> None:
         """Another rate from the next group on; arguments as in `Recipe`.
 
         `level`: whose multiplier and spacing are taken from there on, where nothing is chosen by
-        trial; None: the old one's.
+        trial; `effort`: which the coder takes from there on, where the same holds. None: the old
+        one's.
         """
 
     def close(self) -> None:

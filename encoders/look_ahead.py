@@ -23,7 +23,7 @@ from gsvc.encoders.plan import PLAIN, PlannedInterval, Trial
 from gsvc.encoders.planner import Planner
 from gsvc.encoders.rate import RateControl
 from gsvc.encoders.search import GroupSearch
-from gsvc.encoders.tuning import GROUP_SECONDS, Level
+from gsvc.encoders.tuning import GROUP_SECONDS, Effort, Level
 
 _AT_ONCE = 2
 _READ, _TRIED, _CODED = 0.1, 0.7, 0.95
@@ -93,7 +93,14 @@ class LookAhead(GroupCoder):
     def drop(self) -> None:
         self._group, self._ticks, self._before = [], [], None
 
-    def retarget(self, bpp: float, *, exact: bool, level: Level | None = None) -> None:
+    def retarget(
+        self,
+        bpp: float,
+        *,
+        exact: bool,
+        level: Level | None = None,
+        effort: Effort | None = None,
+    ) -> None:
         self._rate.retarget(bpp, exact=exact)
 
     def close(self) -> None:

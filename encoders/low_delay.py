@@ -27,6 +27,7 @@ from gsvc.encoders.tuning import (
     FREE_JUMP,
     GROUP_SECONDS,
     USUAL_JUMP,
+    Effort,
     Level,
     usual_crf,
 )
@@ -63,6 +64,7 @@ class LowDelay(GroupCoder):
         self._pool = ThreadPoolExecutor(1)
         self._judge = recipe.judge()
         self._extractor = ScaffoldExtractor(recipe, self._judge, self._pool)
+        self._effort = recipe.effort
         self._crf = usual_crf(self._level.lmbda)
         # How much coarser than the rate asks for, and how small, packets' limit makes pictures.
         self._coarser, self._scale = 0.0, 8
@@ -105,7 +107,14 @@ class LowDelay(GroupCoder):
         self._waiting, self._before = [], None
         self._end_group()
 
-    def retarget(self, bpp: float, *, exact: bool, level: Level | None = None) -> None:
+    def retarget(
+        self,
+        bpp: float,
+        *,
+        exact: bool,
+        level: Level | None = None,
+        effort: Effort | None = None,
+    ) -> None:
         # The next group's quantiser goes where it has to; a rate that falls by a fifth or rises by
         # half opens that group with the next key picture.
         change = bpp / self._rate.bpp
@@ -113,6 +122,7 @@ class LowDelay(GroupCoder):
         if level is not None:
             self._level = level
             self._spacing = self._spacing_of(level)
+        self._effort = effort or self._effort
         self._jump = FREE_JUMP
         self._ends_soon = self._ends_soon or not 0.8 <= change <= 1.5
 
@@ -195,7 +205,7 @@ class LowDelay(GroupCoder):
         header, size = self._recipe.header, self._geometry.coded_size(self._scale)
         color = header.format.color
         return _Group(
-            PictureStream(size=size, crf=crf, color=color, preset=self._recipe.effort.svt),
+            PictureStream(size=size, crf=crf, color=color, preset=self._effort.svt),
             PictureDecoder((self._geometry.width, self._geometry.height), color),
             # Whoever codes without delay may send over a network that loses packets.
             GroupWriter(header, Coding(round(crf), self._scale, alone=True)),

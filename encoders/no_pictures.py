@@ -2,7 +2,7 @@
 
 from gsvc.codec.frames import Picture
 from gsvc.encoders.group_coder import CodedPacket, GroupCoder
-from gsvc.encoders.tuning import Level
+from gsvc.encoders.tuning import Effort, Level
 
 
 class NoPictures(GroupCoder):
@@ -22,7 +22,14 @@ class NoPictures(GroupCoder):
     def drop(self) -> None:
         """Nothing waits."""
 
-    def retarget(self, bpp: float, *, exact: bool, level: Level | None = None) -> None:
+    def retarget(
+        self,
+        bpp: float,
+        *,
+        exact: bool,
+        level: Level | None = None,
+        effort: Effort | None = None,
+    ) -> None:
         """There is no rate."""
 
     def close(self) -> None:

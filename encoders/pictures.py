@@ -128,6 +128,7 @@ class PictureStream:
 
 def planes_of(picture: Picture, size: tuple[int, int], color: Color) -> Planes:
     """A picture as it is coded: scaled to `size`, YUV 4:2:0."""
+    color = color.resolved(picture.shape[0])
     frame = yuv_from_rgb(_resize(picture, size), color, pixel_format=_FORMAT)
     return np.asarray(frame.to_ndarray(), np.uint8)
 

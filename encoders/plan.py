@@ -88,8 +88,6 @@ class Trial:
     """All distortion, summed over them."""
     drawings: Mapping[PlannedInterval, Drawing]
     """How each of its intervals is drawn, in order."""
-    interpolation_share: float
-    """Share of the distortion that interpolation adds to that of the key pictures, up to 1."""
 
     def cost(self, lmbda: float) -> float:
         """D + lambda R."""

@@ -4,7 +4,7 @@ The other frames are drawn about as the decoder draws them without a scaffold. D
 few frames, spread so that no spacing of key pictures can hide behind them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import cache, partial
 from statistics import fmean
@@ -23,8 +23,6 @@ from gsvc.encoders.pictures import encode_planes, planes_of
 from gsvc.encoders.plan import Drawing, Plan, PlannedInterval, Trial, planned_intervals
 from gsvc.encoders.tuning import EMPHASIS_CRFS, TRIAL_PRESET
 
-_JUDGED = 6
-"""Key pictures whose own distortion is measured, at least, where there are so many."""
 _GOLDEN = 0.6180339887
 
 
@@ -109,17 +107,10 @@ class Trials:
         texture, misplaced = (
             frames / len(self._samples) * sum(p) for p in zip(*parts, strict=True)
         )
-        total = texture + misplaced
-        share = 1 - self._own_distortion(decoded) * frames / total if total else 0.0
         pixels = float(self._geometry.width * self._geometry.height * frames)
         mean_texture = texture / (self._weight * pixels)
-        return Trial(plan, units, bits, mean_texture, total, drawings, share)
+        return Trial(plan, units, bits, mean_texture, texture + misplaced, drawings)
 
     def _decoded(self, plan: Plan, units: Sequence[bytes]) -> list[Picture]:
         """Luma of the plan's first key pictures, as they come out."""
         return list(map(gray, decode_pictures(units, self._geometry, plan.scale, self._color)))
-
-    def _own_distortion(self, decoded: Mapping[int, Picture]) -> float:
-        """Mean distortion of a few of the key pictures."""
-        seen = list(decoded)[:: -(-len(decoded) // _JUDGED)]
-        return sum(self.reference(k).total(decoded[k]) for k in seen) / len(seen)

@@ -43,12 +43,14 @@ def listed_clips() -> tuple[tuple[str, ...], Rows]:
 def _options(kind: Callable[..., Codec]) -> str:
     """As they are written on the command line."""
     parameters = signature(kind).parameters.values()
-    found: dict[str, Option] = {}
-    if any(one.kind is Parameter.VAR_KEYWORD for one in parameters):
-        for point in kind().rate_points():
-            for name, value in point.items():
-                found[name] = tuple(dict.fromkeys((*several(found.get(name, ())), value)))
-    found |= {one.name: one.default for one in parameters if one.kind is not Parameter.VAR_KEYWORD}
+    named = [one for one in parameters if one.kind is not Parameter.VAR_KEYWORD]
+    found: dict[str, Option | None] = {}
+    for point in kind().rate_points():
+        for name, value in point.items():
+            found[name] = tuple(dict.fromkeys((*several(found.get(name) or ()), value)))
+    if len(named) == len(parameters):
+        found = {one.name: found.get(one.name) for one in named}
+    found |= {one.name: one.default for one in named if one.default is not None}
     return " ".join(f"{name}={_text(value)}" for name, value in found.items())
 
 

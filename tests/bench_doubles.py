@@ -25,17 +25,26 @@ def note(what: str) -> None:
             file.write(what + "\n")
 
 
+def wait_while_held() -> None:
+    """Waits as long as the file $BENCH_HOLD is there: tests stop a run in the middle."""
+    while (path := os.environ.get("BENCH_HOLD")) and Path(path).exists():
+        time.sleep(0.02)
+
+
 class Blocks(Codec):
-    """Codes each frame as `side` x `side` block means, deflated; shown in blocks, or smoothed."""
+    """Codes each frame as `side` x `side` block means, deflated; shown in blocks, or smoothed.
+
+    Sides from `held` on wait while the tests hold them.
+    """
 
     name = "blocks"
     suffix = ".blk"
 
     def __init__(
-        self, sides: tuple[int, ...] | int = (4, 8), ways: int = 1, pause: float = 0.0
+        self, sides: tuple[int, ...] | int = (4, 8), ways: int = 1, held: int = 1000
     ) -> None:
         self.sides = (sides,) if isinstance(sides, int) else sides
-        self.ways, self.pause = ways, pause
+        self.ways, self.held = ways, held
 
     def version(self) -> str:
         return "1"
@@ -48,9 +57,10 @@ class Blocks(Codec):
 
     def encode(self, clip: TestClip, settings: Settings) -> Encoded:
         note(f"encode {clip.name} {settings['side']}")
-        time.sleep(self.pause)
-        start = time.perf_counter()
         side = int(settings["side"])
+        if side >= self.held:
+            wait_while_held()
+        start = time.perf_counter()
         small = [cv2.resize(f, (side, side), interpolation=cv2.INTER_AREA) for f in clip.frames]
         data = zlib.compress(np.stack(small).tobytes())
         return Encoded(data, time.perf_counter() - start, {"blocks": 8 * len(data)})

@@ -18,6 +18,7 @@ from av.video.stream import VideoStream
 from hypothesis import HealthCheck, settings
 
 import gsvc
+from video_clips import SAME
 
 Result = subprocess.CompletedProcess[bytes]
 Gsvc = Callable[..., Result]
@@ -69,7 +70,7 @@ def _write_video(
 ) -> Path:
     """Pictures as H.264 with a tone of `sound` seconds."""
     with av.open(path, "w") as container:
-        video = container.add_stream("libx264", rate=rate, options={"crf": "18", "threads": "1"})
+        video = container.add_stream("libx264", rate=rate, options={"crf": "18", **SAME})
         assert isinstance(video, VideoStream)
         video.height, video.width = pictures[0].shape[:2]
         video.pix_fmt = "yuv420p" if not (video.width % 2 or video.height % 2) else "yuv444p"

@@ -14,7 +14,7 @@ class Fragile:
     """Hangs at one item and ends its process at another one."""
 
     name = "fragile"
-    resources = Resources(memory=1_000_000, seconds=1.0)
+    resources = Resources(memory=1_000_000, seconds=3.0)
 
     def __call__(self, item: Item) -> None:
         """Notes nothing."""

@@ -1,10 +1,12 @@
 """Producers of `gsvc train shards` under faults, and what they bring.
 
     python tests/scale_producers.py faults SHARDS
-    python tests/scale_producers.py speed SHARDS --steps 12
+    python tests/scale_producers.py faults FOLDER --anew
+    python tests/scale_producers.py speed FOLDER --steps 12
 
 `faults`: takes every batch of two epochs from producers while 30 faults come: a producer killed,
-one that joins late, a consumer that falls behind. Says whether each sample came in its place.
+one that joins late, a consumer that falls behind. Says whether each sample came in its place. With
+`--anew` producers decode and encode the sources of FOLDER, which need only be surveyed.
 `speed`: samples a second of a colocated process, which decodes and encodes before each step, and
 of two producers and one consumer on the same machine, and how busy each was.
 """
@@ -12,70 +14,119 @@ of two producers and one consumer on the same machine, and how busy each was.
 import argparse
 import dataclasses
 import random
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from gsvc.decoders.training.sharded.anew import Anew, FromShards
-from gsvc.decoders.training.sharded.order import Order, Place
-from gsvc.decoders.training.sharded.producers import Producers
-from gsvc.decoders.training.sharded.samples import ShardSamples
+import numpy as np
+
+from gsvc.decoders.training.packing.kinds import Sample
+from gsvc.decoders.training.sharded.jobs import Jobs, MakeSamples
+from gsvc.decoders.training.sharded.order import Order
+from gsvc.decoders.training.sharded.producers import TRAINER, Producers
+from gsvc.decoders.training.sharded.samples import FromShards, ShardSamples, pack_of
+from gsvc.decoders.training.sharded.stream import Position, Stream
+from gsvc.decoders.training.sharded.timeline import draw_timeline, share_at_work
 from gsvc.eval.cluster import ray_cluster
 
 STORE = 150_000_000
+EPOCHS = 2
 
 
-def faults(shards: Path, batch: int, count: int) -> None:
-    """Inject them, and account for every sample."""
+class Faults:
+    """Injected at evenly spread batches."""
+
+    def __init__(self, ray: Any, producers: Producers[Any, Any], steps: int, count: int) -> None:
+        self._ray, self._producers, self._rng = ray, producers, random.Random(0)
+        self._at = set(list(range(0, steps, max(1, steps // count)))[:count])
+        self.kinds = {"killed": 0, "late": 0, "slow": 0}
+        self.most_asked = 0
+
+    def after(self, step: int) -> None:
+        """What befalls after a batch was taken."""
+        self.most_asked = max(self.most_asked, len(self._producers._asked))
+        if step not in self._at:
+            return
+        kind = list(self.kinds)[sum(self.kinds.values()) % len(self.kinds)]
+        self.kinds[kind] += 1
+        print(f"  {kind} at batch {step}", flush=True)
+        if kind == "killed":
+            actor = self._rng.choice(list(self._producers.actors.values()))
+            self._ray.kill(actor, no_restart=True)
+        elif kind == "late":
+            self._producers._most = 3 - self._producers._most % 2  # 2 to 3, and back
+        else:
+            time.sleep(0.5)
+
+    def told(self, batches: int, keys: list[str], wrong: int) -> None:
+        """The account."""
+        print(
+            f"{sum(self.kinds.values())} faults {self.kinds}: {batches} batches, "
+            f"{len(keys)} samples, each {sorted(set(Counter(keys).values()))} times in {EPOCHS} "
+            f"epochs, {wrong} batches wrong or out of order, {self.most_asked} asked for at once "
+            f"at most, {self._producers._started} producers in all"
+        )
+
+
+def shard_faults(shards: Path, batch: int, count: int) -> None:
+    """Batches read from shards."""
     samples = ShardSamples(shards)
     order = Order(samples.counts, batch, seed=0)
-    steps = 2 * order.samples // batch
+    steps = EPOCHS * order.samples // batch
     places = list(order.batches(0, steps, 0, 1))
-    rng, done, kinds = random.Random(0), 0, {"killed": 0, "late": 0, "slow": 0}
     with ray_cluster("local", 3, STORE) as ray:
         producers = Producers(ray, FromShards(shards), ahead=6, most=2)
-        asked = list(range(0, steps, max(1, steps // count)))[:count]
-        wrong = most = 0
-        for step, pack in enumerate(producers.packs(iter(places))):
+        befalls, wrong, done = Faults(ray, producers, steps, count), 0, 0
+        for step, pack in enumerate(producers.made(iter(places))):
             expected = FromShards(shards)(places[step]).stacks["truth"]
             wrong += not bool((pack.stacks["truth"] == expected).all())
-            most = max(most, len(producers._asked))
             done += 1
-            if step in asked:
-                kind = list(kinds)[sum(kinds.values()) % len(kinds)]
-                kinds[kind] += 1
-                print(f"  {kind} at batch {step}", flush=True)
-                if kind == "killed":
-                    ray.kill(rng.choice(list(producers.actors.values())), no_restart=True)
-                elif kind == "late":
-                    producers._most = 3 - producers._most % 2  # 2 to 3, and back
-                else:
-                    time.sleep(0.5)
-    taken = [samples.key(place) for step in range(done) for place in places[step]]
-    counts = {taken.count(key) for key in set(taken)}
+            befalls.after(step)
+        taken = [samples.key(place) for step in range(done) for place in places[step]]
+        befalls.told(done, taken, wrong)
+
+
+def source_faults(folder: Path, batch: int, count: int) -> None:
+    """Batches made of sources; the same batches made here are what they should be."""
+    jobs, ledger = Jobs(folder), Path(tempfile.mkdtemp()) / "samples.tsv"
+    make = MakeSamples(jobs.settings)
+    once = [make(job) for number in range(jobs.windows) for job in jobs.window(0, number)]
+    known = {key: x for one in once for key, x in zip(one.keys, one.samples, strict=True)}
+    steps = EPOCHS * len(known) // batch
+    with ray_cluster("local", 3, STORE) as ray:
+        producers = Producers(ray, make, ahead=6, most=2)
+        befalls, wrong, keys = Faults(ray, producers, steps, count), 0, list[str]()
+        stream = Stream(jobs, batch, ledger, Position())
+        for step, samples in zip(range(steps), stream.batches(producers.made), strict=False):
+            expected = [known[key] for key in stream.keys]
+            wrong += not all(map(is_same, samples, expected))
+            keys += stream.keys
+            befalls.after(step)
+        befalls.told(steps, keys, wrong)
+    rows = [line.split("\t") for line in ledger.read_text().splitlines()[1:]]
+    done = Counter((row[0], row[2], row[3]) for row in rows)
     print(
-        f"{sum(kinds.values())} faults {kinds}: {done} of {steps} batches, {len(taken)} samples, "
-        f"each {sorted(counts)} times in 2 epochs, {wrong} batches wrong or out of order, "
-        f"{most} asked for at once at most, {producers._started} producers in all"
+        f"ledger: {len(rows)} jobs, each {sorted(set(done.values()))} times an epoch, "
+        f"{sum(int(row[4]) for row in rows)} samples, {len(known)} an epoch"
     )
 
 
-def busy(events: list[dict[str, object]], seconds: float) -> dict[str, float]:
-    """Share of the time that each one's spans take."""
-    sums: dict[str, float] = {}
-    for event in events:
-        sums[str(event["tid"])] = sums.get(str(event["tid"]), 0.0) + float(str(event["dur"]))
-    return {who: round(total / 1e6 / seconds, 2) for who, total in sums.items()}
+def is_same(one: Sample, other: Sample) -> bool:
+    """Whether two samples are equal in all that they hold."""
+    a, b = ({**each.stacks, **each.arrays} for each in (one, other))
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
-def speed(shards: Path, batch: int, steps: int) -> None:
+def speed(folder: Path, batch: int, steps: int, picture: Path | None) -> None:
     """Both ways, side by side."""
     import torch
 
     from gsvc.decoders.training.bundle import read_recipes
     from gsvc.decoders.training.layouts.trial import Trial
     from gsvc.decoders.training.sharded.streamed import Streamed
-    from gsvc.decoders.training.standalone.pack import Pack
     from gsvc.decoders.training.standalone.recipe import read_recipe
 
     torch.set_num_threads(1)
@@ -85,34 +136,40 @@ def speed(shards: Path, batch: int, steps: int) -> None:
     trial = Trial(small, torch.device("cpu"))
     learner = trial.learner()
     task = learner.task
-    order = Order(ShardSamples(shards).counts, batch, seed=0)
+    jobs, ledger = Jobs(folder), Path(tempfile.mkdtemp())
+    make = MakeSamples(jobs.settings)
 
-    def train(packs: Iterator[Pack]) -> tuple[float, float]:
+    def train(batches: Iterator[list[Sample]], count: int) -> tuple[float, float]:
         """Seconds in all, and of training."""
-        learner.task = Streamed(task, packs, trial.device)
         begun, spent = time.monotonic(), 0.0
-        for pack in packs:
-            learner.task = Streamed(task, iter([pack]), trial.device)
+        for _, samples in zip(range(count), batches, strict=False):
             step = time.monotonic()
+            learner.task = Streamed(task, iter([pack_of(samples)]), trial.device)
             learner.learn(trial.stage, batch, 1e-4)
             spent += time.monotonic() - step
         return time.monotonic() - begun, spent
 
-    def places() -> Iterator[list[Place]]:
-        return order.batches(0, steps, 0, 1)
-
-    make = Anew(shards)
-    total, spent = train(make(each) for each in places())
+    make(next(jobs.window(0, 0)))  # its guarded process has started
+    train(iter([[*make(next(jobs.window(0, 0))).samples] * batch]), 0)
+    stream = Stream(jobs, batch, ledger / "one.tsv", Position())
+    total, spent = train(stream.batches(lambda asked: map(make, asked)), steps)
     print(f"colocated: {batch * steps / total:.2f} samples/s, training {spent / total:.2f}")
     with ray_cluster("local", 2, STORE) as ray:
-        producers = Producers(ray, Anew(shards), ahead=6)
-        packs = producers.packs(order.batches(0, steps + 2, 0, 1))
-        next(packs), next(packs)  # producers have started
+        producers = Producers(ray, make, ahead=16)
+        # What starting takes is not counted: the first window, as many jobs as producers.
+        batches = Stream(jobs, batch, ledger / "two.tsv", Position()).batches(producers.made)
+        next(batches)
         producers.events.clear()
-        total, spent = train(packs)
+        total, spent = train(batches, steps)
+        shares = {
+            who: round(share_at_work(list(producers.events), who, total), 2)
+            for who in sorted({str(x["tid"]) for x in producers.events} - {TRAINER})
+        }
+        if picture:
+            draw_timeline(list(producers.events), picture)
     print(
         f"two producers, one consumer: {batch * steps / total:.2f} samples/s, "
-        f"training {spent / total:.2f}, busy {busy(producers.events, total)}"
+        f"training {spent / total:.2f}, at work {shares}"
     )
 
 
@@ -121,14 +178,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("faults", "speed"))
     parser.add_argument("shards", type=Path)
+    parser.add_argument("--anew", action="store_true")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--faults", type=int, default=30)
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     if options.what == "faults":
-        faults(options.shards, options.batch, options.faults)
+        take = source_faults if options.anew else shard_faults
+        take(options.shards, options.batch, options.faults)
     else:
-        speed(options.shards, options.batch, options.steps)
+        speed(options.shards, options.batch, options.steps, options.picture)
 
 
 if __name__ == "__main__":

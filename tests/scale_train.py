@@ -2,9 +2,10 @@
 
     python tests/scale_train.py SHARDS --work DIR --steps 24
 
-Trains a small network four times: on one process; as replicas on two; by FSDP2 on two, of which one
-is killed with torchrun to start both again; by FSDP2 on two up to half of the steps and then on
-one. Prints the largest relative difference of the loss from the first run, of any step.
+Trains a small network five times: on one process; as replicas on two; by tensor parallelism on two;
+by FSDP2 on two, of which one is killed with torchrun to start both again; by FSDP2 on two up to
+half of the steps and then on one. Prints the largest relative difference of the loss from the first
+run, of any step.
 """
 
 import argparse
@@ -100,6 +101,8 @@ def main() -> None:
     replicas = {} if options.short else train(shards, work / "replicas", whole, processes=2)
     if replicas:
         print(f"replicas on two: {difference(replicas, truth):.1e}", flush=True)
+    tensors = train(shards, work / "tensor", [*whole, "--layout", "tensor"], processes=2)
+    print(f"tensor parallel on two: {difference(tensors, truth):.1e}", flush=True)
     sharded = ["--layout", "fsdp"]
     killed = train(shards, work / "killed", [*whole, *sharded], processes=2, kill_after=half)
     print(f"FSDP2 on two, one killed: {difference(killed, truth):.1e}", flush=True)

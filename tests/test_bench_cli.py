@@ -1,5 +1,6 @@
 """`gsvc bench` as users and scripts run it: kill and resume, JSON, exit codes, Ray."""
 
+import csv
 import json
 import os
 import re
@@ -26,6 +27,8 @@ SCRIPT = Path(sys.executable).with_name("gsvc")
 TESTS = str(Path(__file__).parent)
 _PLACES = os.environ.get("PYTHONPATH")
 ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([TESTS, *([_PLACES] if _PLACES else [])])}
+SECONDS = 300
+"""What is waited for at most."""
 PROTOCOL = ("--metric", "bench_doubles:Distance", "--size", "native", "--stride", "2")
 
 
@@ -64,12 +67,12 @@ def records(folder: Path) -> dict[str, CellRecord]:
     }
 
 
-def start(command: list[str]) -> subprocess.Popen[bytes]:
+def start(command: list[str], **environment: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [str(SCRIPT), *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, **ENVIRONMENT},
+        env={**os.environ, **ENVIRONMENT, **environment},
         # A shell starts background jobs with the interrupt ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
@@ -95,14 +98,15 @@ def alive(pid: int) -> bool:
         return False
 
 
-SLOW = "Blocks:sides=2+3+4+5+6+7+8+9+10+11+12+13,pause=0.1"
+MANY = "Blocks:sides=2+3+4+5+6+7+8+9+10+11+12+13,held=11"
+"""24 cells, of which 18 are made while the others are held."""
 
 
 @pytest.fixture(scope="module")
 def whole(clips: Path, tmp_path_factory: pytest.TempPathFactory, run_gsvc: Gsvc) -> Path:
-    """An uninterrupted run of SLOW."""
+    """An uninterrupted run of MANY."""
     folder = tmp_path_factory.mktemp("whole")
-    done = run_gsvc(*arguments(clips, folder, SLOW), env=ENVIRONMENT)
+    done = run_gsvc(*arguments(clips, folder, MANY), env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     assert b"\r" not in done.stderr and b"24 cells, resumed 0/24" in done.stderr
     return folder
@@ -113,29 +117,31 @@ def whole(clips: Path, tmp_path_factory: pytest.TempPathFactory, run_gsvc: Gsvc)
 def test_a_killed_run_resumes_to_the_same_records(
     number: signal.Signals, clips: Path, whole: Path, tmp_path: Path, run_gsvc: Gsvc
 ) -> None:
-    process = start(arguments(clips, tmp_path, SLOW, "--json"))
+    out, hold = tmp_path / "run", tmp_path / "hold"
+    hold.touch()
+    process = start(arguments(clips, out, MANY, "--json"), BENCH_HOLD=str(hold))
     wait_for_cells(process, 8)
     workers = workers_of(process)
     process.send_signal(number)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=SECONDS)
     codes = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
     assert process.returncode == codes[number], said
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + SECONDS
     while any(map(alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(alive, workers))
-    kept = len(load_run(tmp_path).cells)
-    assert 8 <= kept < 24
-    resumed = run_gsvc(*arguments(clips, tmp_path, SLOW), env=ENVIRONMENT)
+    kept = len(load_run(out).cells)
+    assert 8 <= kept <= 18
+    resumed = run_gsvc(*arguments(clips, out, MANY), env=ENVIRONMENT)
     assert resumed.returncode == 0, resumed.stderr
     assert f"24 cells, resumed {kept}/24".encode() in resumed.stderr
-    assert records(tmp_path) == records(whole)
-    assert not [path for path in tmp_path.rglob(".*")]
+    assert records(out) == records(whole)
+    assert not [path for path in out.rglob(".*")]
 
 
 def test_the_table_and_the_files(whole: Path) -> None:
     settings = json.loads((whole / "run.json").read_text())
-    assert settings["stride"] == 2 and settings["specs"] == [f"bench_doubles:{SLOW}"]
+    assert settings["stride"] == 2 and settings["specs"] == [f"bench_doubles:{MANY}"]
     assert settings["versions"]["gsvc"] == gsvc.__version__ and settings["machine"]["cores"]
     for name in ("frames.csv", "summary.csv", "summary.json", "summary.md"):
         assert (whole / name).stat().st_size
@@ -208,6 +214,10 @@ def test_any_codec_is_an_anchor(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> 
     done = run_gsvc(*arguments(clips, tmp_path, "Blocks", *more), env=ENVIRONMENT)
     assert b"against blocks" in done.stdout
     assert b"| against failing" not in done.stdout
+    text = run_gsvc("bench", "table", tmp_path, "--format", "csv").stdout.decode()
+    rows = list(csv.DictReader(text.splitlines()))
+    assert {"metric", "test", "bd_rate", "low", "high"} <= set(rows[0])
+    assert all(row["anchor"].startswith("blocks") for row in rows)
 
 
 @pytest.mark.parametrize("kind", ["codecs", "metrics", "clips"])
@@ -248,6 +258,7 @@ def test_dry_run(clips: Path, tmp_path: Path, whole: Path, run_gsvc: Gsvc) -> No
         (("--stride", "0"), 2, "stride 0"),
         (("--jobs", "-1"), 2, "jobs -1"),
         (("--codec", "no codec"), 2, "is no codec"),
+        (("--codec", "x265:preset=slo"), 2, "no preset slo"),
         (("--codec", "bench_doubles:None"), 2, "module:Class"),
         (("--clips", "/no/such/clip"), 2, "/no/such/clip"),
         (("--levels", "1"), 2, "--codec gsvc"),

@@ -54,7 +54,7 @@ def test_a_row_has_av1_at_the_same_bits_and_both_ways_of_ours() -> None:
         cell("gsvc", 20, 0.75, bpp=0.002),
     ]
     table = people_table(summarise(RUN, cells))
-    first, second = sorted(table.rows)
+    first, second = sorted(table.rows, key=list)
     assert first[:2] == ["talk 0.002", "- / 0.7500 / -"] and first[-1] == "-"
     assert second[:2] == ["talk 0.006", "0.3750 / 0.1250 / 0.0625"] and second[-1] == "0.1"
 

@@ -1,5 +1,6 @@
 """Operators of `gsvc data prepare`: several on a GPU, and what they must survive."""
 
+import io
 import os
 import pickle
 import sys
@@ -7,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -18,8 +20,10 @@ from odd_operators import EXITS, HANGS, Fragile, Noting
 
 need_package("fsspec")
 need_package("stlpips_pytorch")
+from gsvc.codec.command.data_progress import WorkLine
 from gsvc.decoders.training.preparation.engine import InTurn, OnRay
 from gsvc.decoders.training.preparation.items import ClipItem, Item, Operator, Resources
+from gsvc.decoders.training.preparation.live import Watched
 from gsvc.decoders.training.preparation.residency import Cards, Model, model_of, residences
 from gsvc.decoders.training.preparation.resident import mps_environment
 
@@ -98,7 +102,7 @@ class Keep:
 def assert_survived(items: Sequence[Item]) -> None:
     errors = {item.number: item.error for item in items if item.error}
     assert errors == {
-        HANGS: "fragile took longer than 1 s",
+        HANGS: "fragile took longer than 3 s",
         EXITS: "fragile ended its process (code 3)",
     }
     assert [item.number for item in items] == list(range(ITEMS))
@@ -107,6 +111,23 @@ def assert_survived(items: Sequence[Item]) -> None:
 def test_what_hangs_or_ends_a_worker_is_set_aside(tmp_path: Path) -> None:
     InTurn().run([ClipItem(n) for n in range(ITEMS)], [Fragile()], Keep(tmp_path), 2)
     assert_survived(Keep(tmp_path).items())
+
+
+def test_who_watches_sees_what_operators_did(tmp_path: Path) -> None:
+    live, done = tmp_path / "live", tmp_path / "done"
+    live.mkdir()
+    done.mkdir()
+    operators: list[Operator] = [Noting(name="read"), Noting(name="file")]
+    InTurn(live=live).run([ClipItem(n) for n in range(ITEMS)], operators, Keep(done), 2)
+    watched, file = Watched(live), io.StringIO()
+    line = WorkLine(file, watched, 3, 2.0)
+    line.making(ITEMS + 1)
+    line.show()
+    assert watched.items == {"read": ITEMS, "file": ITEMS} and watched.cpu > 0
+    text = line.text(monotonic() + 60)
+    assert f"clip {ITEMS}/{ITEMS + 1}" in text and "of 2 cores busy" in text and "0:0" in text
+    assert "read" in text and "file" in text and "_note" not in text
+    assert all(item.costs.keys() == {"read", "file"} for item in Keep(done).items())
 
 
 @pytest.mark.slow

@@ -9,12 +9,12 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-import av
 import cv2
 import numpy as np
 import pytest
 
 from needs import need_models, need_package
+from panning import write_clip
 
 need_package("fsspec")
 need_package("stlpips_pytorch")
@@ -33,21 +33,6 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
     text = capsys.readouterr().err
     assert text.startswith("gsvc: error: ") and text.count("\n") == 1
     return text
-
-
-def write_clip(path: Path, scenes: list[int], crf: int = 18, frames: int = 18) -> None:
-    """Cameras that pan over random pictures, one a scene."""
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=25, options={"crf": str(crf)})
-        assert isinstance(stream, av.video.stream.VideoStream)
-        stream.width, stream.height, stream.pix_fmt = 192, 144, "yuv420p"
-        for seed in scenes:
-            coarse = np.random.default_rng(seed).integers(0, 255, (10, 24, 3)).astype(np.uint8)
-            wide = cv2.resize(coarse, (480, 192), interpolation=cv2.INTER_CUBIC)
-            for index in range(frames):
-                picture = np.ascontiguousarray(wide[24:168, 3 * index : 3 * index + 192])
-                container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, "rgb24")))
-        container.mux(stream.encode(None))
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +137,23 @@ def test_what_cannot_be_is_told_in_a_line(
 ) -> None:
     assert main(["data", "prepare", str(footage), str(tmp_path / "out"), *TINY, *more]) in (1, 2)
     assert told in one_line(capsys)
+
+
+def test_a_few_clips_tell_what_many_take(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["data", "plan", str(whole), "--json", "--nodes", "2", "--cores", "4"]
+    assert main([*few, "--clips", "4"]) == 0 and main([*few, "--clips", "4000000"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    small, large = (row for row in told if row["type"] == "plan")
+    manifest = json.loads((whole / "manifest.json").read_text())
+    assert (small["samples"], small["shards"]) == (manifest["samples"], len(manifest["shards"]))
+    assert large["samples"] == 1_000_000 * manifest["samples"]
+    names = {row["name"] for row in told if row["type"] == "stage"}
+    assert {"survey", "read", "degrade", "drawings", "file"} <= names and "_release" not in names
+    hours = sum(row["core_hours"] for row in told if row["type"] == "stage")
+    assert large["core_hours"] == pytest.approx(hours, rel=0.01)
+    assert large["hours"] == pytest.approx(large["core_hours"] / 8, rel=0.01)
+    assert main(["data", "plan", str(whole / "tables")]) == 1
+    assert "gsvc data prepare makes some to plan by" in one_line(capsys)
 
 
 @pytest.mark.slow

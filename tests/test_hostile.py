@@ -2,9 +2,9 @@
 
 import ast
 import io
-import resource
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -256,21 +256,34 @@ def test_a_stream_names_no_model_to_load(tmp_path: Path) -> None:
     assert result.stdout.strip() == b"[]"
 
 
+MAY = {
+    "codec/network/address.py": {"urllib"},  # parses
+    "codec/player/server.py": {"http", "socket", "urllib"},
+    "decoders/motion/learned/rife.py": {"pickle", "torch.load"},  # of a file whose hash is known
+}
+"""What a module may use that does not read streams."""
+
+
 def test_decoding_has_no_way_to_run_what_it_reads() -> None:
-    banned = {"pickle", "marshal", "shelve", "yaml", "urllib", "requests", "socket", "http"}
+    packages = {"pickle", "marshal", "shelve", "yaml", "urllib", "requests", "socket", "http"}
+    calls = {"eval", "exec", "torch.load", "np.load"}
     for folder in ("codec", "decoders"):
-        for path in (ROOT / folder).glob("*.py"):
+        for path in (ROOT / folder).rglob("*.py"):
+            name = path.relative_to(ROOT).as_posix()
+            if name.startswith("decoders/training/"):  # makes models, and decodes nothing
+                continue
+            used = set[str]()
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Import):
-                    assert not {a.name.split(".")[0] for a in node.names} & banned, path
+                    used |= {alias.name.split(".")[0] for alias in node.names} & packages
                 if isinstance(node, ast.ImportFrom):
-                    assert (node.module or "").split(".")[0] not in banned, path
+                    used |= {(node.module or "").split(".")[0]} & packages
                 if isinstance(node, ast.Call):
-                    name = ast.unparse(node.func)
-                    assert name not in ("eval", "exec", "torch.load", "np.load"), path
+                    used |= {ast.unparse(node.func)} & calls
+            assert used == MAY.get(name, set()), path
 
 
-def test_a_million_packets_of_nothing_take_no_memory() -> None:
+def test_packets_of_nothing_take_no_memory() -> None:
     header, _ = golden_streams()[0]
     packet = gsvc.Packet(13, 0, b"").to_bytes()
 
@@ -289,10 +302,14 @@ def test_a_million_packets_of_nothing_take_no_memory() -> None:
     packets = iter(gsvc.StreamReader(Endless()))  # type: ignore[arg-type]
     for _ in range(1000):
         next(packets)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(100_000):
-        next(packets)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 5000
+    tracemalloc.start()
+    try:
+        for _ in range(20_000):
+            next(packets)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1_000_000  # and not 50 bytes for each
 
 
 def test_pictures_stay_pictures_however_far_things_are_moved() -> None:

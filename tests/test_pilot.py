@@ -1,7 +1,11 @@
 """Following a network and the time there is: rates, levels, refining, without to and fro."""
 
+import asyncio
+import socket
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 
@@ -9,15 +13,21 @@ import gsvc
 from gsvc import Adaptation
 from gsvc.codec.command.main import main
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.network.backlog import Backlog
 from gsvc.codec.network.live_pace import LivePace
 from gsvc.codec.network.pilot import Pilot, Reception
-from gsvc.codec.network.rtcp import BitrateLimit, read_rtcp, write_rtcp
+from gsvc.codec.network.preset_ladder import PresetLadder
+from gsvc.codec.network.receive_settings import ReceiveSettings
+from gsvc.codec.network.rtcp import BitrateLimit, PictureLimit, read_rtcp, write_rtcp
+from gsvc.codec.network.rtp_receiver import RtpReceiver
+from gsvc.codec.network.rtp_sender import RtpSender
+from gsvc.codec.network.video_receiver import VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.decoders.pace import REFINING
 from gsvc.eval.planning.follow import Session, there_and_back
 from gsvc.eval.planning.paces import heated
 from gsvc.eval.planning.traces import TRACES
-from live import VIDEO, frames
+from live import SETTINGS, STILL, VIDEO, collect, endless, frames, free_port, run
 
 BOUNDS = Adaptation(3_000, 60_000)
 PIXEL_RATE = 352 * 288 * 25.0
@@ -46,6 +56,40 @@ def test_a_rate_finds_the_network_and_stays() -> None:
 def test_a_rate_falls_at_once_and_rises_by_degrees() -> None:
     _, rates = flown(lambda t: 40_000.0 if t < 60 or t >= 80 else 6_000.0, 160)
     assert rates[63] < 6_000 and rates[82] < 10_000 and rates[-1] > 20_000
+
+
+def queued(capacity: Callable[[float], float], seconds: int) -> tuple[list[float], list[float]]:
+    """A pilot over a connection that loses nothing and queues; rates and waits by second."""
+    pilot, backlog = Pilot(BOUNDS, 8_000.0, PIXEL_RATE), Backlog()
+    put, waiting, rates, waits = 0.0, 0.0, list[float](), list[float]()
+    for tick in range(10 * seconds):
+        now = tick / 10
+        if not pilot.is_paused(now):
+            sent = pilot.order(now).bitrate / 80
+            put, waiting = put + sent, waiting + sent
+        waiting = max(0.0, waiting - capacity(now) / 80)
+        if seen := backlog.sample(now, int(put), int(waiting)):
+            pilot.report(seen, 1.0)
+            rates.append(pilot.order(now).bitrate)
+            waits.append(8 * waiting / capacity(now))
+    return rates, waits
+
+
+def test_a_rate_follows_a_connection_that_only_queues() -> None:
+    rates, waits = queued(lambda t: 40_000.0 if t < 60 or t >= 90 else 8_000.0, 180)
+    assert 15_000 < min(rates[40:58]) and max(rates[40:58]) < 45_000
+    assert max(rates[66:88]) < 12_000 and rates[-1] > 15_000
+    assert max(waits[74:88]) < 1.0  # the queue of the fall is gone, and none grows again
+
+
+def test_a_large_picture_is_no_congestion() -> None:
+    backlog, found = Backlog(), []
+    for tick in range(40):  # 5 kB at once each second, gone within half a second
+        put = 5_000 * (tick // 10 + 1)
+        seen = backlog.sample(tick / 10, put, max(0, 5_000 - 1_000 * (tick % 10)))
+        found += [seen] if seen else []
+    assert len(found) == 3 and all(seen.under_way == 0 for seen in found)
+    assert all(seen.bitrate == pytest.approx(40_000, rel=0.15) for seen in found)
 
 
 def test_noise_does_not_move_a_rate() -> None:
@@ -91,11 +135,86 @@ def test_an_encoder_that_is_late_codes_fewer_pictures() -> None:
     assert pilot.order(0.0).level < level
 
 
+def test_a_late_encoder_takes_a_faster_preset_and_comes_back_by_degrees() -> None:
+    ladder = PresetLadder("slow")
+    seen = []
+    for second in range(120):
+        if ladder.preset != "fast" and second < 40:
+            ladder.late(second)  # the machine is weak for 40 s
+        else:
+            ladder.rested(second)
+        seen.append(ladder.preset)
+    assert seen[0] == "medium" and "fast" in seen[5:12] and seen[-1] == "slow"
+    changes = sum(a != b for a, b in pairwise(seen))
+    assert changes <= 10
+    assert PresetLadder("fast").preset == "fast"
+
+
+def test_a_receiver_that_restores_announces_the_pictures_it_has_time_for() -> None:
+    limit = PictureLimit(1, 2, 2.5)
+    assert list(read_rtcp(write_rtcp(limit))) == [limit]
+    pace = LivePace(0.8)
+    assert pace.pictures is None
+    for _ in range(20):  # plain decoding takes a quarter of the time, restoring .2 s a picture
+        pace.begins(0.0, 0.5)
+        if pace.may(REFINING):
+            pace.took(REFINING, 0.2)
+            pace.ends(0.325)
+        else:
+            pace.ends(0.125)
+    assert pace.pictures is not None and 1.5 < pace.pictures < 3
+    pilot = Pilot(BOUNDS, 50_000.0, PIXEL_RATE)
+    pilot.report(Reception(0.0, 50_000.0, 0.0, 0.1), 1.0)
+    before = pilot.order(0.0).level
+    pilot.pictures = 1.3
+    for second in range(1, 10):
+        pilot.report(Reception(second, 50_000.0, 0.0, 0.1), 1.0)
+    assert pilot.order(9.0).level == 0 < before
+    pilot.pictures = None
+    pilot.report(Reception(10.0, 50_000.0, 0.0, 0.1), 1.0)
+    assert pilot.order(10.0).level == before
+
+
+def test_what_a_receiver_announces_reaches_the_sender() -> None:
+    sender = RtpSender(gsvc.Encoder(VIDEO, SETTINGS).header)
+    receiver = RtpReceiver(bandwidth=12_000.0, pictures=lambda: 2.0)
+    with gsvc.Encoder(VIDEO, SETTINGS) as encoder:
+        packets = [packet for frame in frames(20) for packet in encoder.encode(frame)]
+    for datagram in sender.send(packets):
+        receiver.receive(datagram, 0.0)
+    for told, _ in receiver.feedback(5.0):
+        sender.take_feedback(told, 5.0)
+    assert (sender.limit, sender.pictures) == (12_000.0, 2.0)
+
+
+def test_a_rate_follows_over_tcp_too() -> None:
+    async def main() -> None:
+        port = free_port(socket.SOCK_STREAM)
+        bounds = Adaptation(500, 60_000)
+        encoder = gsvc.Encoder(VIDEO, replace(SETTINGS, bitrate=500))
+        sender = VideoSender(f"tcp://127.0.0.1:{port}", encoder, SendSettings(adapt=bounds))
+        receiver = VideoReceiver(f"tcp://@127.0.0.1:{port}", ReceiveSettings(STILL))
+        shown: list[gsvc.Frame] = []
+        receiving = asyncio.create_task(collect(receiver, shown))
+        sending = asyncio.create_task(sender.run(endless()))
+        start = sender.stats().estimate
+        while sender.stats().estimate == start:  # the free connection carries more
+            await asyncio.sleep(0.02)
+        sender.stop()
+        await sending
+        await receiving
+        target = sender.stats().target
+        assert shown and target is not None and 500 <= target <= 60_000
+
+    run(main())
+
+
 def test_an_encoder_follows_to_another_rate_and_spacing() -> None:
     encoder = gsvc.Encoder(VIDEO, gsvc.EncoderSettings(level=3, preset="fast", low_delay=True))
     with encoder:
         near = encoder.delay
-        encoder.follow(2_000.0, 0)
+        encoder.follow(2_000.0, 0, "medium")
+        assert encoder.preset == "medium"
         assert encoder.delay > near and encoder.target_bitrate == 2_000
         packets = [packet for frame in frames(60) for packet in encoder.encode(frame)]
         packets += encoder.flush()
@@ -137,8 +256,6 @@ def test_what_cannot_follow_is_refused() -> None:
     adapt = SendSettings(adapt=BOUNDS)
     with pytest.raises(ConfigError, match="look-ahead"):
         VideoSender("udp://127.0.0.1:9", gsvc.Encoder(VIDEO, fast), adapt)
-    with pytest.raises(ConfigError, match="over UDP"):
-        VideoSender("tcp://127.0.0.1:9", gsvc.Encoder(VIDEO, fast), adapt)
     with pytest.raises(ConfigError, match="lower one first"):
         Adaptation(9_000, 3_000)
 

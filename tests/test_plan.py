@@ -1,5 +1,6 @@
 """`gsvc plan`: budgets, the model, the search, and what stands in the way."""
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -11,8 +12,11 @@ from gsvc.codec.command.main import main
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.planning.budgets import Budgets, Time, parse_budgets, read_budgets
+from gsvc.codec.planning.classes import trial_of
 from gsvc.codec.planning.commands import as_lines
+from gsvc.codec.planning.kinds import CLASSES, Kind
 from gsvc.codec.planning.model import Model
+from gsvc.codec.planning.planners import planner_for
 from gsvc.codec.planning.profile import Profile, Usage, profile_path
 from gsvc.codec.planning.search import Planner, quality_of
 from gsvc.codec.planning.trial import Point, Trial, try_video
@@ -164,6 +168,73 @@ def test_a_plan_of_a_video_names_the_commands(
     assert main(["plan", str(clip), "--memory", "4G"]) == 0
     shown = capsys.readouterr().out
     assert "gsvc encode" in shown and "gsvc decode" in shown and "--memory does not bind" in shown
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_is_planned_without_a_video(name: str) -> None:
+    kind = Kind(name, 640, 360, 30.0, 10.0)
+    trial = trial_of(kind, MACHINE)
+    bpps = [point.bpp for point in trial.points]
+    assert (trial.frames, trial.pixels) == (300, 640 * 360) and bpps == sorted(bpps)
+    best = Planner(Model(trial, MACHINE)).plan(Budgets()).best.prediction.jod
+    alone = replace(trial, jod_apart=0.0)
+    exact = Planner(Model(alone, MACHINE)).plan(Budgets()).best.prediction.jod
+    assert best.mean == exact.mean and best.low < exact.low  # its clips lie apart
+
+
+def test_the_command_plans_a_class_and_tells_models_that_a_gpu_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_package("diffusers")
+    monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
+    MACHINE.save(profile_path())
+    asked = ["plan", "--class", "talking-head", "--bandwidth", "12k", "--vram", "6G"]
+    assert main([*asked, "--json"]) == 0
+    models = {one["name"]: one for one in json.loads(capsys.readouterr().out)["vram"]}
+    assert models["sd-turbo"]["kind"] == "whole" and models["ltx2"]["kind"] is None
+    assert all(m["memory"] <= 6e9 for m in models.values() if m["kind"])
+    assert main(asked) == 0
+    shown = capsys.readouterr().out
+    assert "talking-head.gsv --backend" in shown and "--vram 6G holds" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ([], "name the video, or its --class"),
+        (["a.mp4", "--class", "sport"], "leave out one of them"),
+        (["a.mp4", "--size", "64x64"], "--size is of a --class"),
+        (["--class", "sport", "--size", "64"], "write 640x360"),
+        (["--class", "sport", "--seconds", "0"], "a frame at least"),
+        (["--class", "sport", "--seconds", "nan"], "a frame at least"),
+        (["--class", "sport", "--latency", "400ms"], "give a video"),
+        (["--class", "sport", "--vram", "8"], "has no unit: write 8G"),
+    ],
+)
+def test_bad_classes_get_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    part: str,
+) -> None:
+    monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
+    MACHINE.save(profile_path())
+    assert main(["plan", *arguments]) == 2
+    told = capsys.readouterr().err
+    assert part in told and told.count("\n") == 1
+
+
+def test_where_memory_is_short_the_encoder_does_not_look_ahead(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
+    hungry = {n: replace(one, memory_per_pixel=1e4) for n, one in MACHINE.encode.items()}
+    replace(MACHINE, encode=hungry).save(profile_path())
+    for memory, is_short in (("400M", True), ("400G", False)):
+        budgets = parse_budgets({"memory": memory})
+        plan = planner_for(str(clip), budgets).plan(budgets)
+        assert plan.best.settings.low_delay is is_short
 
 
 def test_the_trial_asks_its_judge_at_each_level(clip: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from gsvc.codec.command.main import main
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.machine import machine
 from gsvc.codec.planning.energy import EnergyMeter
+from gsvc.codec.planning.nvml import GpuCounters
 from gsvc.codec.planning.profile import Profile, Usage, load_profile, profile_path
 
 USAGE = Usage(1.0, 1e-7, 1e-7, 0.0, 2e8, 100.0)
@@ -65,6 +67,40 @@ def test_profile_of_another_version_is_refused(tmp_path: Path) -> None:
     replace(PROFILE, gsvc="0.0.1").save(path := tmp_path / "p.json")
     with pytest.raises(ConfigError, match="run gsvc profile again"):
         load_profile(path)
+
+
+class Driver:
+    """NVML of two GPUs, of which the second counts no energy."""
+
+    def __init__(self) -> None:
+        self.millijoules = 5_000
+
+    def nvmlInit_v2(self) -> int:
+        return 0
+
+    def nvmlDeviceGetCount_v2(self, count: Any) -> int:
+        count._obj.value = 2
+        return 0
+
+    def nvmlDeviceGetHandleByIndex_v2(self, index: Any, device: Any) -> int:
+        device._obj.value = index.value + 1
+        return 0
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, device: Any, energy: Any) -> int:
+        energy._obj.value = self.millijoules
+        return 0 if device.value == 1 else 3
+
+
+def test_the_energy_of_gpus_is_added_and_their_absence_told(tmp_path: Path) -> None:
+    (package := tmp_path / "intel-rapl:0").mkdir()
+    (package / "energy_uj").write_text("0")
+    driver = Driver()
+    with EnergyMeter(tmp_path, GpuCounters(driver)) as meter:
+        (package / "energy_uj").write_text("3000000")
+        driver.millijoules += 4_000
+    assert meter.joules == pytest.approx(7.0) and "1 of GPUs" in meter.sources
+    driver.nvmlInit_v2 = lambda: 9  # type: ignore[method-assign]  # the driver is not loaded
+    assert "none of GPUs" in EnergyMeter(tmp_path, GpuCounters(driver)).sources
 
 
 def test_energy_is_read_from_counters_that_may_wrap(tmp_path: Path) -> None:

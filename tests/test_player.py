@@ -18,7 +18,7 @@ import pytest
 import gsvc
 from fuzz_bytes import golden_streams, join_stream
 from gsvc.codec.media import color
-from gsvc.codec.player.server import PAGE, serving
+from gsvc.codec.player.server import PAGE, _is_loopback, serving
 from gsvc.codec.player.sources import FileSource, LiveSource
 from gsvc.codec.scaffold.layers.faces import FACES
 from gsvc.codec.scaffold.types import Interval
@@ -225,7 +225,8 @@ def test_no_other_name_leads_to_a_server_of_this_machine(
 ) -> None:
     """DNS rebinding: a page's own name, made to resolve to 127.0.0.1."""
     port = connection.port
-    for name in ("localhost", "LocalHost", "127.0.0.1", "[::1]"):
+    assert _is_loopback("::ffff:127.0.0.1") and not _is_loopback("::ffff:192.0.2.7")
+    for name in ("localhost", "LocalHost", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"):
         assert status_of(port, name) == status_of(port, f"{name}:{port}") == 200, name
         assert status_of(port, f"{name}:443") == 200, "a forwarded port"
     for name in (

@@ -30,7 +30,7 @@ def test_what_it_cannot_do_is_said_in_a_line(
     with pytest.raises(ConfigError, match="one step"):
         backend.check(50, 66, steps=2)
     backend.memory = Budget.of("8G")
-    with pytest.raises(ConfigError, match="swiftvr needs is not known: leave out --vram"):
+    with pytest.raises(ConfigError, match="swiftvr needs is not known: leave out vram"):
         backend.check(50, 66, steps=1)
     window = window_of(9)
     backend.restore(*window, steps=1, seed=0)

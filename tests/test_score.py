@@ -77,7 +77,7 @@ def test_another_size_is_refused_unless_scaled(
     a: str, tmp_path: Path, moving_pictures: Pictures
 ) -> None:
     other = video(tmp_path / "other.y4m", moving_pictures(6, (96, 72)))
-    with pytest.raises(InputError, match=r"other.y4m is 96x72, but .*a.y4m is 64x48: add --scale"):
+    with pytest.raises(InputError, match=r"other.y4m is 96x72, but .*a.y4m is 64x48: scale=True"):
         read_pair(a, other)
     assert read_pair(a, other, scale=True).test[0].shape == (48, 64, 3)
 

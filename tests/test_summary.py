@@ -15,6 +15,7 @@ from gsvc.eval.summary.bootstrap import pooled_rate
 from gsvc.eval.summary.curves import curves
 from gsvc.eval.summary.frontier import PUBLISHED, Dial, exchange, frontier, targets
 from gsvc.eval.summary.hull import RatePoint, hull_at, lower_hull, rate_at
+from gsvc.eval.summary.reasons import reasons_without_rate
 from gsvc.eval.summary.recorded import codecs_of
 from gsvc.eval.summary.seeds import seed_spreads
 from gsvc.eval.summary.summarise import summarise
@@ -263,6 +264,16 @@ def test_our_points_stand_beside_the_hulls_at_the_same_rate() -> None:
     inside, below = sorted(summarise(RUN, cells).beside, key=lambda row: -row.bpp)
     assert inside.value == 33.0 and inside.hulls == {"svtav1": pytest.approx(32.0)}
     assert below.hulls == {"svtav1": None}
+
+
+def test_no_rate_has_its_reason() -> None:
+    cells = [cell("gsvc", bits, 20 + bits) for bits in (1, 2)]
+    cells += [cell("x265", bits, bits) for bits in (1, 2)]
+    cells += [cell("svtav1", 1, 21.5)]
+    far, single = reasons_without_rate(summarise(RUN, cells))
+    assert "no common quality" in far and "gsvc against x265 by psnr_y" in far
+    assert "single rate" in single and "gsvc against svtav1 by psnr_y" in single
+    assert not list(reasons_without_rate(summarise(RUN, cells[:2])))
 
 
 def test_no_two_columns_have_one_name() -> None:

@@ -22,6 +22,7 @@ from gsvc.codec.media.text_track import TextTrack
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.texts import Span, Subtitles, Texts, moved, read_texts, text_packets
 from gsvc.codec.stream.varint import varint
+from video_clips import SAME
 
 TEXTS = Texts(
     {"title": "Stadt – ein Film", "artist": "Someone"},
@@ -102,7 +103,7 @@ def film(path: Path, texts: Texts = TEXTS, attachment: bool = False) -> Path:
     """20 frames of 64x48, with texts."""
     with av.open(str(path), "w") as container:
         assert isinstance(container, OutputContainer)
-        video = container.add_stream("libx264", rate=25)
+        video = container.add_stream("libx264", rate=25, options=SAME)
         assert isinstance(video, VideoStream)
         video.width, video.height, video.pix_fmt = 64, 48, "yuv420p"
         track = TextTrack(container, texts)
@@ -162,3 +163,27 @@ def test_one_line_names_all_that_is_lost(
     first, second = (record.getMessage() for record in caplog.records)
     assert first == f"{source}: not carried: tag lyrics; attachment note.txt"
     assert second.startswith("avi cannot carry chapters and subtitles")
+
+
+def test_targets_of_pictures_alone_say_what_they_leave_out(
+    tmp_path: Path, bare_settings: gsvc.EncoderSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    gsvc.encode(film(tmp_path / "a.mkv"), tmp_path / "a.gsv", settings=bare_settings)
+    lost = "subtitles and chapters and title or other tags"
+    for name, told in (
+        ("a.y4m", f"a.y4m carries no {lost}: left out, use .mp4 or .mkv"),
+        ("a/%05d.png", f"%05d.png carries no {lost}: left out"),
+        ("a.gif", "gif cannot carry chapters and subtitles, which are left out"),
+    ):
+        for start, frames in ((0.0, None), (0.2, 5)):
+            caplog.clear()
+            gsvc.decode(
+                tmp_path / "a.gsv",
+                tmp_path / name,
+                settings=gsvc.DecoderSettings(steps=0),
+                start=start,
+                frames=frames,
+                overwrite=True,
+            )
+            (record,) = caplog.records
+            assert told in record.getMessage()

@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from needs import need, need_package
+from video_clips import SAME
 
 need_package("stlpips_pytorch")
 from gsvc.decoders.motion.learned.rife import load_rife
@@ -43,7 +44,7 @@ def write_clip(path: Path, seed: int) -> None:
     """A camera that pans over a photograph."""
     photo = photograph(seed, 640, 240)
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=25, options={"crf": "14"})
+        stream = container.add_stream("libx264", rate=25, options={"crf": "14", **SAME})
         assert isinstance(stream, av.video.stream.VideoStream)
         stream.width, stream.height, stream.pix_fmt = 320, 240, "yuv420p"
         for index in range(90):

@@ -1,6 +1,7 @@
 """`gsvc train shards` and `gsvc train plan`: an order without gaps, and runs that go on."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -58,7 +59,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(2):
         crops = []
         for row in range(5):
-            truth = rng.integers(0, 255, (1, 48, 48, 3)).astype(np.uint8)
+            truth = rng.integers(0, 255, (1, 64, 64, 3)).astype(np.uint8)
             stacks = {"truth": truth, "given": truth // 2, "gain": truth[..., :1]}
             arrays: Arrays = {"scalars": np.full((1, 2), 0.5, np.float16)}
             sample = Sample(stacks, arrays, (0, 0), (0,))
@@ -102,6 +103,42 @@ def test_a_run_of_another_recipe_is_told(
     assert "--steps: take 1 or more" in capsys.readouterr().err
     assert main(["train", "shards", str(tmp_path), str(tmp_path), "--recipe", "medium"]) == 1
     assert "gsvc data prepare makes them" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_killed_or_not(shards: Path, tmp_path: Path) -> None:
+    script = Path(__file__).parent / "scale_train.py"
+    command = [sys.executable, str(script), str(shards), "--work", str(tmp_path), "--short"]
+    command += ["--steps", "4", "--batch", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = dict(line.split(": ") for line in done.splitlines() if " on two" in line)
+    assert len(found) == 3 and all(float(value) < 1e-3 for value in found.values()), done
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="torch.compile needs a C compiler")
+def test_bfloat16_and_compile_train_the_same_network(shards: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(RECIPE)
+
+    def losses(out: str, *more: str) -> list[float]:
+        command = [
+            sys.executable,
+            "-m",
+            "gsvc",
+            "train",
+            "shards",
+            str(shards),
+            str(tmp_path / out),
+        ]
+        command += ["--recipe", str(recipe), "--batch", "2", "--steps", "3", "--workers", "0"]
+        command += ["--device", "cpu", "--json", *more]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        told = [json.loads(line) for line in done.stdout.splitlines()]
+        return [row["loss"] for row in told if row["type"] == "step"]
+
+    # Eight bits of mantissa: what a step makes of the same samples differs by some percent.
+    assert losses("low", "--bf16", "--compiled") == pytest.approx(losses("plain"), rel=0.2)
 
 
 @pytest.mark.slow

@@ -131,10 +131,10 @@ def test_a_cache_saves_work_and_ends_with_its_window(make: Callable[[], Model], 
 def test_what_cannot_be_is_said_in_a_line() -> None:
     for text, line in {
         "none": "no cache is called 'none': take first-block, mag, faster, taylorseer",
-        "first-block:": "--cache first-block:: after the colon a number, 0 to 1",
-        "mag:2": "--cache mag:2: after the colon a number, 0 to 1",
-        "faster:2.5": "--cache faster:2.5: after the colon a whole number, 2 to 10",
-        "taylorseer:nan": "--cache taylorseer:nan: after the colon a whole number, 2 to 10",
+        "first-block:": "cache='first-block:': after the colon a number, 0 to 1",
+        "mag:2": "cache='mag:2': after the colon a number, 0 to 1",
+        "faster:2.5": "cache='faster:2.5': after the colon a whole number, 2 to 10",
+        "taylorseer:nan": "cache='taylorseer:nan': after the colon a whole number, 2 to 10",
     }.items():
         with pytest.raises(ConfigError, match=f"^{line}$"):
             TransformerCache(text)

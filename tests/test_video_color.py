@@ -13,6 +13,9 @@ from gsvc.codec.errors import UnsupportedInputError
 from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.codec.media.video_writer import open_writer
+from gsvc.codec.stream.av1_units import restore_temporal_unit
+from gsvc.decoders.pictures import PictureDecoder
+from gsvc.encoders.pictures import encode_pictures
 from video_clips import CFR, Clip, index_of, read, refused, scene
 
 MATRICES = {1: (0.2126, 0.0722), 6: (0.299, 0.114), 9: (0.2627, 0.0593)}
@@ -100,6 +103,21 @@ def test_an_unnamed_matrix_is_guessed_by_height(height: int) -> None:
     got = [np.frombuffer(bytes(plane), np.uint8)[0] for plane in yuv.planes]
     np.testing.assert_allclose(got, exact_yuv((200, 30, 40), guessed), atol=1)
     assert np.abs(rgb_from_yuv(yuv, color)[0, 0].astype(int) - (200, 30, 40)).max() <= 2
+
+
+def test_pictures_coded_smaller_keep_the_matrix_of_their_video() -> None:
+    """Other decoders, and players of mapped streams, know only the video's own height."""
+    picture = np.full((640, 64, 3), (200, 30, 40), np.uint8)
+    size = (32, 320)
+    (unit,) = encode_pictures([picture], size=size, crf=10, color=Color())
+    decoder = av.CodecContext.create("libdav1d", "r")
+    assert isinstance(decoder, av.VideoCodecContext)
+    decoder.decode(av.Packet(restore_temporal_unit(unit)))
+    (coded,) = decoder.decode(None)
+    middles = [np.asarray(plane)[plane.width * plane.height // 2] for plane in coded.planes]
+    np.testing.assert_allclose(middles, exact_yuv((200, 30, 40), Color(matrix=1)), atol=3)
+    shown = PictureDecoder((64, 640), Color()).decode(unit, size)
+    assert np.abs(shown.astype(int) - picture).max() <= 5
 
 
 @pytest.mark.parametrize("color", COLORS, ids=str)

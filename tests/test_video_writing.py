@@ -33,7 +33,7 @@ def test_what_is_written_is_read_back(tmp_path: Path, suffix: str, width: int, h
         assert got.pixel_aspect == Fraction(4, 3)
     for index, frame in enumerate(frames):
         error = np.abs(frame.pixels.astype(int) - scene(index, width, height)).mean()
-        assert error == 0 if suffix == "nut" else error < 3
+        assert error == 0 if suffix == "nut" else error < 5  # lossy
 
 
 def test_one_frame_makes_a_file(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_name_without_a_number_is_one_image(tmp_path: Path) -> None:
     [frame] = read(target)[1]
     np.testing.assert_array_equal(frame.pixels, scene(5, 63, 47))
     before = target.read_bytes()
-    several = pytest.raises(ConfigError, match="--frames 1")
+    several = pytest.raises(ConfigError, match="frames=1")
     with several, open_writer(target, form, overwrite=True) as writer:
         for index in range(2):
             writer.write(Frame(scene(index, 63, 47), index))
@@ -129,7 +129,7 @@ def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     path.write_text("mine")
     form = VideoFormat(64, 48, CFR, Fraction(25))
-    with pytest.raises(OutputError, match="use -y"), open_writer(path, form):
+    with pytest.raises(OutputError, match="overwrite=True replaces"), open_writer(path, form):
         pass
     assert path.read_text() == "mine"
     with pytest.raises(KeyboardInterrupt), open_writer(path, form, overwrite=True):

@@ -148,7 +148,7 @@ def test_errors_name_the_way_out(untrained: Path, window: Window, tmp_path: Path
     keys = {n: rendering[n] for n in KEYS}
     refiner = load_refiner(str(untrained))
     assert isinstance(refiner, WindowedBackend)
-    with pytest.raises(ConfigError, match="--steps 1"):
+    with pytest.raises(ConfigError, match="steps=1"):
         refiner.restore(rendering, keys, confidence, steps=2, seed=0)
     with pytest.raises(ConfigError, match="unknown refiner 'windowed:none'"):
         load_refiner("windowed:none")

@@ -81,7 +81,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: TlsSettin
         )
         await listening(port, socket.SOCK_STREAM)
         receiver = VideoReceiver(f"wss://127.0.0.1:{port}", ReceiveSettings(STILL))
-        with pytest.raises(gsvc.InputError, match="--tls-ca"):
+        with pytest.raises(gsvc.InputError, match="authorities="):
             await collect(receiver, [])
         serving.cancel()
 
@@ -92,7 +92,7 @@ def test_certificates_are_checked_at_once(certificate: TlsSettings, tmp_path: Pa
     with pytest.raises(gsvc.ConfigError, match="go together"):
         TlsSettings(certificate=certificate.certificate)
     for address, tls, said in (
-        ("wss://@127.0.0.1:5999", TlsSettings(), "--tls-cert and --tls-key"),
+        ("wss://@127.0.0.1:5999", TlsSettings(), "certificate= and private_key="),
         ("ws://@127.0.0.1:5999", certificate, "for wss://"),
         ("wss://127.0.0.1:5999", TlsSettings(authorities=tmp_path / "none"), "cannot be used"),
     ):

@@ -17,6 +17,8 @@ from gsvc.codec.media.video_reader import open_video
 CFR = Fraction(1, 25)
 MS = Fraction(1, 1000)
 VFR_TIMES = [0, 40, 100, 110, 300, 340, 380, 900]
+SAME = {"threads": "1", "x264-params": "cpu-independent=1"}
+"""x264 writes the same in each run and on each machine; else it differs by CPU and by chance."""
 
 
 def scene(index: int, width: int = 64, height: int = 48) -> Picture:
@@ -52,7 +54,8 @@ class Clip:
     def write(self, path: Path, muxer: str | None = None) -> Path:
         height, width = self.pictures[0].shape[:2]
         with av.open(str(path), "w", format=muxer, options=self.muxer_options) as container:
-            stream = container.add_stream(self.codec, rate=25, options=self.options)
+            options = {**(SAME if self.codec == "libx264" else {}), **self.options}
+            stream = container.add_stream(self.codec, rate=25, options=options)
             assert isinstance(stream, VideoStream)
             stream.width, stream.height, stream.pix_fmt = width, height, self.pixel_format
             stream.time_base = stream.codec_context.time_base = self.time_base

@@ -120,7 +120,7 @@ def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
 
 
 def add_pretrained(parser: ArgumentParser) -> None:
-    """--cache, --latent-cache, --vram, --paste-keys and --resume, of pretrained back ends."""
+    """Options of pretrained back ends, from --cache to --resume."""
     group = parser.add_argument_group("of pretrained back ends")
     add = group.add_argument
     steps = "keep work from step to step: first-block, mag, faster or taylorseer"
@@ -129,6 +129,7 @@ def add_pretrained(parser: ArgumentParser) -> None:
     add("--latent-cache", metavar="FOLDER[:SIZE]", help=latents)
     memory = "of the GPU, at most (all that is free); or whole, offload, groups, fp8"
     add("--vram", metavar="8G", help=memory)
+    add("--quantize", choices=("int8",), help="weights in 8 bits: half the memory, other pictures")
     add("--paste-keys", action="store_true", help="show coded pictures as they were decoded")
     kept = "keep restored windows here, and do not restore them again"
     add("--resume", metavar="FOLDER", help=kept)

@@ -250,6 +250,7 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     from gsvc.eval.summary import write_summary
     from gsvc.eval.summary.durations import slowest
     from gsvc.eval.summary.headline_tables import headline_gaps, warnings
+    from gsvc.eval.summary.reasons import reasons_without_rate
     from gsvc.eval.summary.table import protocol
     from gsvc.eval.summary.tables import tables
 
@@ -258,6 +259,7 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     for table in tables(summary):
         if table.title.startswith(_MAIN_TABLES):
             parts += [table.title, markdown(table.header, table.rows)]
+    parts += [*reasons_without_rate(summary)]
     parts += [f"Slowest: {', '.join(slowest(summary.durations))}"] if summary.durations else []
     parts += [*headline_gaps(summary), *warnings(summary)]
     parts.append(f"All tables: {folder / 'summary.md'}")

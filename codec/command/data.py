@@ -9,6 +9,7 @@ from gsvc.codec.extras import need
 DESCRIPTION = """Make video ready for training, on one machine or many. Needs gsvc[data]."""
 
 ACTIONS = {
+    "plan": "what preparing many clips takes, from what a few took",
     "prepare": "shards of samples out of any amount of video",
 }
 """Action → its line in `gsvc data --help`. The module `data_NAME` beside this one has the rest."""

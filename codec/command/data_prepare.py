@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from gsvc.codec.command.arguments import add_json
+from gsvc.codec.command.data_progress import LIVE, is_watched, shown_work, tell_beside
 from gsvc.codec.command.progress import tell_event
 from gsvc.codec.errors import ConfigError
 
@@ -45,6 +46,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--limits", nargs="+", default=[], metavar="NAME=LEAST:MOST", help=limits)
     add("--shard-clips", type=int, default=64, metavar="N", help="in a shard (%(default)s)")
     add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
+    later = "end when the clips are chosen: gsvc train shards --producers makes their samples"
+    add("--survey-only", action="store_true", help=later)
     where = 'a Ray cluster; "local" (default) starts one here, "none" does without'
     add("--ray", default="local", metavar="ADDRESS", help=where)
     add("--jobs", "-j", type=int, default=0, metavar="N", help="cores of a local one (all)")
@@ -58,24 +61,28 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prepare, and report."""
-    from gsvc.decoders.training.preparation.manifest import report
-    from gsvc.decoders.training.preparation.prepare import prepare
+    from gsvc.decoders.training.preparation.manifest import cpu_seconds, report
+    from gsvc.decoders.training.preparation.prepare import look_through, prepare
     from gsvc.decoders.training.preparation.shards import Folder
     from gsvc.decoders.training.preparation.sources import find_sources
 
     settings, out = _settings(options), Path(options.out)
-    sources = find_sources(options.sources)
-    begun = monotonic()
-    with _engine(options) as (engine, cores):
-        made = prepare(sources, out, settings, engine, lambda *a, **k: tell_event(options, *a, **k))
+    sources, folder = find_sources(options.sources), Folder(out)
+    begun, spent, told = monotonic(), cpu_seconds(folder), dict[str, Any]()
+    with _engine(options) as (engine, cores), shown_work(options, out, len(sources), cores) as line:
+        tell = partial(tell_beside, options, line)
+        if options.survey_only:
+            look_through(sources, out, settings, engine, tell)
+        else:
+            made = prepare(sources, out, settings, engine, tell)
+            told = {name: made[name] for name in ("clips", "samples", "set_aside")}
+            told["poison"] = len(made["poison"])
     wall = monotonic() - begun
-    for row in report(Folder(out)):
+    for row in report(folder):
         tell_event(options, "operator", **row)
-    told: dict[str, Any] = {name: made[name] for name in ("clips", "samples", "set_aside")}
-    poison = len(made["poison"])
-    tell_event(
-        options, "done", out=str(out), poison=poison, seconds=round(wall, 1), cores=cores, **told
-    )
+    busy = (cpu_seconds(folder) - spent) / wall
+    work = {"seconds": round(wall, 1), "cores": cores, "cores_busy": round(busy, 2)}
+    tell_event(options, "done", out=str(out), **work, **told)
     return 0
 
 
@@ -108,8 +115,9 @@ def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
     from gsvc.eval.cluster import ray_cluster
 
     patience = options.time_limit / _USUAL_LIMIT
+    live = Path(options.out).resolve() / LIVE if is_watched(options) else None
     if options.ray == "none":
-        yield InTurn(patience), 1.0
+        yield InTurn(patience, live), 1.0
         return
     store = options.store * _MEGABYTE if options.store else None
     each = options.gpu_memory * _MEGABYTE if options.gpu_memory else None
@@ -119,4 +127,4 @@ def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
         if cards is not None:
             tell_event(options, "gpus", count=cards.count, memory_mb=cards.bytes // _MEGABYTE)
         costs = partial(costs_so_far, Folder(Path(options.out)))
-        yield OnRay(cards, cores, costs, patience), cores
+        yield OnRay(cards, cores, costs, patience, live), cores

@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.progress import json_lines
-from gsvc.codec.errors import GsvcError
+from gsvc.codec.errors import ConfigError, GsvcError
 from gsvc.codec.extras import EXTRAS, Extra
 
 DESCRIPTION = "Check this machine for everything gsvc needs; exits with 1 if something is missing."
@@ -75,6 +75,7 @@ def examine() -> Iterator[Check]:
         yield _guarded("torch", _torch, "pip install torch")
         yield _gpu()
         yield _guarded("refiner weights", _weights, "reinstall gsvc")
+    yield _energy()
     yield _cache()
     yield from _models()
 
@@ -134,6 +135,15 @@ def _gpu() -> Check:
             name = torch.cuda.get_device_name()
             return Check("CUDA", True, f"{torch.version.cuda}, {name}", needed=False)
     return Check("CUDA", False, "no GPU: decoding runs on the CPU", needed=False)
+
+
+def _energy() -> Check:
+    from gsvc.codec.planning.energy import EnergyMeter
+
+    try:
+        return Check("energy counters", True, EnergyMeter().sources, needed=False)
+    except ConfigError as error:
+        return Check("energy counters", False, str(error), needed=False)
 
 
 def _weights() -> str:

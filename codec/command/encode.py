@@ -85,7 +85,7 @@ def _add_rate(parser: ArgumentParser) -> None:
     rate = parser.add_mutually_exclusive_group()
     rate.add_argument("--bpp", type=float, help="meet this many bits per pixel")
     rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=f"{BITRATE}, without sound")
-    near = "come near this ST-LPIPS: 0.05 good, 0.3 bad"
+    near = "come near this ST-LPIPS: 0.05 good, 0.3 bad; by an estimate, with --score measured"
     rate.add_argument("--quality", type=float, metavar="D", help=near)
     whole = "make a file of at most this many bytes: 500kB; sound included"
     rate.add_argument("--target-size", type=size, metavar="SIZE", help=whole)
@@ -110,7 +110,12 @@ def run(options: Namespace) -> int:
     planned = planned_encoding(options) if options.plan is not None else None
     metrics = metrics_of(options, target)
     with shown_progress(options, "encoded") as progress:
-        report = encode_one(options, options.source, target, progress)
+        if metrics and options.quality is not None:
+            from gsvc.codec.command.encode_quality import encode_measured
+
+            report = encode_measured(options, options.source, target, progress)
+        else:
+            report = encode_one(options, options.source, target, progress)
     if options.json:
         json_lines(options).put("done", **as_json(report))
     elif has_watcher(options):

@@ -76,7 +76,9 @@ def _show_needs(model: HubModel) -> None:
     print(f"  weights {weights / 1e9:.1f} GB in bfloat16, text encoder aside (counted)")
     print("  GPU memory for a window of 33 frames, part of it estimated and nothing measured:")
     for need in needs:
+        small = need_of(model.name, need.height, need.width, 33, quantized=True)
         kinds = ", ".join(
             f"{kind} {need.of(kind) / 1e9:.1f} GB" for kind in ("whole", "offload", "groups", "fp8")
         )
+        kinds += f", whole with --quantize int8 {small.of('whole') / 1e9:.1f} GB"
         print(f"    {need.width}x{need.height}: {kinds}")

@@ -10,6 +10,8 @@ DESCRIPTION = """What --codec (with its options and their usual values: NAME:KEY
 --metric and --clips take. Your own classes are taken too, as module:Class."""
 
 _KINDS = ("codecs", "metrics", "clips")
+_WIDEST = 60
+"""Columns that a cell is padded to; the few longer ones push the rest of their line aside."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -29,7 +31,7 @@ def run(options: Namespace) -> int:
         for row in rows:
             lines.put(header[0], **dict(zip(("name", *header[1:]), row, strict=True)))
         return 0
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)][:-1]
     for row in rows:
         print("  ".join([*map(str.ljust, row, widths), row[-1]]))
     return 0

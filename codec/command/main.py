@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from gsvc import __version__
 from gsvc.codec.command.parser import FAILED, USAGE, Parser, add_modules, complain
+from gsvc.codec.command.wording import as_options
 from gsvc.codec.errors import ConfigError, GsvcError
 
 COMMANDS = {
@@ -91,6 +92,8 @@ def _unexpected(error: Exception) -> str:
         from gsvc.codec.output import STANDARD_OUTPUT, failure_text
 
         return failure_text(STANDARD_OUTPUT, error.errno, error.strerror)
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}: check the name and its folder"
     return (
         f"internal error: {type(error).__name__}: {error}; please report it, "
         "run with GSVC_DEBUG=1 for the traceback"
@@ -98,7 +101,7 @@ def _unexpected(error: Exception) -> str:
 
 
 def _fail(options: Namespace, error: Exception, code: int, message: str | None = None) -> int:
-    line = " ".join((message or str(error)).split())
+    line = as_options(" ".join((message or str(error)).split()))
     if options.json:
         from gsvc.codec.command.progress import json_lines
 
@@ -139,6 +142,13 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(_SIGNALLED + number)
 
 
+class _OneLine(logging.Formatter):
+    """ "gsvc: warning: ..." """
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"gsvc: {record.levelname.lower()}: {as_options(record.getMessage())}"
+
+
 class _Once(logging.Filter):
     """Keeps back a warning that was given before: a video may be read more than once."""
 
@@ -155,9 +165,9 @@ class _Once(logging.Filter):
 
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("gsvc: %(levelname)s: %(message)s"))
+    handler.setFormatter(_OneLine())
     handler.addFilter(_Once())
-    for level in (logging.WARNING, logging.INFO):
-        logging.addLevelName(level, logging.getLevelName(level).lower())
+    # What torch says when it looks for a compiler, that there is no GPU here, is no warning.
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
     logging.getLogger("gsvc").handlers = [handler]  # one, however many commands a process runs
     logging.getLogger("gsvc").propagate = False

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from gsvc.codec.command.wording import as_options
+
 FAILED = 1
 """Exit code of a failure."""
 USAGE = 2
@@ -15,7 +17,7 @@ USAGE = 2
 def complain(line: str) -> None:
     """Say on standard error what went wrong."""
     if sys.stderr is not None:
-        print(f"gsvc: error: {line}", file=sys.stderr)
+        print(f"gsvc: error: {as_options(line)}", file=sys.stderr)
 
 
 class Parser(ArgumentParser):

@@ -1,14 +1,16 @@
 """`gsvc plan`: the settings that reach the best quality within budgets."""
 
+import re
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gsvc.codec.command.arguments import add_json
+from gsvc.codec.command.arguments import add_json, frame_rate
 from gsvc.codec.command.judging import trial_judge
 from gsvc.codec.command.progress import json_lines
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.planning.budgets import JUDGES, Budgets, parse_budgets, read_budgets
+from gsvc.codec.planning.kinds import CLASSES, Kind
 
 if TYPE_CHECKING:
     from gsvc.codec.planning.search import Planner
@@ -23,6 +25,7 @@ _BUDGETS = {
     "decoder-flops": ("FLOPS", "of its networks, for a second of video: 20G"),
     "encoder-time": ("TIME", "to encode in: 5x, 90s, 10min"),
     "memory": ("BYTES", "of either process: 4G"),
+    "vram": ("BYTES", "of a GPU: tells which pretrained models it holds"),
     "latency": ("TIME", "from capture to showing: 400ms; below 8s without look-ahead"),
     "energy": ("ENERGY", "of both ends: 500J, 1Wh"),
     "quality": ("JUDGE:N", "to reach: jod:6 at least, or texture:0.2 at most"),
@@ -34,7 +37,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     from gsvc.codec.planning.energy import RADIOS
 
     add = parser.add_argument
-    add("source", metavar="IN", help="the video")
+    add("source", metavar="IN", nargs="?", help="the video; none with --class")
+    add_class(parser)
     for name, (metavar, text) in _BUDGETS.items():
         add(f"--{name}", metavar=metavar, help=text)
     add("--budgets", metavar="FILE", help='a TOML file of them: bandwidth = "12k"')
@@ -50,16 +54,60 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Plan, and show the plan."""
-    budgets = budgets_of(options)
-    planner = planner_of(options, budgets)
-    from gsvc.codec.planning.commands import as_json, as_lines
+    budgets, kind = budgets_of(options), kind_of(options)
+    planner = planner_of(options, kind or options.source, budgets)
+    from gsvc.codec.planning.commands import as_json, as_lines, held_json, held_lines
+    from gsvc.codec.planning.vram import held_within
 
-    plan = planner.plan(budgets, options.judge)
+    plan, source = planner.plan(budgets, options.judge), options.source or f"{options.kind}.mp4"
+    held = held_within(budgets.vram, *planner.size) if budgets.vram else []
     if options.json:
-        json_lines(options).put("plan", **as_json(options.source, plan))
-    else:
-        print("\n".join(as_lines(options.source, plan)))
+        models = {"vram": held_json(held)} if budgets.vram else {}
+        json_lines(options).put("plan", **as_json(source, plan), **models)
+        return 0
+    lines = as_lines(source, plan)
+    if kind is not None:
+        from gsvc.codec.planning.classes import clips_of
+
+        lines.insert(0, f"{kind.name}: by {clips_of(kind)} clips; a trial of a video is nearer")
+    if budgets.vram:
+        lines += held_lines(source, budgets.vram, held)
+    print("\n".join(lines))
     return 0
+
+
+def add_class(parser: ArgumentParser) -> None:
+    """--class and what is known of such a video."""
+    usual = Kind(CLASSES[0])
+    add = parser.add_argument
+    told = "no video yet, but what is usual for its kind"
+    add("--class", dest="kind", choices=CLASSES, help=told)
+    size = f"of a --class ({usual.width}x{usual.height})"
+    add("--size", metavar="WxH", help=size)
+    add("--fps", type=frame_rate, metavar="N", help=f"of a --class ({usual.rate:g})")
+    add("--seconds", type=float, metavar="S", help=f"of a --class ({usual.seconds:g})")
+
+
+def kind_of(options: Namespace) -> Kind | None:
+    """The video of --class; None: there is one to try. Raises ConfigError for both or neither."""
+    known = {"--size": options.size, "--fps": options.fps, "--seconds": options.seconds}
+    if options.kind is None:
+        if options.source is None:
+            raise ConfigError("name the video, or its --class where there is none yet")
+        if given := [name for name, value in known.items() if value is not None]:
+            raise ConfigError(f"{given[0]} is of a --class: the video tells its own")
+        return None
+    if options.source is not None:
+        raise ConfigError("--class is for a video that is not there yet: leave out one of them")
+    usual = Kind(options.kind)
+    match = re.fullmatch(r"(\d+)x(\d+)", options.size or f"{usual.width}x{usual.height}")
+    if match is None:
+        raise ConfigError(f"--size {options.size!r}: write 640x360")
+    width, height = int(match[1]), int(match[2])
+    return Kind(
+        options.kind, width, height, options.fps or usual.rate,
+        usual.seconds if options.seconds is None else options.seconds,
+    )  # fmt: skip
 
 
 def budgets_of(options: Namespace) -> Budgets:
@@ -73,8 +121,8 @@ def budgets_of(options: Namespace) -> Budgets:
     return read_budgets(options.budgets)
 
 
-def planner_of(options: Namespace, budgets: Budgets) -> "Planner":
-    """The planner of the options' video, which is tried; profiles are asked for first."""
+def planner_of(options: Namespace, source: str | Kind, budgets: Budgets) -> "Planner":
+    """The planner of a video, which is tried, or of a class; profiles are asked for first."""
     from gsvc.codec.planning.energy import RADIOS
     from gsvc.codec.planning.planners import planner_for
     from gsvc.codec.planning.profile import load_profile
@@ -82,9 +130,9 @@ def planner_of(options: Namespace, budgets: Budgets) -> "Planner":
     if options.watts is not None and not 0 < options.watts < float("inf"):
         raise ConfigError(f"--watts {options.watts:g}: a power is above 0")
     given = options.receiver
-    with trial_judge(options.measure) as judge:
+    with trial_judge(options.measure and isinstance(source, str)) as judge:
         return planner_for(
-            options.source,
+            source,
             budgets,
             receiver=load_profile(Path(given), foreign=True) if given else None,
             watts=options.watts,

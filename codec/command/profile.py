@@ -2,12 +2,14 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
 from gsvc.codec.command.arguments import add_json, add_quiet
 from gsvc.codec.command.progress import json_lines
-from gsvc.codec.planning.profile import Profile, Usage, load_profile, profile_path
+from gsvc.codec.output import atomic_output, refuse_foreign
+from gsvc.codec.planning.profile import BEGINNING, Profile, Usage, load_profile, profile_path
 
 DESCRIPTION = """Measure what encoding and decoding take on this machine, for gsvc plan: about a
 minute, on a machine that does nothing else. It is kept in the cache for this processor and this
@@ -30,21 +32,28 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Measure, keep and show."""
-    if options.show:
-        profile = load_profile()
-    else:
-        from gsvc.codec.planning.measuring import measure
-
-        silent = options.quiet or options.json
-        profile = measure(lambda line: None if silent else print(line, file=sys.stderr))
-        profile.save(profile_path())
-    if options.output is not None:
-        profile.save(Path(options.output))
+    with ExitStack() as opened:
+        copy: Path | None = None
+        if options.output is not None:  # a target that is none is told of before a minute's work
+            refuse_foreign(options.output, BEGINNING)
+            copy = opened.enter_context(atomic_output(options.output, overwrite=True))
+        profile = load_profile() if options.show else _measured(options)
+        if copy is not None:
+            profile.save(copy)
     if options.json:
         json_lines(options).put("profile", path=str(profile_path()), **asdict(profile))
     elif not options.quiet:
         print("\n".join(_lines(profile)))
     return 0
+
+
+def _measured(options: Namespace) -> Profile:
+    from gsvc.codec.planning.measuring import measure
+
+    silent = options.quiet or options.json
+    profile = measure(lambda line: None if silent else print(line, file=sys.stderr))
+    profile.save(profile_path())
+    return profile
 
 
 def _lines(profile: Profile) -> list[str]:

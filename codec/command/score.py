@@ -48,10 +48,11 @@ def run(options: Namespace) -> int:
     """Measure, then show; fails when a metric that was named has no value."""
     need("eval", "gsvc score")
     from gsvc.eval.metrics import DEFAULT_METRICS
-    from gsvc.eval.score.measure import indices_of, measure, named_metrics
+    from gsvc.eval.score.measure import check_stride, indices_of, measure, named_metrics
     from gsvc.eval.score.pair import read_pair
 
     _check_plot(options)
+    check_stride(options.stride)
     metrics = named_metrics(options.metric or DEFAULT_METRICS)
     with without_warnings(options.quiet):
         pair = read_pair(options.source, options.test, frames=options.frames, scale=options.scale)
@@ -142,9 +143,10 @@ def _code(options: Namespace, found: "Sequence[Measured]", pair: "Pair") -> int:
     say = complain if has_failed else _log.warning
     with without_warnings(options.quiet):
         if any(pair.alone):
+            count = "1 frame is" if len(pair.test) == 1 else f"{len(pair.test)} frames are"
             _log.warning(
-                "%d frames are shown at the same time; %d of %s and %d of %s have no partner",
-                len(pair.test), pair.alone[0], options.source, pair.alone[1], options.test,
+                "%s shown at the same time; %d of %s and %d of %s have no partner",
+                count, pair.alone[0], options.source, pair.alone[1], options.test,
             )  # fmt: skip
         for m in missing:
             say(f"{m.name} has no value: {m.scores.gap}")

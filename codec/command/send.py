@@ -67,7 +67,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--fast", dest="realtime", action="store_false", help=fast)
     size = "bytes of a datagram at most; larger pictures go in pieces; 240 for LoRa (%(default)s)"
     add("--mtu", "--max-packet-bytes", type=int, default=wire.mtu, metavar="N", help=size)
-    follow = "follow the network between these rates, as 4k:60k, from --bitrate on (UDP)"
+    follow = "follow the network between these rates, as 4k:60k, from --bitrate on"
     add("--adapt", type=adaptation, metavar="LEAST:MOST", help=follow)
     again = "last packets to repeat (%(default)s)"
     add("--redundancy", type=int, default=wire.redundancy, metavar="N", help=again)

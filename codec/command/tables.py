@@ -1,10 +1,11 @@
 """`gsvc bench table`: the tables of a run for a paper or a spreadsheet."""
 
+import sys
 from argparse import ArgumentParser, Namespace
 
 DESCRIPTION = """Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those
-of BD-rates, or of points where there are none. RUN/summary.csv has every point, with a column for
-each setting."""
+of BD-rates, or of points where there are none; CSV then has a row for each pair and metric, and a
+number a column. RUN/summary.csv has every point, with a column for each setting."""
 
 _FORMATS = ("markdown", "csv", "latex")
 _USUAL = "BD-rate pooled over clips", "Points"
@@ -25,9 +26,11 @@ def run(options: Namespace) -> int:
     from gsvc.codec.errors import ConfigError
     from gsvc.eval.bench.store import load_run
     from gsvc.eval.layout import FORMATS
+    from gsvc.eval.summary.reasons import reasons_without_rate
     from gsvc.eval.summary.summarise import summarise
     from gsvc.eval.summary.table import has_random_weights
     from gsvc.eval.summary.tables import tables
+    from gsvc.eval.summary.write import pooled_csv
 
     made = load_run(options.run)
     if options.anchor:
@@ -38,6 +41,9 @@ def run(options: Namespace) -> int:
     summary = summarise(made.settings, made.cells)
     if has_random_weights(summary):
         raise ConfigError(f"{options.run} is of random weights: they belong in no table")
+    if options.format == "csv" and not options.title and summary.pooled:
+        print(pooled_csv(summary), end="")
+        return 0
     every = tables(summary)
     begin = (options.title,) if options.title else _USUAL
     found = [table for table in every if table.title.startswith(begin)]
@@ -46,4 +52,7 @@ def run(options: Namespace) -> int:
         raise ConfigError(f"no table of {options.run} is called so, there are: {titles}")
     write = FORMATS[options.format]
     print("\n\n".join(write(table.title, table.header, table.rows) for table in found))
+    if not options.title:
+        for line in reasons_without_rate(summary):
+            print(line, file=sys.stderr)
     return 0

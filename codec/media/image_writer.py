@@ -95,7 +95,7 @@ class OneImageWriter:
             target = self._target
             raise ConfigError(
                 f"{target}: names one image of several: number them, such as "
-                f"{target.stem}-%05d{target.suffix}, or take one with --frames 1"
+                f"{target.stem}-%05d{target.suffix}, or take one with frames=1"
             )
         self._path.write_bytes(self._coder.encode(frame))
         self._is_written = True
@@ -141,4 +141,4 @@ def _refuse_to_mix(pattern: Path) -> None:
     if pattern.parent.is_dir():
         for path in pattern.parent.iterdir():
             if shape.fullmatch(path.name):
-                raise OutputError(f"{path} already exists: use -y to replace such images")
+                raise OutputError(f"{path} already exists: overwrite=True replaces such images")

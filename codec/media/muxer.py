@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -169,7 +169,7 @@ def _open_video(
         context.qscale, context.global_quality = True, _BEST_SCALE
         return stream, Color()
     # Tagged, so that no player has to guess the matrix assumed here.
-    color = replace(form.color, matrix=form.color.resolved_matrix(form.height))
+    color = form.color.resolved(form.height)
     context.color_range = _FULL if color.full_range else _LIMITED
     context.colorspace = color.matrix
     context.color_primaries = color.primaries

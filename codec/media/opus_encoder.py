@@ -181,7 +181,7 @@ def _open_encoder(layout: str, bitrate: int) -> AudioCodecContext:
     if not has_opus_encoder():
         raise MissingDependencyError(
             "FFmpeg here is built without libopus, so sound cannot be coded: leave it out "
-            "(--audio none) or install PyAV's own wheel: pip install --force-reinstall av"
+            '(audio="none") or install another PyAV: pip install --force-reinstall av'
         )
     encoder = av.CodecContext.create(OPUS_ENCODER, "w")
     assert isinstance(encoder, AudioCodecContext)

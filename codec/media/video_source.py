@@ -167,7 +167,7 @@ class VideoSource:
         if self._reached and (trouble is not None or self._ends_early()):
             raise InputError(
                 f"{self.name}: breaks off after {self._reached} frames, it is truncated: "
-                f"copy it again, or take what is there with --frames {self._reached}"
+                f"copy it again, or take what is there with frames={self._reached}"
             )
         if self._reached and (self._is_last_damaged or self._is_cut()):
             _log.warning(

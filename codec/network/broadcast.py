@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from gsvc.codec.network.backlog import Backlog
+from gsvc.codec.network.pilot import Reception
 from gsvc.codec.network.tcp_websocket import Channel
 from gsvc.codec.stream.header import Header
 from gsvc.codec.stream.packet import Packet
@@ -18,11 +20,21 @@ _CLOSING_SECONDS = 5.0
 
 @dataclass(eq=False)
 class _Client:
+    channel: Channel
     queue: asyncio.Queue[bytes | None] = field(
         default_factory=lambda: asyncio.Queue(_WAITING_PACKETS)
     )
     has_begun: bool = False
     is_cut_off: asyncio.Event = field(default_factory=asyncio.Event)
+    backlog: Backlog = field(default_factory=Backlog)
+    put: int = 0
+    """Bytes that were queued."""
+    taken: int = 0
+    """Bytes that the channel was given."""
+
+    def sample(self, now: float) -> Reception | None:
+        """See `Backlog.sample`."""
+        return self.backlog.sample(now, self.put, self.put - self.taken + self.channel.unsent)
 
 
 class Broadcaster:
@@ -42,7 +54,7 @@ class Broadcaster:
 
     async def handle(self, channel: Channel) -> None:
         """Serve one connection to its end."""
-        client = _Client()
+        client = _Client(channel)
         self._clients.append(client)
         _log.info("a receiver connected, %d are here", len(self))
         self._begin_group()
@@ -77,6 +89,14 @@ class Broadcaster:
         ):
             await asyncio.sleep(0.01)
 
+    def sample(self, now: float) -> Reception | None:
+        """What the slowest connection carries, once a second; sample it several times a second.
+
+        None where there is nothing new.
+        """
+        found = [seen for client in self._clients if (seen := client.sample(now))]
+        return max(found, key=lambda seen: seen.round_trip or 0.0, default=None)
+
     def captured(self, pts: int, now: float) -> None:
         """Take note of a frame: TCP and WebSocket have no reports to tell it in."""
 
@@ -95,6 +115,7 @@ class Broadcaster:
     def _put(self, client: _Client, data: bytes | None) -> None:
         try:
             client.queue.put_nowait(data)
+            client.put += len(data or b"")
         except asyncio.QueueFull:
             self.refused += 1
             self._clients.remove(client)
@@ -104,6 +125,7 @@ class Broadcaster:
         try:
             await channel.write(self._header)
             while (data := await client.queue.get()) is not None:
+                client.taken += len(data)
                 await channel.write(data)
                 self.bytes += len(data)
         except OSError:

@@ -22,6 +22,8 @@ _SAVED = 0.5
 """Seconds shown whose time may be saved up: an intra picture may have a packet of one frame."""
 _MEMORY = 0.7
 """Of what earlier packets took for plain decoding, at each packet."""
+_MOST_PICTURES = 100.0
+"""A second: more are not sent."""
 _SHORTEST, _LONGEST = 2.0, 15.0
 """Seconds for which work is left out."""
 
@@ -96,6 +98,17 @@ class LivePace:
             if work.granted and work.is_warm:
                 work.cost, work.pace = work.spent / work.granted, max(1e-6, self._plain)
             work.is_warm |= work.granted > 0
+
+    @property
+    def pictures(self) -> float | None:
+        """Coded pictures a second that there is time to restore, 0 to 100; None: not known yet.
+
+        May be asked for in another thread."""
+        cost = self._works[REFINING].cost
+        if cost is None:
+            return None
+        spare = self._load - self._plain
+        return min(_MOST_PICTURES, max(0.0, spare / max(1e-6, self._needs(self._works[REFINING]))))
 
     @property
     def _plain(self) -> float:

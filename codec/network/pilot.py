@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.network.preset_ladder import PresetLadder
 from gsvc.codec.typed import typed
 from gsvc.encoders.tuning import LEVELS
 
@@ -41,8 +42,6 @@ _LESS, _MORE, _CALM = 0.95, 1.25, 4.0
 only where it has not moved for so many seconds."""
 _BAND = 1.15
 """Hysteresis of levels: how far beyond its limit a rate has to be."""
-_TIRED = 10.0
-"""Seconds for which an encoder that dropped frames codes fewer pictures."""
 
 
 @typed
@@ -87,6 +86,8 @@ class Order:
     """Bits per second of its packets."""
     level: int
     """Whose spacing and multiplier it takes."""
+    preset: str = "fast"
+    """That it codes pictures with."""
 
 
 class Pilot:
@@ -96,20 +97,26 @@ class Pilot:
     clock.
     """
 
-    def __init__(self, bounds: Adaptation, start: float, pixel_rate: float) -> None:
-        """`start`: the first rate; `pixel_rate`: pixels a second of the video."""
+    def __init__(
+        self, bounds: Adaptation, start: float, pixel_rate: float, preset: str = "fast"
+    ) -> None:
+        """`start`: the first rate; `pixel_rate`: pixels a second of the video; `preset`: the
+        encoder's own, which is never exceeded."""
         self._bounds, self._pixel_rate = bounds, pixel_rate
         self.estimate = start / _MARGIN
         self.limit: float | None = None
         """Bits per second that the receiver announced as its most."""
+        self.pictures: float | None = None
+        """Coded pictures a second that the receiver announced as its most."""
         self.steps = 0
         self._trips: list[tuple[float, float]] = []
         self._recent: list[Reception] = []
         self._heard: float | None = None
         self._is_congested, self._before = False, 0.0
         self._paused_until = float("-inf")
-        self._moved, self._tired_until = float("-inf"), float("-inf")
-        self._order = Order(start, self._level(start, 1))
+        self._moved = float("-inf")
+        self._ladder = PresetLadder(preset)
+        self._order = Order(start, self._level(start, 1), preset)
 
     def report(self, seen: Reception, share: float, dropped: int = 0) -> None:
         """Take a report. `share`: of all bits sent, those of packets; `dropped`: frames that the
@@ -136,7 +143,9 @@ class Pilot:
         low, high = self._bounds.least, self._bounds.most / min(1.0, max(0.1, share)) / _MARGIN
         self.estimate = min(high, max(low, self.estimate))
         if dropped:
-            self._tired_until = seen.at + _TIRED
+            self._ladder.late(seen.at)
+        else:
+            self._ladder.rested(seen.at)
         self._steer(seen.at, share)
 
     def is_paused(self, now: float) -> bool:
@@ -172,13 +181,24 @@ class Pilot:
         old, is_calm = self._order.bitrate, now - self._moved >= _CALM
         if not (wanted <= _LESS * old or (is_calm and wanted >= _MORE * old)):
             wanted = old
-        level = self._level(wanted, self._order.level)
-        if now < self._tired_until:
+        level = min(self._level(wanted, self._order.level), self._able(self._order.level))
+        if self._ladder.is_tired(now):
             level = max(0, min(level, self._order.level - 1))
-        order = Order(wanted, level)
+        order = Order(wanted, level, self._ladder.preset)
         if order != self._order:
             self._order, self._moved = order, now
             self.steps += 1
+
+    def _able(self, old: int) -> int:
+        """The highest level whose pictures the receiver has time for; near a limit it stays."""
+        if self.pictures is None:
+            return len(LEVELS) - 1
+        able = 0
+        for number, level in enumerate(LEVELS):
+            band = 1.0 if number <= old else _BAND
+            if band / level.spacing <= self.pictures:
+                able = number
+        return able
 
     def _level(self, bitrate: float, old: int) -> int:
         """The level for a rate; near a limit between two it stays."""

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 from gsvc.codec.errors import BitstreamError
 
-_SENDER, _RECEIVER, _BYE, _TRANSPORT, _PAYLOAD = 200, 201, 203, 205, 206
+_SENDER, _RECEIVER, _BYE, _APP, _TRANSPORT, _PAYLOAD = 200, 201, 203, 204, 205, 206
 _NACK = _PLI = 1  # formats of _TRANSPORT and of _PAYLOAD
 _TMMBR = 3  # another of _TRANSPORT
+_PICTURES, _NAME = 1, b"GSVC"
+"""Subtype and name of the APP packet of `PictureLimit`."""
 _HEADERS = 28
 """Bytes of IPv4 and UDP headers that a limit counts, in each datagram."""
 _HEAD = struct.Struct("!BBHI")
@@ -91,13 +93,23 @@ class BitrateLimit:
 
 
 @dataclass(frozen=True)
+class PictureLimit:
+    """Asks `source` for no more coded pictures than the receiver has time for (an APP packet)."""
+
+    ssrc: int
+    source: int
+    pictures: float
+    """Coded pictures a second, 0 to 65535; 16 binary digits are kept behind the point."""
+
+
+@dataclass(frozen=True)
 class Bye:
     """The source sends no more."""
 
     ssrc: int
 
 
-Rtcp = SenderReport | ReceiverReport | Nack | PictureLoss | BitrateLimit | Bye
+Rtcp = SenderReport | ReceiverReport | Nack | PictureLoss | BitrateLimit | PictureLimit | Bye
 
 
 def is_rtcp(data: bytes) -> bool:
@@ -122,6 +134,10 @@ def write_rtcp(packet: Rtcp) -> bytes:
             return _packed(_PLI, _PAYLOAD, packet.ssrc, packet.source.to_bytes(4, "big"))
         case BitrateLimit():
             return _packed(_TMMBR, _TRANSPORT, packet.ssrc, bytes(4) + _limit(packet))
+        case PictureLimit():
+            value = min(0xFFFFFFFF, round(packet.pictures * 65536))
+            body = _NAME + struct.pack("!II", packet.source, value)
+            return _packed(_PICTURES, _APP, packet.ssrc, body)
         case Bye():
             return _packed(1, _BYE, packet.ssrc, b"")
 
@@ -175,6 +191,9 @@ def _read(kind: int, count: int, ssrc: int, body: bytes) -> Rtcp | None:
     if (kind, count) == (_TRANSPORT, _TMMBR):
         source, word = struct.unpack_from("!II", body, 4)
         return BitrateLimit(ssrc, source, float((word >> 9 & 0x1FFFF) << (word >> 26)))
+    if (kind, count) == (_APP, _PICTURES) and body[:4] == _NAME:
+        source, value = struct.unpack_from("!II", body, 4)
+        return PictureLimit(ssrc, source, value / 65536)
     return Bye(ssrc) if kind == _BYE else None
 
 

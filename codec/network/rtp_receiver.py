@@ -1,6 +1,7 @@
 """RTP receiver without a socket: packets from datagrams, and feedback to the sender."""
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from gsvc.codec.errors import BitstreamError
@@ -10,6 +11,7 @@ from gsvc.codec.network.rtcp import (
     BitrateLimit,
     Bye,
     Nack,
+    PictureLimit,
     PictureLoss,
     ReceiverReport,
     Rtcp,
@@ -59,9 +61,11 @@ class RtpReceiver:
         limits: Limits = DEFAULT_LIMITS,
         reorder: ReorderLimits | None = None,
         bandwidth: float | None = None,
+        pictures: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """`bandwidth`: the most bits per second that the sender is told to send."""
-        self._bandwidth = bandwidth
+        """`bandwidth`: the most bits per second that the sender is told to send; `pictures`: gives
+        the most coded pictures a second that there is time for, None: not known."""
+        self._bandwidth, self._pictures = bandwidth, pictures
         self.datagrams = self.bytes = self.invalid = 0
         self._limits, self._reorder = limits, reorder
         self._own = secrets.randbits(32)
@@ -115,6 +119,8 @@ class RtpReceiver:
                 found.append(self._report(source, now))
                 if self._bandwidth is not None:
                     found.append(BitrateLimit(self._own, source.ssrc, self._bandwidth))
+                if (pictures := self._pictures()) is not None:
+                    found.append(PictureLimit(self._own, source.ssrc, pictures))
             addressed += [(write_rtcp(packet), source.peer) for packet in found]
         return addressed
 

@@ -11,6 +11,7 @@ from gsvc.codec.network.rtcp import (
     BitrateLimit,
     Bye,
     Nack,
+    PictureLimit,
     PictureLoss,
     ReceiverReport,
     ReportBlock,
@@ -37,7 +38,8 @@ class RtpSender:
     `datagrams` and `bytes` (with RTP headers) count what was sent, without retransmissions, which
     `again` counts. `keys_asked` counts the groups begun on request. `report` is the receiver's last
     one, `round_trip` the seconds measured from it, `reception` what came since the report before;
-    `limit` is the most bits per second that the receiver announced. All are None before it.
+    `limit` is the most bits per second that the receiver announced, `pictures` the most coded
+    pictures a second. All are None before it.
     """
 
     def __init__(self, header: Header, settings: WireSettings | None = None) -> None:
@@ -47,6 +49,7 @@ class RtpSender:
         self.round_trip: float | None = None
         self.reception: Reception | None = None
         self.limit: float | None = None
+        self.pictures: float | None = None
         self._totals: dict[int, int] = {}
         self._reported: tuple[float, int] | None = None
         self._packetizer = Packetizer(header, self.ssrc, settings, sequence=secrets.randbits(16))
@@ -86,18 +89,23 @@ class RtpSender:
         sources and invalid bytes are ignored.
         """
         repeated: list[bytes] = []
-        begins = False
+        begins, trip = False, self.round_trip or 0.0
         try:
             for packet in read_rtcp(datagram):
                 match packet:
                     case Nack(source=self.ssrc):
-                        repeated += self._sent.again(packet.sequences)
-                    case PictureLoss(source=self.ssrc) if now - self._last_key >= _KEY_SECONDS:
+                        repeated += self._sent.again(packet.sequences, now, trip)
+                    case PictureLoss(source=self.ssrc) if now - self._last_key >= max(
+                        _KEY_SECONDS,
+                        trip,  # asked before the last group could arrive
+                    ):
                         begins, self._last_key = True, now
                     case ReceiverReport():
                         self._read_report(packet, now)
                     case BitrateLimit(source=self.ssrc):
                         self.limit = packet.bitrate
+                    case PictureLimit(source=self.ssrc):
+                        self.pictures = packet.pictures
         except BitstreamError:
             pass  # damaged: the receiver repeats it
         self.again += len(repeated)

@@ -15,6 +15,7 @@ ends the connection.
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING
@@ -33,6 +34,9 @@ MAGIC = b"GSVK\x01"
 HELLO_BYTES = len(MAGIC) + 16
 _SECONDS = 5.0
 """For the other side to prove that it has the key."""
+
+_QUIET_SECONDS = 60.0
+"""Between two warnings of refused connections."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +69,10 @@ class SecureChannel:
     def __init__(self, channel: Channel, out: _Sealed, into: _Sealed) -> None:
         self._channel, self._out, self._into = channel, out, into
 
+    @property
+    def unsent(self) -> int:
+        return self._channel.unsent
+
     async def write(self, data: bytes) -> None:
         await self.write_message(data)
 
@@ -92,6 +100,7 @@ def secured(
     if key is None:
         return handle
     shake = _greet_receiver if sends else _greet_sender
+    tell = _occasionally()
 
     async def handle_secured(channel: Channel) -> None:
         try:
@@ -99,12 +108,28 @@ def secured(
                 sealed = await shake(channel, key)
         except (BitstreamError, OSError, TimeoutError) as error:
             if not isinstance(error, TruncatedStreamError):
-                _log.warning("a connection is refused: its other side has another key, or none")
+                tell()
             refused()
             return
         await handle(sealed)
 
     return handle_secured
+
+
+def _occasionally() -> Callable[[], None]:
+    """Warns of a refused connection: of the first, then at most once a minute."""
+    untold, last = 0, float("-inf")
+
+    def tell() -> None:
+        nonlocal untold, last
+        untold += 1
+        if time.monotonic() - last < _QUIET_SECONDS:
+            return
+        count = "a connection is" if untold == 1 else f"{untold} connections are"
+        _log.warning("%s refused: the other side has another key, or none", count)
+        untold, last = 0, time.monotonic()
+
+    return tell
 
 
 async def _greet_sender(channel: Channel, key: WireKey) -> SecureChannel:

@@ -39,10 +39,12 @@ class Steering:
         form = encoder.header.format
         pixel_rate = float(form.width * form.height * form.frame_rate)
         self._encoder, self._clock = encoder, clock
-        self.pilot = Pilot(bounds, min(bounds.most, max(bounds.least, start)), pixel_rate)
+        first = min(bounds.most, max(bounds.least, start))
+        self.pilot = Pilot(bounds, first, pixel_rate, encoder.preset)
         self._taken: Reception | None = None
         self._order: Order | None = None
-        self._before = 0, 0, 0
+        self._before = 0, 0
+        self._dropped = 0
         self._packets = self._sent = 0.0
 
     def heard(self, rtp: RtpSender, bits: Ledger, dropped: int) -> None:
@@ -50,19 +52,25 @@ class Steering:
 
         `bits`: of all packets so far; `dropped`: frames so far that the encoder had no time for.
         """
-        self.pilot.limit = rtp.limit
+        self.pilot.limit, self.pilot.pictures = rtp.limit, rtp.pictures
         seen = rtp.reception
         if seen is None or seen is self._taken:
             return
         self._taken = seen
-        wire = 8 * (rtp.bytes + IP_UDP_BYTES * rtp.datagrams)
-        now = sum(bits.values()), wire, dropped
-        packets, sent, lost = (a - b for a, b in zip(now, self._before, strict=True))
+        now = sum(bits.values()), 8 * (rtp.bytes + IP_UDP_BYTES * rtp.datagrams)
+        packets, sent = (a - b for a, b in zip(now, self._before, strict=True))
         self._before = now
         self._packets = _KEPT * self._packets + packets
         self._sent = _KEPT * self._sent + sent
-        share = self._packets / max(1.0, self._sent)
-        self.pilot.report(replace(seen, at=self._clock()), share, lost)
+        self._report(seen, self._packets / max(1.0, self._sent), dropped)
+
+    def measured(self, seen: Reception, dropped: int) -> None:
+        """Take what a connection told: all bits are of packets. `dropped`: as of `heard`."""
+        self._report(seen, 1.0, dropped)
+
+    def _report(self, seen: Reception, share: float, dropped: int) -> None:
+        since, self._dropped = dropped - self._dropped, dropped
+        self.pilot.report(replace(seen, at=self._clock()), share, since)
 
     def steer(self) -> bool:
         """Let the encoder do what the pilot says; False: it is to leave this frame out."""
@@ -72,5 +80,5 @@ class Steering:
         order = self.pilot.order(now)
         if order != self._order:
             self._order = order
-            self._encoder.follow(order.bitrate, order.level)
+            self._encoder.follow(order.bitrate, order.level, order.preset)
         return True

@@ -24,6 +24,7 @@ from gsvc.codec.errors import (
 )
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.network.address import Address
+from gsvc.codec.network.backlog import unsent
 from gsvc.codec.stream.header import HEADER_BYTES, Header
 from gsvc.codec.stream.packet import Packet, read_packet
 from gsvc.codec.stream.varint import read_varint
@@ -39,8 +40,13 @@ _WS_BOUNDS: dict[str, Any] = {"max_size": DEFAULT_LIMITS.packet_bytes + 64, "max
 
 
 class Channel(Protocol):
-    """One connection. Reading raises BitstreamError, TruncatedStreamError when the peer is gone."""
+    """One connection; `unsent`: bytes written that have not got through.
 
+    Reading raises BitstreamError, TruncatedStreamError when the peer is gone.
+    """
+
+    @property
+    def unsent(self) -> int: ...
     async def write(self, data: bytes) -> None: ...
     async def write_message(self, data: bytes) -> None: ...
     async def read_message(self, most: int) -> bytes: ...
@@ -87,7 +93,7 @@ async def _keep_connecting(
         except SSLCertVerificationError as error:
             raise InputError(
                 f"{address}: its certificate is refused ({error.verify_message}): "
-                "name the certificates that vouch for it with --tls-ca"
+                "name the certificates that vouch for it with authorities="
             ) from error
         except OSError as error:  # nobody listens yet, or the connection broke
             if not is_told:
@@ -107,6 +113,10 @@ async def end_all(tasks: Collection[asyncio.Task[None]]) -> None:
 class _TcpChannel:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
+
+    @property
+    def unsent(self) -> int:
+        return unsent(self._writer.transport)
 
     async def write(self, data: bytes) -> None:
         self._writer.write(data)
@@ -152,6 +162,10 @@ class _TcpChannel:
 class _WsChannel:
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
+
+    @property
+    def unsent(self) -> int:
+        return unsent(self._connection.transport)
 
     async def write(self, data: bytes) -> None:
         from websockets import ConnectionClosed

@@ -37,7 +37,7 @@ def tls_context(address: Address, settings: TlsSettings) -> ssl.SSLContext | Non
             raise ConfigError(f"{address}: certificates are for wss:// addresses: use one")
         return None
     if address.listens and settings.certificate is None:
-        raise ConfigError(f"{address}: to listen, wss:// needs --tls-cert and --tls-key")
+        raise ConfigError(f"{address}: to listen, wss:// needs certificate= and private_key=")
     try:
         return _context(address, settings)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError

@@ -67,20 +67,15 @@ class VideoReceiver:
         self._address = parse_address(address)
         if self._address.scheme == "udp" and not self._address.listens:
             raise ConfigError(f"{address}: to receive over UDP, listen at a port: udp://@:port")
-        self._settings = settings or ReceiveSettings()
+        chosen = self._settings = settings or ReceiveSettings()
         self._tls = tls_context(self._address, self._settings.tls)
         self._queue: LatestQueue[Arrival] = LatestQueue(_WAITING_PACKETS)
+        pace = None if chosen.load is None else LivePace(chosen.load)
         self._rtp = RtpReceiver(
-            self._settings.limits, self._settings.reorder, self._settings.bandwidth
+            chosen.limits, chosen.reorder, chosen.bandwidth, lambda: pace.pictures if pace else None
         )
         self._udp: UdpReceiver | None = None
-        patience = self._settings.reorder.seconds
-        self._live = LiveDecoder(
-            self._settings.decoder,
-            self._settings.limits,
-            patience,
-            LivePace(self._settings.load) if self._settings.load is not None else None,
-        )
+        self._live = LiveDecoder(chosen.decoder, chosen.limits, chosen.reorder.seconds, pace)
         self._timeline = Timeline()
         self._streams = self._bytes = 0
         self._source: int | None = None

@@ -28,6 +28,8 @@ from gsvc.codec.network.wire_key import WireKey
 from gsvc.codec.stream.packet import Packet
 from gsvc.codec.typed import typed
 
+_SAMPLED = 0.1
+"""Seconds between two looks at what waits for connections."""
 _WAITING_SECONDS = 0.6
 """Seconds of frames that may wait for the encoder: a key picture takes longer than a frame."""
 
@@ -46,8 +48,9 @@ class SendSettings:
     tls: TlsSettings = field(default_factory=TlsSettings)
     """Certificates of a wss:// address."""
     adapt: Adaptation | None = None
-    """Bounds between which the rate follows the network (UDP, without look-ahead); the encoder's
-    `bitrate` is where it begins. None: it stays."""
+    """Bounds between which the rate follows the network (without look-ahead): by the reports of a
+    receiver over UDP, else by what waits for the slowest connection. The encoder's `bitrate` is
+    where it begins. None: it stays."""
 
     @property
     def cut(self) -> WireSettings:
@@ -136,7 +139,17 @@ class VideoSender:
             return []
         caster = self._broadcaster
         handle = secured(caster.handle, self._settings.key, sends=True, refused=caster.refuse)
-        return [asyncio.create_task(run_channels(self.address, handle, self._tls))]
+        serving = [asyncio.create_task(run_channels(self.address, handle, self._tls))]
+        if self._steering:
+            serving.append(asyncio.create_task(self._watched(self._steering)))
+        return serving
+
+    async def _watched(self, steering: Steering) -> None:
+        """Let the rate follow what the slowest connection carries."""
+        while True:
+            await asyncio.sleep(_SAMPLED)
+            if seen := self._broadcaster.sample(time.monotonic()):
+                steering.measured(seen, self._queue.dropped)
 
     def stop(self) -> None:
         """End the stream after the frames captured so far."""
@@ -170,14 +183,7 @@ class VideoSender:
     def _steering_of(self, encoder: Encoder) -> Steering | None:
         """What follows the network. Raises ConfigError where that is not possible."""
         bounds = self._settings.adapt
-        if bounds is None:
-            return None
-        if self.address.scheme != "udp":
-            raise ConfigError(
-                f"{self.address}: a rate follows the reports of a receiver over UDP: "
-                "send to udp://, or leave out the adaptation"
-            )
-        return Steering(encoder, bounds)
+        return None if bounds is None else Steering(encoder, bounds)
 
     def _heard(self) -> None:
         """Feedback came: the rate may follow it."""

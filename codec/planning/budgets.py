@@ -17,6 +17,7 @@ _UNITS: Mapping[str, tuple[Mapping[str, float], str]] = {
     "decoder_flops": (_THOUSANDS, "20G operations for a second of video"),
     "encoder_time": ({"x": 1.0, **_SECONDS}, "5x of the video's own time, 90s or 10min"),
     "memory": (_THOUSANDS, "500M or 4G bytes"),
+    "vram": (_THOUSANDS, "8G bytes of a GPU"),
     "latency": (_SECONDS, "400ms or 2s"),
     "energy": ({"J": 1.0, "kJ": 1e3, "Wh": 3600.0}, "500J, 2kJ or 1Wh"),
 }
@@ -51,6 +52,8 @@ class Budgets:
     """Of encoding the whole video."""
     memory: float | None = None
     """Bytes of either process."""
+    vram: float | None = None
+    """Bytes of a GPU: which pretrained models it holds. What is planned needs no GPU."""
     latency: float | None = None
     """Seconds from capture to showing."""
     energy: float | None = None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.planning.nvml import GpuCounters
 
 POWERCAP = Path("/sys/class/powercap")
 """Where Linux has the counters."""
@@ -31,13 +32,16 @@ RADIOS = {
 
 
 class EnergyMeter:
-    """Context manager over the counters of Intel and AMD processors (RAPL), of all programs here.
+    """Context manager over the counters of Intel and AMD processors (RAPL), and of NVIDIA's GPUs
+    (NVML) where there are such, of all programs here.
 
-    Raises ConfigError where they are missing or may not be read.
+    Raises ConfigError where the processors' are missing or may not be read: a GPU's alone are not
+    what a job takes.
     """
 
-    def __init__(self, folder: Path = POWERCAP) -> None:
-        """`folder`: Linux's power capping, with a folder for each package of processors."""
+    def __init__(self, folder: Path = POWERCAP, gpus: GpuCounters | None = None) -> None:
+        """`folder`: Linux's power capping, with a folder for each package of processors; `gpus`:
+        in place of those that the driver tells."""
         self._counters = [
             one / "energy_uj" for one in sorted(folder.glob("*-rapl:*")) if _whole(one)
         ]
@@ -46,18 +50,27 @@ class EnergyMeter:
                 "no energy counters here (RAPL): leave out --energy, or state "
                 "the power with --watts"
             )
+        self._gpus = gpus or GpuCounters()
         self.joules = 0.0
         """Between entry and exit."""
-        self._before = self._read()
+        self._before, self._before_gpus = self._read(), self._gpus.read()
 
     def __enter__(self) -> Self:
-        self._before = self._read()
+        self._before, self._before_gpus = self._read(), self._gpus.read()
         return self
+
+    @property
+    def sources(self) -> str:
+        """What is counted, for people."""
+        processors, gpus = len(self._counters), len(self._gpus)
+        return f"{processors} of processors (RAPL), {gpus or 'none'} of GPUs (NVML)"
 
     def __exit__(self, *_: object) -> None:
         for counter, before, now in zip(self._counters, self._before, self._read(), strict=True):
             wrapped = _number(counter.parent / "max_energy_range_uj") if now < before else 0
             self.joules += (now - before + wrapped) / 1e6
+        for was, is_now in zip(self._before_gpus, self._gpus.read(), strict=True):
+            self.joules += max(0.0, is_now - was)  # a driver that is loaded again begins at 0
 
     def _read(self) -> Sequence[int]:
         return [_number(counter) for counter in self._counters]

@@ -14,6 +14,8 @@ from gsvc.codec.output import atomic_output
 from gsvc.datasets.package_files import cache_dir
 
 _FORMAT, _VERSION = "gsvc-profile", 1
+BEGINNING = f'{{\n "format": "{_FORMAT}"'.encode()
+"""Of the file of a profile."""
 
 
 @dataclass(frozen=True)

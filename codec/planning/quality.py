@@ -1,7 +1,7 @@
 """Quality at a rate: what the trial saw there, and lines fitted to development clips."""
 
 from collections.abc import Mapping
-from math import exp, log
+from math import exp, hypot, log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,14 +36,19 @@ class Quality:
         line = self._fit["jod_of_trial" if self.is_judged else "jod"]
         seen = seen_at(self._trial, "jod" if self.is_judged else "likeness", bpp)
         mean = line["offset"] + line["slope"] * seen + self._change("jod", preset, way)
-        return Range(*(min(10.0, mean + error) for error in (-line["error"], 0.0, line["error"])))
+        apart = self._trial.jod_apart
+        if not self.is_judged:
+            apart = line["slope"] * self._trial.likeness_apart
+        error = hypot(line["error"], apart)
+        return Range(*(min(10.0, mean + one) for one in (-error, 0.0, error)))
 
     def texture(self, bpp: float, preset: str, way: Way) -> Range:
         """ST-LPIPS VGG, from 0, lower is better."""
         line, seen = self._fit["texture"], seen_at(self._trial, "likeness", bpp)
         mean = line["offset"] + line["slope"] * seen + line["rate"] * log(bpp)
         mean += self._change("texture", preset, way)
-        return Range(*(exp(mean + error) for error in (-line["error"], 0.0, line["error"])))
+        error = hypot(line["error"], line["slope"] * self._trial.likeness_apart)
+        return Range(*(exp(mean + one) for one in (-error, 0.0, error)))
 
     def _change(self, quality: str, preset: str, way: Way) -> float:
         """By a way to decode and by a preset, beside plain decoding and preset medium."""

@@ -134,6 +134,11 @@ class Planner:
         return self._model.uncorrected.predict(settings)
 
     @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the video, in pixels."""
+        return self._model.trial.width, self._model.trial.height
+
+    @property
     def rates(self) -> tuple[float, float]:
         """Least and most bits per second that can be planned."""
         return self._model.rates
@@ -150,6 +155,7 @@ class Planner:
             "decoder_flops": seen.flops,
             "encoder_time": seen.encode_seconds.high,
             "memory": max(seen.encode_memory.high, seen.decode_memory.high),
+            "vram": 0.0,
             "latency": seen.latency,
             "energy": self.joules(seen) or 0.0,
         }[name]

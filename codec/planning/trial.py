@@ -78,6 +78,10 @@ class Trial:
     """Scene cuts seen."""
     low_delay: bool = False
     """Whether it was coded without look-ahead."""
+    jod_apart: float = 0.0
+    """How far videos of its class lie apart, where it is a class's (`classes`)."""
+    likeness_apart: float = 0.0
+    """The same of likeness."""
 
     @property
     def pixels(self) -> int:

@@ -169,16 +169,19 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _is_loopback(address: str) -> bool:
     try:
-        return ip_address(address).is_loopback
+        found = ip_address(address)
+        mapped = getattr(found, "ipv4_mapped", None)  # ::ffff:127.0.0.1, before Python 3.13
+        return (mapped or found).is_loopback
     except ValueError:  # a name
         return False
 
 
 def _is_local(host: str) -> bool:
-    """Whether a Host field names this machine: localhost, 127.0.0.1 or [::1], at any port."""
+    """Whether a Host field names this machine: localhost, 127.0.0.1, [::1] ... at any port."""
     match = _HOST.fullmatch(host)
     name = match.group(1).lower() if match else ""
-    return name in ("localhost", "[::1]") or (":" not in name and _is_loopback(name))
+    is_bare = ":" in name and not name.startswith("[")
+    return name == "localhost" or (not is_bare and _is_loopback(name.strip("[]")))
 
 
 def _part(wanted: str, size: int) -> tuple[int, int] | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from gsvc.codec.frames import Color
+from gsvc.codec.scaffold.layers.faces import FACES
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.tools import TOOLS
 from gsvc.codec.stream.header import Header
@@ -36,8 +37,7 @@ def info_lines(info: StreamInfo, *, packets: bool = False, fields: bool = False)
     rate = f"{info.bpp:.5f} bpp, {info.bitrate / 1000:.2f} kbit/s without sound and texts"
     yield f"  {'rate':<18} {rate}"
     yield f"  {'level':<18} {header.level}"
-    layers = ", ".join(name for name in TOOLS if name in header.tools)
-    yield f"  {'scaffold layers':<18} {layers or 'none'}"
+    yield f"  {'scaffold layers':<18} {', '.join(_layers(info)) or 'none'}"
     made_for = f"weights {header.model_id.hex()}" if any(header.model_id) else "any"
     yield f"  {'made for refiner':<18} {made_for}, seed {header.seed}"
     yield f"  {'scaffold hash':<18} {info.scaffold_hash}"
@@ -50,6 +50,13 @@ def info_lines(info: StreamInfo, *, packets: bool = False, fields: bool = False)
         yield "packets"
         for packet in info.packets:
             yield from _packet_lines(packet)
+
+
+def _layers(info: StreamInfo) -> Iterator[str]:
+    """Names of the layers that the header switches on, and of faces, which groups do."""
+    yield from (name for name in TOOLS if name in info.header.tools)
+    if info.bits.get(FACES.name):
+        yield f"{FACES.name} (in some groups)"
 
 
 def _size(header: Header) -> str:

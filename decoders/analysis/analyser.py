@@ -109,12 +109,13 @@ class Analyser:
             return SentObjects(self._header, self._limits)
         if detector == OBJECTS:
             raise ConfigError(
-                "this stream has no objects: encode it with --objects, or choose the detector auto"
+                "this stream has no objects: encode it with objects=True, "
+                "or choose the detector auto"
             )
         if not content.pictures:
             raise ConfigError(
                 "this stream has objects and no pictures for a detector to look at: choose auto, "
-                "or encode it without --task"
+                "or encode it without a task"
             )
         return None
 
@@ -127,9 +128,9 @@ class Analyser:
             if settings.lines or settings.zones:
                 raise ConfigError(
                     "lines and zones need objects, and this stream has neither them nor pose: "
-                    "choose another detector than none, or encode with --objects"
+                    "choose another detector than none, or encode with objects=True"
                 )
-            _log.warning("this stream has neither objects nor pose: encode it with --objects")
+            _log.warning("this stream has neither objects nor pose: encode it with objects=True")
         return SentPeople(self._header.geometry)
 
     @property

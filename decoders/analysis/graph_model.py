@@ -34,7 +34,7 @@ def as_onnx(
     `model` is the parsed JSON file, `weights` the binary one. Raises MissingDependencyError
     without the package onnx, MissingModelError for an operation that is not known here.
     """
-    need("detect", "the detector coco", ", or choose --detector moving")
+    need("detect", "the detector coco", ', or choose detector="moving"')
     from onnx import TensorProto, helper
 
     builder = _Builder(model, weights)

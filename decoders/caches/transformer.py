@@ -72,10 +72,10 @@ class TransformerCache:
         """Raises ConfigError for a transformer that it does not work on."""
         name = type(transformer).__name__
         if not hasattr(transformer, "enable_cache"):
-            raise ConfigError(f"--cache {self.name}: diffusers keeps nothing of a {name}: omit it")
+            raise ConfigError(f"cache={self.name!r}: diffusers keeps nothing of a {name}: omit it")
         if _KINDS[self.name].by_blocks and name in _NO_BLOCKS:
             others = " or ".join(other for other in CACHES if not _KINDS[other].by_blocks)
-            raise ConfigError(f"--cache {self.name}: not with {name}, {_NO_BLOCKS[name]}: {others}")
+            raise ConfigError(f"cache={self.name!r}: not with {name}, {_NO_BLOCKS[name]}: {others}")
 
     @contextmanager
     def on(self, transformer: Any, steps: int) -> Iterator[None]:
@@ -139,7 +139,7 @@ def _number(text: str, number: str, kind: _Kind) -> float:
         value = float("nan")
     if not kind.least <= value <= kind.most or (kind.whole and value != int(value)):
         what = "a whole number" if kind.whole else "a number"
-        raise ConfigError(f"--cache {text}: after the colon {what}, {kind.least} to {kind.most}")
+        raise ConfigError(f"cache={text!r}: after the colon {what}, {kind.least} to {kind.most}")
     return value
 
 

@@ -48,6 +48,10 @@ class Backend(Protocol):
     """What it keeps from one step of a window to the next."""
     memory: "Budget | None" = None
     """How much of a GPU's memory it may take; None: what is free."""
+    can_quantize: ClassVar[bool] = False
+    """Whether it uses `quantize`."""
+    quantize: bool = False
+    """Whether its network's weights are held in 8 bits."""
     pastes_keys: bool = False
     """Whether key pictures are shown as they were decoded, where it restores windows."""
     name: str

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.extras import need
 from gsvc.decoders.refiners.base import Refiner, WindowRefiner
 
 _USUAL_CAPACITY = 2_000_000_000
@@ -22,7 +23,7 @@ def set_options(refiner: Refiner, settings: DecoderSettings) -> None:
         _refuse(not refiner.keeps_steps, refiner, "cache", "keeps nothing from step to step")
         refiner.step_cache = cache
     if settings.latent_cache is not None:
-        _refuse(not refiner.keeps_latents, refiner, "latent-cache", "begins no loop late")
+        _refuse(not refiner.keeps_latents, refiner, "latent_cache", "begins no loop late")
         from gsvc.decoders.caches.latents import LatentCache
 
         refiner.latents = LatentCache(*folder_and_capacity(settings.latent_cache))
@@ -31,10 +32,31 @@ def set_options(refiner: Refiner, settings: DecoderSettings) -> None:
 
         _refuse(refiner.extra != "pretrained", refiner, "vram", "needs little memory")
         refiner.memory = Budget.of(settings.vram)
+    if settings.quantize is not None:
+        _quantize(refiner)
     if settings.paste_keys:
         is_window = isinstance(refiner, WindowRefiner)
-        _refuse(not is_window, refiner, "paste-keys", "restores key pictures alone")
+        _refuse(not is_window, refiner, "paste_keys", "restores key pictures alone")
         refiner.pastes_keys = True
+
+
+def refuse_options(settings: DecoderSettings) -> None:
+    """Raise ConfigError for settings of a refiner, where none is used."""
+    for name in ("cache", "latent_cache", "vram", "quantize", "resume", "paste_keys"):
+        if getattr(settings, name):
+            raise ConfigError(
+                f"{name} is for a refiner, and with steps=0 there is none: leave one of them out"
+            )
+
+
+def _quantize(refiner: Refiner) -> None:
+    """Have the weights in 8 bits, where that goes with how they are held."""
+    _refuse(not refiner.can_quantize, refiner, "quantize", "has no weights for it")
+    need("quantize", 'quantize="int8"', ", or leave it out")
+    kind = refiner.memory.kind if refiner.memory else None
+    if kind in ("groups", "fp8"):
+        raise ConfigError(f"quantize goes with vram 8G, whole or offload, not with {kind}")
+    refiner.quantize = True
 
 
 def folder_and_capacity(text: str) -> tuple[Path, int]:
@@ -51,4 +73,4 @@ def folder_and_capacity(text: str) -> tuple[Path, int]:
 
 def _refuse(wrong: bool, refiner: Refiner, option: str, why: str) -> None:
     if wrong:
-        raise ConfigError(f"--{option}: {refiner.name} {why}: leave it out")
+        raise ConfigError(f"{option}: {refiner.name} {why}: leave it out")

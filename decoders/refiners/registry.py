@@ -70,7 +70,7 @@ def load_refiner(name: str = "compact", device: str = "cpu") -> Refiner:
     """
     refiner = find_backend(name, device)
     if refiner.extra:
-        need(refiner.extra, "refining", ", or take --steps 0")
+        need(refiner.extra, "refining", ", or take steps=0")
     _ = refiner.files  # raises where they are not as they must be
     check_device(device)
     return refiner

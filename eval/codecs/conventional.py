@@ -30,6 +30,8 @@ Points = Mapping[str, Sequence[int]]
 BT709 = Color(primaries=1, transfer=1, matrix=1)
 RANDOM_ACCESS_SECONDS = 4
 THREADS = 2
+_PROBE = 320, 192
+"""A size that every encoder takes."""
 PROTOCOL = 1
 """Part of every version: raise it when a change to a codec, here or in `scaling`, alters output."""
 
@@ -71,10 +73,25 @@ class ConventionalCodec(Codec, ABC):
         self._qualities = chosen.get(self.quality)
         for settings in self.rate_points():
             self._read(settings)
+        for preset in chosen.get("preset", ()):
+            self.check_preset(preset)
 
     @abstractmethod
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
         """The library's options; `interval`: frames between random access points."""
+
+    def check_preset(self, preset: Value) -> None:
+        """Raise ConfigError for a preset that the library does not know: at once, not in cells."""
+        if self.library not in av.codecs_available:
+            return
+        self.options(preset, self.max_crf, key_interval(Fraction(25)))
+        try:
+            self._opened(_PROBE, Fraction(25), preset, self.max_crf)
+        except ConfigError as error:
+            raise ConfigError(
+                f"{self.name} has no preset {preset}: take one of the library's, such as "
+                f"{self.preset}"
+            ) from error
 
     def version(self) -> str:
         """See `Codec.version`."""

@@ -3,6 +3,7 @@
 import io
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from itertools import product
 from typing import ClassVar
@@ -69,6 +70,8 @@ class Gsvc(Codec):
     suffix = ".gsv"
     backends: ClassVar[tuple[str, ...]] = ("compact", "compact:small", "compact:base")
     """Refiners that the ways to decode may use: their weights are part of the version."""
+    low_delay: ClassVar[bool] = False
+    """Of the encoder."""
 
     def __init__(
         self,
@@ -140,7 +143,8 @@ class Gsvc(Codec):
         rate = clip.frame_rate
         video = VideoFormat(clip.format.width, clip.format.height, 1 / rate, rate, color=BT709)
         start = time.perf_counter()
-        data = coded(clip.frames, video, _encoder_settings(settings))
+        chosen = replace(_encoder_settings(settings), low_delay=self.low_delay)
+        data = coded(clip.frames, video, chosen)
         seconds = time.perf_counter() - start
         return Encoded(data, seconds, read_info(io.BytesIO(data)).bits)
 
@@ -157,6 +161,13 @@ class Gsvc(Codec):
         used, info = _decoder_settings(way), read_info(io.BytesIO(data))
         cost = refiner_cost(info, used.steps, used.backend)
         return cost if used.motion == _DIS else cost + motion_cost(info)
+
+
+class GsvcLowDelay(Gsvc):
+    """gsvc without look-ahead, as `gsvc encode --low-delay`."""
+
+    name = "gsvc-low-delay"
+    low_delay = True
 
 
 class GsvcLayers(Gsvc):
@@ -284,4 +295,4 @@ def _refuse(values: Mapping[str, object], kind: str) -> None:
         raise ConfigError(f"gsvc has no {kind} {', '.join(values)}: leave it out")
 
 
-CODECS = (Gsvc, GsvcLayers)
+CODECS = (Gsvc, GsvcLowDelay, GsvcLayers)

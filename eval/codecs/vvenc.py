@@ -23,6 +23,8 @@ from gsvc.eval.codecs.conventional import (
 from gsvc.eval.facts import CodecFacts
 from gsvc.eval.optional import optional
 
+_PRESETS = "faster", "fast", "medium", "slow", "slower"
+
 
 class VVenC(ConventionalCodec):
     """VVC in Annex B, 10 bits, random-access structure, decoded by FFmpeg's own decoder in PyAV.
@@ -45,6 +47,11 @@ class VVenC(ConventionalCodec):
     def version(self) -> str:
         """See `Codec.version`."""
         return f"libvvenc of {_ffmpeg_version()}, protocol {PROTOCOL}"
+
+    def check_preset(self, preset: Value) -> None:
+        """See `ConventionalCodec.check_preset`."""
+        if preset not in _PRESETS:
+            raise ConfigError(f"{self.name} has no preset {preset}: take {', '.join(_PRESETS)}")
 
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
         """See `ConventionalCodec.options`."""

@@ -20,7 +20,7 @@ from gsvc.eval.optional import optional
 
 
 class Dists(FrameMetric):
-    """One number a frame."""
+    """Structure and texture alike, by features of VGG (DISTS), one number a frame."""
 
     name = "dists"
     # The backbone's file is proved by its hash; equal frames differ by rounding only.

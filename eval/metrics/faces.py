@@ -35,7 +35,7 @@ Box = tuple[slice, slice]
 
 
 class InsideFace(Metric):
-    """Another metric inside one box a clip: where its face is at some time, and a margin around.
+    """The metric it is named after, inside the box of the clip's face and a margin around.
 
     The box lies around the points of the source's face on all frames, 15 % wider on each side. It
     is enlarged only to the 32 pixels a side that ST-LPIPS needs, and moved into the picture. NaN

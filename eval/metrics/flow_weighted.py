@@ -20,7 +20,9 @@ from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, layer_maps, network
 
 
 class FlowWeighted(FrameMetric):
-    """One number a frame; 0 = equal. Where the motion is right everywhere, all places count alike.
+    """ST-LPIPS AlexNet, weighted by how wrong the motion is; 0 = equal.
+
+    Where the motion is right everywhere, all places count alike.
 
     The weights are the distance between both motions, from the frame to the one before it, scaled
     down to each layer's size and to a sum of 1.

@@ -53,7 +53,7 @@ def frechet_distance(one: Features, other: Features) -> float:
 
 
 class FrechetEfficientNet(ProvedMetric):
-    """Between the frames' features of EfficientNet-Lite0 (1280, pooled): no FID, no FVD."""
+    """Fréchet distance of the frames' features in EfficientNet-Lite0: no FID, no FVD."""
 
     name = "frechet_efficientnet_lite0"
     per_frame = False

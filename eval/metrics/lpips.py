@@ -24,7 +24,7 @@ from gsvc.eval.optional import optional
 
 
 class Lpips(ProvedMetric):
-    """The same comparison of features as ST-LPIPS, on the original networks."""
+    """LPIPS on its original networks; as ST-LPIPS, but shifts are not forgiven."""
 
     # Without a number for the damaged pair: the backbone's file is proved by its hash instead.
     golden = Golden(0, None)

@@ -20,7 +20,7 @@ SMALLEST_SIDE = 161
 
 
 class MsSsim(FrameMetric):
-    """1 = equal."""
+    """MS-SSIM of luma; 1 = equal."""
 
     name = "ms_ssim"
     higher_is_better = True

@@ -28,7 +28,7 @@ def psnr_y(reference: Sequence[Picture], test: Sequence[Picture]) -> NDArray[np.
 
 
 class PsnrY(ProvedMetric):
-    """`psnr_y` as a metric."""
+    """PSNR of luma."""
 
     name = "psnr_y"
     unit = "dB"

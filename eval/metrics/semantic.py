@@ -101,7 +101,7 @@ class PersonMotionError(MotionError):
 
 
 class PoseScore(_SemanticMetric):
-    """Mean over the source's people of the best score of anyone in the output; 0 without any."""
+    """Key points of the source's people against the best match in the output; 0 without any."""
 
     def __init__(self, name: str, score: Score, description: str) -> None:
         super().__init__()

@@ -40,7 +40,7 @@ _REINSTALL = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2
 
 
 class StLpips(ProvedMetric):
-    """Mean over positions and layers of the weighted squared difference of unit-length features."""
+    """ST-LPIPS: mean weighted squared difference of unit-length features over layers and places."""
 
     advice = _REINSTALL
 

@@ -38,7 +38,7 @@ _INSTALL = 'VMAF needs imageio-ffmpeg: pip install "gsvc[bench]"'
 
 
 class Vmaf(ProvedMetric):
-    """0 to 100; equal frames score just under 100.
+    """VMAF, 0 to 100; equal frames score just under 100.
 
     Every frame up to the last index is scored, since the motion between frames counts.
     """

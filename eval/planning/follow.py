@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from itertools import chain, cycle, pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.encoder_settings import EncoderSettings
@@ -30,7 +31,7 @@ from gsvc.datasets.clip_reader import load_clip
 from gsvc.datasets.packaged import packaged_clip
 from gsvc.eval.layout import markdown
 from gsvc.eval.planning.shown import Shown, shown_of
-from gsvc.eval.planning.traces import TRACES, Link, Trace
+from gsvc.eval.planning.traces import HELD_OUT, TRACES, Link, Trace
 
 _TICK = 0.02
 _WAIT = ReorderLimits(seconds=0.7)
@@ -193,19 +194,23 @@ def there_and_back(pictures: Sequence[Picture]) -> Iterator[Picture]:
     return cycle(chain(pictures, pictures[-2:0:-1]))
 
 
-def row_of(name: str, sent: Sent, shown: Shown, rate: float) -> list[str]:
-    """A line of the table."""
+def values_of(sent: Sent, shown: Shown, rate: float) -> list[float]:
+    """What a line of the table says; see `HEADER`."""
     logs = np.abs([np.log(b / a) for a, b in pairwise(sent.rates)])
     minutes = sent.frames / rate / 60
     return [
-        name,
-        f"{np.mean(sent.rates) / 1000:.1f}",
-        f"{100 * shown.missed:.1f} %",
-        f"{shown.mean:.3f}",
-        f"{shown.worst:.3f}",
-        f"{np.sum(logs > 0.02) / minutes:.1f}",
-        f"{np.sum(logs) / minutes:.2f}",
+        float(np.mean(sent.rates)) / 1000,
+        100 * shown.missed,
+        shown.mean,
+        shown.worst,
+        float(np.sum(logs > 0.02)) / minutes,
+        float(np.sum(logs)) / minutes,
     ]
+
+
+def _shown(values: NDArray[np.float64]) -> list[str]:
+    formats = "{:.1f}", "{:.1f} %", "{:.3f}", "{:.3f}", "{:.1f}", "{:.2f}"
+    return [one.format(value) for one, value in zip(formats, values, strict=True)]
 
 
 HEADER = ("", "kbit/s asked for", "frames late or lost", "SSIM, mean", "worst tenth of seconds",
@@ -220,7 +225,8 @@ def main() -> int:
     add("--lines", type=int, default=144, help="its short side (%(default)s)")
     add("--seconds", type=float, default=60.0, help="of each session (%(default)g)")
     add("--deadline", type=float, default=1.5, help="seconds from capture to show (%(default)g)")
-    add("--seed", type=int, default=0, help="of the traces (%(default)s)")
+    add("--seed", type=int, default=0, help="of the first trace (%(default)s)")
+    add("--traces", type=int, default=1, help="of each kind, by seeds that follow (%(default)s)")
     options = parser.parse_args()
     try:
         pictures, rate = load_clip(packaged_clip(options.clip), short_side=options.lines)
@@ -229,20 +235,20 @@ def main() -> int:
         return 1
     height, width = pictures[0].shape[:2]
     video = VideoFormat(width, height, 1 / rate, rate)
-    for name, make in TRACES.items():
-        trace = make(options.seconds, options.seed)
-        rows = list(_rows(video, trace, pictures, options.seconds, options.deadline))
-        print(f"{name}: {trace.mean / 1000:.1f} kbit/s on average\n\n{markdown(HEADER, rows)}\n")
+    for name, make in {**TRACES, **HELD_OUT}.items():
+        traces = [make(options.seconds, options.seed + n) for n in range(options.traces)]
+        every = [list(_values(video, one, pictures, options)) for one in traces]
+        rows = [[rule, *_shown(np.mean([each[n][1] for each in every], axis=0))]
+                for n, (rule, _) in enumerate(every[0])]  # fmt: skip
+        mean = np.mean([trace.mean for trace in traces]) / 1000
+        print(f"{name}: {mean:.1f} kbit/s on average\n\n{markdown(HEADER, rows)}\n", flush=True)
     return 0
 
 
-def _rows(
-    video: VideoFormat,
-    trace: Trace,
-    pictures: Sequence[Picture],
-    seconds: float,
-    deadline: float,
-) -> Iterator[list[str]]:
+def _values(
+    video: VideoFormat, trace: Trace, pictures: Sequence[Picture], options: argparse.Namespace
+) -> Iterator[tuple[str, list[float]]]:
+    """Each rule over a trace."""
     rules = {
         "fixed, a quarter of the mean": trace.mean / 4,
         "fixed, half of the mean": trace.mean / 2,
@@ -253,11 +259,11 @@ def _rows(
     rate: Fraction = video.frame_rate
     for name, bitrate in rules.items():
         session = Session(video, trace, name, bitrate)
-        sent = session.run(there_and_back(pictures), seconds)
+        sent = session.run(there_and_back(pictures), options.seconds)
         truth = there_and_back(pictures)
-        shown = shown_of(session.header, sent.came, truth, sent.frames, deadline)
+        shown = shown_of(session.header, sent.came, truth, sent.frames, options.deadline)
         print(f"{name}: done", file=sys.stderr)
-        yield row_of(name, sent, shown, float(rate))
+        yield name, values_of(sent, shown, float(rate))
 
 
 if __name__ == "__main__":

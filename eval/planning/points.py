@@ -84,11 +84,10 @@ def rows_of(
     left = [job for job in jobs if (clip.name, job[0], job[2].name, job[1]) not in done]
     if not left:
         return
-    form, rate = clip.format, clip.frame_rate
-    video = VideoFormat(form.width, form.height, 1 / rate, rate, color=BT709)
-    trial = try_pictures(clip.frames, video, judge=jod, clock=process_time)
+    trial = tried(clip)
     with trials.open("a") as file:
         file.write(json.dumps({"clip": clip.name, **asdict(trial)}) + "\n")
+    video = _format(clip)
     logs = np.log([trial.points[0].bpp, trial.points[-1].bpp])
     for preset, share in dict.fromkeys(job[:2] for job in left):
         asked = float(np.exp((1 - share) * logs[0] + share * logs[1]))
@@ -97,6 +96,16 @@ def rows_of(
         seconds = process_time() - began
         for way in (job[2] for job in left if job[:2] == (preset, share)):
             yield _row(clip, trial, (preset, way, share), data, seconds)
+
+
+def tried(clip: TestClip) -> Trial:
+    """The trial of a clip, judged; seconds are the processor's."""
+    return try_pictures(clip.frames, _format(clip), judge=jod, clock=process_time)
+
+
+def _format(clip: TestClip) -> VideoFormat:
+    form, rate = clip.format, clip.frame_rate
+    return VideoFormat(form.width, form.height, 1 / rate, rate, color=BT709)
 
 
 def _row(

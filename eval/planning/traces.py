@@ -67,10 +67,30 @@ def satellite_like(seconds: float, seed: int = 0) -> Trace:
     return Trace(capacity, delay=0.27, queue=6_000, loss=0.01)
 
 
+def shared_like(seconds: float, seed: int = 0) -> Trace:
+    """A wireless network that others use: jumps as they come and go, and a queue far too deep.
+
+    6, 12, 24 or 48 kbit/s for 3 to 12 s each; .3 s of nothing every 8 s on average; 15 ms under
+    way; nothing lost but beyond 30 kB of queue.
+    """
+    rng, slots = np.random.default_rng(seed), round(seconds / SLOT)
+    capacity = np.zeros(slots)
+    at = 0
+    while at < slots:
+        length = int(rng.uniform(3, 12) / SLOT)
+        capacity[at : at + length] = rng.choice([6_000, 12_000, 24_000, 48_000])
+        at += length
+    for start in np.flatnonzero(rng.random(slots) < SLOT / 8):
+        capacity[start : start + 3] = 0
+    return Trace(capacity, delay=0.015, queue=30_000, loss=0.0)
+
+
 TRACES: Mapping[str, Callable[[float, int], Trace]] = {
     "LTE-like": lte_like,
     "satellite-like": satellite_like,
 }
+HELD_OUT: Mapping[str, Callable[[float, int], Trace]] = {"shared wireless": shared_like}
+"""A kind that no constant of the control was chosen on."""
 
 
 class Link:

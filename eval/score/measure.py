@@ -32,10 +32,15 @@ def named_metrics(names: Sequence[str]) -> dict[str, Metric]:
     return {name: make_metric(name) for name in names}
 
 
-def indices_of(pair: Pair, stride: int) -> range:
-    """The frames that are measured: one in `stride`. Raises ConfigError for one below 1."""
+def check_stride(stride: int) -> None:
+    """Raise ConfigError for a stride below 1."""
     if stride < 1:
         raise ConfigError(f"stride {stride}: must be 1 or more")
+
+
+def indices_of(pair: Pair, stride: int) -> range:
+    """The frames that are measured: one in `stride`. Raises ConfigError for one below 1."""
+    check_stride(stride)
     return range(0, len(pair.test), stride)
 
 

@@ -56,8 +56,9 @@ def read_pair(source: str, test: str, *, frames: int | None = None, scale: bool 
         InputError: A video cannot be read, the sizes differ, or no frames are shown together.
         ConfigError: `frames` is below 1.
     """
+    a = _read(source, frames)  # first: decoding takes long, and a wrong name is soon told
     b = _decoded(test, frames) if test.lower().endswith(SUFFIX) else _read(test, frames)
-    return pair_of(_read(source, frames), b, scale=scale)
+    return pair_of(a, b, scale=scale)
 
 
 def pair_of(a: Video, b: Video, *, scale: bool = False) -> Pair:
@@ -105,7 +106,7 @@ def _check_sizes(a: Video, b: Video, scale: bool) -> None:
     if wanted != got and not scale:
         raise InputError(
             f"{b.name} is {got}, but {a.name} is {wanted}: "
-            f"add --scale to measure the former at {wanted}"
+            f"scale=True measures the former at {wanted}"
         )
 
 

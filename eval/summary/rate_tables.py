@@ -98,6 +98,7 @@ def beside_table(summary: Summary, metric: MetricInfo) -> Table:
 def without_bd_rate_table(summary: Summary) -> Table:
     """Pairs whose hulls share no range of quality."""
     names = {metric.name for metric in primary(summary)}
+    names |= {one.metric for one in summary.pooled if one.pchip is None}
     rows = [
         [
             f"{d.clip}: {d.test} against {d.anchor}",

@@ -50,9 +50,11 @@ def _warning(summary: Summary) -> str:
 
 
 def primary(summary: Summary) -> list[MetricInfo]:
-    """The primary metrics of the run; without them, its first."""
+    """The primary metrics of the run; without them, the first that compares curves."""
     found = [metric for metric in summary.metrics if metric.name in PRIMARY]
-    return found or summary.metrics[:1]
+    compared = {one.metric for one in summary.pooled}
+    counted = [metric for metric in summary.metrics if metric.name in compared]
+    return found or counted[:1] or summary.metrics[:1]
 
 
 def basis(summary: Summary, metric: MetricInfo) -> str:

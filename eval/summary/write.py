@@ -61,6 +61,19 @@ def headline_csv(summary: Summary) -> str:
     return _csv(header, rows)
 
 
+def pooled_csv(summary: Summary) -> str:
+    """A row for each pair and metric: the pooled BD-rate in per cent, its interval, its clips."""
+    header = ["metric", "test", "anchor", "bd_rate", "low", "high", "akima", "clips", "left_out"]
+    rows: list[list[Any]] = []
+    for one in summary.pooled:
+        mean = one.pchip and [one.pchip.mean, one.pchip.low, one.pchip.high]
+        akima, clips = one.akima and one.akima.mean, one.pchip.clips if one.pchip else 0
+        left_out = "; ".join(one.left_out)
+        names = one.metric, one.test, one.anchor
+        rows.append([*names, *(mean or [None] * 3), akima, clips, left_out])
+    return _csv(header, rows)
+
+
 def summary_csv(summary: Summary) -> str:
     """A row for each decoded cell, a column for each setting and metric; then the failed cells."""
     metrics = [metric.name for metric in summary.metrics]

@@ -55,7 +55,7 @@ _shtab_gsvc_bench_commands() {
     speed:'Time refiners on synthetic pictures of 16:9, one at a time and several at once, and the drawing of frames by motion (on the CPU), as one table. Needs gsvc[refine].'
     study:'Let people choose between pairs of a run'"'"'s videos, and score what they chose.'
     surface:'Draw what bits, computation and memory buy of each other, from a run with gsvc, CVVDP and ST-LPIPS VGG: contours of quality, bits at one quality over computation, what memory saves, a table of exchange rates, and index.html, a page with sliders for three budgets.'
-    table:'Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those of BD-rates, or of points where there are none. RUN/summary.csv has every point, with a column for each setting.'
+    table:'Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those of BD-rates, or of points where there are none; CSV then has a row for each pair and metric, and a number a column. RUN/summary.csv has every point, with a column for each setting.'
   )
   _describe 'gsvc bench commands' _commands
 }
@@ -70,6 +70,7 @@ _shtab_gsvc_bench_study_commands() {
 
 _shtab_gsvc_data_commands() {
   local _commands=(
+    plan:'Extend what gsvc data prepare measured while it made OUT to any number of clips and machines: core hours of each stage, hours, samples, bytes, shards, memory.'
     prepare:'Find videos, split them at cuts, set copies and what is of no use aside, encode each clip with every lambda, extract masks, poses, faces and flow, and write WebDataset shards with a manifest. The same command goes on where it was stopped.'
   )
   _describe 'gsvc data commands' _commands
@@ -390,6 +391,18 @@ _shtab_gsvc_data_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_gsvc_data_defaults_added=0
 
+_shtab_gsvc_data_plan_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--clips[to prepare (1000000)]:N:"
+  "--nodes[machines (8)]:N:"
+  "--cores[of each (32)]:N:"
+  "--json[one JSON object a line]"
+  ":the folder of a few clips that were prepared:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_gsvc_data_plan_defaults_added=0
+
 _shtab_gsvc_data_prepare_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--kind[(pictures)]:kind:(pictures windows)"
@@ -402,6 +415,7 @@ _shtab_gsvc_data_prepare_options=(
   "--limits[set clips aside that are outside, as in motion\=.1\:20 (see docs\/data.md)]:NAME=LEAST:MOST:"
   "--shard-clips[in a shard (64)]:N:"
   "--seed[of all that is drawn (0)]:N:"
+  "--survey-only[end when the clips are chosen\: gsvc train shards --producers makes their samples]"
   "--ray[a Ray cluster\; \"local\" (default) starts one here, \"none\" does without]:ADDRESS:"
   {--jobs,-j}"[cores of a local one (all)]:N:"
   "--store[its object store (default\: Ray\'s)]:MB:"
@@ -426,6 +440,7 @@ _shtab_gsvc_decode_options=(
   "--cache[keep work from step to step\: first-block, mag, faster or taylorseer]:NAME[:N]:"
   "--latent-cache[keep latents for similar windows here, at most SIZE (2G)]:FOLDER[:SIZE]:"
   "--vram[of the GPU, at most (all that is free)\; or whole, offload, groups, fp8]:8G:"
+  "--quantize[weights in 8 bits\: half the memory, other pictures]:quantize:(int8)"
   "--paste-keys[show coded pictures as they were decoded]"
   "--resume[keep restored windows here, and do not restore them again]:FOLDER:_files -/"
   "--budget[take the best way to decode that surely keeps it, by gsvc profile\: 1x, 90s]:TIME:"
@@ -476,7 +491,7 @@ _shtab_gsvc_encode_options=(
   "--tune[what bits go to (balanced)]:balanced|texture|motion:(balanced texture motion)"
   "--bpp[meet this many bits per pixel]:bpp:"
   "--bitrate[meet this many bit\/s\: 8000, 8k, 0.5M, without sound]:RATE:"
-  "--quality[come near this ST-LPIPS\: 0.05 good, 0.3 bad]:D:"
+  "--quality[come near this ST-LPIPS\: 0.05 good, 0.3 bad\; by an estimate, with --score measured]:D:"
   "--target-size[make a file of at most this many bytes\: 500kB\; sound included]:SIZE:"
   "--budget[share this many bytes among all videos of --out\: 20MB]:SIZE:"
   "--plan[settings that keep the budgets of this TOML file, as gsvc plan finds them]:FILE:_files"
@@ -558,11 +573,16 @@ _shtab_gsvc_mux_defaults_added=0
 
 _shtab_gsvc_plan_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--class[no video yet, but what is usual for its kind]:kind:(talking-head surveillance sport animation hand-held objects)"
+  "--size[of a --class (512x288)]:WxH:"
+  "--fps[of a --class (25)]:N:"
+  "--seconds[of a --class (60)]:S:"
   "--bandwidth[of the network\: 12k bit\/s]:RATE:"
   "--decoder-time[to decode in\: 1x of the video\'s time, 90s, 10min]:TIME:"
   "--decoder-flops[of its networks, for a second of video\: 20G]:FLOPS:"
   "--encoder-time[to encode in\: 5x, 90s, 10min]:TIME:"
   "--memory[of either process\: 4G]:BYTES:"
+  "--vram[of a GPU\: tells which pretrained models it holds]:BYTES:"
   "--latency[from capture to showing\: 400ms\; below 8s without look-ahead]:TIME:"
   "--energy[of both ends\: 500J, 1Wh]:ENERGY:"
   "--quality[to reach\: jod\:6 at least, or texture\:0.2 at most]:JUDGE:N:"
@@ -573,7 +593,7 @@ _shtab_gsvc_plan_options=(
   "--radio[add what sending takes, by a stated model]:radio:(lte wifi lora)"
   "--no-measure[foretell JOD from SSIM, not by CVVDP in the trial\: a third less time]"
   "--json[one JSON object a line]"
-  ":the video:_files"
+  ":the video\; none with --class:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -670,7 +690,7 @@ _shtab_gsvc_send_options=(
   "--loop[begin again at the end of the video]"
   "--fast[as fast as can be, instead of in real time]"
   {--mtu,--max-packet-bytes}"[bytes of a datagram at most\; larger pictures go in pieces\; 240 for LoRa (1200)]:N:"
-  "--adapt[follow the network between these rates, as 4k\:60k, from --bitrate on (UDP)]:LEAST:MOST:"
+  "--adapt[follow the network between these rates, as 4k\:60k, from --bitrate on]:LEAST:MOST:"
   "--redundancy[last packets to repeat (1)]:N:"
   "--parity[datagrams a parity is for, 0\: none (4)]:N:"
   "--sdp[write a session description]:FILE:_files"
@@ -763,7 +783,7 @@ _shtab_gsvc_train_plan_options=(
   "--memory[of each (80)]:GB:"
   "--bandwidth[between devices, in 1000000000 bytes a second (50)]:GB:"
   "--tflops[that training reaches on each, in 10\^12 operations a second (50)]:T:"
-  "--check[measure it here or under torchrun\: replicas, fsdp]:LAYOUT:"
+  "--check[measure it here or under torchrun\: replicas, fsdp, tensor]:LAYOUT:"
   "--json[one JSON object a line]"
 )
 
@@ -795,13 +815,14 @@ _shtab_gsvc_train_shards_options=(
   "--steps[in all (10000)]:N:"
   "--stop[save and end at this step, to go on later]:N:"
   "--batch[samples of a step, of all processes (the recipe\'s)]:N:"
-  "--layout[one network in each process, or parts of one (default\: replicas)]:layout:(replicas fsdp)"
+  "--layout[one network in each process, or one in parts (default\: replicas)]:layout:(replicas fsdp tensor)"
   {--recompute,--no-recompute}"[compute activations again on the way back]"
   {--compiled,--no-compiled}"[through torch.compile (default\: on a GPU)]"
+  {--bf16,--no-bf16}"[compute layers in bfloat16 (default\: on a GPU)]"
   "--save-every[steps (500)]:N:"
   "--workers[that read ahead (2)]:N:"
   "--producers[a Ray cluster that makes the batches\; \"local\:N\" starts one with N cores]:ADDRESS:"
-  "--anew[producers decode and encode the sources, in place of reading shards]"
+  "--anew[producers decode and encode the sources\: SHARDS need be surveyed only]"
   "--teacher[average.safetensors of the run that teaches]:FILE:_files"
   "--held-out[clips that the shards do not show, for gsvc train adopt to score on]:NAME:"
   "--device[cuda or cpu (default\: cuda, where there is one)]:NAME:"
@@ -941,6 +962,7 @@ _shtab_gsvc_data() {
       (( CURRENT += 1 ))
       curcontext="${curcontext%:*:*}:_shtab_gsvc_data-$line[1]:"
       case $line[1] in
+        plan) _arguments -C -s $_shtab_gsvc_data_plan_options ;;
         prepare) _arguments -C -s $_shtab_gsvc_data_prepare_options ;;
       esac
   esac

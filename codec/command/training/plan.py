@@ -9,11 +9,14 @@ from gsvc.codec.command.progress import tell_event
 from gsvc.codec.errors import ConfigError, GsvcError
 
 if TYPE_CHECKING:
+    from gsvc.decoders.training.layouts.choice import Devices, Layout
     from gsvc.decoders.training.layouts.trial import Trial
 
 DESCRIPTION = """Say what a step of training takes, in each layout of processes: memory, what a
 device lacks, what is exchanged; and choose one. --check runs it and measures."""
 
+_PLAIN_LAYOUTS = "one", "replicas", "fsdp"
+_LAYOUTS = *_PLAIN_LAYOUTS, *(f"{name}, recomputing" for name in _PLAIN_LAYOUTS), "tensor"
 _MB, _GB, _TERA = 1_000_000, 1e9, 1e12
 
 
@@ -32,12 +35,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--bandwidth", type=float, default=50.0, metavar="GB", help=link)
     reached = "that training reaches on each, in 10^12 operations a second (%(default)g)"
     add("--tflops", type=float, default=50.0, metavar="T", help=reached)
-    add("--check", metavar="LAYOUT", help="measure it here or under torchrun: replicas, fsdp")
+    here = "measure it here or under torchrun: replicas, fsdp, tensor"
+    add("--check", metavar="LAYOUT", help=here)
     add_json(parser)
 
 
 def run(options: Namespace) -> int:
     """Measure small batches, extend, choose; exits with 1 where nothing fits."""
+    _check_options(options)  # before torch is imported, which takes seconds
     from gsvc.decoders.training.layouts.choice import Devices, chosen, layouts, most_samples
     from gsvc.decoders.training.layouts.needs import needs_of
 
@@ -70,18 +75,37 @@ def run(options: Namespace) -> int:
     if best is None:
         most = most_samples(needs, devices)
         raise GsvcError(
-            f"nothing fits: take --batch {most * devices.count} or less, or more memory"
+            f"nothing fits: take --batch {most} or less, a multiple of {devices.count}, or more "
+            "memory"
             if most
             else "not even a sample fits: take devices with more memory"
         )
-    least = min(found, key=lambda each: each.seconds)
-    why = (
-        "it is the quickest"
-        if best is least
-        else (f"{least.name} would be quicker but lacks {_mb(least.missing(devices))} MB")
-    )
+    why = _why(best, found, devices, batch)
     tell_event(options, "chosen", layout=best.name, with_options=best.options, why=why)
     return 0
+
+
+def _why(best: "Layout", found: "list[Layout]", devices: "Devices", batch: int) -> str:
+    """Why it is this layout."""
+    if batch % devices.count:
+        return f"a batch of {batch} cannot be dealt out to {devices.count} devices; blocks can"
+    least = min(found, key=lambda each: each.seconds)
+    if best is least:
+        return "it is the quickest"
+    return f"{least.name} would be quicker but lacks {_mb(least.missing(devices))} MB"
+
+
+def _check_options(options: Namespace) -> None:
+    """Refuse what makes no sense."""
+    from gsvc.decoders.training.bundle import read_recipes
+    from gsvc.decoders.training.standalone.recipe import read_recipe
+
+    for name in ("devices", "memory", "bandwidth", "tflops"):
+        if not 0 < getattr(options, name) < inf:
+            raise ConfigError(f"--{name}: take a number above 0")
+    read_recipe(options.recipe, read_recipes())
+    if options.check is not None and options.check not in _LAYOUTS:
+        raise ConfigError(f"--check {options.check}: take {'; '.join(_LAYOUTS)}")
 
 
 def _trial(options: Namespace) -> "Trial":
@@ -94,9 +118,6 @@ def _trial(options: Namespace) -> "Trial":
     from gsvc.decoders.training.standalone.recipe import read_recipe
     from gsvc.decoders.training.standalone.workers import join
 
-    for name in ("devices", "memory", "bandwidth", "tflops"):
-        if not 0 < getattr(options, name) < inf:
-            raise ConfigError(f"--{name}: take a number above 0")
     recipe = read_recipe(options.recipe, read_recipes())
     if options.size:
         recipe = dataclasses.replace(recipe, network={**recipe.network, "size": options.size})
@@ -106,28 +127,27 @@ def _trial(options: Namespace) -> "Trial":
 
 
 def _batch(options: Namespace, trial: "Trial") -> int:
-    """Samples of a device."""
+    """Samples of a step."""
     from gsvc.decoders.training.standalone.workers import processes
 
-    count = processes() if options.check else options.devices
     batch = trial.recipe.batch if options.batch is None else options.batch
-    if batch < count or batch % count:
-        raise ConfigError(f"--batch is {batch}: take a multiple of {count}")
-    return int(batch // count)
+    if batch < 1 or (options.check and batch % processes()):
+        raise ConfigError(f"--batch is {batch}: take a multiple of {processes()}")
+    return int(batch)
 
 
 def _check(options: Namespace, trial: "Trial", batch: int) -> int:
     """Foretell, then measure the resident memory that the same steps take."""
     from gsvc.decoders.training.layouts.measured import compare
-    from gsvc.decoders.training.standalone.workers import leave, rank
+    from gsvc.decoders.training.standalone.workers import leave, processes, rank
 
     is_first = rank() == 0
     try:
-        told = compare(trial, batch, options.check)
+        told = compare(trial, batch // processes(), options.check)
     finally:
         leave()
     if is_first:
-        tell_event(options, "checked", layout=options.check, batch_a_process=batch, **told)
+        tell_event(options, "checked", layout=options.check, batch=batch, **told)
     return 0
 
 

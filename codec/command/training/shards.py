@@ -4,7 +4,7 @@ from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.progress import tell_event
@@ -12,12 +12,14 @@ from gsvc.codec.errors import ConfigError
 from gsvc.codec.extras import need
 
 if TYPE_CHECKING:
-    from gsvc.decoders.training.sharded.producers import Producers
+    from gsvc.decoders.training.sharded.feeds import Feed
     from gsvc.decoders.training.sharded.run import Settings
     from gsvc.decoders.training.standalone.recipe import Recipe
 
-_AHEAD = 8
-"""Batches that wait at most."""
+_AHEAD, _JOBS_AHEAD = 8, 64
+"""Batches, and clips with one lambda each, that wait at most."""
+_STORE = 200_000_000
+"""Bytes of the object store of a cluster that is started here."""
 
 DESCRIPTION = """Train a network on shards of gsvc data prepare, as a recipe says. Under torchrun,
 on all its processes. The same command goes on from the last checkpoint, in the middle of an epoch,
@@ -36,17 +38,19 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--steps", type=int, default=10_000, metavar="N", help="in all (%(default)s)")
     add("--stop", type=int, metavar="N", help="save and end at this step, to go on later")
     add("--batch", type=int, metavar="N", help="samples of a step, of all processes (the recipe's)")
-    layouts = "one network in each process, or parts of one (default: replicas)"
-    add("--layout", choices=("replicas", "fsdp"), default="replicas", help=layouts)
+    layouts = "one network in each process, or one in parts (default: replicas)"
+    add("--layout", choices=("replicas", "fsdp", "tensor"), default="replicas", help=layouts)
     again = "compute activations again on the way back"
     add("--recompute", action=BooleanOptionalAction, default=False, help=again)
     quick = "through torch.compile (default: on a GPU)"
     add("--compiled", action=BooleanOptionalAction, default=None, help=quick)
+    low = "compute layers in bfloat16 (default: on a GPU)"
+    add("--bf16", action=BooleanOptionalAction, default=None, help=low)
     add("--save-every", type=int, default=500, metavar="N", help="steps (%(default)s)")
     add("--workers", type=int, default=2, metavar="N", help="that read ahead (%(default)s)")
     where = 'a Ray cluster that makes the batches; "local:N" starts one with N cores'
     add("--producers", metavar="ADDRESS", help=where)
-    fresh = "producers decode and encode the sources, in place of reading shards"
+    fresh = "producers decode and encode the sources: SHARDS need be surveyed only"
     add("--anew", action="store_true", help=fresh)
     add("--teacher", metavar="FILE", help="average.safetensors of the run that teaches")
     unseen = "clips that the shards do not show, for gsvc train adopt to score on"
@@ -62,16 +66,11 @@ def run(options: Namespace) -> int:
 
     from gsvc.decoders.training.bundle import read_recipes
     from gsvc.decoders.training.sharded.run import Run
-    from gsvc.decoders.training.sharded.samples import ShardSamples
     from gsvc.decoders.training.standalone.recipe import read_recipe
     from gsvc.decoders.training.standalone.workers import join, leave, rank
 
     need("data", "gsvc train shards")
     _check(options)
-    samples = ShardSamples(Path(options.shards))
-    sources = {Path(row["address"]).name for row in samples.manifest["sources"]}
-    if seen := sources & set(options.held_out):
-        raise ConfigError(f"held out, but in the shards: {' '.join(sorted(seen))}")
     recipe = read_recipe(options.recipe, read_recipes())
     device = join(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     settings = _settings(options, recipe, on_gpu=device.type == "cuda")
@@ -81,8 +80,11 @@ def run(options: Namespace) -> int:
             tell_event(options, event, **values)
 
     try:
-        with _producers(options) as producers:
-            Run(samples, Path(options.run), recipe, settings, tell, producers).run(device)
+        with _feed(options, settings) as feed:
+            sources = {Path(row["address"]).name for row in feed.about["sources"]}
+            if seen := sources & set(options.held_out):
+                raise ConfigError(f"held out, but in the shards: {' '.join(sorted(seen))}")
+            Run(feed, Path(options.run), recipe, settings, tell).run(device)
     finally:
         leave()
     return 0
@@ -105,8 +107,8 @@ def _settings(options: Namespace, recipe: "Recipe", *, on_gpu: bool) -> "Setting
         layout=options.layout,
         recomputes=options.recompute,
         compiled=on_gpu if options.compiled is None else options.compiled,
+        low=on_gpu if options.bf16 is None else options.bf16,
         save_every=options.save_every,
-        workers=options.workers,
         seed=options.seed,
         held_out=tuple(options.held_out),
         teacher=Path(options.teacher) if options.teacher else None,
@@ -114,20 +116,42 @@ def _settings(options: Namespace, recipe: "Recipe", *, on_gpu: bool) -> "Setting
 
 
 @contextmanager
-def _producers(options: Namespace) -> "Iterator[Producers | None]":
-    """Those that were asked for."""
-    from gsvc.decoders.training.sharded.anew import Anew, FromShards
+def _feed(options: Namespace, settings: "Settings") -> "Iterator[Feed]":
+    """What was asked for."""
+    from gsvc.decoders.training.sharded.feeds import ShardFeed, SourceFeed
+    from gsvc.decoders.training.sharded.jobs import Jobs, MakeSamples
     from gsvc.decoders.training.sharded.producers import Producers
+    from gsvc.decoders.training.sharded.samples import FromShards, ShardSamples
+    from gsvc.decoders.training.standalone.workers import rank
+
+    shards, out, batch = Path(options.shards).resolve(), Path(options.run), settings.batch
+    if options.anew and not options.producers:
+        raise ConfigError("--anew is for --producers")
+    if options.anew:
+        jobs = Jobs(shards)
+        if rank():  # the first process asks for all
+            yield SourceFeed(jobs, batch, out, None)
+            return
+        with _cluster(options) as ray:
+            own = Producers(ray, MakeSamples(jobs.settings), _JOBS_AHEAD)
+            yield SourceFeed(jobs, batch, out, own)
+        return
+    samples = ShardSamples(shards)
+    if not options.producers:
+        yield ShardFeed(samples, batch, settings.seed, options.workers, None)
+        return
+    with _cluster(options) as ray:
+        readers = Producers(ray, FromShards(shards), _AHEAD)
+        yield ShardFeed(samples, batch, settings.seed, 0, readers)
+
+
+@contextmanager
+def _cluster(options: Namespace) -> Iterator[Any]:
+    """The Ray cluster of --producers."""
     from gsvc.eval.cluster import ray_cluster
 
-    if not options.producers:
-        if options.anew:
-            raise ConfigError("--anew is for --producers")
-        yield None
-        return
     address, _, cores = options.producers.partition("local:")
-    if cores and not cores.isdecimal():
+    if cores and not (cores.isdecimal() and int(cores)):
         raise ConfigError(f"--producers is {options.producers}: write local:N, or an address")
-    shards = Path(options.shards).resolve()
-    with ray_cluster("local" if cores else address, int(cores or 0), 200_000_000) as ray:
-        yield Producers(ray, Anew(shards) if options.anew else FromShards(shards), _AHEAD)
+    with ray_cluster("local" if cores else address, int(cores or 0), _STORE) as ray:
+        yield ray

@@ -113,7 +113,7 @@ def rife_file() -> Path:
 
     Raises MissingDependencyError without torch, MissingModelError where they are missing.
     """
-    need("refine", "learned motion", ", or take --motion dis")
+    need("refine", "learned motion", ', or take motion="dis"')
     if SHIPPED.exists():
         check_shipped(SHIPPED)
         return SHIPPED

@@ -40,6 +40,7 @@ class Pretrained(Backend):
     made_by: ClassVar[str] = ""
     """Class of diffusers that runs it; "": the one that the model names."""
 
+    can_quantize = True
     _pipeline: Any = None
     _kind: str = "whole"
 
@@ -57,15 +58,18 @@ class Pretrained(Backend):
 
     @property
     def revision(self) -> str:
-        """Of its files' hashes. Raises MissingModelError where it is not here."""
+        """Of its files' hashes, and whether they are quantized.
+
+        Raises MissingModelError where it is not here.
+        """
         files = sorted(check_hub_model(self.name).files.items())
-        return sha256(repr(files).encode()).hexdigest()[:16]
+        return sha256(repr(files).encode()).hexdigest()[:16] + " int8" * self.quantize
 
     def check(self, height: int, width: int, *, steps: int) -> None:
         """See `Backend.check`: steps, the cache, and whether a GPU's memory will do."""
         if not 1 <= steps <= self.most_steps:
             only = "one step" if self.most_steps == 1 else f"1 to {self.most_steps} steps"
-            raise ConfigError(f"{self.name} restores in {only}: choose --steps so")
+            raise ConfigError(f"{self.name} restores in {only}: choose as many")
         known = self.name in ARCHITECTURES
         if self.memory is not None or (known and self.device.startswith("cuda")):
             self._kind = kind_for(self._need(height, width), self.memory, self.device)
@@ -79,7 +83,7 @@ class Pretrained(Backend):
         return Work(ARCHITECTURES[self.name], height, width, self.frames).cost()
 
     def _need(self, height: int, width: int) -> Need:
-        return need_of(self.name, height, width, self.frames)
+        return need_of(self.name, height, width, self.frames, quantized=self.quantize)
 
     def _loaded(self, pixels: int) -> Any:
         """The pipeline, loaded when first asked for."""
@@ -87,7 +91,8 @@ class Pretrained(Backend):
             from gsvc.decoders.refiners.pretrained.loading import load_pipeline
 
             made_by = self.made_by or hub_model(self.name).pipeline
-            self._pipeline = load_pipeline(self.name, made_by, self.device, self._kind, pixels)
+            held = self._kind, pixels, self.quantize
+            self._pipeline = load_pipeline(self.name, made_by, self.device, *held)
         return self._pipeline
 
     def _prompt(self, pipeline: Any) -> "dict[str, Tensor]":
@@ -134,7 +139,8 @@ class PretrainedWindows(Pretrained, WindowRefiner):
         grid = {"multiple": self.multiple, "grid": self.grid, "exact": self.exact}
         window = Window.of(rendering, keys, confidence, **grid)  # type: ignore[arg-type]
         # One noise for all windows where their latents are to be compared, else one each.
-        noise = seed if self.latents else seed_of(seed, rendering)
+        shared = self.latents is not None and self.latents.is_on
+        noise = seed if shared else seed_of(seed, rendering)
         with enough_memory(self.device):
             pipeline = self._loaded(window.frames[0, ..., 0].size)
             with self._cached(pipeline, steps):

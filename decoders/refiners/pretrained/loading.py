@@ -19,24 +19,31 @@ _UNUSED = (*_TEXT, "vocoder", "safety_checker", "feature_extractor")
 _NEEDED_FOR_TEXT = {*_TEXT, "scheduler"}
 
 
-def load_pipeline(name: str, made_by: str, device: str, kind: str, pixels: int) -> Any:
+def load_pipeline(
+    name: str, made_by: str, device: str, kind: str, pixels: int, quantize: bool
+) -> Any:
     """A hub model in a pipeline class of diffusers, weights held as `kind` of `budget.KINDS` says.
 
-    In bfloat16 on a GPU, in float32 on a CPU. Raises MissingModelError where the folder does not
-    hold such a pipeline, DeviceError when memory runs out.
+    In bfloat16 on a GPU, in float32 on a CPU; `quantize`: its network's in 8 bits.
+
+    Raises MissingModelError where the folder does not hold such a pipeline, DeviceError when memory
+    runs out.
     """
     import diffusers
 
     made = getattr(diffusers, made_by)
     dtype = torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
     with enough_memory(device):
-        pipeline = _from_folder(made, name, dtype, **dict.fromkeys(_UNUSED))
+        others = dict.fromkeys(_UNUSED)
+        pipeline = _from_folder(made, name, dtype, _int8(made) if quantize else None, **others)
         pipeline.set_progress_bar_config(disable=True)
         place(pipeline, kind, device, pixels)
     return pipeline
 
 
-def _from_folder(made: Any, name: str, dtype: torch.dtype, **left_out: None) -> Any:
+def _from_folder(
+    made: Any, name: str, dtype: torch.dtype, quantization: Any = None, **left_out: None
+) -> Any:
     left_out = {part: None for part in left_out if part in _parts(made)}
     diffusers_logging.disable_progress_bar()
     try:
@@ -45,6 +52,7 @@ def _from_folder(made: Any, name: str, dtype: torch.dtype, **left_out: None) -> 
             dtype=dtype,
             local_files_only=True,
             use_safetensors=True,
+            quantization_config=quantization,
             **left_out,
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
@@ -54,6 +62,17 @@ def _from_folder(made: Any, name: str, dtype: torch.dtype, **left_out: None) -> 
         raise MissingModelError(
             f"model {name} cannot be loaded ({reason}); run: {pull_line(name)}"
         ) from error
+
+
+def _int8(made: Any) -> Any:
+    """Linear layers of the network by torchao, in 8 bits with a scale for each row."""
+    from diffusers import PipelineQuantizationConfig, TorchAoConfig
+    from torchao.quantization import Int8WeightOnlyConfig
+
+    network = "transformer" if "transformer" in _parts(made) else "unet"
+    return PipelineQuantizationConfig(
+        quant_mapping={network: TorchAoConfig(Int8WeightOnlyConfig())}
+    )
 
 
 def load_prompt(name: str, device: str, dtype: torch.dtype) -> dict[str, Tensor]:

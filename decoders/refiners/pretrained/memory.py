@@ -12,7 +12,8 @@ from gsvc.codec.errors import ConfigError, DeviceError
 from gsvc.decoders.architectures.table import ARCHITECTURES
 from gsvc.decoders.refiners.budget import Budget
 
-_LOSSLESS = "whole", "offload", "groups"
+_KINDS = "whole", "offload", "groups"
+_QUANTIZED_KINDS = _KINDS[:2]
 _AT_LEAST = 1_500_000_000
 """Bytes for CUDA itself and tiles of the autoencoder."""
 _PER_VALUE = 24
@@ -35,6 +36,8 @@ class Need:
     """The network's largest part that is moved at once."""
     window: int
     """Besides weights, an estimate."""
+    kinds: tuple[str, ...] = _KINDS
+    """That may be chosen, the fastest first."""
 
     def of(self, kind: str) -> int:
         """Of one of `budget.KINDS`."""
@@ -46,37 +49,59 @@ class Need:
         return held + self.window
 
     def chosen(self, free: int) -> str:
-        """The fastest lossless kind that fits. Raises DeviceError where none does."""
-        for kind in _LOSSLESS:
+        """The fastest of `kinds` that fits. Raises DeviceError where none does."""
+        for kind in self.kinds:
             if self.of(kind) <= free:
                 return kind
+        last = self.kinds[-1]
         raise DeviceError(
-            f"{self.name} at {self.width}x{self.height} needs about {self.of('groups') / 1e9:.1f} "
-            f"GB of GPU memory even with --vram groups, {free / 1e9:.1f} GB are there: "
+            f"{self.name} at {self.width}x{self.height} needs about {self.of(last) / 1e9:.1f} "
+            f'GB of GPU memory even with vram="{last}", {free / 1e9:.1f} GB are there: '
             "take a smaller model or video, or compact"
         )
 
 
 @cache
-def need_of(name: str, height: int, width: int, frames: int) -> Need:
-    """What a window of the back end `name` takes. Raises ConfigError where nothing is known."""
+def need_of(name: str, height: int, width: int, frames: int, *, quantized: bool = False) -> Need:
+    """What a window of the back end `name` takes, its network's weights in 8 bits if `quantized`.
+
+    Raises ConfigError where nothing is known.
+    """
     if name not in ARCHITECTURES:
-        raise ConfigError(f"what {name} needs is not known: leave out --vram")
+        raise ConfigError(f"what {name} needs is not known: leave out vram")
     from gsvc.decoders.architectures.work import Work, parameters
 
     form = ARCHITECTURES[name]
     work = Work(form, height, width, frames if form.time else 1)
     layers = getattr(work.network.config, "num_layers", 4)
-    network = 2 * parameters(work.network)
+    whole = 2 * parameters(work.network)
+    network = quantized_bytes(work.network) if quantized else whole
     return Need(
         name,
         height,
         width,
         network,
-        work.weights - network,
+        work.weights - whole,
         network // layers,
         _AT_LEAST + _PER_VALUE * work.tokens * work.hidden,
+        _QUANTIZED_KINDS if quantized else _KINDS,
     )
+
+
+def quantized_bytes(network: Any) -> int:
+    """Of a network's weights as torchao quantizes them: those of linear layers in 8 bits.
+
+    Each row has a scale and a zero point beside it; all else stays in bfloat16, and so do layers
+    that diffusers names as sensitive.
+    """
+    from torch import nn
+
+    sensitive = tuple(getattr(network, "_keep_in_fp32_modules", None) or ())
+    total: int = sum(2 * one.numel() for one in network.parameters())
+    for name, module in network.named_modules():
+        if isinstance(module, nn.Linear) and not any(part in name for part in sensitive):
+            total += 3 * module.out_features - module.weight.numel()
+    return total
 
 
 def kind_for(need: Need, budget: Budget | None, device: str) -> str:

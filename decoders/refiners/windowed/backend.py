@@ -79,7 +79,7 @@ class WindowedBackend(WindowRefiner):
         from gsvc.decoders.refiners.windowed.frames import restored_frames
 
         if steps != 1:
-            raise ConfigError(f"{self.name} draws in one step: take --steps 1")
+            raise ConfigError(f"{self.name} draws in one step: take steps=1")
         with enough_memory(self.device):
             return restored_frames(self.network, rendering, sorted(keys), confidence)
 

@@ -4,6 +4,10 @@ from dataclasses import dataclass
 
 from gsvc.decoders.training.layouts.needs import Needs
 
+_STATES = 5
+"""A parameter, its gradient, two moments and its average."""
+_MOST = 1 << 20
+
 
 @dataclass(frozen=True)
 class Devices:
@@ -40,32 +44,54 @@ class Layout:
 
 
 def layouts(needs: Needs, batch: int, devices: Devices) -> list[Layout]:
-    """All there are, `batch` being the samples of a device.
+    """All that there are for `batch` samples a step, of all devices.
 
     What is exchanged, C = T (P + G + O) + k M_miss, is by layout: replicas all-reduce gradients,
     2 (N - 1) / N of G; FSDP2 gathers parameters forwards and backwards and scatters gradients, (N -
-    1) / N of 2 P + G, and O never moves. What recomputing saves, M_miss, costs no bytes but a
-    forward pass: its k is operations. Tensor parallelism is none of them: it splits matrices of
-    transformers, and these networks are convolutions of 17 M parameters at most.
+    1) / N of 2 P + G; tensor parallelism all-reduces activations, so that it is the only one for
+    fewer samples than devices. O never moves. What recomputing saves, M_miss, costs no bytes but a
+    forward pass: its k is operations.
     """
-    count = devices.count
-    share = (count - 1) / count
     made = []
-    for again in (False, True):
-        held = needs.fixed + needs.activations(batch, again)
-        more = batch * (needs.recomputed_flops - needs.flops) if again else 0
-        work = (batch * needs.flops + more) / devices.speed
-        ways = [("one" if count == 1 else "replicas", needs.state, 2 * share * needs.gradients)]
-        if count > 1:
-            moved = share * (2 * needs.parameters + needs.gradients)
-            ways.append(("fsdp", needs.state // count + 2 * needs.gathered, moved))
-        for name, state, moved in ways:
-            seconds = work + moved / devices.bandwidth
-            options = f"--layout {name}" if name != "one" else ""
-            options = f"{options} {'--recompute' if again else ''}".strip()
-            label = f"{name}, recomputing" if again else name
-            made.append(Layout(label, options, state + held, int(moved), more, seconds))
+    if batch % devices.count == 0:
+        for again in (False, True):
+            made += _by_samples(needs, batch // devices.count, devices, again)
+    if devices.count > 1 and needs.splitting.parameters:
+        made.append(_by_tensors(needs, batch, devices))
     return made
+
+
+def _by_samples(needs: Needs, batch: int, devices: Devices, again: bool) -> list[Layout]:
+    """Replicas and FSDP2; `batch`: samples of a device."""
+    count, share = devices.count, (devices.count - 1) / devices.count
+    held = needs.fixed + needs.activations(batch, again)
+    more = batch * (needs.recomputed_flops - needs.flops) if again else 0
+    work = (batch * needs.flops + more) / devices.speed
+    ways = [("one" if count == 1 else "replicas", needs.state, 2 * share * needs.gradients)]
+    if count > 1:
+        moved = share * (2 * needs.parameters + needs.gradients)
+        ways.append(("fsdp", needs.state // count + 2 * needs.gathered, moved))
+    made = []
+    for name, state, moved in ways:
+        seconds = work + moved / devices.bandwidth
+        options = f"--layout {name}" if name != "one" else ""
+        options = f"{options} {'--recompute' if again else ''}".strip()
+        label = f"{name}, recomputing" if again else name
+        made.append(Layout(label, options, state + held, int(moved), more, seconds))
+    return made
+
+
+def _by_tensors(needs: Needs, batch: int, devices: Devices) -> Layout:
+    """Tensor parallelism: all devices have all samples, and parts of the blocks."""
+    share = (devices.count - 1) / devices.count
+    parts = needs.splitting
+    state = needs.state - int(share * _STATES * parts.parameters)
+    sample = needs.sample - int(share * parts.sample)
+    memory = state + needs.fixed + needs.base + batch * sample
+    moved = 2 * share * batch * parts.summed
+    work = batch * (needs.flops - share * parts.flops) / devices.speed
+    seconds = work + moved / devices.bandwidth
+    return Layout("tensor", "--layout tensor", memory, int(moved), 0, seconds)
 
 
 def chosen(found: list[Layout], devices: Devices) -> Layout | None:
@@ -75,10 +101,9 @@ def chosen(found: list[Layout], devices: Devices) -> Layout | None:
 
 
 def most_samples(needs: Needs, devices: Devices) -> int:
-    """Samples of a device in the layout that takes least; 0 where not even one fits."""
+    """Samples of a step in the layout that takes least; 0 where not even one for each device
+    fits."""
     count = 0
-    while any(not each.missing(devices) for each in layouts(needs, count + 1, devices)):
-        count += 1
-        if count == 1 << 16:
-            break
+    while count < _MOST and chosen(layouts(needs, count + devices.count, devices), devices):
+        count += devices.count
     return count

@@ -53,7 +53,7 @@ def compare(trial: Trial, batch: int, name: str) -> dict[str, float]:
     count = processes()
     wanted = "one" if count == 1 and name == "replicas" else name
     anything = Devices(count, 1 << 60, 1e9, 1e12)
-    found = {each.name: each for each in layouts(needs_of(trial), batch, anything)}
+    found = {each.name: each for each in layouts(needs_of(trial), batch * count, anything)}
     if wanted not in found:
         raise ConfigError(f"--check {name}: with {count} processes take {', '.join(found)}")
     foretold = found[wanted].memory
@@ -62,9 +62,10 @@ def compare(trial: Trial, batch: int, name: str) -> dict[str, float]:
     release_freed_memory()
     peak = _Peak()
     plain = wanted.removesuffix(", recomputing")
-    learner = trial.learner(recomputes=plain != wanted, is_sharded=plain == "fsdp")
+    learner = trial.learner(recomputes=plain != wanted, layout=plain)
+    own = batch * count if plain == "tensor" else batch
     for _ in range(_STEPS):
-        trial.step(learner, batch)
+        trial.step(learner, own)
     measured = peak.close()
     return {
         "foretold_mb": round(foretold / _MB, 1),

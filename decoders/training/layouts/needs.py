@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from gsvc.decoders.training.layouts.live import LiveBytes
+from gsvc.decoders.training.layouts.splitting import Splitting, splitting_of
 from gsvc.decoders.training.layouts.trial import Trial, bytes_of, largest_block
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.usage import flops_of
@@ -38,6 +39,8 @@ class Needs:
     flops: int
     """Of a sample's step."""
     recomputed_flops: int
+    splitting: Splitting
+    """What tensor parallelism shares out."""
 
     @property
     def state(self) -> int:
@@ -76,6 +79,7 @@ def needs_of(trial: Trial) -> Needs:
         recomputed_sample=again[1],
         flops=flops,
         recomputed_flops=flops_of(lambda: trial.step(more, 1)),
+        splitting=splitting_of(trial),
     )
 
 

@@ -11,14 +11,18 @@ from gsvc.decoders.refiners.compact.network import SIZES
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.packing.kinds import KINDS
 from gsvc.decoders.training.sharded.dice import StepDice
-from gsvc.decoders.training.sharded.parallel import blocks_of, recompute, shard
+from gsvc.decoders.training.sharded.parallel import (
+    blocks_of,
+    data_part,
+    recompute,
+    spread,
+)
 from gsvc.decoders.training.sharded.streamed import Streamed
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.losses import Losses
 from gsvc.decoders.training.standalone.main import task_of
 from gsvc.decoders.training.standalone.pack import Pack
 from gsvc.decoders.training.standalone.recipe import Recipe, Stage
-from gsvc.decoders.training.standalone.workers import processes, rank
 
 _FRAMES = 9
 _CHANNELS = {"gain": 1, "confidence": 1}
@@ -37,19 +41,19 @@ class Trial:
         prior = SIZES.get(recipe.network.get("size", ""), {}).get("prior")
         names = {*KINDS[self.kind].networks, *([str(prior)] if prior else [])}
         self.frozen = frozen_networks(sorted(names))
-        self._dice = StepDice(device, 0, rank(), processes())
+        self._dice = StepDice(device, 0, *data_part("one"))
 
-    def learner(self, *, recomputes: bool = False, is_sharded: bool = False) -> Learner:
+    def learner(self, *, recomputes: bool = False, layout: str = "one") -> Learner:
         """One with new weights; `samples` are for its steps."""
         empty = {"held": torch.zeros(0), "window": torch.zeros(0, 2)}
         pack = Pack({"kind": self.kind}, {}, empty, self.frozen)
         task = task_of(pack, self.recipe, self.device, None)
         if recomputes:
             recompute(task.networks)
-        if is_sharded:
-            shard(task.networks, self.device)
+        self._dice = StepDice(self.device, 0, *data_part(layout))
+        spread(task.networks, layout, self.device)
         learner = Learner(task, Losses(pack.networks, self.device), self.recipe, self._dice)
-        if not is_sharded:
+        if layout != "fsdp":
             learner.begin_stage(self.stage)
         return learner
 

@@ -4,6 +4,7 @@ import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from gsvc.decoders.training.preparation.guard import carry_row
@@ -15,6 +16,7 @@ from gsvc.decoders.training.preparation.items import (
     in_row,
     of_row,
 )
+from gsvc.decoders.training.preparation.live import noted
 from gsvc.decoders.training.preparation.residency import (
     Cards,
     Residence,
@@ -27,7 +29,7 @@ from gsvc.decoders.training.preparation.shards import Costs
 
 _FEEDS = 0.25
 """Cores that a process takes to feed a GPU."""
-_WORKER = 250_000_000
+WORKER_BYTES = 250_000_000
 """Bytes of a worker of Ray beside the helper that carries operators out."""
 _MARGIN = 1.2
 """Of memory, over what was measured."""
@@ -55,15 +57,18 @@ class InTurn:
 
     patience: float = 1.0
     """Times the time that operators may take."""
+    live: Path | None = None
+    """The folder where operators note what they take."""
 
     def run(
         self, items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
     ) -> None:
         """As of `Engine`."""
-        work, limits = pickle.dumps(list(operators)), limits_of(operators, self.patience)
+        work, limits = noted(operators, self.live), limits_of(operators, self.patience)
+        sent = pickle.dumps(work)
         done: list[Item] = []
         for item in items:
-            done.append(of_row(carry_row(in_row(item), work, limits)))
+            done.append(of_row(carry_row(in_row(item), sent, limits)))
             if len(done) == group:
                 write(done)
                 done = []
@@ -83,6 +88,8 @@ class OnRay:
     """What operators took so far."""
     patience: float = 1.0
     """Times the time that operators may take."""
+    live: Path | None = None
+    """The folder where operators note what they take; all nodes see it."""
 
     def run(
         self, items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
@@ -102,7 +109,8 @@ class OnRay:
             if place is None:
                 needs = {"num_cpus": max(each.resources.cpus for each in stage)}
                 needs["memory"] = max(_memory(each, costs) for each in stage)
-                data = data.map(carry_row, fn_args=(pickle.dumps(stage), limits), **needs)
+                sent = pickle.dumps(noted(stage, self.live))
+                data = data.map(carry_row, fn_args=(sent, limits), **needs)
             else:
                 data = self._on_card(data, stage[0], place, limits)
         data = data.map_batches(
@@ -130,7 +138,7 @@ class OnRay:
         moved = replace(operator, place=OnCard("cuda", fraction))
         actors = ray.data.ActorPoolStrategy(min_size=1, max_size=len(place.cards))
         more = {"num_gpus": place.share, "num_cpus": _FEEDS, "memory": operator.resources.memory}
-        arguments = pickle.dumps([moved]), dict(limits), limit
+        arguments = pickle.dumps(noted([moved], self.live)), dict(limits), limit
         return data.map(Resident, fn_constructor_args=arguments, compute=actors, **more)
 
 
@@ -159,7 +167,7 @@ def stages(operators: Sequence[Operator], apart: Mapping[str, object]) -> Iterat
 
 def _memory(operator: Operator, costs: Costs) -> int:
     measured = costs.get(operator.name, {}).get("resident", 0.0)
-    return _WORKER + (int(_MARGIN * measured) or operator.resources.memory)
+    return WORKER_BYTES + (int(_MARGIN * measured) or operator.resources.memory)
 
 
 def _quiet(context: Any) -> Any:

@@ -81,8 +81,14 @@ class ClipItem(Item):
 
     clip: Clip | None = None
     measures: dict[str, float] = field(default_factory=dict)
+    lambdas: tuple[int, ...] = ()
+    """Numbers of the lambdas that it is encoded with; empty for all."""
     frames: list[Picture] = field(default_factory=list)
     crops: list[Crop] = field(default_factory=list)
+
+
+UNCOUNTED = "_"
+"""What the name of an operator begins with that does nothing worth a line in reports."""
 
 
 class Operator(Protocol):
@@ -122,6 +128,8 @@ def carried_out(operator: Operator, item: Item) -> None:
         item.error = str(error)
     except Exception as error:  # noqa: BLE001 - of any library, over any file
         item.error = f"{operator.name}: {type(error).__name__}: {error}"
+    if operator.name.startswith(UNCOUNTED):
+        return
     seconds = time.monotonic() - wall, time.process_time() - cpu
     item.costs[operator.name] = Cost(*seconds, peak_memory() or 0, _reserved())
 

@@ -73,6 +73,11 @@ def _statistics(clips: Sequence[Found]) -> dict[str, dict[str, float]]:
     }
 
 
+def cpu_seconds(folder: Folder) -> float:
+    """Of processors, that all operators took in all calls."""
+    return sum(row["cpu"] for row in costs_so_far(folder).values())
+
+
 def report(folder: Folder) -> list[dict[str, float | str]]:
     """What each operator took: items, seconds an item, items a second and worker; of all calls."""
     rows: list[dict[str, float | str]] = []

@@ -13,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.errors import InputError
-from gsvc.decoders.training.packing.kinds import Sample
+from gsvc.decoders.training.packing.kinds import Arrays, Sample, Stacks
 from gsvc.decoders.training.preparation.items import Members
 
+DRAWN, FEATURES = "drawn.png", "features.npy"
+"""Files of what frozen networks made."""
+_SEEN = "drawn", "features"
 _SPEED = [cv2.IMWRITE_PNG_COMPRESSION, 3]
 _SINGLE = "gain", "confidence"
 """Stacks of one channel."""
@@ -25,10 +28,12 @@ _ARRAYS |= {"time": np.float16}
 
 
 def sample_members(sample: Sample, facts: Mapping[str, object]) -> Members:
-    """The files of a sample."""
-    members = {f"{name}.png": picture_bytes(stack) for name, stack in sample.stacks.items()}
-    arrays = {name: array.astype(np.float64).tolist() for name, array in sample.arrays.items()}
-    text = json.dumps({**facts, "stacks": list(sample.stacks), "arrays": arrays}, sort_keys=True)
+    """The files of a sample, but for what networks saw in it: that has files of its own."""
+    stacks = {name: stack for name, stack in sample.stacks.items() if name not in _SEEN}
+    rows = {name: array for name, array in sample.arrays.items() if name not in _SEEN}
+    members = {f"{name}.png": picture_bytes(stack) for name, stack in stacks.items()}
+    arrays = {name: array.astype(np.float64).tolist() for name, array in rows.items()}
+    text = json.dumps({**facts, "stacks": list(stacks), "arrays": arrays}, sort_keys=True)
     return members | {"json": text.encode()}
 
 
@@ -38,9 +43,26 @@ def sample_of(members: Mapping[str, bytes]) -> Sample:
         facts = json.loads(members["json"])
         stacks = {name: _pictures(members[f"{name}.png"], name) for name in facts["stacks"]}
         arrays = {n: np.array(value, _ARRAYS[n]) for n, value in facts["arrays"].items()}
+        seen_stacks, seen_arrays = seen_by_networks(members)
     except (KeyError, ValueError, TypeError, cv2.error) as error:
         raise InputError(f"a sample of the shards is damaged ({error})") from error
-    return Sample(stacks, dict(arrays), tuple(facts["place"]), tuple(facts["frames"]))
+    place, frames = tuple(facts["place"]), tuple(facts["frames"])
+    return Sample({**stacks, **seen_stacks}, {**arrays, **seen_arrays}, place, frames)
+
+
+def seen_by_networks(members: Mapping[str, bytes]) -> tuple[Stacks, Arrays]:
+    """What frozen networks made of a sample: the stack `drawn`, two pictures for each that was
+    decoded, and the array `features`, where they are among its files.
+
+    Raises ValueError where they are damaged.
+    """
+    stacks: Stacks = {}
+    arrays: Arrays = {}
+    if DRAWN in members:
+        stacks["drawn"] = _pictures(members[DRAWN], "drawn")
+    if FEATURES in members:
+        arrays["features"] = np.load(io.BytesIO(members[FEATURES]), allow_pickle=False)
+    return stacks, arrays
 
 
 def picture_bytes(stack: NDArray[np.uint8]) -> bytes:

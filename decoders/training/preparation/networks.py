@@ -15,7 +15,12 @@ from torch import Tensor
 from gsvc.decoders.refiners.priors.drawing import drawings, load_prior
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.preparation.items import ClipItem, Network, OnCard, Resources
-from gsvc.decoders.training.preparation.members import array_bytes, picture_bytes
+from gsvc.decoders.training.preparation.members import (
+    DRAWN,
+    FEATURES,
+    array_bytes,
+    picture_bytes,
+)
 from gsvc.decoders.training.preparation.settings import Settings
 from gsvc.decoders.training.standalone.cuts import colours_of
 from gsvc.decoders.training.standalone.efficient import EfficientFeatures
@@ -51,7 +56,7 @@ class Drawings(Network, _Declared):
             drawn = [drawings(network, each.to(device)) for each in _parts(stack)]
             pictures = torch.cat(drawn).float().add(1).mul(127.5).round().clamp(0, 255).byte().cpu()
             both = pictures.reshape(-1, 3, *pictures.shape[2:]).permute(0, 2, 3, 1)
-            crop.members["drawn.png"] = picture_bytes(np.ascontiguousarray(both.numpy()))
+            crop.members[DRAWN] = picture_bytes(np.ascontiguousarray(both.numpy()))
 
 
 @dataclass
@@ -71,7 +76,7 @@ class Features(Network, _Declared):
         for crop in item.crops:
             maps = [network(each.to(device)) for each in _parts(crop.sample.stacks["truth"])]
             means = [torch.cat([x.float().mean((2, 3)) for x in each], 1) for each in maps]
-            crop.members["features.npy"] = array_bytes(torch.cat(means).half().cpu().numpy())
+            crop.members[FEATURES] = array_bytes(torch.cat(means).half().cpu().numpy())
 
 
 NETWORKS: dict[str, Any] = {"drawings": Drawings, "features": Features}

@@ -70,12 +70,13 @@ class Degrade:
     resources = Resources()
 
     def __call__(self, item: ClipItem) -> None:
-        """The crops of every lambda, drawn by the clip's key."""
+        """The crops of every lambda, or of the item's, drawn by the clip's key."""
         cv2.setNumThreads(1)
         assert item.clip is not None
         settings, kind = self.settings, KINDS[self.settings.kind]
         rate = max(1, round(item.clip.rate))
-        for number, lmbda in enumerate(settings.lambdas):
+        for number in item.lambdas or range(len(settings.lambdas)):
+            lmbda = settings.lambdas[number]
             coding = StreamCoding(len(item.frames), lmbda, settings.preset, rate, flow=True)
             run = coded_stream(item.frames, coding)
             rng = default_rng((settings.seed, crc32(item.clip.key.encode()), number))
@@ -111,7 +112,7 @@ class Extract:
 class Release:
     """Lets go of the frames: what comes after needs crops only, and may run elsewhere."""
 
-    name = "release"
+    name = "_release"
     resources = Resources()
 
     def __call__(self, item: ClipItem) -> None:
@@ -144,5 +145,15 @@ class File:
 def clip_operators(settings: Settings) -> list[Operator]:
     """What clips pass, in order."""
     looks = [Extract(settings, name) for name in EXTRACTED if name in settings.extract]
-    networks = [kind(settings) for name, kind in NETWORKS.items() if name in settings.extract]
+    networks = network_operators(settings)
     return [Read(settings), Degrade(settings), *looks, Release(), *networks, File(settings)]
+
+
+def training_operators(settings: Settings) -> list[Operator]:
+    """What clips pass whose samples are trained on at once, not filed."""
+    return [Read(settings), Degrade(settings), Release(), *network_operators(settings)]
+
+
+def network_operators(settings: Settings) -> list[Operator]:
+    """Those with a network that `settings` ask for."""
+    return [kind(settings) for name, kind in NETWORKS.items() if name in settings.extract]

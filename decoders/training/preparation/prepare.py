@@ -20,6 +20,7 @@ from gsvc.decoders.training.preparation.settings import Settings
 from gsvc.decoders.training.preparation.shards import MANIFEST, Folder, WriteShard, write_json
 from gsvc.decoders.training.preparation.survey import survey, survey_rows
 
+_JOB = "job.json"
 _WAVE = 4096
 """Clips that are given to the engine at once, about."""
 
@@ -32,6 +33,26 @@ def prepare(
 ) -> dict[str, Any]:
     """Make what is missing of the shards in `out`; returns the manifest.
 
+    Raises as `look_through`.
+    """
+    folder = Folder(out)
+    rows, clips, reasons = look_through(sources, out, settings, engine, tell)
+    order = default_rng(settings.seed).permutation(len(clips)).tolist()
+    _make_shards([clips[number] for number in order], settings, folder, engine, tell)
+    made = manifest(folder, rows, reasons, clips, settings)
+    write_json(out / MANIFEST, made)
+    return made
+
+
+Rows = list[dict[str, Any]]
+"""What a survey says of sources, without their clips."""
+
+
+def look_through(
+    sources: Sequence[str], out: Path, settings: Settings, engine: Engine, tell: Tell
+) -> tuple[Rows, list[Found], dict[str, str]]:
+    """Survey what has not been; returns what `taken_clips` does.
+
     Raises ConfigError where `out` was begun with other sources or settings, InputError where no
     clip is left.
     """
@@ -40,16 +61,31 @@ def prepare(
         folder.make()
     _same_job(folder, sources, settings)
     survey(sources, settings, folder, engine)
-    rows: list[dict[str, Any]] = []
-    clips, reasons = chosen(_found(survey_rows(sources, folder), rows), settings)
+    rows, clips, reasons = taken_clips(sources, settings, folder)
     tell("surveyed", sources=len(rows), clips=len(clips), set_aside=len(reasons))
     if not clips:
         raise InputError(f"no clip is left of {len(rows)} sources: {_why(rows, reasons)}")
-    order = default_rng(settings.seed).permutation(len(clips)).tolist()
-    _make_shards([clips[number] for number in order], settings, folder, engine, tell)
-    made = manifest(folder, rows, reasons, clips, settings)
-    write_json(out / MANIFEST, made)
-    return made
+    return rows, clips, reasons
+
+
+def taken_clips(
+    sources: Sequence[str], settings: Settings, folder: Folder
+) -> tuple[Rows, list[Found], dict[str, str]]:
+    """Of what was surveyed: the sources, the clips to take, and why others are not taken."""
+    rows: Rows = []
+    clips, reasons = chosen(_found(survey_rows(sources, folder), rows), settings)
+    return rows, clips, reasons
+
+
+def begun_job(folder: Folder) -> tuple[list[str], Settings]:
+    """Sources and settings of a folder. Raises InputError where nothing was prepared in it."""
+    try:
+        job = json.loads((folder.path / _JOB).read_text())
+        return list(job["sources"]), Settings(**job["settings"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"nothing was prepared in {folder.path}: gsvc data prepare --survey-only begins"
+        ) from error
 
 
 def _found(surveyed: Iterable[dict[str, Any]], rows: list[dict[str, Any]]) -> Iterator[Found]:
@@ -60,7 +96,7 @@ def _found(surveyed: Iterable[dict[str, Any]], rows: list[dict[str, Any]]) -> It
 
 
 def _same_job(folder: Folder, sources: Sequence[str], settings: Settings) -> None:
-    path = folder.path / "job.json"
+    path = folder.path / _JOB
     own = {"settings": asdict(settings), "sources": list(sources), "version": __version__}
     job = json.loads(json.dumps(own))
     if not path.exists():
@@ -81,6 +117,8 @@ def _make_shards(
     shards = -(-len(clips) // size)
     missing = [number for number in range(shards) if not folder.table(number).exists()]
     operators = clip_operators(settings)
+    left = sum(min(len(clips), (n + 1) * size) - n * size for n in missing)
+    tell("making", clips=left, shards=len(missing))
     while missing:
         # The first shard shows what networks take of a GPU; then they are placed by it.
         is_first = any(x.resources.device_memory for x in operators) and len(missing) == shards

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
+from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.state_dict import (
     get_optimizer_state_dict,
     set_optimizer_state_dict,
@@ -47,10 +48,11 @@ class Checkpoints:
         if processes() > 1:
             distributed.barrier()
 
-    def load(self, path: Path, learner: Learner, about: Mapping[str, Any]) -> None:
+    def load(self, path: Path, learner: Learner, about: Mapping[str, Any]) -> dict[str, Any]:
         """Put the state of `path` into a learner; `about` is what it must be of.
 
-        Raises ConfigError where it is of something else.
+        Returns all that was said of it when it was saved. Raises ConfigError where it is of
+        something else.
         """
         text = {_RUN: ""}
         with _alone():
@@ -58,17 +60,20 @@ class Checkpoints:
         told, own = json.loads(text[_RUN]), json.loads(json.dumps(about))
         if other := [name for name in own if told.get(name) != own[name]]:
             raise ConfigError(f"{path} is of another {', '.join(other)}: take another folder")
-        state = _state(learner)
-        with _alone():
+        networks = learner.task.networks
+        with _alone(), _only_learned(networks, path):
+            state = _state(learner)
             load(state, checkpoint_id=path)
-        set_optimizer_state_dict(
-            learner.task.networks, learner.optimizer, optim_state_dict=state["optimizer"]
-        )
+            set_optimizer_state_dict(
+                networks, learner.optimizer, optim_state_dict=state["optimizer"]
+            )
         learner.step = learner.steps_since_start = int(state["step"])
         if learner.adversary is not None:
             critic, optimizer = learner.adversary.critic, learner.adversary.optimizer
             set_optimizer_state_dict(critic, optimizer, optim_state_dict=state["critic optimizer"])
             learner.adversary.steps = int(state["critic steps"])
+        said: dict[str, Any] = told
+        return said
 
 
 @contextmanager
@@ -77,6 +82,23 @@ def _alone() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.distributed is disabled")
         yield
+
+
+@contextmanager
+def _only_learned(networks: nn.ModuleDict, path: Path) -> Iterator[None]:
+    """In it, only those parameters seem to learn of which the checkpoint's optimiser knows.
+
+    A prior that learns in the last stage has no moments before it.
+    """
+    known = FileSystemReader(path).read_metadata().state_dict_metadata
+    before = {each: each.requires_grad for each in networks.parameters()}
+    for name, each in networks.named_parameters():
+        each.requires_grad_(f"optimizer.state.{name}.step" in known)
+    try:
+        yield
+    finally:
+        for each, learns in before.items():
+            each.requires_grad_(learns)
 
 
 def _state(learner: Learner) -> dict[str, Any]:

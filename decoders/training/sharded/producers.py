@@ -1,9 +1,9 @@
-"""Batches made by other processes and machines of a Ray cluster, for a process that trains.
+"""Work done by other processes and machines of a Ray cluster, for a process that trains.
 
-Batches travel through Ray's object store. The process that trains asks for those of the next steps
-and takes them in their order, so that each is had once: what a producer that died had not delivered
-is asked of another one, and what comes twice is not looked at. Nobody runs ahead further than
-`ahead` batches. A producer starts wherever a core is free, also on machines that join later.
+What they make travels through Ray's object store. The process that trains asks for what it needs
+next and takes it in order, so that each is had once: what a producer that died had not delivered is
+asked of another one, and what comes twice is not looked at. Nobody runs ahead further than `ahead`
+pieces. A producer starts wherever a core is free, also on machines that join later.
 """
 
 import json
@@ -11,60 +11,71 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from gsvc.codec.output import atomic_output
-from gsvc.decoders.training.sharded.order import Place
-from gsvc.decoders.training.standalone.pack import Pack
+from gsvc.decoders.training.sharded.timeline import draw_timeline
 
+TRAINER = "trainer"
+"""Who trains, on the timeline."""
 _TICK = 0.5
 _LOOK_EVERY = 2.0
 """Seconds between looks for free cores."""
-_AT_ONCE = 2
-"""Batches that a producer has been asked for, so that it never waits for the next."""
+_AT_ONCE = 4
+"""Pieces that a producer has been asked for, so that it never waits for the next."""
+_LEAST_SPAN = 1000
+"""Microseconds: shorter ones are many, and nothing to see."""
+_SPANS_KEPT = 20_000
+"""Of the timeline: the last ones."""
+
+Ask_contra = TypeVar("Ask_contra", contravariant=True)
+Given_co = TypeVar("Given_co", covariant=True)
+Ask = TypeVar("Ask")
+Given = TypeVar("Given")
 
 
-class Make(Protocol):
-    """Makes a batch; sent to producers."""
+class Make(Protocol[Ask_contra, Given_co]):
+    """Makes a piece, a batch perhaps; sent to producers."""
 
-    def __call__(self, places: list[Place]) -> Pack:
-        """The pack of these samples."""
+    def __call__(self, asked: Ask_contra, /) -> Given_co:
+        """What was asked for."""
 
 
 class Made(NamedTuple):
-    """A batch, and when its making began and ended, by the clock of its machine."""
+    """A piece, and when its making began and ended, by the clock of its machine."""
 
-    pack: Pack
+    given: Any
     begun: float
     ended: float
 
 
 class _Asked(NamedTuple):
     number: int
-    places: list[Place]
+    asked: Any
     producer: int
 
 
-class Producers:
+class Producers(Generic[Ask, Given]):
     """The producers of one process that trains."""
 
-    def __init__(self, ray: Any, make: Make, ahead: int, most: int = 0) -> None:
-        """`ray`: connected. `ahead`: batches, made or asked for, that wait at most. `most`:
+    def __init__(self, ray: Any, make: Make[Ask, Given], ahead: int, most: int = 0) -> None:
+        """`ray`: connected. `ahead`: pieces, made or asked for, that wait at most. `most`:
         producers, 0 for as many as there are cores."""
         self._ray, self._make, self._ahead, self._most = ray, make, ahead, most
         self.actors: dict[int, Any] = {}
         """Those that live, by number."""
-        self.events: list[dict[str, Any]] = []
+        self.events: deque[dict[str, Any]] = deque(maxlen=_SPANS_KEPT)
         """Of the timeline: spans in microseconds, as trace viewers of browsers have them."""
+        self._taken: tuple[int, float] | None = None
         self._started = 0
         self._looked = -_LOOK_EVERY
         self._asked: dict[Any, _Asked] = {}
 
-    def packs(self, batches: Iterator[list[Place]]) -> Iterator[Pack]:
-        """The packs of these batches, in order. Raises what making a batch raises."""
-        waiting = enumerate(batches)
-        again: deque[tuple[int, list[Place]]] = deque()
-        made: dict[int, Pack] = {}
+    def made(self, asked: Iterator[Ask]) -> Iterator[Given]:
+        """What is made of each, in order. Raises what making raises."""
+        waiting = enumerate(asked)
+        again: deque[tuple[int, Ask]] = deque()
+        made: dict[int, Given] = {}
         wanted, is_over = 0, False
         while True:
             begun = time.time()
@@ -79,9 +90,18 @@ class Producers:
                 if is_over and not self._asked and not again and wanted not in made:
                     return
                 again.extend(self._collect(made))
-            self._span("trains", "waits", begun, time.time(), wanted)
+            self._taken = wanted, time.time()
+            self._span(TRAINER, "waits", begun, self._taken[1], wanted)
             yield made.pop(wanted)
+            self._note_training()
             wanted += 1
+
+    def _note_training(self) -> None:
+        """That the trainer has been at what it took last."""
+        if self._taken is not None:
+            number, since = self._taken
+            self._span(TRAINER, "trains", since, time.time(), number)
+            self._taken = None
 
     def _grow(self) -> None:
         """Start a producer where a core is free."""
@@ -97,7 +117,7 @@ class Producers:
             self.actors[self._started] = actor
             self._started += 1
 
-    def _ask(self, number: int, places: list[Place]) -> bool:
+    def _ask(self, number: int, asked: Ask) -> bool:
         """Ask the producer that has least to do; False where all have enough."""
         loads = dict.fromkeys(self.actors, 0)
         for job in self._asked.values():
@@ -105,11 +125,11 @@ class Producers:
         producer = min(self.actors, key=lambda each: loads[each])
         if loads[producer] >= _AT_ONCE:
             return False
-        reference = self.actors[producer].make.remote(places)
-        self._asked[reference] = _Asked(number, places, producer)
+        reference = self.actors[producer].make.remote(asked)
+        self._asked[reference] = _Asked(number, asked, producer)
         return True
 
-    def _collect(self, made: dict[int, Pack]) -> list[tuple[int, list[Place]]]:
+    def _collect(self, made: dict[int, Given]) -> list[tuple[int, Ask]]:
         """Take what is there; returns what was lost, to be asked for again."""
         lost = []
         ready, _ = self._ray.wait(list(self._asked), timeout=_TICK) if self._asked else ([], [])
@@ -119,9 +139,9 @@ class Producers:
                 done: Made = self._ray.get(reference)
             except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError):
                 self.actors.pop(job.producer, None)
-                lost.append((job.number, job.places))
+                lost.append((job.number, job.asked))
                 continue
-            made[job.number] = done.pack
+            made[job.number] = done.given
             self._span(f"producer {job.producer}", "makes", done.begun, done.ended, job.number)
         return lost
 
@@ -130,20 +150,24 @@ class Producers:
         self.events.append({"name": f"{what} {number}", "ph": "X", "pid": 0, "tid": who, **times})
 
     def write_timeline(self, path: Path) -> None:
-        """All spans, for chrome://tracing and Perfetto."""
+        """The last spans: `path` for chrome://tracing and Perfetto, and beside it a picture."""
+        self._note_training()
+        events = [x for x in self.events if x["dur"] >= _LEAST_SPAN]
         with atomic_output(path, overwrite=True) as part:
-            part.write_text(json.dumps({"traceEvents": self.events}))
+            part.write_text(json.dumps({"traceEvents": events}))
+        if events:
+            draw_timeline(events, path.with_suffix(".png"))
 
 
 class _Producer:
     """Runs in a process of its own."""
 
-    def __init__(self, make: Make) -> None:
+    def __init__(self, make: Make[Any, Any]) -> None:
         import torch
 
         torch.set_num_threads(1)
         self._make = make
 
-    def make(self, places: list[Place]) -> Made:
+    def make(self, asked: Any) -> Made:
         begun = time.time()
-        return Made(self._make(places), begun, time.time())
+        return Made(self._make(asked), begun, time.time())

@@ -17,11 +17,9 @@ from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.packing.kinds import KINDS
 from gsvc.decoders.training.sharded.checkpoints import Checkpoints, whole_average
 from gsvc.decoders.training.sharded.dice import StepDice
-from gsvc.decoders.training.sharded.order import Order
-from gsvc.decoders.training.sharded.parallel import recompute, shard
-from gsvc.decoders.training.sharded.producers import Producers
-from gsvc.decoders.training.sharded.samples import ShardSamples
-from gsvc.decoders.training.sharded.streamed import Streamed, streamed_packs
+from gsvc.decoders.training.sharded.feeds import SHARDS, Feed
+from gsvc.decoders.training.sharded.parallel import data_part, recompute, spread
+from gsvc.decoders.training.sharded.streamed import Streamed
 from gsvc.decoders.training.standalone.folder import AVERAGE
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.losses import Losses
@@ -34,6 +32,8 @@ from gsvc.decoders.training.standalone.workers import processes, rank
 
 _WARM_UP, _LEAST_RATE = 100, 0.02
 _MOST_BYTES = 1 << 32
+_WAY, _PLACE = "feed", "place"
+"""Of what a checkpoint says of its run."""
 
 Tell = Callable[..., None]
 
@@ -53,10 +53,10 @@ class Settings:
     recomputes: bool
     """Whether activations are computed again."""
     compiled: bool
+    low: bool
+    """Whether layers compute in bfloat16."""
     save_every: int
     """Steps."""
-    workers: int
-    """Processes that read ahead, for each process that trains."""
     seed: int
     held_out: tuple[str, ...]
     """Clips that the sources do not have, to score on."""
@@ -68,60 +68,55 @@ class Run:
 
     def __init__(
         self,
-        samples: ShardSamples,
+        feed: Feed,
         out: Path,
         recipe: Recipe,
         settings: Settings,
         tell: Tell,
-        producers: Producers | None = None,
     ) -> None:
-        """Raises ConfigError where settings and shards do not go together."""
-        self._samples, self._out, self._recipe = samples, out, recipe
-        self._settings, self._tell, self._producers = settings, tell, producers
-        if settings.batch % processes():
+        """Raises ConfigError where batch and processes do not go together."""
+        self._feed, self._out, self._recipe = feed, out, recipe
+        self._settings, self._tell = settings, tell
+        self._part, self._parts = data_part(settings.layout)
+        if settings.batch % self._parts:
             raise ConfigError(
-                f"--batch is {settings.batch}: take a multiple of the {processes()} processes"
+                f"--batch is {settings.batch}: take a multiple of the {self._parts} processes"
             )
+        if settings.layout == "tensor" and settings.recomputes:
+            raise ConfigError("--layout tensor: do without --recompute")
         self._checkpoints = Checkpoints(out / "checkpoints")
-        self._order = Order(samples.counts, settings.batch, settings.seed)
 
     def run(self, device: torch.device) -> None:
         """Train up to the last step."""
         settings = self._settings
-        self._dice = StepDice(device, settings.seed, rank(), processes())
+        self._dice = StepDice(device, settings.seed, self._part, self._parts)
         learner = self._learner(device)
-        latest = self._checkpoints.latest()
+        latest, place = self._checkpoints.latest(), None
         if latest is not None:
-            self._checkpoints.load(latest, learner, self._about())
+            place = self._gone_on(self._checkpoints.load(latest, learner, self._about()))
         steps = range(learner.step, settings.stop)
-        if self._producers is None:
-            packs = streamed_packs(self._samples, self._order, steps, self._dice, settings.workers)
-        else:
-            packs = self._producers.packs(
-                self._order.batches(steps.start, steps.stop, rank(), processes())
-            )
+        packs = self._feed.packs(steps, self._dice, place)
         learner.task = Streamed(learner.task, packs, device)
         if settings.compiled:
             networks = learner.task.networks.items()
             learner.task.quick |= {name: torch.compile(network) for name, network in networks}
         told = {"processes": processes(), "layout": settings.layout, "from_step": learner.step}
-        self._tell("begun", epoch_samples=self._order.samples, **told)
+        self._tell("begun", epoch_samples=self._feed.epoch, **told)
         self._train(learner, steps)
-        if self._producers is not None:
-            self._producers.write_timeline(self._out / f"timeline-{rank()}.json")
+        self._feed.close(self._out)
 
     def _learner(self, device: torch.device) -> Learner:
-        kind = KINDS[self._samples.manifest["kind"]]
+        kind = KINDS[self._feed.about["kind"]]
         empty = {"held": torch.zeros(0), "window": torch.zeros(0, 2)}
-        manifest = {"kind": self._samples.manifest["kind"]}
+        manifest = {"kind": self._feed.about["kind"]}
         pack = Pack(manifest, {}, empty, frozen_networks(kind.networks))
         torch.manual_seed(self._settings.seed)
         task = task_of(pack, self._recipe, device, self._settings.teacher)
         if self._settings.recomputes:
             recompute(task.networks)
-        if self._settings.layout == "fsdp":
-            shard(task.networks, device)
+        spread(task.networks, self._settings.layout, device)
         learner = Learner(task, Losses(pack.networks, device), self._recipe, self._dice)
+        learner.low = self._settings.low
         learner.share()
         return learner
 
@@ -129,6 +124,13 @@ class Run:
         """What a run must not change on its way."""
         recipe = {"recipe": self._recipe.name, "network": self._recipe.network}
         return {**recipe, "batch": self._settings.batch, "seed": self._settings.seed}
+
+    def _gone_on(self, said: Mapping[str, Any]) -> Any:
+        """The place of the feed in a checkpoint that says this. Raises ConfigError where its
+        samples were made in another way."""
+        if (way := said.get(_WAY, SHARDS)) != self._feed.way:
+            raise ConfigError(f"the run was begun on {way}: go on so, or take another folder")
+        return said.get(_PLACE)
 
     def _train(self, learner: Learner, steps: range) -> None:
         self._out.mkdir(parents=True, exist_ok=True)
@@ -142,7 +144,7 @@ class Run:
                     learner.begin_stage(stage)
             begun = time.monotonic()
             self._dice.begin(step)
-            own = self._settings.batch // processes()
+            own = self._settings.batch // self._parts
             terms = means(learner.learn(stage, own, stage.rate * self._rate(step)))
             if log is not None:
                 self._log(log, step, terms, time.monotonic() - begun)
@@ -170,7 +172,8 @@ class Run:
         self._tell("step", step=step, speed=round(speed, 2), **terms)
 
     def _save(self, learner: Learner) -> None:
-        self._checkpoints.save(learner, self._about())
+        place = {_WAY: self._feed.way, _PLACE: self._feed.place()}
+        self._checkpoints.save(learner, {**self._about(), **place})
         average = whole_average(learner)
         if rank() == 0:
             halves = {name: value.half() for name, value in average.items()}
@@ -180,7 +183,7 @@ class Run:
 
     def _facts(self, learner: Learner) -> dict[str, Any]:
         settings = learner.task.settings
-        manifest = {n: self._samples.manifest[n] for n in ("kind", "samples", "settings")}
+        manifest = {name: self._feed.about[name] for name in ("kind", "samples", "settings")}
         return {
             "recipe": asdict(self._recipe),
             "networks": {name: settings[name] for name in learner.learned()},

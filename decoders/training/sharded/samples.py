@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ class ShardSamples(Dataset[Sample]):
             self.counts = [int(shard["samples"]) for shard in self.manifest["shards"]]
         except (OSError, ValueError, KeyError) as error:
             raise InputError(
-                f"{path} holds no finished shards: gsvc data prepare makes them"
+                f"{path} holds no finished shards: gsvc data prepare makes them, or producers do "
+                "with --anew as they are needed"
             ) from error
         if not sum(self.counts):
             raise InputError(f"{path} holds no samples")
@@ -51,6 +53,21 @@ class ShardSamples(Dataset[Sample]):
     @cached_property
     def _tables(self) -> Any:
         return lru_cache(_TABLES_KEPT)(lambda n: json.loads(self.folder.table(n).read_text()))
+
+
+@dataclass
+class FromShards:
+    """Reads batches out of tar files; sent to producers."""
+
+    shards: Path
+
+    @cached_property
+    def _samples(self) -> ShardSamples:
+        return ShardSamples(self.shards)
+
+    def __call__(self, places: list[Place]) -> Pack:
+        """The pack of the samples at these places."""
+        return pack_of([self._samples[place] for place in places])
 
 
 def pack_of(samples: Sequence[Sample]) -> Pack:

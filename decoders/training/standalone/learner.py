@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gsvc.codec.errors import ConfigError, GsvcError
 from gsvc.decoders.training.standalone.adversary import Adversary
@@ -14,7 +14,13 @@ from gsvc.decoders.training.standalone.losses import Losses, Seen
 from gsvc.decoders.training.standalone.memory import moments, remember
 from gsvc.decoders.training.standalone.recipe import Recipe, Stage
 from gsvc.decoders.training.standalone.tasks import Task
-from gsvc.decoders.training.standalone.workers import mean_gradients, same_weights, whole
+from gsvc.decoders.training.standalone.workers import (
+    alike,
+    clip_gradients,
+    mean_gradients,
+    own_part,
+    same_weights,
+)
 
 _BETAS = (0.9, 0.99)
 _FIRST_AVERAGES = 10
@@ -33,9 +39,11 @@ class Learner:
         self.names = [name for name, _ in task.networks.named_parameters()]
         self._parameters = list(task.networks.parameters())
         self.average = [each.detach().clone() for each in self._parameters]
-        is_quick = dice.device.type == "cuda"
+        self.low = is_quick = dice.device.type == "cuda"
+        """Whether layers compute in bfloat16."""
+        groups = [{"params": kind} for kind in alike(self._parameters)]
         self.optimizer = torch.optim.AdamW(
-            self._parameters, recipe.rate, _BETAS, weight_decay=recipe.decay, fused=is_quick
+            groups, recipe.rate, _BETAS, weight_decay=recipe.decay, fused=is_quick
         )
         has_critic = any(stage.weights.get("adversary") for stage in recipe.stages)
         self.adversary = Adversary(dice.device) if has_critic else None
@@ -60,7 +68,7 @@ class Learner:
         seen, terms = self.gradients(stage, count)
         learning = [each for each in self._parameters if each.grad is not None]
         mean_gradients(learning)
-        norm = whole(nn.utils.clip_grad_norm_(learning, self._recipe.largest_gradient))
+        norm = clip_gradients(learning, self._recipe.largest_gradient)
         if bool(torch.isfinite(norm)):
             self._bad = 0
             self.optimizer.step()
@@ -87,9 +95,8 @@ class Learner:
         return seen, {name: term.detach() for name, term in {**terms, "loss": loss}.items()}
 
     def fast(self) -> AbstractContextManager[Any]:
-        """In it, a GPU computes layers in bfloat16."""
-        kind = self._dice.device.type
-        return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda")
+        """In it, layers compute in bfloat16 if `low`."""
+        return torch.autocast(self._dice.device.type, torch.bfloat16, enabled=self.low)
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
@@ -164,7 +171,8 @@ class Learner:
         steps = self.steps_since_start
         share = 1 - min(self._recipe.average, steps / (_FIRST_AVERAGES + steps))
         with torch.no_grad():
-            torch._foreach_lerp_(self.average, [*self._parameters], share)
+            own = list(map(own_part, self._parameters))
+            torch._foreach_lerp_(list(map(own_part, self.average)), own, share)
 
     def _skip(self, terms: Mapping[str, Tensor]) -> None:
         self._bad += 1

@@ -16,7 +16,7 @@ from gsvc.codec.errors import ConfigError
 from gsvc.decoders.refiners.compact.levels import noise_levels, walk
 from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
 from gsvc.decoders.refiners.priors.networks import RRDBNet, SRVGGNetCompact, drawn_at
-from gsvc.decoders.training.standalone.cuts import colours_of, drawn_cuts, whole_cuts
+from gsvc.decoders.training.standalone.cuts import Cuts, colours_of, drawn_cuts, whole_cuts
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.losses import Seen
 from gsvc.decoders.training.standalone.moving import moved
@@ -28,6 +28,8 @@ from gsvc.decoders.training.standalone.tasks import Batch
 _MOVED_SHARE = 0.5
 _SHOWN_STEPS = (1, 2, 4)
 _HELD_AT_ONCE = 16
+_DRAWN_PRIOR, _DRAWINGS = "animevideov3", 2
+"""The prior that draws when samples are made, and what it draws of a picture."""
 _PRIORS = {"animevideov3": SRVGGNetCompact, "x4plus": RRDBNet}
 
 
@@ -48,7 +50,8 @@ class Restore:
             kind = type(self.networks["prior"]).__name__
             self.settings["prior"] = {"class": kind, "settings": {}}
         on_device(self.networks, device)
-        self._noise = float(refiner.config.noise)
+        self._noise, self._prior = float(refiner.config.noise), refiner.config.prior
+        self._stages = recipe.stages
         self.quick: dict[str, Callable[..., Any]] = dict(self.networks.items())
         self._pack, self._side = pack, recipe.side
         held = pack.arrays["held"].bool()
@@ -68,6 +71,7 @@ class Restore:
         stacks = pack.stacks
         cuts = drawn_cuts(dice, len(numbers), stacks["truth"].shape[-1], self._side)
         return {
+            **self._drawn_for(pack, numbers, cuts),
             "truth": cuts.colours(stacks["truth"], numbers),
             "picture": cuts.colours(stacks["given"], numbers),
             "gain": cuts.of(stacks["gain"], numbers).float() / GAIN_UNIT,
@@ -77,7 +81,12 @@ class Restore:
     def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
         """See `Task`."""
         picture, goal = batch["picture"], self._goal(batch, stage, dice)
-        given = given_to(batch, self.quick, with_gradient="prior" in stage.learns)
+        given = given_to(
+            batch,
+            self.quick,
+            with_gradient="prior" in stage.learns,
+            drawn=batch.get("drawn") if self._is_as_published(stage) else None,
+        )
         noise = self._noise * dice.normal(*picture.shape)
         steps = int(dice.one_of(stage.steps))
         done = dice.whole(1, steps) if steps > 1 else 0
@@ -109,18 +118,39 @@ class Restore:
             shown[str(steps)] = restored(networks["refiner"], given, batch["scalars"], steps)
         return shown
 
+    def _drawn_for(self, pack: Pack, numbers: Tensor, cuts: Cuts) -> Batch:
+        """What the prior draws, where whoever made the pack had it draw already."""
+        if "drawn" not in pack.stacks or self._prior != _DRAWN_PRIOR:
+            return {}
+        each = torch.arange(_DRAWINGS, device=numbers.device)
+        drawn = cuts.colours(pack.stacks["drawn"], _DRAWINGS * numbers[:, None] + each)
+        return {"drawn": drawn.view(len(numbers), -1, *drawn.shape[2:])}
+
+    def _is_as_published(self, stage: Stage) -> bool:
+        """Whether the prior has learned nothing, and does not now."""
+        upto = self._stages.index(stage) + 1 if stage in self._stages else len(self._stages)
+        return not any("prior" in each.learns for each in self._stages[:upto])
+
     def _goal(self, batch: Batch, stage: Stage, dice: Dice) -> Tensor:
         """What samples shall look like."""
         return batch["truth"]
 
 
 def given_to(
-    batch: Batch, networks: Mapping[str, Callable[..., Any]], with_gradient: bool
+    batch: Batch,
+    networks: Mapping[str, Callable[..., Any]],
+    with_gradient: bool,
+    drawn: Tensor | None = None,
 ) -> Tensor:
-    """A refiner's input: picture, gain and what the prior draws, with gradients or not."""
+    """A refiner's input: picture, gain and what the prior draws, with gradients or not.
+
+    `drawn`: what it drew before, (B, 6, H, W); None to have it draw.
+    """
     given = torch.cat([batch["picture"], batch["gain"]], 1)
     if "prior" not in networks:
         return given
+    if drawn is not None:
+        return torch.cat([given, drawn], 1)
     with torch.set_grad_enabled(with_gradient):
         prior: Any = networks["prior"]
         drawn = drawn_at(prior.shrunk, prior, batch["picture"])

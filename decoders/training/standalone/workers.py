@@ -6,7 +6,7 @@ process also logs, saves and scores.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -64,6 +64,36 @@ def whole(tensor: Tensor) -> Tensor:
     anything: Any = tensor
     full: Tensor = anything.full_tensor() if is_sharded(tensor) else tensor
     return full
+
+
+def own_part(tensor: Tensor) -> Tensor:
+    """What this process has of a tensor."""
+    anything: Any = tensor
+    part: Tensor = anything.to_local() if is_sharded(tensor) else tensor
+    return part
+
+
+def alike(tensors: Iterable[Tensor]) -> list[list[Tensor]]:
+    """Those that are sharded and those that are not, apart: operations on lists bear one kind."""
+    kinds: dict[bool, list[Tensor]] = {}
+    for tensor in tensors:
+        kinds.setdefault(is_sharded(tensor), []).append(tensor)
+    return list(kinds.values())
+
+
+def clip_gradients(parameters: Sequence[nn.Parameter], largest: float) -> Tensor:
+    """Make all gradients together no longer than `largest`; returns how long they were."""
+    kinds = alike(parameters)
+    if len(kinds) < 2:
+        length: Tensor = whole(nn.utils.clip_grad_norm_(parameters, largest))
+        return length
+    gradients = [[x.grad for x in kind if x.grad is not None] for kind in kinds]
+    norms = [whole(nn.utils.get_total_norm(kind)) for kind in gradients]
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    share = (largest / (norm + 1e-6)).clamp(max=1.0)
+    for gradient in (each for kind in gradients for each in kind):
+        own_part(gradient).mul_(share)
+    return norm
 
 
 def mean_gradients(parameters: Iterable[nn.Parameter]) -> None:
