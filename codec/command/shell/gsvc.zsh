@@ -548,7 +548,7 @@ _shtab_gsvc_info_defaults_added=0
 _shtab_gsvc_models_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--repo[pull from this repository of the hub]:OWNER/NAME:"
-  "--revision[pull this commit of it (the newest)]:COMMIT:"
+  "--revision[pull this commit of it, or main (the one here)]:COMMIT:"
   "--source[pull from this package file, already on disk]:PACKAGE:"
   "--json[one JSON object a line]"
   ":action:(list pull verify show)"
