@@ -84,6 +84,22 @@ def test_the_same_datagram_is_not_sent_again_for_ever() -> None:
     assert sender.take_feedback(write_rtcp(Nack(5, sender.ssrc + 1, (sequence,))), DAY)[0] == []
 
 
+def test_requests_within_a_round_trip_are_answered_once() -> None:
+    sender = RtpSender(HEADER, PLAIN)
+    (datagram,) = sender.send(stream([200])[:1])
+    sender.round_trip = 4.0  # a queue: what was sent again has not arrived yet
+    ask = write_rtcp(Nack(5, sender.ssrc, (int.from_bytes(datagram[2:4], "big"),)))
+    begin = write_rtcp(PictureLoss(5, sender.ssrc))
+    times = (0.0, 0.1, 3.9, 4.1)
+    assert [len(sender.take_feedback(ask, DAY + now)[0]) for now in times] == [1, 0, 0, 1]
+    assert [sender.take_feedback(begin, DAY + now)[1] for now in times] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+
+
 def test_a_receiver_that_joins_late_asks_for_a_group() -> None:
     sender, receiver = RtpSender(HEADER, PLAIN), RtpReceiver()
     asked = 0

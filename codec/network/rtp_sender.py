@@ -89,13 +89,16 @@ class RtpSender:
         sources and invalid bytes are ignored.
         """
         repeated: list[bytes] = []
-        begins = False
+        begins, trip = False, self.round_trip or 0.0
         try:
             for packet in read_rtcp(datagram):
                 match packet:
                     case Nack(source=self.ssrc):
-                        repeated += self._sent.again(packet.sequences)
-                    case PictureLoss(source=self.ssrc) if now - self._last_key >= _KEY_SECONDS:
+                        repeated += self._sent.again(packet.sequences, now, trip)
+                    case PictureLoss(source=self.ssrc) if now - self._last_key >= max(
+                        _KEY_SECONDS,
+                        trip,  # asked before the last group could arrive
+                    ):
                         begins, self._last_key = True, now
                     case ReceiverReport():
                         self._read_report(packet, now)

@@ -1,16 +1,16 @@
 """What encoding took, beside what was foretold.
 
 `python -m gsvc.eval.planning.jobs CLIP ... --log FILE`: each clip, 97 frames of 288 lines, is
-encoded in processes of their own with presets fast and medium, at a rate in the middle of its
-trial. The log is one of predictions, for `gsvc.eval.planning.fit --log` and `gsvc bench plan
---log`; the table shows the errors of the numbers that gsvc ships. With --cpu, seconds are the
-processor's, of the trial too: on a machine that others use.
+encoded in processes of their own with each preset, at a rate in the middle of its trial. The log is
+one of predictions, for `gsvc.eval.planning.fit --log` and `gsvc bench plan --log`; the table shows
+the errors of the numbers that gsvc ships. With --cpu, seconds are the processor's, of the trial
+too: on a machine that others use.
 """
 
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -27,13 +27,14 @@ from gsvc.codec.planning.trial import try_video
 from gsvc.codec.planning.ways import WAYS
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.sets import find_clips
+from gsvc.encoders.tuning import PRESETS
 from gsvc.eval.layout import markdown
 
-_PRESETS = "fast", "medium"
 
-
-def jobs(clip: TestClip, profile: Profile, *, cpu: bool) -> Iterator[tuple[str, dict[str, Truth]]]:
-    """Encode a clip with each preset: the preset, and by name what came of what was foretold."""
+def jobs(
+    clip: TestClip, profile: Profile, presets: Sequence[str], *, cpu: bool
+) -> Iterator[tuple[str, dict[str, Truth]]]:
+    """Encode a clip with presets: the preset, and by name what came of what was foretold."""
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "source.y4m"
         form, rate = clip.format, clip.frame_rate
@@ -43,7 +44,7 @@ def jobs(clip: TestClip, profile: Profile, *, cpu: bool) -> Iterator[tuple[str, 
         trial = try_video(str(source), clock=process_time if cpu else perf_counter)
         model = Model(trial, profile)
         bitrate = float(np.sqrt(model.rates[0] * model.rates[1]))
-        for preset in _PRESETS:
+        for preset in presets:
             settings = Settings(bitrate, preset, False, WAYS["dis"])
             asked = {"preset": preset, "bitrate": bitrate}
             done = timed(asked, source.parent, [str(source)], cpu=cpu)
@@ -75,13 +76,18 @@ def main() -> int:
     parser.add_argument("clips", nargs="+", metavar="CLIP")
     parser.add_argument("--log", type=Path, required=True, metavar="FILE")
     parser.add_argument("--cpu", action="store_true", help="seconds of the processor")
+    told = "repeat for several (all)"
+    parser.add_argument("--preset", action="append", choices=tuple(PRESETS), help=told)
+    profile = "of this machine, in place of the cache's own"
+    parser.add_argument("--profile", type=Path, metavar="FILE", help=profile)
     options = parser.parse_args()
+    presets = options.preset or list(PRESETS)
     rows, found = [], list[Mapping[str, Truth]]()
     try:
-        profile = load_profile()
+        machine = load_profile(options.profile)
         for source in find_clips(options.clips):
             clip = source.load()
-            for preset, truth in jobs(clip, profile, cpu=options.cpu):
+            for preset, truth in jobs(clip, machine, presets, cpu=options.cpu):
                 note(f"{clip.name} {preset}", truth, options.log)
                 rows.append(_row(clip.name, preset, truth))
                 found.append(truth)
