@@ -1,5 +1,6 @@
 """Bringing a model of the hub: its safetensors and settings at one commit, each file checked."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,9 +112,8 @@ def _asked(name: str, repo: str, question: Callable[[Any], Any]) -> Any:
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
-    from huggingface_hub.utils import logging
 
-    logging.set_verbosity_error()  # what is wrong is said once, below
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # said once, below
     page = f"https://huggingface.co/{repo}"
     try:
         return question(HfApi())
