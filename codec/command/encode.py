@@ -1,7 +1,7 @@
 """`gsvc encode`: video to stream."""
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,8 +50,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--people", type=float, default=defaults.people, metavar="1..8", help=seen)
     pay = "send people and regions even if they do not pay"
     add("--semantics", action="store_true", help=pay)
-    speak = "send how faces move where it pays (experimental: it can look worse)"
-    add("--faces", action="store_true", help=speak)
+    speak = "send how faces move where it pays (the default)"
+    add("--faces", action=BooleanOptionalAction, default=defaults.faces, help=speak)
     add("--objects", action="store_true", help="find objects and send them, for gsvc analyse")
     only = "send no pictures, only what gsvc analyse needs for this"
     add("--task", choices=TASKS, help=only)
