@@ -1,6 +1,7 @@
 """Bringing a model of the hub: its safetensors and settings at one commit, each file checked."""
 
 from collections.abc import Callable
+from logging import ERROR
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,9 @@ def _asked(name: str, repo: str, question: Callable[[Any], Any]) -> Any:
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
-    from huggingface_hub.utils import logging
+    from huggingface_hub.utils.logging import set_verbosity
 
-    logging.set_verbosity_error()  # what is wrong is said once, below
+    set_verbosity(ERROR)  # what is wrong is said once, below
     page = f"https://huggingface.co/{repo}"
     try:
         return question(HfApi())
