@@ -1,7 +1,7 @@
 """Bringing a model of the hub: its safetensors and settings at one commit, each file checked."""
 
+import logging
 from collections.abc import Callable
-from logging import ERROR
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +112,8 @@ def _asked(name: str, repo: str, question: Callable[[Any], Any]) -> Any:
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
-    from huggingface_hub.utils.logging import set_verbosity
 
-    set_verbosity(ERROR)  # what is wrong is said once, below
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # said once, below
     page = f"https://huggingface.co/{repo}"
     try:
         return question(HfApi())
