@@ -90,7 +90,8 @@ class FaceVerdict:
     def chosen(
         self, plain: PackedGroup, faced: Sequence[Interval], ways: WaysToPack, price: float
     ) -> PackedGroup:
-        """The group with the faces of `faced` that hold, or `plain`.
+        """The group with the faces of `faced` that hold, without those that save least until all
+        are worth their bits; or `plain`.
 
         `price`: the distortion, over pixels and frames, that a bit must save.
         """
@@ -105,9 +106,9 @@ class FaceVerdict:
             group = ways.repacked(plain, kept)
             if group is None and not least:
                 group = self._recoded(plain, kept, seen, ways)
-            if group is not None:
-                saved = sum(one.bare.total - one.faced.total for one in seen.values())
-                return group if saved > price * (group.rest - plain.rest) else plain
+            saved = sum(one.bare.total - one.faced.total for one in seen.values())
+            if group is not None and saved > price * (group.rest - plain.rest):
+                return group
         return plain
 
     def _recoded(

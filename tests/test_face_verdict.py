@@ -144,6 +144,10 @@ def jumping() -> Points:
     return np.asarray(landmarks(states()) + leaps)
 
 
+def nobody() -> Points:
+    return np.full_like(landmarks(states()), np.nan)
+
+
 def wrong() -> Points:
     """Smooth landmarks of a mouth that does not move."""
     return landmarks(states())
@@ -156,7 +160,7 @@ def lost() -> Points:
     return points
 
 
-@pytest.mark.parametrize("found", [jumping, wrong, lost])
+@pytest.mark.parametrize("found", [nobody, jumping, wrong, lost])
 def test_landmarks_without_a_moving_face_leave_the_stream_as_it_is(
     tell: Tell, found: Callable[[], Points]
 ) -> None:

@@ -396,6 +396,7 @@ complete -c gsvc -n '_shtab_gsvc_using bench list; and test $_shtab_gsvc_npos -e
 complete -c gsvc -n '_shtab_gsvc_using bench; and test $_shtab_gsvc_npos -eq 0' -a people -d 'Code clips of people who speak with and without the layer of faces, and with SVT-AV1, and print what is left of their faces at equal bits: landmarks'"'"' normalised mean error, the correlation of the mouth'"'"'s opening, CVVDP and ST-LPIPS VGG inside the face'"'"'s box. RUN is a run as of gsvc bench run, and keeps what is done: the same command resumes.'
 complete -c gsvc -n '_shtab_gsvc_using bench people' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using bench people' -l out -s o -xka "(__fish_complete_directories)" -d 'the folder of the run'
+complete -c gsvc -n '_shtab_gsvc_using bench people' -l codec -x -d 'what it is compared with: SVT-AV1, all its points or some (svtav1)'
 complete -c gsvc -n '_shtab_gsvc_using bench people' -l bpp -x -d 'bits per pixel, joined by + (0.0015+0.003+0.006)'
 complete -c gsvc -n '_shtab_gsvc_using bench people' -l frames -x -d 'from the start, 0 for all (97)'
 complete -c gsvc -n '_shtab_gsvc_using bench people' -l stride -x -d 'score every N-th frame (3)'

@@ -239,6 +239,7 @@ _shtab_gsvc_bench_list_defaults_added=0
 _shtab_gsvc_bench_people_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {--out,-o}"[the folder of the run]:RUN:_files -/"
+  "--codec[what it is compared with\: SVT-AV1, all its points or some (svtav1)]:svtav1[:KEY=VALUE,...]:"
   "--bpp[bits per pixel, joined by \+ (0.0015\+0.003\+0.006)]:R+R:"
   "--frames[from the start, 0 for all (97)]:N:"
   "--stride[score every N-th frame (3)]:N:"

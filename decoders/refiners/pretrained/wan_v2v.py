@@ -1,5 +1,6 @@
 """Wan video to video: the rendering with noise, restored. It takes no key pictures of its own."""
 
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,8 @@ class WanV2vBackend(PretrainedWindows):
         with torch.no_grad():
             begun = _begun(pipeline, window, whole, steps, seed, self.device)
             shares = _shares(pipeline, whole, steps)
-            loop = LateLoop(self, begun, window, steps, seed)
+            # Keys are not given to the model: windows may be alike whose keys lie elsewhere.
+            loop = LateLoop(self, begun, replace(window, keys={}), steps, seed)
 
             def passed(_: Any, step: int, time: Any, given: dict[str, Any]) -> dict[str, Any]:
                 done = loop.done + step + 1
