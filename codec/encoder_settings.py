@@ -59,9 +59,10 @@ class EncoderSettings:
     people: float = PEOPLE
     """How much more faces weigh than the rest when bits are spent, 1 to 8. Above 1 it needs a model
     (`gsvc models pull`); without it a warning is logged and all weighs alike."""
-    faces: bool = False
-    """Send how faces move and speak, for groups in which that pays; experimental. It needs models
-    (`gsvc models pull`). With `low_delay` the stream has none."""
+    faces: bool = True
+    """Send how faces move and speak where the finished pictures gain by it. It needs models (`gsvc
+    models pull`); without them a warning is logged and none are sent. With `low_delay` the stream
+    has none."""
     semantics: bool = False
     """Send segmentation and pose even where they do not pay."""
     objects: bool = False

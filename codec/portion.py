@@ -81,7 +81,7 @@ def find_portion(
             return _salvaged(salvage, limits, is_container=is_container)
         if salvage.damage is not None:
             raise ConfigError(
-                "no part of a damaged stream can be concealed: leave out start and frames"
+                "no part of a damaged stream can be concealed: leave out start= and frames="
             ) from salvage.damage
         file.seek(0)
     if is_all:

@@ -53,6 +53,8 @@ class EncodeReport(FileReport):
     """Bytes of title, chapters and subtitles in it, with their framing."""
     estimated_quality: float | None = None
     """ST-LPIPS AlexNet that the encoder estimates, not measured; None without `quality`."""
+    measured_quality: float | None = None
+    """ST-LPIPS AlexNet of what `gsvc decode` shows; None where it was not measured."""
 
     @property
     def video_size(self) -> int:

@@ -21,6 +21,7 @@ PROMPT = "empty_prompt.safetensors"
 NO_COMMIT = "0" * 40
 """The commit of a model that was not pulled but made, with random weights: for wiring, or speed."""
 RANDOM = "random weights"
+_TEXT = "text_encoder", "tokenizer"
 _PICKLES = ".bin", ".pt", ".pth", ".ckpt", ".pkl"
 
 
@@ -120,6 +121,12 @@ class Manifest:
     def size(self) -> int:
         """Bytes of all files."""
         return sum(size for size, _ in self.files.values())
+
+    @property
+    def text_encoder(self) -> str:
+        """16 digits that change with its text encoder or tokenizer."""
+        read = {name: one for name, one in self.files.items() if name.startswith(_TEXT)}
+        return sha256(repr(sorted(read.items())).encode()).hexdigest()[:16]
 
     @property
     def weights(self) -> str:

@@ -1,5 +1,6 @@
 """Bringing a model of the hub: its safetensors and settings at one commit, each file checked."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,22 +24,26 @@ def pull_hub_model(
 ) -> Path:
     """Bring a model into the cache; gives its folder.
 
-    What is there already is not brought again; an interrupted pull goes on where it was.
+    What is there already is not brought again; an interrupted pull goes on with the file it was at.
 
     Args:
         model: Of `HUB_MODELS`.
         repo: OWNER/NAME of another repository in the same layout.
-        revision: The commit; None: the one pulled before, or the newest.
+        revision: The commit, or a branch; None: the commit pulled before, or the newest.
         progress: Told of each file.
 
     Raises:
         MissingModelError: The hub cannot be reached, has no such repository, wants its licence
-            accepted first, or gave a file with another hash.
+            accepted first, or gave a file with another hash than it states or than the same
+            commit had before.
         OutputError: The cache cannot be written.
     """
     need("pretrained", "models of the hub")
     folder, say = hub_folder(model.name), progress or (lambda line: None)
-    repo = repo or _pulled_before(model.name) or model.repo
+    before = _pulled_before(model.name)
+    if before and repo in (None, before.repo):
+        repo, revision = before.repo, revision or before.commit
+    repo = repo or model.repo
     told = _asked(
         model.name,
         repo,
@@ -54,21 +59,27 @@ def pull_hub_model(
     with explain_failure(folder):
         folder.mkdir(parents=True, exist_ok=True)
     found = {}
+    same = before.files if before and (before.repo, before.commit) == (repo, told.sha) else {}
     for name, one in files.items():
         say(f"{model.name}: {name}, {(one.size or 0) / 1e6:.0f} MB")
-        found[name] = _brought(model.name, repo, told.sha, folder, name, one)
+        _, known = same.get(name, (0, None))
+        found[name] = _brought(model.name, repo, told.sha, folder, one, known)
     with explain_failure(folder):
         Manifest(repo, told.sha, found).write(folder)
     return folder
 
 
 def _brought(
-    name: str, repo: str, commit: str, folder: Path, file: str, told: Any
+    name: str, repo: str, commit: str, folder: Path, told: Any, known: str | None
 ) -> tuple[int, str]:
-    """One file, checked: its size and SHA-256."""
+    """One file, checked: its size and SHA-256. `known`: what that was before at this commit."""
+    file: str = told.rfilename
     path = folder / file
     stated = told.lfs.sha256 if told.lfs else None
-    if not (stated and path.is_file() and sha256_of(path) == stated):
+    if stated and known and stated != known:
+        raise _changed(file, repo, commit)
+    wanted = stated or known
+    if not (wanted and path.is_file() and sha256_of(path) == wanted):
         path.unlink(missing_ok=True)  # else the hub's library may take it for whole
         _asked(
             name,
@@ -76,10 +87,20 @@ def _brought(
             lambda api: api.hf_hub_download(repo, file, revision=commit, local_dir=folder),
         )
     sha256 = sha256_of(path)
-    if stated and sha256 != stated:
+    if wanted and sha256 != wanted:
         path.unlink()
+        if not stated:
+            raise _changed(file, repo, commit)
         raise MissingModelError(f"{file} of {repo} came torn; run again: {pull_line(name)}")
     return path.stat().st_size, sha256
+
+
+def _changed(file: str, repo: str, commit: str) -> MissingModelError:
+    """A commit's files never change: somebody else answers, or its history was written anew."""
+    return MissingModelError(
+        f"{file} of {repo} is another than it was at the same commit, {commit[:12]}: it is not "
+        "taken; --revision main takes the newest commit"
+    )
 
 
 def _asked(name: str, repo: str, question: Callable[[Any], Any]) -> Any:
@@ -92,6 +113,7 @@ def _asked(name: str, repo: str, question: Callable[[Any], Any]) -> Any:
         RevisionNotFoundError,
     )
 
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # said once, below
     page = f"https://huggingface.co/{repo}"
     try:
         return question(HfApi())
@@ -112,9 +134,9 @@ def _asked(name: str, repo: str, question: Callable[[Any], Any]) -> Any:
         ) from error
 
 
-def _pulled_before(name: str) -> str | None:
+def _pulled_before(name: str) -> Manifest | None:
     try:
-        return read_manifest(name).repo
+        return read_manifest(name)
     except MissingModelError:
         return None
 

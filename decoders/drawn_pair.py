@@ -29,6 +29,8 @@ _AROUND = 8
 """Pixels, a side, of the places whose energies are compared."""
 _NOISE = 1.0
 """Mean square, in levels of 0-255, of detail that is too weak to be raised."""
+_LINES = 32
+"""Of a frame that are looked up at once."""
 _RAISED = 1.6
 """The most that detail is raised by."""
 
@@ -52,15 +54,30 @@ class DrawnPair:
         `motion`: at that time; `bend`: what the scaffold adds to it.
         """
         share = _left_share(motion, time, bend)
-        from_left, from_right = _looked_up(self._grid, motion, time, bend)
-        left = warp(self._left, from_left, self._lookup)
-        right = warp(self._right, from_right, self._lookup)
-        frame = _blended(left, right, share)
+        frame = _blended(*self._warped(motion, time, bend), share)
         detail = _detail(frame)
         wanted = self._wanted_energy(motion, time, bend, share)
         energy = self._energy(detail)
         gain = np.clip(cv2.sqrt((wanted + _NOISE) / (energy + _NOISE)), 1, _RAISED) - 1
         return _added(frame, detail * cv2.resize(gain, self._size))
+
+    def _warped(
+        self, motion: FrameMotion, time: float, bend: Bend | None
+    ) -> tuple[Picture, Picture]:
+        """Both pictures moved to the frame, some lines at a time: positions stay in the cache."""
+        vectors = _resized(motion.vectors, self._size)
+        bent = None if bend is None else _resized(bend.vectors, self._size)
+        left, right = np.empty_like(self._left), np.empty_like(self._right)
+        for top in range(0, self._size[1], _LINES):
+            lines = slice(top, top + _LINES)
+            grid = self._grid[lines] if bent is None else self._grid[lines] + bent[lines]
+            for source, moved, share in (
+                (self._left, left, -time),
+                (self._right, right, 1 - time),
+            ):
+                positions = np.asarray(cv2.scaleAdd(vectors[lines], share, grid), np.float32)
+                moved[lines] = warp(source, positions, self._lookup)
+        return left, right
 
     def _wanted_energy(
         self, motion: FrameMotion, time: float, bend: Bend | None, share: FloatImage

@@ -109,9 +109,16 @@ class Reference:
 class Judge:
     """Makes what renderings of a stream are compared with."""
 
-    def __init__(self, place: float, weights: FaceWeights | None = None) -> None:
+    def __init__(
+        self, place: float = TUNES[DEFAULT_TUNE], weights: FaceWeights | None = None
+    ) -> None:
         """`place`: weight of structure; `weights`: of a picture's parts."""
         self._place, self._weights = place, weights
+
+    @property
+    def sees_faces(self) -> bool:
+        """Whether faces weigh more than the rest."""
+        return self._weights is not None
 
     def reference(self, picture: Picture) -> Reference:
         """A source picture, RGB uint8 (H, W, 3), to compare with."""

@@ -1,5 +1,6 @@
 """An interval as the decoder will draw it, between the key pictures as they are coded."""
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from gsvc.codec.frames import Picture
@@ -7,7 +8,7 @@ from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval, Sample
 from gsvc.decoders.motion.estimation import gray
 from gsvc.decoders.rendering import IntervalRenderer, held_picture
-from gsvc.encoders.extraction import Before, SourceInterval
+from gsvc.encoders.extraction import Before, SourceInterval, each_before
 
 
 class DrawnInterval:
@@ -24,7 +25,7 @@ class DrawnInterval:
         closing: Sample | None,
     ) -> None:
         """`before`: what precedes it; `closing`: the sample there."""
-        self.interval, self._source = interval, source
+        self.interval, self.sources, self._shown = interval, source.sources, source.shown
         self._before, self._closing = before, closing
         self.last = interval.length - (interval.place is not Place.AFTER)
         """The time of its last frame that is drawn; the first one's is 1."""
@@ -35,33 +36,33 @@ class DrawnInterval:
         return sorted({round((k + 0.5) * self.last / count + 0.5) for k in range(count)})
 
     def source_at(self, time: int) -> Picture:
-        """The source of a frame; at time 0 of held frames, or at the end, of the key picture."""
+        """The source of a frame."""
         back = self.interval.place is Place.BEFORE
-        return self._source.sources[(self.interval.length - time if back else time) - 1]
-
-    @property
-    def key_time(self) -> int | None:
-        """The time of its own key picture; None where frames hold the one before."""
-        own = {Place.BETWEEN: self.interval.length, Place.BEFORE: 0}
-        return own.get(self.interval.place)
-
-    def at(self, interval: Interval, time: int) -> Picture:
-        """As `picture`, and the key picture at `key_time`."""
-        return self.key if time == self.key_time else self.picture(interval, time)
+        return self.sources[(self.interval.length - time if back else time) - 1]
 
     def picture(self, interval: Interval, time: int) -> Picture:
         """The frame under `interval`, which may have another scaffold: luma uint8 (H, W)."""
         if interval.place is not Place.BETWEEN:
-            return held_picture(self.key, interval, time)
+            return held_picture(self._key, interval, time)
         self._renderer.set_interval(self._closing, interval)
         return self._renderer.picture(time)
 
     @cached_property
-    def key(self) -> Picture:
+    def _key(self) -> Picture:
         """The luma of its key picture: at its end, or the one that is held."""
-        return gray(self._source.shown)
+        return gray(self._shown)
 
     @cached_property
     def _renderer(self) -> IntervalRenderer:
         assert self._before is not None  # of an interval BETWEEN that is not a picture alone
-        return IntervalRenderer(gray(self._before.shown), self.key, self.interval, self._closing)
+        return IntervalRenderer(gray(self._before.shown), self._key, self.interval, self._closing)
+
+
+def drawn_intervals(
+    sources: Sequence[SourceInterval], before: Before | None, intervals: Sequence[Interval]
+) -> list[DrawnInterval]:
+    """Those of a group; `before`: what precedes it."""
+    closings = [None if before is None else before.closing]
+    closings += [interval.closing_sample for interval in intervals]
+    parts = zip(sources, each_before(sources, before), intervals, closings, strict=False)
+    return [DrawnInterval(*one) for one in parts]

@@ -115,10 +115,17 @@ class Recipe:
             _log.warning("faces weigh no more than the rest: %s", cause)
             return Judge(self.place)
 
-    def face_points(self) -> FacePoints | None:
-        """What finds the points of faces; None where they are not to be sent. Raises
-        MissingModelError or MissingDependencyError."""
-        return FacePoints() if self.faces else None
+    def face_points(self, judge: Judge) -> FacePoints | None:
+        """What finds the points of faces; None where they are not to be sent, or a model is not
+        here. `judge`: that of `judge`, which may have said so."""
+        if not self.faces:
+            return None
+        try:
+            return FacePoints()
+        except (MissingModelError, MissingDependencyError) as cause:
+            if self.people == 1 or judge.sees_faces:
+                _log.warning("faces are drawn without their own motion: %s", cause)
+            return None
 
     def packet_excess(self, coded: Sequence[CodedPacket]) -> float:
         """Size of the largest packet in proportion to `packet_bytes`; 0 without a limit."""

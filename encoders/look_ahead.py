@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from gsvc.codec.frames import Picture
@@ -12,8 +13,9 @@ from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
 from gsvc.codec.scaffold.layers.texture import TEXTURE
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval
+from gsvc.encoders.drawn_interval import DrawnInterval, drawn_intervals
 from gsvc.encoders.extraction import Before, ScaffoldExtractor, SourceInterval, distortion_between
-from gsvc.encoders.face_verdict import FaceVerdict
+from gsvc.encoders.face_verdict import FaceVerdict, WaysToPack
 from gsvc.encoders.fitting import fit_pictures
 from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
 from gsvc.encoders.key_pictures import KeyPictures
@@ -23,7 +25,7 @@ from gsvc.encoders.plan import PLAIN, PlannedInterval, Trial
 from gsvc.encoders.planner import Planner
 from gsvc.encoders.rate import RateControl
 from gsvc.encoders.search import GroupSearch
-from gsvc.encoders.tuning import GROUP_SECONDS, Effort, Level
+from gsvc.encoders.tuning import DISTORTION_OF_BITS, GROUP_SECONDS, Effort, Level
 
 _AT_ONCE = 2
 _READ, _TRIED, _CODED = 0.1, 0.7, 0.95
@@ -40,10 +42,11 @@ class LookAhead(GroupCoder):
         self._pool = ThreadPoolExecutor(_AT_ONCE)
         self._judge = recipe.judge()
         self._extractor = ScaffoldExtractor(recipe, self._judge, self._pool)
-        find = recipe.face_points()
+        find = recipe.face_points(self._judge)
         self._faces = None
         if find is not None:
-            self._faces = FaceExtractor(find, recipe.header.geometry, self._judge)
+            parts = recipe.header.geometry, self._judge, find, self._pool
+            self._faces, self._verdict = FaceExtractor(*parts), FaceVerdict(*parts)
         self._planner, self._packer = Planner(recipe), Packer(recipe)
         self._rate = RateControl(recipe)
         frames = round(GROUP_SECONDS * recipe.header.format.frame_rate)
@@ -139,24 +142,22 @@ class LookAhead(GroupCoder):
     def _packed(
         self, trial: Trial, keys: KeyPictures, budget: float, *, open_ended: bool
     ) -> PackedGroup:
-        """The group with its scaffold, and with faces where they pay at the end."""
-
-        def pack(first: KeyPictures, intervals: Sequence[Interval]) -> PackedGroup:
-            return self._packer.packed(first, intervals, budget, exact=self._rate.exact)
-
-        def repack(group: PackedGroup, intervals: Sequence[Interval]) -> PackedGroup | None:
-            return self._packer.repacked(group, intervals, budget, exact=self._rate.exact)
-
-        def sources_of(shown: KeyPictures) -> list[SourceInterval]:
-            return self._sources(trial, shown, open_ended=open_ended)
-
-        group, lmbda = pack(keys, self._intervals(keys, sources_of(keys))), self._planner.lmbda
+        """The group with its scaffold, and with faces where they pay."""
+        sources_of = partial(self._sources, trial, open_ended=open_ended)
+        intervals = self._intervals(keys, sources_of(keys))
+        packed = partial(self._packer.packed, budget=budget, exact=self._rate.exact)
+        group = packed(keys, intervals)
         if self._faces is None:
             return group
-        faced = self._faces.added(sources_of(group.keys), self._before, group.intervals, lmbda)
-        geometry = self._recipe.header.geometry
-        verdict = FaceVerdict(self._before, sources_of, geometry, self._judge, self._pool)
-        return verdict.chosen(group, faced, pack, repack, lmbda)
+
+        def views(made: PackedGroup) -> list[DrawnInterval]:
+            return drawn_intervals(sources_of(made.keys), self._before, made.intervals)
+
+        # Where a rate is to be met lambda steps widely: what bits save at this rate is nearer.
+        price = min(self._planner.lmbda, DISTORTION_OF_BITS * trial.distortion / group.bits)
+        repacked = partial(self._packer.repacked, budget=budget, exact=self._rate.exact)
+        faced = self._faces.added(views(group), self._before, price)
+        return self._verdict.chosen(group, faced, WaysToPack(packed, repacked, views), price)
 
     def _key_pictures(self, search: GroupSearch, trial: Trial, goal: float) -> KeyPictures:
         """The key pictures, near to `goal` bits with their framing."""

@@ -19,7 +19,7 @@ from gsvc.encoders.rate import FIXED_BITS, WindowCap
 _FULLNESS = 1.0, 0.5, 0.25, 0.0
 """Shares of what a packet may hold that are tried where a limit would not be kept; at 0 each has
 one interval."""
-_CLOSE = 1.02
+_CLOSE = 1.03
 """Share of a budget to be met that other intervals may take; later groups make up for it."""
 
 

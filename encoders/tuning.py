@@ -169,6 +169,9 @@ CRF_SLOPE = 0.055
 """By how much the logarithm of the bits falls with one crf ("The search leaps": 0.06)."""
 EASIER = 0.7
 """What a group that needed a higher lambda than its level's leaves the next one of it. By hand."""
+DISTORTION_OF_BITS = 0.6
+"""By how much the logarithm of the distortion falls with that of key pictures' bits: .35 to .8 on
+talking heads ("Faces as a layer")."""
 USUAL_JUMP, FREE_JUMP = 6.0, 40.0
 """Low delay: by how much the quantiser may move from group to group, and where another rate was
 asked for. By hand."""

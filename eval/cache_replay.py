@@ -20,6 +20,7 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.stream.container import StreamReader
 from gsvc.codec.stream.decoding import decoded_frames
 from gsvc.decoders.caches.latents import LatentCache
+from gsvc.decoders.refiners.base import WindowRefiner
 from gsvc.decoders.refiners.registry import load_refiner
 from gsvc.eval.layout import markdown
 
@@ -41,7 +42,8 @@ class Replay:
     saved: float
     """Share of all steps that were not computed."""
     psnr: float
-    """In dB, of all frames against those without a cache; infinite where they are equal."""
+    """In dB, of all frames against those of loops that all ran whole, with the same noise; at
+    capacity 0 against those without a cache. Infinite where they are equal."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,10 @@ def replay(
                 packets = ((packet, True) for packet in reader)
                 yield from (frame.pixels for frame in decoded_frames(decoder, packets))
 
-    plain = list(decoded(None))
+    without = list(decoded(None))
+    alone = list(decoded(_Alone())) if isinstance(refiner, WindowRefiner) else without
     for capacity in capacities:
+        plain = alone if capacity else without
         with tempfile.TemporaryDirectory(prefix="gsvc-replay-") as folder:
             cache = LatentCache(folder, capacity)
             error = _squared_error(plain, decoded(cache))
@@ -92,6 +96,15 @@ def replay(
         yield Replay(
             capacity, told.entries, entry, told.hit_rate, told.saved / told.steps, float(psnr)
         )
+
+
+class _Alone(LatentCache):
+    """A cache in which nothing is found: with it windows have one noise, as with any other."""
+
+    is_on = True
+
+    def __init__(self) -> None:
+        super().__init__("", 0)
 
 
 def _squared_error(plain: Sequence[Picture], others: Iterator[Picture]) -> float:

@@ -4,7 +4,7 @@
     python tests/scale_producers.py faults FOLDER --anew
     python tests/scale_producers.py speed FOLDER --steps 12
 
-`faults`: takes every batch of two epochs from producers while 30 faults come: a producer killed,
+`faults`: takes every batch of some epochs from producers while 30 faults come: a producer killed,
 one that joins late, a consumer that falls behind. Says whether each sample came in its place. With
 `--anew` producers decode and encode the sources of FOLDER, which need only be surveyed.
 `speed`: samples a second of a colocated process, which decodes and encodes before each step, and
@@ -33,15 +33,18 @@ from gsvc.decoders.training.sharded.timeline import draw_timeline, share_at_work
 from gsvc.eval.cluster import ray_cluster
 
 STORE = 150_000_000
-EPOCHS = 2
 
 
 class Faults:
     """Injected at evenly spread batches."""
 
-    def __init__(self, ray: Any, producers: Producers[Any, Any], steps: int, count: int) -> None:
+    def __init__(
+        self, ray: Any, producers: Producers[Any, Any], steps: int, count: int, epochs: int
+    ) -> None:
+        self.epochs = epochs
         self._ray, self._producers, self._rng = ray, producers, random.Random(0)
         self._at = set(list(range(0, steps, max(1, steps // count)))[:count])
+        self._killed: set[int] = set()
         self.kinds = {"killed": 0, "late": 0, "slow": 0}
         self.most_asked = 0
 
@@ -51,11 +54,16 @@ class Faults:
         if step not in self._at:
             return
         kind = list(self.kinds)[sum(self.kinds.values()) % len(self.kinds)]
+        alive = sorted(self._producers.actors.keys() - self._killed)
+        if kind == "killed" and not alive:
+            self._at.add(step + 1)  # all are dead, and nobody has noticed: after the next one
+            return
         self.kinds[kind] += 1
         print(f"  {kind} at batch {step}", flush=True)
         if kind == "killed":
-            actor = self._rng.choice(list(self._producers.actors.values()))
-            self._ray.kill(actor, no_restart=True)
+            victim = self._rng.choice(alive)
+            self._killed.add(victim)
+            self._ray.kill(self._producers.actors[victim], no_restart=True)
         elif kind == "late":
             self._producers._most = 3 - self._producers._most % 2  # 2 to 3, and back
         else:
@@ -65,21 +73,21 @@ class Faults:
         """The account."""
         print(
             f"{sum(self.kinds.values())} faults {self.kinds}: {batches} batches, "
-            f"{len(keys)} samples, each {sorted(set(Counter(keys).values()))} times in {EPOCHS} "
-            f"epochs, {wrong} batches wrong or out of order, {self.most_asked} asked for at once "
-            f"at most, {self._producers._started} producers in all"
+            f"{len(keys)} samples, each {sorted(set(Counter(keys).values()))} times in "
+            f"{self.epochs} epochs, {wrong} batches wrong or out of order, {self.most_asked} asked "
+            f"for at once at most, {self._producers._started} producers in all"
         )
 
 
-def shard_faults(shards: Path, batch: int, count: int) -> None:
+def shard_faults(shards: Path, batch: int, count: int, epochs: int) -> None:
     """Batches read from shards."""
     samples = ShardSamples(shards)
     order = Order(samples.counts, batch, seed=0)
-    steps = EPOCHS * order.samples // batch
+    steps = epochs * order.samples // batch
     places = list(order.batches(0, steps, 0, 1))
     with ray_cluster("local", 3, STORE) as ray:
         producers = Producers(ray, FromShards(shards), ahead=6, most=2)
-        befalls, wrong, done = Faults(ray, producers, steps, count), 0, 0
+        befalls, wrong, done = Faults(ray, producers, steps, count, epochs), 0, 0
         for step, pack in enumerate(producers.made(iter(places))):
             expected = FromShards(shards)(places[step]).stacks["truth"]
             wrong += not bool((pack.stacks["truth"] == expected).all())
@@ -89,16 +97,16 @@ def shard_faults(shards: Path, batch: int, count: int) -> None:
         befalls.told(done, taken, wrong)
 
 
-def source_faults(folder: Path, batch: int, count: int) -> None:
+def source_faults(folder: Path, batch: int, count: int, epochs: int) -> None:
     """Batches made of sources; the same batches made here are what they should be."""
     jobs, ledger = Jobs(folder), Path(tempfile.mkdtemp()) / "samples.tsv"
     make = MakeSamples(jobs.settings)
     once = [make(job) for number in range(jobs.windows) for job in jobs.window(0, number)]
     known = {key: x for one in once for key, x in zip(one.keys, one.samples, strict=True)}
-    steps = EPOCHS * len(known) // batch
+    steps = epochs * len(known) // batch
     with ray_cluster("local", 3, STORE) as ray:
         producers = Producers(ray, make, ahead=6, most=2)
-        befalls, wrong, keys = Faults(ray, producers, steps, count), 0, list[str]()
+        befalls, wrong, keys = Faults(ray, producers, steps, count, epochs), 0, list[str]()
         stream = Stream(jobs, batch, ledger, Position())
         for step, samples in zip(range(steps), stream.batches(producers.made), strict=False):
             expected = [known[key] for key in stream.keys]
@@ -181,12 +189,13 @@ def main() -> None:
     parser.add_argument("--anew", action="store_true")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--faults", type=int, default=30)
+    parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     if options.what == "faults":
         take = source_faults if options.anew else shard_faults
-        take(options.shards, options.batch, options.faults)
+        take(options.shards, options.batch, options.faults, options.epochs)
     else:
         speed(options.shards, options.batch, options.steps, options.picture)
 

@@ -16,31 +16,18 @@ from gsvc.codec.command.main import main
 from gsvc.decoders.analysis.adapters import OnnxDetector, TorchvisionDetector
 from gsvc.decoders.analysis.boxes import overlap
 from needs import need_clip, need_models, need_package
+from squares import (
+    FRAMES,
+    SIDE,
+    SPEED,
+    Eye,
+    check_motion_follows,
+    is_on_square,
+    square_pictures,
+    true_box,
+)
 
-FRAMES, SIZE, SIDE, SPEED = 60, (320, 192), 40, 4
 MOVING = gsvc.AnalysisSettings(detector="moving")
-
-
-def true_box(frame: int) -> np.ndarray:
-    left, top = 30 + SPEED * frame, 70
-    return np.array([left, top, left + SIDE, top + SIDE], np.float64)
-
-
-def square_pictures(count: int, seed: int = 5) -> list[gsvc.Picture]:
-    """A textured square that crosses a still, textured background."""
-    rng = np.random.default_rng(seed)
-    width, height = SIZE
-    back, square = (
-        np.kron(rng.integers(low, high, (rows // 8, columns // 8, 3)), np.ones((8, 8, 1)))
-        for low, high, rows, columns in ((60, 120, height, width), (150, 250, SIDE, SIDE))
-    )
-    pictures = []
-    for frame in range(count):
-        picture = back.copy()
-        left, top, right, bottom = true_box(frame).astype(int)
-        picture[top:bottom, left:right] = square
-        pictures.append(picture.astype(np.uint8))
-    return pictures
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +44,7 @@ def square_stream(
 def test_a_moving_square_has_one_track_where_it_is(square_stream: Path) -> None:
     found = gsvc.analyse(square_stream, settings=MOVING)
     assert len(found.frames) == FRAMES
-    assert found.totals.objects == {"moving": 1}
-    assert sum(len(frame.objects) == 1 for frame in found.frames) > 0.9 * FRAMES
-    overlaps = [
-        overlap([one.box], [true_box(frame.frame)]).item()
-        for frame in found.frames
-        for one in frame.objects
-    ]
-    assert np.mean(overlaps) > 0.6 and min(overlaps) > 0.35
+    check_motion_follows(found)
     assert found.cost.frames == FRAMES and found.cost.not_decoded > FRAMES / 2
     assert found.cost.bytes_read == square_stream.stat().st_size
 
@@ -72,7 +52,7 @@ def test_a_moving_square_has_one_track_where_it_is(square_stream: Path) -> None:
 def test_it_crosses_a_line_once_and_dwells_in_a_zone(square_stream: Path) -> None:
     line = gsvc.Line("gate", (150, 192), (150, 0))
     zone = gsvc.Zone("hall", ((100, 40), (200, 40), (200, 140), (100, 140)))
-    settings = gsvc.AnalysisSettings(detector="moving", lines=(line,), zones=(zone,))
+    settings = gsvc.AnalysisSettings(Eye(), lines=(line,), zones=(zone,))
     found = gsvc.analyse(square_stream, settings=settings)
     assert found.totals.lines == {"gate": {"left to right": 1, "right to left": 0}}
     hall = found.totals.zones["hall"]
@@ -189,12 +169,12 @@ def test_the_command_writes_three_formats_and_a_video(
     lines = [json.loads(line) for line in made["jsonl"].splitlines()]
     objects = sum(len(line["objects"]) for line in lines if line["type"] == "frame")
     assert [line["type"] for line in lines] == ["stream", *["frame"] * FRAMES, "summary"]
-    assert lines[-1]["objects"] == {"moving": 1} and lines[-1]["saved"] > FRAMES / 2
+    assert lines[-1]["objects"].keys() == {"moving"} and lines[-1]["saved"] > FRAMES / 2
     assert len(list(csv.DictReader(io.StringIO(made["csv"])))) == objects
     assert len(made["mot"].splitlines()) == objects
     frame, _, left, top, width, height, *_ = map(float, made["mot"].splitlines()[0].split(","))
     box = np.array([left, top, left + width, top + height])
-    assert overlap([box], [true_box(int(frame) - 1)]).item() > 0.4
+    assert is_on_square(box, int(frame) - 1)
 
     drawn = tmp_path / "drawn.mp4"
     out = tmp_path / "found.csv"

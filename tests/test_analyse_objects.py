@@ -5,11 +5,13 @@ from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gsvc
 from gsvc.codec.command.main import main
 from gsvc.codec.scaffold.layers.objects import MAX_TRACK, Anchor, Motion, ObjectBox, Parts
+from gsvc.codec.scaffold.layers.pose import Person
 from gsvc.codec.stream.objects import ObjectRun, ObjectWriter
 from gsvc.codec.stream.varint import varint
 
@@ -134,7 +136,7 @@ def test_half_a_file_is_analysed_up_to_where_it_is(tmp_path: Path) -> None:
     [
         ("every_tool", "objects", "encode it with --objects"),
         ("alone", "people", "has objects and no pictures"),
-        ("alone", "moving", "encode it without --task"),
+        ("alone", "moving", "encode it without"),
         ("sound_and_the_unknown", "none", "neither objects nor pose"),
     ],
 )
@@ -148,3 +150,26 @@ def test_what_a_stream_lacks_is_told_in_a_line(
     error = capfd.readouterr().err
     assert told in error and code == (0 if detector == "none" else 2)
     assert code == 0 or (len(error.splitlines()) == 1 and not (tmp_path / "out.jsonl").exists())
+
+
+def _person(identity: int, left: int, *hidden: int) -> Person:
+    visible = np.ones(17, np.bool_)
+    visible[list(hidden)] = False
+    points = np.stack([np.full(17, left), np.arange(17)], axis=1) * visible[:, None]
+    return Person(identity, points.astype(np.int16), visible)
+
+
+def test_people_are_linear_between_anchors(tmp_path: Path) -> None:
+    anchors = (
+        Anchor(1, people=(_person(3, 10),)),
+        Anchor(4, people=(_person(3, 50, 2), _person(5, 9))),
+        Anchor(2, people=(_person(3, 50),), is_cut=True),
+    )
+    run = run_of(*anchors, begins=True, parts=Parts(people=True))
+    found = gsvc.analyse(stream_of([run], tmp_path / "it.gsv"))
+    told = [{one.person: one for one in frame.people} for frame in found.frames]
+    assert [set(people) for people in told] == [{3}, {3}, {3}, {3}, {3, 5}, set(), {3}]
+    lefts = [people[3].points[0, 0] for people in told[:5]]
+    assert np.ptp(np.diff(lefts)) == pytest.approx(0) and lefts[4] == pytest.approx(5 * lefts[0])
+    assert [bool(people[3].visible[2]) for people in told[:5]] == [True] + 4 * [False]
+    assert not told[2][3].points[2].any()

@@ -1,6 +1,7 @@
 """Rules of users: what they mean, what is wrong with them, and where their events go."""
 
 import json
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 import gsvc
 from gsvc.codec.command.main import main
-from gsvc.decoders.analysis.rules import Activity, Count, Inside, RuleWatcher, Visit
+from gsvc.codec.errors import ConfigError
+from gsvc.decoders.analysis.regions import Watcher
+from gsvc.decoders.analysis.rules import Activity, Count, Inside, RuleWatcher, Visit, check_rules
 from gsvc.decoders.analysis.rules_text import parse_file
 from gsvc.decoders.analysis.types import FrameAnalysis, TrackedObject
 
@@ -117,3 +120,39 @@ def test_the_command_takes_rules_and_makes_a_page(
     assert "there is no zone 'cellar' (there are: all)" in capsys.readouterr().err
     assert main(["analyse", str(stream), "--rules", str(tmp_path / "none.txt")]) != 0
     assert "none.txt: cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "zone a = 0,0,9,0,9,9\n  late: person in b",
+            "r.txt:2:3: rule 'late': there is no zone 'b'",
+        ),
+        ("x: activity > 1\nx: activity > 2", "r.txt:2:1: two rules are named 'x'"),
+    ],
+)
+def test_rules_that_do_not_fit_say_line_and_column(text: str, message: str) -> None:
+    _, zones, rules = parse_file(text, "r.txt")
+    with pytest.raises(ConfigError, match=message):
+        check_rules(rules, [zone.name for zone in zones])
+
+
+def test_the_memory_of_lines_and_zones_does_not_grow() -> None:
+    """Ten thousand people pass within some hours; who is gone is forgotten."""
+    line = gsvc.Line("gate", (50.0, 0.0), (50.0, 100.0))
+    zone = gsvc.Zone("hall", ((0.0, 0.0), (100.0, 0.0), (100.0, 100.0), (0.0, 100.0)))
+    watcher = Watcher((line,), (zone,), 100.0, 1.0)
+    held = []
+    tracemalloc.start()
+    for number in range(10000):
+        for at in (20.0, 80.0):
+            box = np.array([at, 40.0, at + 10, 60.0])
+            one = TrackedObject("person", number, box, 1.0)
+            watcher.events(FrameAnalysis(2 * number, 2.0 * number, (one,)))
+        if number % 2500 == 2499:
+            held.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert watcher.totals.objects == {"person": 10000}
+    assert sum(watcher.totals.lines["gate"].values()) == 10000
+    assert held[-1] < 1.5 * held[0] + 20_000

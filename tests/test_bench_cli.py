@@ -201,6 +201,8 @@ def test_one_codec_alone_has_points_and_tables(whole: Path, run_gsvc: Gsvc) -> N
     assert "## Points" in (whole / "summary.md").read_text()
     header = (whole / "summary.csv").read_text().splitlines()[0].split(",")
     assert {"codec", "side"} <= set(header)
+    spent = csv.DictReader((whole / "summary.csv").read_text().splitlines())
+    assert all(float(row["decode_cpu_seconds"]) >= 0 for row in spent)
     rows = run_gsvc("bench", "table", whole, "--format", "csv").stdout.splitlines()
     assert len(rows) == 1 + 24 and rows[0].startswith(b"point,bpp,kbit/s")
     latex = run_gsvc("bench", "table", whole, "--format", "latex").stdout
@@ -259,6 +261,7 @@ def test_dry_run(clips: Path, tmp_path: Path, whole: Path, run_gsvc: Gsvc) -> No
         (("--jobs", "-1"), 2, "jobs -1"),
         (("--codec", "no codec"), 2, "is no codec"),
         (("--codec", "x265:preset=slo"), 2, "no preset slo"),
+        (("--anchor", "x266"), 2, "unknown codec 'x266'"),
         (("--codec", "bench_doubles:None"), 2, "module:Class"),
         (("--clips", "/no/such/clip"), 2, "/no/such/clip"),
         (("--levels", "1"), 2, "--codec gsvc"),

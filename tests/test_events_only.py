@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gsvc
-from test_analyse import square_pictures
+from squares import square_pictures
 
 QUIET, EVENT = 70, 24
 FORM = gsvc.VideoFormat(320, 192, Fraction(1, 25), Fraction(25))

@@ -22,6 +22,7 @@ from gsvc.datasets.packaged import load_clip
 from gsvc.decoders.motion.face_shape import LANDMARKS, points_of
 from gsvc.decoders.rendering import held_picture
 from gsvc.encoders.distortion import Judge
+from gsvc.encoders.people.face_likeness import unlikeness
 from needs import need_clip, need_models
 
 SIZE = 176, 144
@@ -81,12 +82,14 @@ class Told:
         return np.column_stack([np.eye(2), points.mean(axis=0)])
 
     def points(self, picture: Picture, square: Points) -> Points | None:
-        apart = [np.linalg.norm(one.mean(axis=0) - square[:, 2]) for one in self._here(picture)]
-        best = self._here(picture)[int(np.argmin(apart))]
-        return best if np.isfinite(best).all() else None
+        here = [one for one in self._here(picture) if np.isfinite(one).all()]
+        apart = [float(np.linalg.norm(one.mean(axis=0) - square[:, 2])) for one in here]
+        return here[int(np.argmin(apart))] if here else None
 
     def _here(self, picture: Picture) -> list[Points]:
-        return [face[self._shown[picture.tobytes()]] for face in self._faces]
+        """None in a picture that it was not told of."""
+        time = self._shown.get(picture.tobytes())
+        return [] if time is None else [face[time] for face in self._faces]
 
 
 def coded(
@@ -141,6 +144,10 @@ def jumping() -> Points:
     return np.asarray(landmarks(states()) + leaps)
 
 
+def nobody() -> Points:
+    return np.full_like(landmarks(states()), np.nan)
+
+
 def wrong() -> Points:
     """Smooth landmarks of a mouth that does not move."""
     return landmarks(states())
@@ -153,7 +160,7 @@ def lost() -> Points:
     return points
 
 
-@pytest.mark.parametrize("found", [jumping, wrong, lost])
+@pytest.mark.parametrize("found", [nobody, jumping, wrong, lost])
 def test_landmarks_without_a_moving_face_leave_the_stream_as_it_is(
     tell: Tell, found: Callable[[], Points]
 ) -> None:
@@ -201,6 +208,17 @@ def test_odd_faces_never_make_it_worse(
     without, _, plain = coded(pictures, faces=False)
     assert count <= FRAMES * MAX_FACES and len(data) < 1.25 * len(without)
     assert distance(pictures, shown) < 1.05 * distance(pictures, plain)
+
+
+def test_a_face_is_unlike_by_where_its_points_are_and_how_its_mouth_is() -> None:
+    face = landmarks(states()[:1])[0]
+    eyes = float(np.linalg.norm(face[33] - face[263]))
+    assert unlikeness(face, face) == 0 == unlikeness(None, face)
+    assert unlikeness(face, face + [3, 4]) == pytest.approx(5 / eyes)
+    shut, mouth = face.copy(), face[14] - face[13]
+    shut[14] -= mouth
+    assert unlikeness(face, shut) == pytest.approx(np.linalg.norm(mouth) * (1 + 1 / 468) / eyes)
+    assert unlikeness(face, None) == 2 == unlikeness(face, face + 1000)
 
 
 def with_hand(pictures: list[Picture]) -> list[Picture]:

@@ -17,7 +17,7 @@ from gsvc.encoders.distortion import Judge, Reference
 from gsvc.encoders.people.face_weights import FaceWeights
 from needs import need_clip, need_models
 
-FAST = EncoderSettings(preset="fast", people=1)
+FAST = EncoderSettings(preset="fast", people=1, faces=False)
 
 
 @pytest.fixture(scope="module")

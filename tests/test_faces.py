@@ -1,5 +1,6 @@
 """The layer of faces: what is stored comes back, what is drawn moves, what is none stays."""
 
+import logging
 from dataclasses import replace
 from fractions import Fraction
 
@@ -18,6 +19,7 @@ from gsvc.codec.scaffold.syntax import Coding, code_coding
 from gsvc.codec.scaffold.types import Interval
 from gsvc.decoders.motion.face_shape import MEAN, openings, points_of, states_of
 from gsvc.decoders.rendering import IntervalRenderer, held_picture
+from gsvc.encoders.distortion import Judge
 from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.tuning import LEVELS, PRESETS
 
@@ -122,11 +124,17 @@ def test_any_face_can_be_drawn(scale: int) -> None:
 
 
 def test_without_its_models_there_are_no_faces(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
     video = gsvc.VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
     recipe = Recipe(gsvc.Header(video, 1), LEVELS[1], PRESETS["medium"], 0.01, exact=False)
-    assert recipe.face_points() is None
-    with pytest.raises(gsvc.MissingModelError, match="gsvc models pull"):
-        replace(recipe, faces=True).face_points()
+    with caplog.at_level(logging.WARNING):
+        for one in (recipe, replace(recipe, people=4.0, faces=True)):
+            assert one.face_points(one.judge()) is None
+        (line,) = [record.getMessage() for record in caplog.records]
+        assert "faces weigh no more" in line and "gsvc models pull" in line
+        caplog.clear()
+        assert replace(recipe, faces=True).face_points(Judge()) is None
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "without their own motion" in line and "gsvc models pull" in line

@@ -23,11 +23,14 @@ MODEL = HUB_MODELS["wan-v2v"]
 
 
 class _Hub(BaseHTTPRequestHandler):
-    """A model's page and files; `torn` is given with other bytes."""
+    """A model's page and files; `torn` is given with other bytes, of `cut` a half comes at most."""
 
     files: ClassVar[dict[str, bytes]] = {}
-    torn = ""
+    asked: ClassVar[list[str]] = []
+    torn = cut = ""
     status = 200
+    commit = COMMIT
+    address = ""
 
     def do_HEAD(self) -> None:
         self._answer(body=False)
@@ -36,22 +39,28 @@ class _Hub(BaseHTTPRequestHandler):
         self._answer(body=True)
 
     def _answer(self, *, body: bool) -> None:
+        name = ""
         if "/resolve/" in self.path:
-            name = self.path.split(f"/resolve/{COMMIT}/")[1]
+            name = self.path.split(f"/resolve/{self.commit}/")[1]
             data = self.files[name]
             etag = hashlib.sha256(data).hexdigest()
             if name == self.torn:
                 data = bytes(len(data))
+            if body:
+                self.asked.append(name)
         else:
             etag, data = "", json.dumps(self._page()).encode()
         self.send_response(self.status)
         if self.status == 403:
             self.send_header("X-Error-Code", "GatedRepo")
-        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("X-Repo-Commit", self.commit)
         self.send_header("ETag", f'"{etag}"')
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        if body:
+        if body and name and name == self.cut:
+            self.wfile.write(data[: len(data) // 2])
+            self.close_connection = True
+        elif body:
             self.wfile.write(data)
 
     def _page(self) -> dict[str, Any]:
@@ -61,7 +70,7 @@ class _Hub(BaseHTTPRequestHandler):
             lfs = {"sha256": sha256, "size": len(data), "pointerSize": 1}
             one = {"rfilename": name, "size": len(data)}
             siblings.append({**one, "lfs": lfs} if name.endswith(".safetensors") else one)
-        return {"id": MODEL.repo, "sha": COMMIT, "siblings": siblings, "tags": []}
+        return {"id": MODEL.repo, "sha": self.commit, "siblings": siblings, "tags": []}
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
@@ -79,7 +88,9 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[_Hub]]
         address = f"http://127.0.0.1:{server.server_port}"
         made = HfApi.__init__
         monkeypatch.setattr(HfApi, "__init__", lambda self: made(self, endpoint=address))
-        _Hub.files, _Hub.torn, _Hub.status = {}, "", 200
+        _Hub.files, _Hub.torn, _Hub.cut, _Hub.status, _Hub.commit = {}, "", "", 200, COMMIT
+        _Hub.address = address
+        _Hub.asked.clear()
         yield _Hub
         server.shutdown()
 
@@ -110,6 +121,59 @@ def test_a_model_is_pulled_whole_and_pinned(tiny: type[_Hub]) -> None:
         check_hub_model(MODEL.name)
     pull_hub_model(MODEL)
     check_hub_model(MODEL.name, whole=True)
+
+
+def test_an_interrupted_pull_goes_on(tiny: type[_Hub]) -> None:
+    """What came whole is not asked for again; what came by half is, from its beginning."""
+    tiny.cut = cut = "vae/more.safetensors"
+    tiny.files[cut] = bytes(2_000)
+    with pytest.raises(MissingModelError, match="the hub cannot be reached .* gsvc models pull wa"):
+        pull_hub_model(MODEL)
+    with pytest.raises(MissingModelError, match="was not pulled to its end"):
+        read_manifest(MODEL.name)
+    whole = {name for name in tiny.asked if name.endswith(".safetensors")} - {tiny.cut}
+    tiny.cut = ""
+    tiny.asked.clear()
+    pull_hub_model(MODEL)
+    assert whole and whole.isdisjoint(tiny.asked)
+    assert tiny.asked.count(cut) == 1
+    check_hub_model(MODEL.name, whole=True)
+
+
+def test_a_pull_stays_at_its_commit(tiny: type[_Hub]) -> None:
+    asked: list[str | None] = []
+    from huggingface_hub import HfApi
+
+    told = HfApi.model_info
+
+    def noted(api: Any, repo: str, *, revision: str | None, **given: Any) -> Any:
+        asked.append(revision)
+        return told(api, repo, revision=revision, **given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HfApi, "model_info", noted)
+        pull_hub_model(MODEL)
+        tiny.asked.clear()
+        pull_hub_model(MODEL)
+        assert not tiny.asked  # all is here
+        pull_hub_model(MODEL, revision="main")
+    assert asked == [None, COMMIT, "main"]
+
+
+@pytest.mark.parametrize("kind", [".safetensors", ".json"])
+def test_what_changed_at_its_commit_is_refused(tiny: type[_Hub], kind: str) -> None:
+    folder = pull_hub_model(MODEL)
+    name = next(name for name in read_manifest(MODEL.name).files if name.endswith(kind))
+    tiny.files[name] = b"{}" + tiny.files[name]
+    if kind == ".json":
+        (folder / name).unlink()  # its hash is not told: only what comes is seen to be another
+    with pytest.raises(MissingModelError, match=f"{name} of .* is another than it was at the same"):
+        pull_hub_model(MODEL)
+    if kind == ".safetensors":
+        check_hub_model(MODEL.name, whole=True)  # what was here is still
+    tiny.commit = "d" * 40
+    pull_hub_model(MODEL, revision="main")
+    assert check_hub_model(MODEL.name, whole=True).commit == "d" * 40
 
 
 def test_what_came_torn_is_not_kept(tiny: type[_Hub]) -> None:
@@ -167,3 +231,22 @@ def test_memory_is_chosen_before_loading() -> None:
     with pytest.raises(DeviceError, match=r"wan-v2v at 854x480 needs about .* even with vram=.gr"):
         need.chosen(need.of("groups") - 1)
     assert Budget.of("8G").bytes == 8_000_000_000 and Budget.of("fp8").kind == "fp8"
+
+
+@pytest.mark.parametrize(
+    ("status", "line"),
+    [
+        (403, b"has a licence to be accepted first: open https://"),
+        (0, b"the network"),
+    ],
+)
+def test_the_command_says_it_in_a_line(
+    hub: type[_Hub], run_gsvc: Callable[..., Any], tmp_path: Path, status: int, line: bytes
+) -> None:
+    """A gated repository; no network at all."""
+    hub.status = status
+    place = hub.address if status else "http://127.0.0.1:9"
+    env = {"GSVC_CACHE": str(tmp_path), "HF_ENDPOINT": place, "HF_HUB_DISABLE_TELEMETRY": "1"}
+    told = run_gsvc("models", "pull", MODEL.name, env=env)
+    assert told.returncode == 1 and line in told.stderr
+    assert told.stderr.count(b"\n") == 1 and not list(tmp_path.rglob("*.safetensors"))

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 import gsvc
@@ -13,8 +12,7 @@ from gsvc.codec.network.live_analysis import LiveAnalysis
 from gsvc.codec.network.live_decoder import Arrival
 from gsvc.decoders.analysis.types import FrameAnalysis
 from live import PATIENT, free_port, listening, run, socket_of
-from test_analyse import square_pictures, true_box
-from test_encode_objects import Eye
+from squares import Eye, is_on_square, square_pictures
 
 FORM = gsvc.VideoFormat(320, 192, Fraction(1, 25), Fraction(25))
 SETTINGS = gsvc.EncoderSettings(
@@ -30,9 +28,7 @@ def frames() -> Iterator[gsvc.Frame]:
 def right(told: list[FrameAnalysis], shift: int = 0) -> int:
     """In how many frames the square is told where it is."""
     return sum(
-        bool(np.abs(one.box - true_box(frame.frame + shift)).max() < 12)
-        for frame in told
-        for one in frame.objects
+        is_on_square(one.box, frame.frame + shift) for frame in told for one in frame.objects
     )
 
 

@@ -6,7 +6,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import gsvc
@@ -30,8 +29,7 @@ def test_steps_are_those_asked_for(tiny: Callable[[str], Any]) -> None:
             backend.check(50, 66, steps=101)
 
 
-def test_caches_within_and_across_windows(tiny: Callable[[str], Any], tmp_path: Path) -> None:
-    from gsvc.decoders.caches.latents import LatentCache
+def test_caches_within_windows(tiny: Callable[[str], Any]) -> None:
     from gsvc.decoders.caches.transformer import TransformerCache
 
     frames, keys, confidence = window_of(9)
@@ -40,17 +38,6 @@ def test_caches_within_and_across_windows(tiny: Callable[[str], Any], tmp_path: 
         backend = tiny(name)
         backend.step_cache = TransformerCache(text)
         assert len(backend.restore(frames, keys, confidence, **given)) == 9
-    backend = tiny("ltx")
-    backend.latents = LatentCache(tmp_path / "none", 0)
-    plain = backend.restore(frames, keys, confidence, **given)
-    backend.latents = LatentCache(tmp_path / "some", 10_000_000)
-    first = backend.restore(frames, keys, confidence, **given)
-    again = backend.restore(frames, keys, confidence, **given)
-    report = backend.latents.report()
-    assert (report.hits, report.saved) == (1, 5)
-    for a, b, c in zip(plain, first, again, strict=True):
-        assert np.array_equal(a, b)
-        assert np.abs(a.astype(int) - c).max() <= 1  # it went on from its own latents
 
 
 def test_the_benchmark_measures_it(
@@ -62,7 +49,7 @@ def test_the_benchmark_measures_it(
 
     tiny("wan-v2v")
     codec = find_codec("gsvc", model="wan-v2v", steps=1, level=0, preset="fast")
-    assert f"wan-v2v {'0' * 12}" in codec.version()
+    assert "wan-v2v random weights" in codec.version()
     frames = moving_pictures(9)
     clip = TestClip("it", frames, Fraction(25))
     (point,) = codec.rate_points()

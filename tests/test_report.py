@@ -23,7 +23,7 @@ from gsvc.eval.report.differences import differences, worst_second
 from gsvc.eval.report.front import tunes
 from gsvc.eval.report.mouths import speaking_place
 from gsvc.eval.report.readme_chart import draw_chart, keep_results
-from gsvc.eval.report.style import legend, panels
+from gsvc.eval.report.style import label, legend, panels
 from gsvc.eval.summary import write_summary
 from gsvc.eval.summary.points import point_rows
 from needs import need, need_clip
@@ -81,18 +81,28 @@ def test_the_front_has_a_place_for_every_tune(cells: list[tuple[CellRecord, byte
     assert line.tolist() == pytest.approx(np.array([[6.0, 0.2], [7.0, 0.1], [5.0, 0.3]]))
 
 
-def test_title_and_legend_of_one_clip_are_whole() -> None:
-    names = [f"svtav1+sr, mix {n}, network compact" for n in range(9)] + ["gsvc, steps 0"]
+_LONG = [f"svtav1+sr, mix {n}, network compact" for n in range(9)]
+_RAGGED = [
+    *("jpeg", "svtav1", "vp9", "webp", "x264", "x265", "hold"),
+    "motion, steps 0",
+    "svtav1+dis",
+]
+
+
+@pytest.mark.parametrize("others", [_LONG, [*_RAGGED, "gsvc, steps 1"]])
+def test_title_and_legend_of_one_clip_are_whole(others: list[str]) -> None:
+    names = [*others, "gsvc, steps 0"]
     figure, places = panels(["one"], "Least rate for a quality and a compute: st_lpips_vgg, better")
     for _, axis in places:
         for name in names:
             axis.plot([0, 1], label=name)
+        label(axis, "a-clip-with-a-name-as-long-as-people-have-them-2026-11-25 at native", "", "")
     legend(figure)
     figure.draw_without_rendering()
-    for artist in (figure.legends[0], figure.texts[0]):
+    for artist in (figure.legends[0], figure.texts[0], figure.axes[0].title):
         box = artist.get_window_extent()
         assert box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y0 >= 0
-    assert figure.axes[0].get_window_extent().height > 0.4 * figure.bbox.height
+    assert figure.axes[0].get_window_extent().height > figure.bbox.height / 3
 
 
 def test_the_page_says_where_its_numbers_come_from(run: Path) -> None:

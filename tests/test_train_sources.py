@@ -5,11 +5,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from needs import need_package
 from panning import write_clip
@@ -20,13 +22,20 @@ need_package("efficientnet_lite_pytorch")
 need_package("tensorboard")
 from gsvc.codec.command.main import main
 from gsvc.codec.errors import InputError
+from gsvc.decoders.training.bundle import read_recipes
+from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.packing.kinds import Sample
 from gsvc.decoders.training.sharded.jobs import Finished, Job, Jobs
+from gsvc.decoders.training.sharded.samples import pack_of
 from gsvc.decoders.training.sharded.stream import Position, Stream
+from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
+from gsvc.decoders.training.standalone.recipe import read_recipe
+from gsvc.decoders.training.standalone.restore import Restore
 
 SURVEY = ["--survey-only", "--lines", "160", "--frames", "9", "--lambdas", "90", "30"]
 SURVEY += ["--ray", "none", "--limits", "sharpness=1:", "--extract", "drawings"]
+PRIOR = "animevideov3"
 RECIPE = """
 base = "prior"
 side = 32
@@ -103,6 +112,37 @@ def test_what_cannot_be_made_is_told(folder: Path, tmp_path: Path) -> None:
     assert f"{one}\t0\t0\tis damaged badly\n" in ledger.read_text()
     with pytest.raises(InputError, match="no sample comes of 12 clips in a row: is damaged"):
         keys_of(Stream(jobs, 2, ledger, Position()), 1, clips)
+
+
+class Drawn(Exception):
+    """The prior was asked to draw."""
+
+
+class NoPrior:
+    """A prior that nobody may ask."""
+
+    shrunk = (1, 2)
+
+    def __call__(self, picture: torch.Tensor) -> torch.Tensor:
+        raise Drawn
+
+
+def test_who_trains_does_not_draw_again_until_the_prior_learns() -> None:
+    recipe = replace(read_recipe("prior", read_recipes()), side=32)
+    side = np.zeros((1, 40, 40, 3), np.uint8)
+    stacks = {"truth": side, "given": side, "gain": side[..., :1], "drawn": side.repeat(2, 0)}
+    stacks["drawn"][1] += 255
+    scalars = {"scalars": np.zeros((1, 2), np.float16)}
+    pack = replace(pack_of([Sample(stacks, {**scalars})]), networks=frozen_networks([PRIOR]))
+    task = Restore(pack, recipe, torch.device("cpu"), None)
+    task.quick["prior"] = NoPrior()
+    dice = Dice(torch.device("cpu"), 0)
+    batch = task.whole(pack, recipe.stages[0], dice)
+    assert batch["drawn"].shape == (1, 6, 32, 32)
+    assert float(batch["drawn"][:, 3:].mean()) > float(batch["drawn"][:, :3].mean())
+    assert task.estimate(batch, recipe.stages[0], dice).estimate.shape[:2] == (1, 3)
+    with pytest.raises(Drawn):
+        task.estimate(batch, recipe.stages[1], dice)
 
 
 def test_sources_want_producers_and_a_survey(

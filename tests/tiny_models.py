@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import save_file
 
 from gsvc.codec.hashes import sha256_of
-from gsvc.datasets.hub import HUB_MODELS, PROMPT, Manifest, hub_folder
+from gsvc.datasets.hub import HUB_MODELS, Manifest, hub_folder
+from gsvc.decoders.refiners.pretrained.loading import keep_prompt
 from needs import need_package
 from stand_ins.swiftvr import CHECKPOINT
 
@@ -254,10 +255,11 @@ def put_tiny(name: str) -> Path:
     folder.mkdir(parents=True)
     if name in MAKERS:
         MAKERS[name]().save_pretrained(folder)
-        save_file(prompt_of(name), folder / PROMPT)
     else:
         _put_swiftvr(folder)
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name != PROMPT]
+    files = [path for path in folder.rglob("*") if path.is_file()]
     told = {str(path.relative_to(folder)): (path.stat().st_size, sha256_of(path)) for path in files}
     Manifest(HUB_MODELS[name].repo, "0" * 40, told).write(folder)
+    if name in MAKERS:
+        keep_prompt(name, prompt_of(name))
     return folder

@@ -21,6 +21,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("clips", nargs="+", metavar="CLIP", help="a set, SET/CLIP, a video or a folder")
     add("--out", "-o", required=True, type=Path, metavar="RUN", help="the folder of the run")
+    other = "what it is compared with: SVT-AV1, all its points or some (%(default)s)"
+    add("--codec", default="svtav1", metavar="svtav1[:KEY=VALUE,...]", help=other)
     rates = "bits per pixel, joined by + (%(default)s)"
     add("--bpp", default=_RATES, metavar="R+R", help=rates)
     count = "from the start, 0 for all (%(default)s)"
@@ -42,7 +44,7 @@ def run(options: Namespace) -> int:
     ours = codec_spec(f"gsvc:bpp={options.bpp},steps=0,faces=0+1")
     settings = RunSettings(
         clips=tuple(options.clips),
-        codecs=(ours, codec_spec("svtav1")),
+        codecs=(ours, codec_spec(options.codec)),
         metrics=METRICS,
         frames=options.frames or None,
         stride=options.stride,

@@ -1,7 +1,7 @@
 """`gsvc encode`: video to stream."""
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,8 +50,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--people", type=float, default=defaults.people, metavar="1..8", help=seen)
     pay = "send people and regions even if they do not pay"
     add("--semantics", action="store_true", help=pay)
-    speak = "send how faces move where it pays (experimental: it can look worse)"
-    add("--faces", action="store_true", help=speak)
+    speak = "send how faces move where it pays (the default)"
+    add("--faces", action=BooleanOptionalAction, default=defaults.faces, help=speak)
     add("--objects", action="store_true", help="find objects and send them, for gsvc analyse")
     only = "send no pictures, only what gsvc analyse needs for this"
     add("--task", choices=TASKS, help=only)
@@ -85,7 +85,7 @@ def _add_rate(parser: ArgumentParser) -> None:
     rate = parser.add_mutually_exclusive_group()
     rate.add_argument("--bpp", type=float, help="meet this many bits per pixel")
     rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=f"{BITRATE}, without sound")
-    near = "come near this ST-LPIPS: 0.05 good, 0.3 bad"
+    near = "come near this ST-LPIPS: 0.05 good, 0.3 bad; by an estimate, with --score measured"
     rate.add_argument("--quality", type=float, metavar="D", help=near)
     whole = "make a file of at most this many bytes: 500kB; sound included"
     rate.add_argument("--target-size", type=size, metavar="SIZE", help=whole)
@@ -110,7 +110,12 @@ def run(options: Namespace) -> int:
     planned = planned_encoding(options) if options.plan is not None else None
     metrics = metrics_of(options, target)
     with shown_progress(options, "encoded") as progress:
-        report = encode_one(options, options.source, target, progress)
+        if metrics and options.quality is not None:
+            from gsvc.codec.command.encode_quality import encode_measured
+
+            report = encode_measured(options, options.source, target, progress)
+        else:
+            report = encode_one(options, options.source, target, progress)
     if options.json:
         json_lines(options).put("done", **as_json(report))
     elif has_watcher(options):

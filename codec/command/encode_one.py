@@ -64,8 +64,11 @@ def as_line(report: EncodeReport) -> str:
     beside = {"sound": report.audio_size, "texts": report.text_size}
     also = "".join(f" + {size} bytes of {what}" for what, size in beside.items() if size)
     alone = f" without {' and '.join(w for w, size in beside.items() if size)}" if also else ""
-    quality = report.estimated_quality
-    reached = "" if quality is None else f"distance about {quality:.3f} (estimated), "
+    reached = ""
+    if report.measured_quality is not None:
+        reached = f"distance {report.measured_quality:.3f} (measured), "
+    elif report.estimated_quality is not None:
+        reached = f"distance {report.estimated_quality:.3f} by estimate, --score measures it, "
     return (
         f"{report.target}: {report.frames} frames, level {report.level}, {reached}"
         f"{report.video_size} bytes{also}, {report.bpp:.5f} bpp, "

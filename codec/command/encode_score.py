@@ -10,6 +10,7 @@ from gsvc.codec.command.progress import JsonLines, has_watcher, without_warnings
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.extras import need
+from gsvc.codec.input import STANDARD_INPUT
 from gsvc.codec.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def metrics_of(options: Namespace, target: str | None = None) -> "dict[str, Metr
         return {}
     if options.task is not None:
         raise ConfigError("--task sends no pictures, and --score compares pictures: leave one out")
+    if options.source == STANDARD_INPUT:
+        raise ConfigError("--score reads the source again: give a file")
     if target == STANDARD_OUTPUT:
         raise ConfigError("--score reads the stream again: write it to a file")
     need("eval", "--score")

@@ -29,7 +29,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("action", nargs="?", choices=("list", "pull", "verify", "show"), default="list")
     add("names", nargs="*", metavar="NAME", help="to pull (all that the encoder needs), or to show")
     add("--repo", metavar="OWNER/NAME", help="pull from this repository of the hub")
-    add("--revision", metavar="COMMIT", help="pull this commit of it (the newest)")
+    add(
+        "--revision",
+        metavar="COMMIT",
+        help="pull this commit of it, or main (the one here)",
+    )
     add("--source", metavar="PACKAGE", help="pull from this package file, already on disk")
     add_json(parser)
 

@@ -22,6 +22,7 @@ from gsvc.codec.network.depacketizer import ReorderLimits
 from gsvc.codec.network.receive_settings import ReceiveSettings
 from gsvc.codec.network.video_receiver import VideoReceiver
 from gsvc.codec.output import STANDARD_OUTPUT
+from gsvc.codec.stream.audio import SAMPLE_RATE
 
 DESCRIPTION = """Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need
 gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends
@@ -110,7 +111,7 @@ async def _recv(options: Namespace, receiver: VideoReceiver, watch: Watch) -> No
     async with watch:
         with ThreadPoolExecutor(1) as pool, ExitStack() as output:
             writer: VideoWriter | None = None
-            first = 0
+            first = begun = 0
             async for frame in receiver.frames():
                 if writer is None:
                     assert receiver.header is not None  # known with the first frame
@@ -118,8 +119,12 @@ async def _recv(options: Namespace, receiver: VideoReceiver, watch: Watch) -> No
                         options.output,
                         receiver.header.format,
                         mark=mark_of(settings_of(DecoderSettings, options)),
+                        live_sound=receiver.header.audio,
                         overwrite=options.overwrite,
                     )
                     first = frame.pts
+                    begun = round(first * receiver.header.format.time_base * SAMPLE_RATE)
                     writer = await run(pool, output.enter_context, opened)
+                for chunk in receiver.take_sound():
+                    writer.add_sound(replace(chunk, pts=chunk.pts - begun))
                 await run(pool, writer.write, replace(frame, pts=frame.pts - first))

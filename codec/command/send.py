@@ -22,6 +22,8 @@ from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame
 from gsvc.codec.input import STANDARD_INPUT
+from gsvc.codec.media.audio_source import Sound, open_sound
+from gsvc.codec.media.opus_encoder import check_bitrate
 from gsvc.codec.media.video_reader import VideoReader, open_video
 from gsvc.codec.network.packetizer import WireSettings
 from gsvc.codec.network.pilot import Adaptation
@@ -30,10 +32,11 @@ from gsvc.codec.network.stats import IP_UDP_BYTES, SenderStats
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.codec.output import explain_failure, refuse_foreign
 from gsvc.codec.scaffold.timing import nominal_time
+from gsvc.codec.stream.audio import AUDIO_CODINGS
 
 DESCRIPTION = """Encode a video as it plays and send it: udp://host:port (RTP) to one receiver,
 tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect.
-Without its sound. Ctrl-C ends the stream in good order."""
+With --audio opus its sound goes along over UDP. Ctrl-C ends the stream in good order."""
 
 _LIVE = EncoderSettings(preset="fast", low_delay=True)
 
@@ -79,6 +82,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="datagrams a parity is for, 0: none (%(default)s)",
     )
+    heard = "send the sound too, over UDP (%(default)s)"
+    add("--audio", choices=AUDIO_CODINGS, default="none", help=heard)
+    usual = "of the sound (16k, stereo 24k); mono below 18k"
+    add("--audio-bitrate", type=bitrate, metavar="RATE", help=usual)
     add("--sdp", metavar="FILE", help="write a session description")
     add_security(parser)
     add_watch(parser)
@@ -93,10 +100,23 @@ def run(options: Namespace) -> int:
     encoding = settings_of(EncoderSettings, options)
     if options.loop and options.source == STANDARD_INPUT:
         raise ConfigError("--loop needs a source that can be read again: not standard input")
+    if options.audio != "none":
+        _check_sound(options)
     if options.sdp and settings.key:
         raise ConfigError("--sdp describes plain RTP, which a key replaces: leave one of them out")
     asyncio.run(_send(options, settings, encoding))
     return 0
+
+
+def _check_sound(options: Namespace) -> None:
+    """Refuse sound where it cannot go along."""
+    if options.loop:
+        raise ConfigError("--loop repeats pictures: leave it or --audio out")
+    if options.adapt:
+        raise ConfigError("--adapt follows the network by pictures alone: leave it or --audio out")
+    if not options.address.startswith("udp:"):
+        raise ConfigError(f"{options.address}: sound is sent to udp:// addresses only")
+    check_bitrate(options.audio_bitrate and round(options.audio_bitrate))
 
 
 def adaptation(text: str) -> Adaptation:
@@ -114,19 +134,28 @@ def adaptation(text: str) -> Adaptation:
 
 async def _send(options: Namespace, settings: SendSettings, encoding: EncoderSettings) -> None:
     with _opened(options) as video:
-        encoder = Encoder(video.format, encoding)
+        sound = _sound(options, has_any=video.has_sound)
+        encoder = Encoder(video.format, encoding, audio=bool(sound))
         sender = VideoSender(options.address, encoder, settings)
-        if video.has_sound:
-            _log.warning("%s: its sound is not sent, only its pictures are", options.source)
         if options.sdp:
             refuse_foreign(options.sdp, b"v=0")
             with explain_failure(options.sdp):
                 Path(options.sdp).write_text(session_description(encoder.header, sender.address))
         frames = _looped(video, options) if options.loop else iter(video)
         async with Watch(sender, options):
-            await sender.run(frames)
+            await sender.run(frames, sound.rest(None))
         if settings.adapt is None:
             _tell_of_rate(sender.stats(), float(video.format.frame_rate))
+
+
+def _sound(options: Namespace, *, has_any: bool) -> Sound:
+    """The sound to send; none where it is not asked for, of which a warning tells."""
+    if options.audio == "none":
+        if has_any:
+            _log.warning("%s: its sound is not sent: --audio opus sends it", options.source)
+        return Sound(iter(()))
+    rate = options.audio_bitrate and round(options.audio_bitrate)
+    return open_sound(options.source, options.start, rate)
 
 
 def _tell_of_rate(stats: SenderStats, frame_rate: float) -> None:
@@ -134,7 +163,8 @@ def _tell_of_rate(stats: SenderStats, frame_rate: float) -> None:
     seconds = stats.frames / frame_rate
     if not stats.target or not seconds:
         return
-    packets, wire = sum(stats.bits.values()), 8 * (stats.bytes + IP_UDP_BYTES * stats.datagrams)
+    packets = sum(stats.bits.values()) - stats.bits["audio"]
+    wire = 8 * (stats.bytes + IP_UDP_BYTES * stats.datagrams)
     if packets > _KEPT * stats.target * seconds:
         _log.warning(
             "asked for %.3g kbit/s, sent %.3g (%.3g on the wire, with copies, parity and headers): "

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
 
@@ -26,11 +27,23 @@ _log = logging.getLogger(__name__)
 class AudioTrack:
     """The audio track of an output file, muxed piece by piece between the pictures."""
 
-    def __init__(self, container: OutputContainer, chunks: Sequence[AudioChunk]) -> None:
+    def __init__(
+        self, container: OutputContainer, chunks: Sequence[AudioChunk], *, live: bool = False
+    ) -> None:
+        """`live`: more chunks come by `add`, and the first ones later."""
         self._container = container
         self._chunks = chunks
         self._waiting: Packet[Stream] | None = None
-        self._packets = self._open()
+        self._live = _opened_live(container) if live else None
+        self._packets = iter(()) if live else self._open()
+
+    def add(self, chunk: AudioChunk) -> None:
+        """Take the next chunk of a live track; what lies before time 0 is left out."""
+        if self._live is not None and chunk.pts + chunk.packet_samples * len(chunk.packets) > 0:
+            skipped = max(0, -chunk.pts // chunk.packet_samples)
+            pts = chunk.pts + skipped * chunk.packet_samples
+            rest = replace(chunk, pts=pts, packets=chunk.packets[skipped:])
+            self._packets = chain(self._packets, _copied(self._live, [rest]))
 
     def write_until(self, time: Fraction | None) -> None:
         """Mux the packets that begin at `time` seconds or before; None muxes all that are left."""
@@ -53,6 +66,14 @@ class AudioTrack:
         # AVI has no start times: a packet before time 0 would push back the pictures.
         earliest = 0 if self._container.format.name == "avi" else None
         return _recoded(stream, self._chunks, earliest)
+
+
+def _opened_live(container: OutputContainer) -> AudioStream | None:
+    """A stream for sound that nothing is known of yet: Opus decoders make two channels of one."""
+    if container.format.name in _TAKES_OPUS and has_opus_encoder():
+        return _opus_stream(container, AudioChunk(0, 2, 960, 0, ()))
+    _log.warning("%s cannot carry live sound, which is left out", container.format.name)
+    return None
 
 
 def _opus_stream(container: OutputContainer, chunk: AudioChunk) -> AudioStream:

@@ -62,6 +62,8 @@ class Beside(NamedTuple):
     audio: Sequence[AudioChunk]
     texts: Texts
     mark: Mark | None
+    is_live: bool = False
+    """Whether sound comes later, by `Muxer.add_sound`."""
 
 
 class Muxer:
@@ -79,13 +81,17 @@ class Muxer:
             self._stream, self._color = _open_video(self._container, form, target)
             self._ticks = _Ticks(self._container, form, target)
             self._stream.time_base = self._stream.codec_context.time_base = self._ticks.time_base
-            self._audio = AudioTrack(self._container, beside.audio)
+            self._audio = AudioTrack(self._container, beside.audio, live=beside.is_live)
             self._texts = TextTrack(self._container, beside.texts)
             if beside.mark is not None:
                 _mark(self._container, beside.mark, beside.texts.tags.get("comment", ""), target)
         except BaseException:
             self.close()
             raise
+
+    def add_sound(self, chunk: AudioChunk) -> None:
+        """Take the next chunk of live sound, before the frames that are shown after it."""
+        self._audio.add(chunk)
 
     def write(self, frame: Frame) -> None:
         """Code one frame; times must increase."""

@@ -1,5 +1,6 @@
 """Writing video: a container chosen by suffix, numbered images, or y4m; complete or not at all."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,6 +26,8 @@ from gsvc.codec.output import (
     explain_failure,
 )
 from gsvc.codec.stream.texts import NO_TEXTS, Texts
+
+_log = logging.getLogger(__name__)
 
 
 class Writer(Protocol):
@@ -57,6 +60,11 @@ class VideoWriter:
             self._writer.write(frame)
         self._written = True
 
+    def add_sound(self, chunk: AudioChunk) -> None:
+        """Take the next chunk of live sound; a target without sound drops it."""
+        if isinstance(self._writer, Muxer):
+            self._writer.add_sound(chunk)
+
     def _finish(self) -> None:
         if not self._written:
             raise OutputError(
@@ -74,6 +82,7 @@ def open_writer(
     audio: Sequence[AudioChunk] = (),
     texts: Texts = NO_TEXTS,
     mark: Mark | None = None,
+    live_sound: bool = False,
     overwrite: bool = False,
 ) -> Iterator[VideoWriter]:
     """Open a video for writing in a `with` block; it appears when the block ends without error.
@@ -86,10 +95,11 @@ def open_writer(
     - y4m, as "*.y4m", an open file or "-" for standard output; the latter two are written as
       frames come.
 
-    Odd sizes are coded as 4:4:4. y4m, .avi and images have a fixed rate; y4m and images carry no
-    audio and no texts. `mark` goes into the tag "comment" of containers that have it, and into PNG
-    and JPEG images as XMP. Raises ConfigError for a suffix of no video format, OutputError for an
-    existing target (unless `overwrite`), a missing folder, no permission, a full disk.
+    Odd sizes are coded as 4:4:4. y4m, .avi and images have a fixed rate; y4m and images carry
+    no audio and no texts. With `live_sound`, sound comes by `VideoWriter.add_sound`. `mark`
+    goes into the tag "comment" of containers that have it, and into PNG and JPEG images as XMP.
+    Raises ConfigError for a suffix of no video format, OutputError for an existing target
+    (unless `overwrite`), a missing folder, no permission, a full disk.
     """
     name = shown(target)
     with ExitStack() as opened:
@@ -97,7 +107,10 @@ def open_writer(
             if not isinstance(target, str | Path):
                 writer: Writer = Y4mEncoder(_for_y4m(target), format, name)
             else:
-                writer = _opened(opened, name, format, Beside(audio, texts, mark), overwrite)
+                beside = Beside(audio, texts, mark, live_sound)
+                writer = _opened(opened, name, format, beside, overwrite)
+        if live_sound and not isinstance(writer, Muxer):
+            _log.warning("%s carries no sound: left out, use .mp4 or .mkv", name)
         video = VideoWriter(writer, name, format)
         yield video
         video._finish()

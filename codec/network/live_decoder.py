@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 from gsvc.codec.decoder import Decoder
 from gsvc.codec.decoder_settings import DecoderSettings
@@ -18,6 +19,8 @@ from gsvc.codec.stream.packet import Packet
 from gsvc.decoders.motion.learned.rife import loaded_rife
 from gsvc.decoders.refiners.base import Refiner
 from gsvc.decoders.refiners.registry import load_refiner
+
+_Made_co = TypeVar("_Made_co", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,16 @@ class LiveStream:
     decoder: Decoder
     meter: LayerMeter
     clock: PlayoutClock
+
+
+class Live(Protocol[_Made_co]):
+    """What makes something of arrivals, in a thread."""
+
+    def frames(self, arrival: Arrival) -> Iterator[_Made_co]: ...
+
+    def due(self) -> Iterator[_Made_co]: ...
+
+    def flush(self) -> Iterator[_Made_co]: ...
 
 
 class LiveDecoder:

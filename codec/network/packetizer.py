@@ -17,9 +17,11 @@ from gsvc.codec.network.rtp_payload import (
     Unit,
 )
 from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.packet import Packet
+from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.typed import typed
 
+UNIT_HEAD_BYTES = 3 + 3 + 5
+"""Bytes of a unit beside its data, at most, of a packet that is no picture."""
 LEAST_MTU = 96
 """Bytes of a datagram that has room for a piece of a picture."""
 
@@ -77,6 +79,9 @@ class Packetizer:
         batch: list[_Timed] = []
         for packet in packets:
             new = self._timed(packet)
+            if packet.type == PacketType.AUDIO and self._payload([new]) is not None:
+                datagrams.append(self._datagram([new], copies=False))
+                continue
             is_small = self._payload([new]) is not None
             if batch and (packet.is_key or self._payload([*batch, new]) is None):
                 datagrams.append(self._datagram(batch))

@@ -44,11 +44,18 @@ class Timeline:
     def __init__(self) -> None:
         self._stream = self._shift = self._last = 0
         self._shown_at: float | None = None
+        self._tick = Fraction(0)
+
+    @property
+    def shift(self) -> tuple[int, Fraction]:
+        """Number of the stream that is shown, and seconds by which its times are shifted."""
+        return self._stream, self._shift * self._tick
 
     def placed(self, frame: Frame, stream: int, header: Header, now: float) -> Frame:
         """The frame, shown `now`, with its time on the timeline."""
         if stream != self._stream:
             self._stream, self._shift = stream, 0
+            self._tick = header.format.time_base
             if self._shown_at is not None:
                 gap = round((now - self._shown_at) / float(header.format.time_base))
                 gap = max(nominal_time(1, header.frame_ticks), gap)

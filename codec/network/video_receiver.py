@@ -6,21 +6,22 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from gsvc.codec.asyncio import LatestQueue, finish, made_in, until_set
 from gsvc.codec.errors import BitstreamError, ConfigError, InputError, TruncatedStreamError
-from gsvc.codec.frames import Frame
+from gsvc.codec.frames import AudioChunk, Frame
 from gsvc.codec.network.address import parse_address
 from gsvc.codec.network.depacketizer import Counts
 from gsvc.codec.network.live_analysis import LiveAnalysis
-from gsvc.codec.network.live_decoder import Arrival, LiveDecoder
+from gsvc.codec.network.live_decoder import Arrival, Live, LiveDecoder
 from gsvc.codec.network.live_pace import LivePace
 from gsvc.codec.network.playout import Timeline
 from gsvc.codec.network.receive_settings import ReceiveSettings
 from gsvc.codec.network.rtp_receiver import RtpReceiver
 from gsvc.codec.network.secure_channel import secured
 from gsvc.codec.network.sequence_tracker import SequenceTracker
+from gsvc.codec.network.sound import ArrivedSound
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, ReceiverStats
 from gsvc.codec.network.tcp_websocket import Channel, end_all, run_channels
 from gsvc.codec.network.tls import tls_context
@@ -39,17 +40,6 @@ _LOOK_SECONDS = 0.1
 
 
 _T = TypeVar("_T")
-_Made_co = TypeVar("_Made_co", covariant=True)
-
-
-class _Live(Protocol[_Made_co]):
-    """What makes something of arrivals, in a thread."""
-
-    def frames(self, arrival: Arrival) -> Iterator[_Made_co]: ...
-
-    def due(self) -> Iterator[_Made_co]: ...
-
-    def flush(self) -> Iterator[_Made_co]: ...
 
 
 @typed
@@ -76,7 +66,7 @@ class VideoReceiver:
         )
         self._udp: UdpReceiver | None = None
         self._live = LiveDecoder(chosen.decoder, chosen.limits, chosen.reorder.seconds, pace)
-        self._timeline = Timeline()
+        self._timeline, self._sound = Timeline(), ArrivedSound()
         self._streams = self._bytes = 0
         self._source: int | None = None
         self._frames = self._concealed = self._damaged = self._refused = 0
@@ -98,6 +88,13 @@ class VideoReceiver:
             made = self._made(self._live, worker, tasks, self._live.load)
             async for frame in until_set(self._is_stopped, made):
                 yield self._show(frame)
+
+    def take_sound(self) -> list[AudioChunk]:
+        """The sound that came since the last call, in order and by the clock of `frames`.
+
+        Losses are concealed. Call it between frames: what waits for a minute is dropped.
+        """
+        return self._sound.take(*self._timeline.shift)
 
     async def analysis(
         self, settings: AnalysisSettings | None = None
@@ -226,7 +223,7 @@ class VideoReceiver:
 
     async def _made(
         self,
-        live: _Live[_T],
+        live: Live[_T],
         worker: ThreadPoolExecutor,
         tasks: list[asyncio.Task[None]],
         load: Callable[[], None] = lambda: None,
@@ -248,6 +245,8 @@ class VideoReceiver:
             if arrival is None:
                 break
             heard = time.monotonic()
+            if arrival.packet.type == PacketType.AUDIO:
+                self._damaged += not self._sound.add(arrival.stream, arrival.packet)
             async for frame in made_in(worker, self._timed(live.frames(arrival))):
                 yield frame
             if arrival.packet.type == PacketType.END:

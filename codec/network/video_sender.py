@@ -6,19 +6,23 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 
 from gsvc.codec.asyncio import LatestQueue, made_in
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.errors import ConfigError, OutputError
-from gsvc.codec.frames import Frame
+from gsvc.codec.frames import AudioChunk, Frame
+from gsvc.codec.media.audio_source import Sound
 from gsvc.codec.network.address import parse_address
 from gsvc.codec.network.broadcast import Broadcaster
-from gsvc.codec.network.packetizer import LEAST_MTU, WireSettings
+from gsvc.codec.network.packetizer import LEAST_MTU, UNIT_HEAD_BYTES, WireSettings
 from gsvc.codec.network.pilot import Adaptation
+from gsvc.codec.network.rtp import RTP_HEADER_BYTES
 from gsvc.codec.network.rtp_sender import RtpSender
 from gsvc.codec.network.sealing import OVERHEAD_BYTES
 from gsvc.codec.network.secure_channel import secured
+from gsvc.codec.network.sound import cut_to_fit, sound_packet
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, LayerMeter, RateMeter, SenderStats
 from gsvc.codec.network.steering import Steering
 from gsvc.codec.network.tcp_websocket import end_all, run_channels
@@ -98,15 +102,21 @@ class VideoSender:
         self._waiting, self._encoding = Durations(), Durations()
         self._frames = self._packets = self._left_out = 0
         self._starts_at: float | None = None
+        self._sound, self._shown = Sound(iter(())), Fraction(0)
         self._rate = RateMeter()
         self._is_stopped = asyncio.Event()
 
-    async def run(self, frames: Iterable[Frame]) -> None:
-        """Send all frames, then END. `frames` is read in a thread of its own.
+    async def run(self, frames: Iterable[Frame], sound: Iterable[AudioChunk] = ()) -> None:
+        """Send all frames, then END. `frames` is read in a thread of its own, `sound` in another.
 
+        The sound is sent as its frames are, timed by the first one; the encoder must be one with
+        `audio`, and the address udp://: over a connection receivers do not know when it began.
+
+        Raises ConfigError for sound that cannot be sent.
         Raises OutputError or InputError when the address cannot be used, OutputError when nobody
         took the stream over TCP or WebSocket, and what reading and encoding the frames raise.
         """
+        self._sound = self._cut(sound)
         with (
             self._encoder,
             ThreadPoolExecutor(1) as reader,
@@ -151,6 +161,16 @@ class VideoSender:
             if seen := self._broadcaster.sample(time.monotonic()):
                 steering.measured(seen, self._queue.dropped)
 
+    def _cut(self, sound: Iterable[AudioChunk]) -> Sound:
+        """The sound in pieces that fit datagrams. Raises ConfigError where it cannot be sent."""
+        room = self._settings.cut.mtu - RTP_HEADER_BYTES - UNIT_HEAD_BYTES
+        found = Sound(cut_to_fit(sound, room))
+        if found and not self._encoder.header.audio:
+            raise ConfigError("the encoder was made without sound: Encoder(..., audio=True)")
+        if found and self.address.scheme != "udp":
+            raise ConfigError(f"{self.address}: sound is sent to udp:// addresses only")
+        return found
+
     def stop(self) -> None:
         """End the stream after the frames captured so far."""
         self._is_stopped.set()
@@ -192,10 +212,18 @@ class VideoSender:
 
     def _steered(self, frame: Frame) -> list[Packet]:
         """Encode a frame at the rate of the time. Runs in the coder's thread."""
+        form = self._encoder.header.format
+        self._shown = frame.pts * form.time_base + 1 / form.frame_rate
+        sound = [sound_packet(chunk) for chunk in self._sound.until(self._shown)]
         if self._steering and not self._steering.steer():
             self._left_out += 1
-            return []
-        return self._encoder.encode(frame)
+            return sound
+        return [*sound, *self._encoder.encode(frame)]
+
+    def _ended(self) -> list[Packet]:
+        """The last packets. Runs in the coder's thread."""
+        sound = [sound_packet(chunk) for chunk in self._sound.rest(self._shown)]
+        return [*sound, *self._encoder.flush()]
 
     def _who_came(self) -> str:
         if self.address.listens:
@@ -242,7 +270,7 @@ class VideoSender:
             if packets:
                 self._encoding.add(time.time() - began)
                 self._sink.send(packets)
-        *packets, end = await loop.run_in_executor(coder, self._counted, self._encoder.flush)
+        *packets, end = await loop.run_in_executor(coder, self._counted, self._ended)
         self._sink.send(packets)
         await self._sink.close(end)
 

@@ -14,7 +14,7 @@ from gsvc.decoders.analysis.background import AHEAD, SURE, Background
 from gsvc.decoders.analysis.boxes import area, clipped
 from gsvc.decoders.analysis.drafts import Draft, Queue
 from gsvc.decoders.analysis.finders import Finder
-from gsvc.decoders.analysis.movement import SIDE, FloatImage, Movement, SmallPicture
+from gsvc.decoders.analysis.movement import FloatImage, Movement, SmallPicture
 from gsvc.decoders.analysis.pieces import Piece
 from gsvc.decoders.analysis.scaffold_motion import ScaffoldMotion
 from gsvc.decoders.analysis.tracker import Step, Tracker
@@ -22,6 +22,8 @@ from gsvc.decoders.analysis.types import Box, Cost, Detection
 
 _LEAST_GAP = 3
 """Frames between anchors, where pictures are dense."""
+_SIDE = 384
+"""Pixels, the longer side of pictures in which what moves is cut out."""
 _THUMBNAIL = (32, 18)
 _CUT, _SURE_CUT, _CUT_SPREAD = 12.0, 45.0, 8.0
 """Levels of 0-255 in the mean by which the picture, and its histogram, change at a cut."""
@@ -52,10 +54,11 @@ class Following:
         *,
         every: int,
         moving: bool,
-        side: int = SIDE,
+        side: int = _SIDE,
     ) -> None:
         """`every`: least frames between runs of the finder; `moving`: whether what it does not
-        name counts too; `cost` counts its runs; `side`: of the pictures that motion sees."""
+        name counts too; `cost` counts its runs; `side`: of the pictures in
+        which what moves is cut out."""
         self._finder, self._every, self._moving, self._cost = finder, every, moving, cost
         self._side = side
         self._tracker = Tracker(size)
@@ -105,15 +108,15 @@ class Following:
             self._close()
         if self._last is None or piece.picture is None or not piece.begins:
             return self._last is None
-        return _differ(self._last.luma, SmallPicture(piece.picture, self._side).luma)
+        return _differ(self._last.luma, SmallPicture(piece.picture).luma)
 
     def _close(self) -> None:
         """Make the last picture an anchor; go on where enough is known of those after one."""
         if self._next is None:
             return
-        small = SmallPicture(self._next, self._side)
+        small = SmallPicture(self._next)
         arrival = None if self._last is None else Movement(self._last, small)
-        self._background.add(small, arrival)
+        self._background.add(SmallPicture(self._next, self._side), arrival)
         self._waiting.append(_Anchor(self._next, small, arrival, self._gap))
         self._gap, self._next, self._last = [], None, small
         if len(self._waiting) > AHEAD:
@@ -123,7 +126,7 @@ class Following:
         """Follow the objects to the next anchor, and through the frames before it."""
         anchor = self._waiting.pop(0)
         speed, arrival = self._speed(anchor), anchor.arrival
-        moving, activity = self._background.places(anchor.small.scale, speed)
+        moving, activity = self._background.places(speed)
         found = self._found(anchor, [one for one in moving if one.score >= SURE])
         carry = (lambda box: box) if arrival is None else arrival.forward
         steps = self._tracker.step(carry, found, moving if self._moving else ())

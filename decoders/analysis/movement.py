@@ -16,8 +16,8 @@ from gsvc.decoders.motion.estimation import PRESET, Flow, dis_flow, gray, pixel_
 
 FloatImage = NDArray[np.float32]
 
-SIDE = 384
-"""Pixels, the longer side of the small pictures that a receiver looks at."""
+SIDE = 256
+"""Pixels, the longer side of the small pictures that motion sees."""
 _NEAR = 0.3
 """Pixels of these by which motion may miss the camera's and still be it."""
 _GRID = 8
@@ -30,7 +30,7 @@ _STILL = np.eye(2, 3)
 class SmallPicture:
     """A coded picture as motion sees it."""
 
-    def __init__(self, picture: Picture, side: int) -> None:
+    def __init__(self, picture: Picture, side: int = SIDE) -> None:
         """`picture`: RGB uint8 (H, W, 3); `side`: at most its longer side here, in pixels."""
         height, width = picture.shape[:2]
         self.scale = min(1.0, side / max(width, height))
@@ -46,24 +46,24 @@ class Movement:
     """Motion between two successive pictures of one scene."""
 
     def __init__(self, before: SmallPicture, now: SmallPicture) -> None:
-        self._before, self._now, self._scale = before, now, now.scale
+        self._now, self.scale = now, now.scale
         self._there = dis_flow(before.luma, now.luma, PRESET)
         self._back = dis_flow(now.luma, before.luma, PRESET)
 
     def forward(self, box: Box) -> Box:
         """Where a box of the picture before is in the present one."""
-        return _carried(box, self._there, self._scale)
+        return _carried(box, self._there, self.scale)
 
     def backward(self, box: Box) -> Box:
         """Where a box of the present picture is in the one before."""
-        return _carried(box, self._back, self._scale)
+        return _carried(box, self._back, self.scale)
 
     def camera(self, frames: int) -> CameraStep:
         """The camera's motion a frame, where the pictures are `frames` apart."""
         height, width = self._now.luma.shape
         matrix = self.camera_map
         centre = np.array([width, height]) / 2
-        shift = (matrix[:, :2] @ centre + matrix[:, 2] - centre) / self._scale / frames
+        shift = (matrix[:, :2] @ centre + matrix[:, 2] - centre) / self.scale / frames
         zoom = float(np.hypot(matrix[0, 0], matrix[1, 0])) ** (1 / frames)
         turn = float(np.degrees(np.arctan2(matrix[1, 0], matrix[0, 0]))) / frames
         return CameraStep(float(shift[0]), float(shift[1]), zoom, turn)

@@ -14,6 +14,8 @@ from gsvc.decoders.analysis.types import Event, FrameAnalysis, Totals, TrackedOb
 Point = tuple[float, float]
 _BAND = 0.01
 """Share of the picture's height on each side of a line or border that is neither side."""
+_GONE_SECONDS = 600.0
+"""After which who was not seen is gone: pictures may be that far apart where nothing happens."""
 
 
 @typed
@@ -70,6 +72,15 @@ class _Visit:
 
 
 @dataclass
+class _Known:
+    """A track."""
+
+    kind: str
+    last: float
+    """Seconds at which it was last seen."""
+
+
+@dataclass
 class Watcher:
     """Tells what objects do at lines and zones, frame by frame."""
 
@@ -83,7 +94,9 @@ class Watcher:
     """Of all frames so far."""
     _sides: dict[tuple[str, int], tuple[int, Point]] = field(default_factory=dict)
     _visits: dict[tuple[str, int], _Visit] = field(default_factory=dict)
-    _kinds: dict[int, str] = field(default_factory=dict)
+    _known: dict[int, _Known] = field(default_factory=dict)
+    _forgotten: float = 0.0
+    """Seconds at which those that are gone were last forgotten."""
     _last: tuple[int, float] = (0, 0.0)
 
     def __post_init__(self) -> None:
@@ -98,17 +111,20 @@ class Watcher:
         found: list[Event] = []
         self._last = frame.frame, frame.seconds
         for one in frame.objects:
-            self._count(one)
+            self._count(one, frame.seconds)
             for line in self.lines:
                 found += self._at_line(frame, one, line)
             for zone in self.zones:
                 found += self._at_zone(frame, one, zone)
-        return [*found, *self._left(frame.seconds - self.patience)]
+        found += self._left(frame.seconds - self.patience)
+        if frame.seconds - self._forgotten > _GONE_SECONDS:
+            self._forget(frame.seconds)
+        return found
 
     def visits(self) -> list[Visit]:
         """Who is in which zone at the last frame."""
         return [
-            Visit(zone, self._kinds[track], visit.last - visit.since)
+            Visit(zone, self._known[track].kind, visit.last - visit.since)
             for (zone, track), visit in self._visits.items()
         ]
 
@@ -116,10 +132,23 @@ class Watcher:
         """Those who are in a zone at the end leave it."""
         return list(self._left(np.inf))
 
-    def _count(self, one: TrackedObject) -> None:
-        if one.track not in self._kinds:
-            self._kinds[one.track] = one.kind
-            self.totals.objects[one.kind] = self.totals.objects.get(one.kind, 0) + 1
+    def _count(self, one: TrackedObject, seconds: float) -> None:
+        """Count each track once, as what it was called last."""
+        known, counts = self._known.get(one.track), self.totals.objects
+        if known is None or known.kind != one.kind:
+            counts[one.kind] = counts.get(one.kind, 0) + 1
+        if known is not None and known.kind != one.kind:
+            counts[known.kind] -= 1
+            if not counts[known.kind]:
+                del counts[known.kind]
+        self._known[one.track] = _Known(one.kind, seconds)
+
+    def _forget(self, seconds: float) -> None:
+        """Drop tracks that are gone, which never come again: memory is constant."""
+        self._forgotten = seconds
+        since = seconds - _GONE_SECONDS
+        self._known = {track: one for track, one in self._known.items() if one.last >= since}
+        self._sides = {key: side for key, side in self._sides.items() if key[1] in self._known}
 
     def _at_line(self, frame: FrameAnalysis, one: TrackedObject, line: Line) -> Iterator[Event]:
         at, key = _centre(one), (line.name, one.track)
@@ -156,7 +185,7 @@ class Watcher:
         dwell, sums = visit.last - visit.since, self.totals.zones[name]
         sums["seconds"] += dwell
         sums["longest"] = max(sums["longest"], dwell)
-        kind = self._kinds[track]
+        kind = self._known[track].kind
         return Event("leave", *self._last, name=name, track=track, object=kind, dwell=dwell)
 
 

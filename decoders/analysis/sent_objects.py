@@ -100,6 +100,8 @@ class SentObjects:
         self._reader = ObjectReader(header, limits)
         self._size = np.tile(np.array([header.format.width, header.format.height], float), 2)
         self._known: dict[int, _Known] = {}
+        self._people: dict[int, KeyPoints] = {}
+        """At the last anchor, by identity."""
         self._numbers = self._frame = 0
         self._base = header.format.time_base.as_integer_ratio()
         # The first frame, one nominal step later, is at 0.
@@ -119,21 +121,27 @@ class SentObjects:
         ticks = iter(run.ticks)
         for number, anchor in enumerate(run.anchors):
             spans = self._spans(anchor, anew=run.begins and not number)
+            if anchor.is_cut or (run.begins and not number):
+                self._people = {}
+            posed = [self._points(one) for one in anchor.people or ()]
             for offset, objects in enumerate(self._objects(spans, anchor.gap, run), 1):
-                frame = self._told(anchor, offset, tuple(objects), next(ticks))
+                people = tuple(self._between(posed, offset / anchor.gap))
+                frame = self._told(anchor, tuple(objects), people, next(ticks))
                 yield SentFrame(frame, anchor.is_cut and offset == anchor.gap, self._clock)
+            self._people = {one.person: one for one in posed}
 
     def _told(
-        self, anchor: Anchor, offset: int, objects: tuple[TrackedObject, ...], ticks: int
+        self,
+        anchor: Anchor,
+        objects: tuple[TrackedObject, ...],
+        people: tuple[KeyPoints, ...],
+        ticks: int,
     ) -> FrameAnalysis:
         self._clock += ticks
         if self._first is None:
             self._first = self._clock
         number, self._frame = self._frame, self._frame + 1
         seconds = (self._clock - self._first) * self._base[0] / self._base[1]
-        people: tuple[KeyPoints, ...] = ()
-        if offset == anchor.gap and anchor.people:
-            people = tuple(map(self._points, anchor.people))
         activity, camera = _measured(anchor.motion)
         return FrameAnalysis(number, seconds, objects, people, activity, camera)
 
@@ -183,6 +191,17 @@ class SentObjects:
                 for one, box, score, is_seen in zip(known, row, scores, is_shown, strict=True)
                 if is_seen
             ]
+
+    def _between(self, posed: list[KeyPoints], share: float) -> Iterator[KeyPoints]:
+        """Those of an anchor, on their way there from the last one."""
+        for now in posed:
+            before = self._people.get(now.person)
+            if share == 1:
+                yield now
+            elif before is not None:
+                visible = before.visible & now.visible
+                points = before.points + share * (now.points - before.points)
+                yield KeyPoints(now.person, points * visible[:, None], visible)
 
     def _points(self, person: Person) -> KeyPoints:
         unit = pose_unit(self._header.geometry)

@@ -96,6 +96,11 @@ class LatentCache:
         self._embeddings: dict[Path, Embedding] = {}
         self._loops = self._hits = self._steps = self._saved = self._damaged = 0
 
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is read or written: at capacity 0, and on a full disk, nothing is."""
+        return self._store is not None
+
     def begin(self, kind: str, wanted: Embedding, start: Tensor, steps: int) -> CachedLoop:
         """A loop of `steps` that begins with the latents `start`, or later if that can be.
 

@@ -17,6 +17,9 @@ _USAGE = '''"""Trains networks of gsvc {version} on a pack, with Python, torch a
 
 Written by gsvc train export, from the modules that the headings name.
 """'''
+_START = """if __name__ == "__main__":
+    raise SystemExit(ended(main(sys.argv[1:], RECIPES)))
+"""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def standalone_script(recipes: Mapping[str, str]) -> str:
             "\n".join(imports),
             *bodies,
             f"RECIPES = {{\n{embedded}}}\n",
-            'if __name__ == "__main__":\n    raise SystemExit(main(sys.argv[1:], RECIPES))\n',
+            _START,
         ]
     )
 

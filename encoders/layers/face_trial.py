@@ -1,37 +1,33 @@
 """Trials of an interval's faces: rendered as the decoder will, on a few frames."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from gsvc.codec.scaffold.layers.faces import FACES, Faces
 from gsvc.codec.scaffold.types import Interval
-from gsvc.encoders.distortion import Judge, Reference
+from gsvc.encoders.distortion import Judge
 from gsvc.encoders.drawn_interval import DrawnInterval
 
-_JUDGED = 4
-"""Frames of an interval that are looked at, at most."""
+_JUDGED = 2
+"""Frames of an interval that are looked at, at most; what is chosen is judged again at the end."""
 
 
 class FaceTrial:
     """Renders an interval under other faces."""
 
-    def __init__(self, drawn: DrawnInterval, judge: Judge, lmbda: float) -> None:
-        """`lmbda`: the distortion, over pixels and frames, that a bit must save."""
-        self.interval, self.lmbda = drawn.interval, lmbda
-        self._drawn, self._judge, self._times = drawn, judge, drawn.times(_JUDGED)
+    def __init__(self, drawn: DrawnInterval, judge: Judge) -> None:
+        self._drawn, self._judge = drawn, judge
 
-    def distortion(self, faces: Faces | None) -> float:
-        """That of the frames drawn, summed over pixels and frames."""
-        interval = with_faces(self.interval, faces)
-        drawn = sum(
-            reference.total(self._drawn.picture(interval, time))
-            for time, reference in self._references.items()
-        )
-        return drawn * self._drawn.last / len(self._times)
-
-    @cached_property
-    def _references(self) -> dict[int, Reference]:
-        return {time: self._judge.reference(self._drawn.source_at(time)) for time in self._times}
+    def distortions(self, ways: Sequence[Faces | None]) -> list[float]:
+        """Those of the frames drawn, each summed over pixels and frames."""
+        intervals = [with_faces(self._drawn.interval, faces) for faces in ways]
+        sums, times = [0.0] * len(ways), self._drawn.times(_JUDGED)
+        # Motion is found once for all that is drawn of a frame.
+        for time in times:
+            reference = self._judge.reference(self._drawn.source_at(time))
+            for n, interval in enumerate(intervals):
+                sums[n] += reference.total(self._drawn.picture(interval, time))
+        return [one * self._drawn.last / len(times) for one in sums]
 
 
 def with_faces(interval: Interval, faces: Faces | None) -> Interval:

@@ -5,6 +5,7 @@ not rise by more than its bits are worth.
 """
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,7 +32,7 @@ from gsvc.decoders.motion.face_shape import Points, openings, points_of, states_
 from gsvc.decoders.motion.faces import face_states
 from gsvc.encoders.distortion import Judge
 from gsvc.encoders.drawn_interval import DrawnInterval
-from gsvc.encoders.extraction import Before, SourceInterval, each_before
+from gsvc.encoders.extraction import Before
 from gsvc.encoders.layers.face_trial import FaceTrial, with_faces
 from gsvc.encoders.people.face_points import FacePoints
 from gsvc.encoders.people.face_tracks import face_tracks
@@ -58,41 +59,63 @@ class _Motion:
     """(frames, 10): of the frames drawn, by time as of `camera_nodes`, from 1 on."""
 
 
+@dataclass(frozen=True)
+class _Offer:
+    """What a face is worth in an interval."""
+
+    motion: _Motion
+    saved: list[float]
+    """Distortion that each of `_FORMS` saves, over pixels and frames."""
+
+
 class FaceExtractor:
     """Finds the faces of a group's intervals."""
 
-    def __init__(self, find: FacePoints, geometry: Geometry, judge: Judge) -> None:
-        self._find, self._geometry, self._judge = find, geometry, judge
+    def __init__(self, geometry: Geometry, judge: Judge, find: FacePoints, pool: Executor) -> None:
+        self._geometry, self._judge, self._find, self._pool = geometry, judge, find, pool
 
     def added(
-        self,
-        sources: Sequence[SourceInterval],
-        before: Before | None,
-        intervals: Sequence[Interval],
-        lmbda: float,
+        self, views: Sequence[DrawnInterval], before: Before | None, lmbda: float
     ) -> list[Interval]:
         """The intervals of a group, with the faces that pay.
 
-        `before`: what precedes them; `lmbda`: the distortion, over pixels and frames, that a bit
-        must save.
+        `views`: these intervals; `before`: what precedes them; `lmbda`: the distortion, over pixels
+        and frames, that a bit must save.
         """
         pictures: list[Picture] = [] if before is None else [before.source]
-        for source in sources:
-            pictures += source.sources
+        for view in views:
+            pictures += view.sources
         tracks = face_tracks(pictures, self._find)
-        found, last, start = list(intervals), None, 0 if before is not None else -1
-        closing = None if before is None else before.closing
-        for n, (source, ahead) in enumerate(
-            zip(sources, each_before(sources, before), strict=True)
-        ):
-            here = [self._motion(track, start, found[n]) for track in tracks]
-            start += source.length
-            if any(here) and not found[n].dissolves:
-                drawn = DrawnInterval(source, ahead, found[n], closing)
-                trial = FaceTrial(drawn, self._judge, lmbda)
-                found[n] = self._chosen(trial, here, last)
-            last, closing = found[n][FACES], found[n].closing_sample
+        found, last, start = [], None, 0 if before is not None else -1
+        motions: list[list[_Motion | None]] = []
+        for view in views:
+            motions.append([self._motion(track, start, view.interval) for track in tracks])
+            start += view.interval.length
+        for view, offers in zip(views, self._pool.map(self._offered, views, motions), strict=True):
+            found.append(self._chosen(view.interval, offers, last, lmbda))
+            last = found[-1][FACES]
         return found
+
+    def _offered(
+        self, drawn: DrawnInterval, motions: Sequence[_Motion | None]
+    ) -> list[_Offer | None]:
+        """What each face of an interval could save, by itself: faces hardly overlap."""
+        if not any(motions) or drawn.interval.dissolves:
+            return []
+        place, length = drawn.interval.place, drawn.interval.length
+        coded = [
+            None if one is None else [_coded(one, place, length, *form) for form in _FORMS]
+            for one in motions
+        ]
+        ways: list[Faces | None] = [None]
+        for slot, forms in enumerate(coded):
+            ways += [_alone(slot, face) for face in forms or ()]
+        none, *each = FaceTrial(drawn, self._judge).distortions(ways)
+        left = iter(each)
+        return [
+            None if one is None else _Offer(one, [none - next(left) for _ in _FORMS])
+            for one in motions
+        ]
 
     def _motion(self, track: Points, start: int, interval: Interval) -> _Motion | None:
         """A track over the interval after the picture `start`; None where it is lost or even."""
@@ -115,30 +138,36 @@ class FaceExtractor:
         return motion if apart > _MOVES * np.hypot(*ends[0, 2:POSE_NUMBERS]) else None
 
     def _chosen(
-        self, trial: FaceTrial, motions: Sequence[_Motion | None], last: Faces | None
+        self,
+        interval: Interval,
+        offers: Sequence[_Offer | None],
+        last: Faces | None,
+        lmbda: float,
     ) -> Interval:
         """The interval with each of the faces that is worth it, one after the other."""
-        interval = trial.interval
         site = Site(self._geometry, interval.place, interval.length)
         faces: Faces = (None,) * MAX_FACES
-        cost, spent = trial.distortion(None), 0.0
-        for slot, motion in enumerate(motions):
-            if motion is None:
+        spent = 0.0
+        for slot, offer in enumerate(offers):
+            if offer is None:
                 continue
-            old = last[slot] if last else None
-            sent = motion if old is None else replace(motion, start=_kept(motion.start, old.end))
-            forms = [_coded(sent, site.place, site.length, *form) for form in _FORMS]
+            motion, old = offer.motion, last[slot] if last else None
+            if old is not None:
+                motion = replace(motion, start=_kept(motion.start, old.end))
+            forms = [_coded(motion, site.place, site.length, *form) for form in _FORMS]
             trials = [(*faces[:slot], face, *faces[slot + 1 :]) for face in forms]
-            bits = [FACES.bits(site, last, one) for one in trials]
-            costs = list(map(trial.distortion, trials))
-            best = min(range(len(forms)), key=lambda k: costs[k] + trial.lmbda * bits[k])
-            worth = trial.lmbda * (bits[best] - spent)
-            halves = _halves(motion, forms[best], site)
-            if costs[best] + worth < cost or (halves and costs[best] < cost + worth):
-                faces, cost, spent = trials[best], costs[best], bits[best]
-        if not any(faces):
-            return interval
-        return with_faces(interval, faces)
+            bits = [FACES.bits(site, last, one) - spent for one in trials]
+            gains = [saved - lmbda * more for saved, more in zip(offer.saved, bits, strict=True)]
+            best = int(np.argmax(gains))
+            if gains[best] > 0 or (
+                offer.saved[best] + lmbda * bits[best] > 0 and _halves(motion, forms[best], site)
+            ):
+                faces, spent = trials[best], spent + bits[best]
+        return with_faces(interval, faces) if any(faces) else interval
+
+
+def _alone(slot: int, face: Face) -> Faces:
+    return tuple(face if one == slot else None for one in range(MAX_FACES))
 
 
 def _kept(state: States, old: Numbers) -> States:

@@ -13,7 +13,7 @@ _LOOK_SECONDS = 0.12
 _DETECT_SECONDS = 0.2
 """Least seconds between runs of the detector."""
 _SIDE = 256
-"""Pixels, the longer side of the pictures that motion sees: every frame's bits depend on it."""
+"""Pixels, the longer side of pictures in which what moves is cut out: bits depend on it."""
 
 
 class SourceFollowing:

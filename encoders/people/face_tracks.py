@@ -10,8 +10,8 @@ from gsvc.codec.scaffold.layers.faces import MAX_FACES
 from gsvc.decoders.motion.face_shape import LANDMARKS
 from gsvc.encoders.people.face_points import OUTER_EYE_CORNERS, FacePoints
 
-_LOOK = 12
-"""Frames from one look for new faces to the next."""
+_LOOK, _SEEK = 12, 4
+"""Frames from one look for new faces to the next, and where none is seen."""
 _APART = 1.0
 """Distances of the eyes between the middles of what are two faces."""
 _JUMP = 0.3
@@ -36,7 +36,7 @@ def face_tracks(pictures: Sequence[Picture], find: FacePoints) -> list[Track]:
         for track in tracks:
             _follow(track, now, picture, find)
         seen = [track[now] for track in tracks if np.isfinite(track[now, 0, 0])]
-        if now % _LOOK == 0 or not seen:
+        if now % (_LOOK if seen else _SEEK) == 0:
             for points in _new(picture, seen, find)[: MAX_FACES - len(tracks)]:
                 track = np.full((len(pictures), *points.shape), np.nan)
                 track[now] = points

@@ -8,7 +8,7 @@ from typing import Any
 from gsvc.codec.errors import ConfigError, MissingDependencyError, MissingModelError
 from gsvc.datasets.sets import ClipSource, find_clips
 from gsvc.eval.bench.cells import Cell, ClipFacts, Job
-from gsvc.eval.bench.named import CodecSpec, make_codec, make_metric
+from gsvc.eval.bench.named import CodecSpec, codec_spec, make_codec, make_metric
 from gsvc.eval.bench.pool import Crash, Workers
 from gsvc.eval.bench.settings import RunSettings
 from gsvc.eval.bench.show import Reporter
@@ -109,6 +109,7 @@ def _check_anchors(
     known = [*names, *(kept or {}).get("codecs", ())]
     for anchor in settings.anchors:
         if anchor not in known:
+            make_codec(codec_spec(anchor))  # an unknown name is told as such
             raise ConfigError(f"the anchor {anchor!r} is not in the run: add --codec {anchor}")
 
 

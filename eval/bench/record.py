@@ -45,6 +45,8 @@ class DecodeRecord:
     """Bytes of resident memory at the peak, over those before decoding began."""
     joules: float | None = None
     """Of the processor while decoding; None where it was not measured."""
+    cpu_seconds: float | None = field(default=None, compare=False)
+    """Processor time of decoding, all cores together; None where it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class CellRecord:
     encode_seconds: float = 0.0
     encode_joules: float | None = None
     """Of the processor while encoding; None where it was not measured."""
+    encode_cpu_seconds: float | None = field(default=None, compare=False)
+    """As `DecodeRecord.cpu_seconds`."""
     decodes: list[DecodeRecord] = field(default_factory=list)
     error: str = ""
     """Why it, or a part of it, failed; the rest of the record stays valid."""

@@ -20,6 +20,7 @@ from gsvc.eval.bench.cells import ClipFacts, Job, Values, find_way
 from gsvc.eval.bench.energy import StepEnergy
 from gsvc.eval.bench.movement import moving_share
 from gsvc.eval.bench.named import make_codec
+from gsvc.eval.bench.processor import ProcessorTime
 from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
 from gsvc.eval.bench.scoring import reason, score, traceback_of
 from gsvc.eval.bench.steps import DECODE, ENCODE, SCORE, Tell, told
@@ -148,7 +149,11 @@ class _CellWork:
         return Outcome(record, self.data if self.is_new and self.data else None)
 
     def _encode(self, codec: Codec) -> None:
-        with told(self.tell, ENCODE, codec.name, [self.cell.key]), StepEnergy() as energy:
+        with (
+            told(self.tell, ENCODE, codec.name, [self.cell.key]),
+            StepEnergy() as energy,
+            ProcessorTime() as processor,
+        ):
             encoded = codec.encode(self.clip, self.cell.settings)
         _check(encoded)
         self.data = encoded.data
@@ -159,6 +164,7 @@ class _CellWork:
             ledger=dict(encoded.ledger),
             encode_seconds=encoded.seconds,
             encode_joules=energy.joules,
+            encode_cpu_seconds=processor.seconds,
         )
 
 
@@ -199,6 +205,7 @@ class _Decode:
             told(self.work.tell, DECODE, codec.name, [cell.key]),
             PeakMemory() as memory,
             StepEnergy() as energy,
+            ProcessorTime() as processor,
         ):
             decoded = codec.decode(self.work.data, clip, cell.settings, self.way)
         _check_frames(decoded.frames, self.work.clip)
@@ -226,6 +233,7 @@ class _Decode:
             not_counted=list(compute.not_counted) if compute else [],
             peak_memory=memory.peak,
             joules=energy.joules,
+            cpu_seconds=processor.seconds,
         )
 
 

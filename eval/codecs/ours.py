@@ -54,7 +54,7 @@ class Gsvc(Codec):
         preset: of the encoder.
         tune: of the encoder, where it is not balanced.
         people: weight of faces, where it is not the usual one.
-        faces: 1 where the motion of faces is sent.
+        faces: 0 where the motion of faces is not sent.
         seed: written into the stream.
 
     Ways to decode:
@@ -85,7 +85,7 @@ class Gsvc(Codec):
         motion: Option = _DIS,
         tune: Option = DEFAULT_TUNE,
         people: Option = PEOPLE,
-        faces: Option = 0,
+        faces: Option = 1,
     ) -> None:
         if level is not None and bpp is not None:
             raise ConfigError("give levels or bpp as rate points, not both")
@@ -97,7 +97,7 @@ class Gsvc(Codec):
         tuned = [{"tune": t} if t != DEFAULT_TUNE else {} for t in all_of("tune", tune, str)]
         seen = [{"people": p} if p != PEOPLE else {} for p in all_of("people", people, float)]
         presets, sets_of_tools = all_of("preset", preset, str), all_of("tools", tools, str)
-        moved = [{"faces": 1} if one else {} for one in all_of("faces", faces, int)]
+        moved = [{} if one else {"faces": 0} for one in all_of("faces", faces, int)]
         sets = product(rates, presets, sets_of_tools, tuned, seen, moved)
         self._points = [
             {**rate, "tools": t, "preset": p, "seed": 0, **tunes, **weights, **more}
@@ -262,7 +262,7 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
     except (KeyError, ValueError) as error:
         raise ConfigError(f"gsvc needs a preset and a whole number as seed: {error}") from error
     tune = str(values.pop("tune", DEFAULT_TUNE))
-    people, faces = float(values.pop("people", PEOPLE)), bool(values.pop("faces", 0))
+    people, faces = float(values.pop("people", PEOPLE)), bool(values.pop("faces", 1))
     _refuse(values, "setting")
     return EncoderSettings(
         level=level,

@@ -1,7 +1,7 @@
 """How the figures look: one colour per curve in all of them, readable on light and on dark."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import cycle
+from itertools import cycle, pairwise
 from math import ceil, log10
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ _PANEL = (3.7, 2.75)
 COLUMNS = 2
 _LEAST_WIDTH = 5.0
 _TITLE_LETTER, _LEGEND_LETTER, _LEGEND_HANDLE, _LEGEND_LINE = 0.092, 0.066, 0.55, 0.17
+_PANEL_LETTER, _AXIS_LETTERS = 0.083, 0.7
 """Inches, generously: a figure is laid out before its text is drawn."""
 
 
@@ -99,8 +100,11 @@ def plain(axis: "Axes") -> "Axes":
 
 
 def label(axis: "Axes", title: str, across: str, up: str) -> None:
-    """Title and axis labels, in the common sizes."""
-    axis.set_title(title, fontsize=9, color=INK)
+    """Title and axis labels, in the common sizes; a long title takes several lines."""
+    figure, places = axis.get_figure(root=True), axis.get_subplotspec()
+    assert figure is not None and places is not None
+    wide = figure.get_figwidth() / places.get_gridspec().ncols - _AXIS_LETTERS
+    axis.set_title(fill(title, int(wide / _PANEL_LETTER)), fontsize=9, color=INK)
     axis.set_xlabel(across, fontsize=8, color=INK)
     axis.set_ylabel(up, fontsize=8, color=INK)
 
@@ -141,9 +145,10 @@ def legend(figure: "Figure") -> None:
 
 def _legend_columns(labels: Sequence[str], width: float) -> int:
     """How many columns of labels, filled one after the other, are as wide as the figure."""
-    for columns in range(5, 1, -1):
-        lines = ceil(len(labels) / columns)
-        longest = (max(map(len, labels[i : i + lines])) for i in range(0, len(labels), lines))
+    for columns in range(min(5, len(labels)), 1, -1):
+        lines, more = divmod(len(labels), columns)  # the first `more` columns have a line more
+        ends = [lines * k + min(k, more) for k in range(columns + 1)]
+        longest = (max(map(len, labels[i:j])) for i, j in pairwise(ends))
         if sum(_LEGEND_HANDLE + _LEGEND_LETTER * letters for letters in longest) <= width:
             return columns
     return 1

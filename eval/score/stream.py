@@ -7,6 +7,7 @@ from itertools import takewhile
 from gsvc.codec.frames import Frame, VideoFormat
 from gsvc.codec.input import is_glob
 from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.open_files import Place, shown
 from gsvc.codec.stream.file import open_stream
 from gsvc.codec.stream.index import StreamIndex
 from gsvc.eval.bench.record import Scores
@@ -25,7 +26,7 @@ def part_frames(form: VideoFormat) -> int:
 
 
 def stream_pairs(
-    source: str, stream: str, *, start: float = 0.0, fps: float | None = None
+    source: str, stream: Place, *, start: float = 0.0, fps: float | None = None
 ) -> Iterator[Pair]:
     """Up to three parts of a stream beside its source, at the source's own frame rate.
 
@@ -39,7 +40,7 @@ def stream_pairs(
         with open_video(source, start=start, frames=1, fps=rate) as video:
             origin = video.origin
         for first in _firsts(index.frames, length):
-            test = decoded_part(stream, index, first, length)
+            test = decoded_part(shown(stream), index, first, length)
             yield pair_of(_source_part(source, start, rate, origin, test), test)
 
 

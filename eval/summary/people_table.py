@@ -29,7 +29,7 @@ def people_table(summary: Summary) -> Table:
     for row in summary.beside:
         if row.metric in METRICS and "bpp" in row.settings:
             here = found.setdefault(_point(row), {}).setdefault(row.metric, {})
-            here[bool(row.settings.get("faces"))] = row
+            here[bool(row.settings.get("faces", 1))] = row
     layer = _layer_bits(summary)
     rows = [
         [
@@ -66,5 +66,5 @@ def _layer_bits(summary: Summary) -> dict[_Point, str]:
     return {
         _point(row): f"{row.ledger.get(LAYER, 0) / row.frames:.1f}"
         for row in summary.points
-        if row.codec == OURS and row.settings.get("faces") and "bpp" in row.settings
+        if row.codec == OURS and row.settings.get("faces", 1) and "bpp" in row.settings
     }

@@ -42,6 +42,9 @@ class PointRow:
     encode_joules: float | None
     """Of the processor, measured; None: not measured, as `decode_joules`."""
     decode_joules: float | None
+    encode_cpu_seconds: float | None
+    """Processor time, all cores together; None: not measured, as `decode_cpu_seconds`."""
+    decode_cpu_seconds: float | None
     send_joules: dict[str, float]
     """Of sending the stream once, by radio: a model of joules a bit, not measured."""
     stream_sha256: str
@@ -82,6 +85,8 @@ def _row(cell: CellRecord, decode: DecodeRecord, reference: Mapping[str, float])
         peak_memory=decode.peak_memory,
         encode_joules=cell.encode_joules,
         decode_joules=decode.joules,
+        encode_cpu_seconds=cell.encode_cpu_seconds,
+        decode_cpu_seconds=decode.cpu_seconds,
         send_joules={name: cell.bits * radio.joules_per_bit for name, radio in RADIOS.items()},
         stream_sha256=cell.stream_sha256,
         frames_sha256=decode.frames_sha256,

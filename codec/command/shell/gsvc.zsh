@@ -27,7 +27,7 @@ _shtab_gsvc_commands() {
     profile:'Measure what encoding and decoding take on this machine, for gsvc plan: about a minute, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
     recv:'Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
     score:'Measure video B against video A with the benchmark'"'"'s metrics. Both begin together, and frames that are shown at the same time are compared. Needs gsvc[eval].'
-    send:'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect. Without its sound. Ctrl-C ends the stream in good order.'
+    send:'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect. With --audio opus its sound goes along over UDP. Ctrl-C ends the stream in good order.'
     serve:'Serve a stream with a player for browsers, which decodes without refinement: a .gsv file, or what gsvc send sends to ws://host:port, live. Only this machine is served unless --host says otherwise. Ends by Ctrl-C.'
     sign:'Sign a video or image that gsvc decode marked as synthetic, with your key: adds C2PA content credentials (needs gsvc[c2pa]). gsvc info verifies them.'
     train:'Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval].'
@@ -239,6 +239,7 @@ _shtab_gsvc_bench_list_defaults_added=0
 _shtab_gsvc_bench_people_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {--out,-o}"[the folder of the run]:RUN:_files -/"
+  "--codec[what it is compared with\: SVT-AV1, all its points or some (svtav1)]:svtav1[:KEY=VALUE,...]:"
   "--bpp[bits per pixel, joined by \+ (0.0015\+0.003\+0.006)]:R+R:"
   "--frames[from the start, 0 for all (97)]:N:"
   "--stride[score every N-th frame (3)]:N:"
@@ -491,7 +492,7 @@ _shtab_gsvc_encode_options=(
   "--tune[what bits go to (balanced)]:balanced|texture|motion:(balanced texture motion)"
   "--bpp[meet this many bits per pixel]:bpp:"
   "--bitrate[meet this many bit\/s\: 8000, 8k, 0.5M, without sound]:RATE:"
-  "--quality[come near this ST-LPIPS\: 0.05 good, 0.3 bad]:D:"
+  "--quality[come near this ST-LPIPS\: 0.05 good, 0.3 bad\; by an estimate, with --score measured]:D:"
   "--target-size[make a file of at most this many bytes\: 500kB\; sound included]:SIZE:"
   "--budget[share this many bytes among all videos of --out\: 20MB]:SIZE:"
   "--plan[settings that keep the budgets of this TOML file, as gsvc plan finds them]:FILE:_files"
@@ -501,7 +502,7 @@ _shtab_gsvc_encode_options=(
   "--for[place pictures for a pretrained model\: ltx ... (gsvc models list)]:NAME:"
   "--people[how much more faces weigh than the rest (4)]:1..8:"
   "--semantics[send people and regions even if they do not pay]"
-  "--faces[send how faces move where it pays (experimental\: it can look worse)]"
+  {--faces,--no-faces}"[send how faces move where it pays (the default)]"
   "--objects[find objects and send them, for gsvc analyse]"
   "--task[send no pictures, only what gsvc analyse needs for this]:task:(detect people motion)"
   "--detector[of --objects and --task\: auto (default), coco, people, moving, or as of gsvc analyse]:NAME|FILE|CLASS:_files"
@@ -548,7 +549,7 @@ _shtab_gsvc_info_defaults_added=0
 _shtab_gsvc_models_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--repo[pull from this repository of the hub]:OWNER/NAME:"
-  "--revision[pull this commit of it (the newest)]:COMMIT:"
+  "--revision[pull this commit of it, or main (the one here)]:COMMIT:"
   "--source[pull from this package file, already on disk]:PACKAGE:"
   "--json[one JSON object a line]"
   ":action:(list pull verify show)"
@@ -693,6 +694,8 @@ _shtab_gsvc_send_options=(
   "--adapt[follow the network between these rates, as 4k\:60k, from --bitrate on]:LEAST:MOST:"
   "--redundancy[last packets to repeat (1)]:N:"
   "--parity[datagrams a parity is for, 0\: none (4)]:N:"
+  "--audio[send the sound too, over UDP (none)]:audio:(opus none)"
+  "--audio-bitrate[of the sound (16k, stereo 24k)\; mono below 18k]:RATE:"
   "--sdp[write a session description]:FILE:_files"
   "--key-file[take and send only what is sealed with its key (64 hex digits\; or variable GSVC_KEY)]:FILE:_files"
   "--tls-cert[PEM\: certificate of a wss\:\/\/ address that listens]:FILE:_files"

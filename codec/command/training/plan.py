@@ -139,7 +139,7 @@ def _batch(options: Namespace, trial: "Trial") -> int:
 def _check(options: Namespace, trial: "Trial", batch: int) -> int:
     """Foretell, then measure the resident memory that the same steps take."""
     from gsvc.decoders.training.layouts.measured import compare
-    from gsvc.decoders.training.standalone.workers import leave, processes, rank
+    from gsvc.decoders.training.standalone.workers import ended, leave, processes, rank
 
     is_first = rank() == 0
     try:
@@ -148,7 +148,7 @@ def _check(options: Namespace, trial: "Trial", batch: int) -> int:
         leave()
     if is_first:
         tell_event(options, "checked", layout=options.check, batch=batch, **told)
-    return 0
+    return ended(0)
 
 
 def _mb(count: float) -> float:

@@ -19,5 +19,6 @@ def run(options: Namespace) -> int:
     """Train; under torchrun, together with the other processes."""
     from gsvc.decoders.training.bundle import read_recipes
     from gsvc.decoders.training.standalone.main import train
+    from gsvc.decoders.training.standalone.workers import ended
 
-    return train(options, read_recipes())
+    return ended(train(options, read_recipes()))

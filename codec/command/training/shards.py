@@ -67,7 +67,7 @@ def run(options: Namespace) -> int:
     from gsvc.decoders.training.bundle import read_recipes
     from gsvc.decoders.training.sharded.run import Run
     from gsvc.decoders.training.standalone.recipe import read_recipe
-    from gsvc.decoders.training.standalone.workers import join, leave, rank
+    from gsvc.decoders.training.standalone.workers import ended, join, leave, rank
 
     need("data", "gsvc train shards")
     _check(options)
@@ -87,7 +87,7 @@ def run(options: Namespace) -> int:
             Run(feed, Path(options.run), recipe, settings, tell).run(device)
     finally:
         leave()
-    return 0
+    return ended(0)
 
 
 def _check(options: Namespace) -> None:

@@ -181,10 +181,11 @@ class AnchorCoder:
             raise ConfigError("two objects of one anchor have the same track")
         late: dict[int, int] = {}
         for track, old in list(self.known.items()):
-            new = None if wanted is None else wanted.pop(track, None)
-            stays = None if anchor is None else int(new is not None)
+            new = None if wanted is None else wanted.get(track)
+            # One of another class than before ends and is new.
+            stays = None if wanted is None else int(new is not None and new.kind == old.at.kind)
             if self._coder.code(_STAYS, stays):
-                self.known[track] = self._code_old(old, gap, new)
+                self.known[track] = self._code_old(old, gap, (wanted or {}).pop(track, None))
             else:
                 given = None if anchor is None else anchor.late.get(track, 0)
                 late[track] = self._inside(self._coder.code(_LATE, given), gap)

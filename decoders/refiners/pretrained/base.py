@@ -139,7 +139,8 @@ class PretrainedWindows(Pretrained, WindowRefiner):
         grid = {"multiple": self.multiple, "grid": self.grid, "exact": self.exact}
         window = Window.of(rendering, keys, confidence, **grid)  # type: ignore[arg-type]
         # One noise for all windows where their latents are to be compared, else one each.
-        noise = seed if self.latents else seed_of(seed, rendering)
+        shared = self.latents is not None and self.latents.is_on
+        noise = seed if shared else seed_of(seed, rendering)
         with enough_memory(self.device):
             pipeline = self._loaded(window.frames[0, ..., 0].size)
             with self._cached(pipeline, steps):

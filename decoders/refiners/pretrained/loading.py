@@ -9,13 +9,14 @@ from diffusers.utils import logging as diffusers_logging
 from torch import Tensor
 
 from gsvc.codec.errors import DeviceError, MissingModelError
-from gsvc.datasets.hub import PROMPT, hub_folder, hub_model, pull_line
+from gsvc.datasets.hub import PROMPT, hub_folder, hub_model, pull_line, read_manifest
 from gsvc.decoders.devices import enough_memory
 from gsvc.decoders.refiners.pretrained.memory import place
 
 _TEXT = "text_encoder", "tokenizer"
 _UNUSED = (*_TEXT, "vocoder", "safety_checker", "feature_extractor")
 """Parts that no window needs."""
+_MADE_BY = "text encoder"
 _NEEDED_FOR_TEXT = {*_TEXT, "scheduler"}
 
 
@@ -78,35 +79,53 @@ def _int8(made: Any) -> Any:
 def load_prompt(name: str, device: str, dtype: torch.dtype) -> dict[str, Tensor]:
     """The embedding of the empty prompt, by the arguments that a pipeline takes.
 
-    Raises MissingModelError where it has not been made.
+    Raises MissingModelError where it has not been made, or by another text encoder.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    path = hub_folder(name) / PROMPT
-    try:
-        held = load_file(path)
-    except (OSError, SafetensorError) as error:
+    held = _kept_prompt(name)
+    if held is None:
         raise MissingModelError(
             f"model {name} lacks its embedding of the empty prompt; run: {pull_line(name)}"
-        ) from error
+        )
     return {
         key: value.to(device, dtype if value.is_floating_point() else None)
         for key, value in held.items()
     }
 
 
-def embed_empty_prompt(name: str) -> Path:
-    """Run the text encoder once, on the empty prompt, and keep what it says; gives the file.
+def _kept_prompt(name: str) -> dict[str, Tensor] | None:
+    """What the text encoder that is here said; None where none, or another one, was asked."""
+    from safetensors import SafetensorError, safe_open
 
-    Afterwards it need not be loaded any more. Raises MissingModelError where it cannot be loaded.
-    """
-    import diffusers
+    try:
+        with safe_open(hub_folder(name) / PROMPT, framework="pt") as file:
+            made_by = (file.metadata() or {}).get(_MADE_BY)
+            held: dict[str, Tensor] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError):
+        return None
+    return held if made_by == read_manifest(name).text_encoder else None
+
+
+def keep_prompt(name: str, held: dict[str, Tensor]) -> Path:
+    """Keep what the text encoder says of the empty prompt; gives the file."""
     from safetensors.torch import save_file
 
     path = hub_folder(name) / PROMPT
-    if path.exists():
-        return path
+    part = path.with_name(f".{path.name}")
+    save_file(held, part, {_MADE_BY: read_manifest(name).text_encoder})
+    part.replace(path)
+    return path
+
+
+def embed_empty_prompt(name: str) -> Path:
+    """Run the text encoder once, on the empty prompt, and keep what it says; gives the file.
+
+    Afterwards it need not be loaded any more, until it is another one. Raises MissingModelError
+    where it cannot be loaded.
+    """
+    import diffusers
+
+    if _kept_prompt(name) is not None:
+        return hub_folder(name) / PROMPT
     made = getattr(diffusers, hub_model(name).pipeline)
     unused = dict.fromkeys(_parts(made) - _NEEDED_FOR_TEXT)
     pipeline = _from_folder(made, name, torch.bfloat16, **unused)
@@ -117,11 +136,9 @@ def embed_empty_prompt(name: str) -> Path:
             **_WITHOUT_GUIDANCE.get(made.__name__, {"do_classifier_free_guidance": False}),
         )
     names = ("prompt_embeds", "prompt_attention_mask") if len(told) == 4 else ("prompt_embeds",)
-    held = {key: value.contiguous() for key, value in zip(names, told, strict=False)}
-    part = path.with_name(f".{path.name}")
-    save_file(held, part)
-    part.replace(path)
-    return path
+    return keep_prompt(
+        name, {key: value.contiguous() for key, value in zip(names, told, strict=False)}
+    )
 
 
 def _length(made: Any) -> dict[str, int]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.refiners.pretrained.base import PretrainedWindows
+from gsvc.decoders.refiners.pretrained.late import LateLoop
 from gsvc.decoders.refiners.pretrained.window import Window
 
 if TYPE_CHECKING:
@@ -86,34 +87,19 @@ class _Begun:
         self, backend: LtxBackend, clean: "Tensor", window: Window, levels: list[float], seed: int
     ) -> None:
         """`levels`: of noise, one a step; the pipeline mixes the first into `latents` itself."""
-        self.latents, self.done, self._loop = clean, 0, None
-        self._cache = backend.latents
-        if self._cache is None:
-            return
-        from gsvc.decoders.caches.embedding import embedding
-
-        size = "x".join(map(str, window.frames.shape))
-        kind = f"{backend.name} {backend.revision}, {size}, keys {sorted(window.keys)}, seed {seed}"
-        wanted = embedding(window.frames)
-        self._loop = self._cache.begin(kind, wanted, clean, len(levels))
-        self.done = self._loop.done
+        self._loop = LateLoop(backend, clean, window, len(levels), seed)
+        self.latents, self.done, self.keep = clean, self._loop.done, self._loop.keep
         if self.done:
             noise, level = _noise(clean, seed), levels[self.done]
             self.latents = (self._loop.state - level * noise) / (1 - level)
 
     def passed(self, pipeline: Any, step: int, time: Any, given: dict[str, Any]) -> dict[str, Any]:
         """Called after each step, with the latents as tokens, those of keys in front."""
-        if self._loop is not None:
-            frames, height, width = self.latents.shape[2:]
-            own = given["latents"][:, -frames * height * width :]
-            state = pipeline._unpack_latents(own, frames, height, width)
-            self._loop.passed(self.done + step + 1, state)
+        frames, height, width = self.latents.shape[2:]
+        own = given["latents"][:, -frames * height * width :]
+        state = pipeline._unpack_latents(own, frames, height, width)
+        self._loop.passed(self.done + step + 1, state)
         return {}
-
-    def keep(self) -> None:
-        """The loop has ended."""
-        if self._cache is not None and self._loop is not None:
-            self._cache.keep(self._loop)
 
 
 def _noise(like: "Tensor", seed: int) -> "Tensor":

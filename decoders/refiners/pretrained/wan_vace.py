@@ -5,34 +5,49 @@ and where that is gray, out of nothing. So groups of frames that end in a key pi
 else is white, and gray where motion was not to be trusted.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.refiners.pretrained.base import PretrainedWindows
+from gsvc.decoders.refiners.pretrained.late import LateLoop
 from gsvc.decoders.refiners.pretrained.window import Window
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TRUSTED = 0.3
 """Confidence from which the rendering is shown to the model: nobody has tuned it."""
 _GRAY = 128
 _GROUP = 4
 """Frames that one latent stands for; the first stands for one."""
+_SIDE = 8
+"""Pixels that one latent stands for, in each direction."""
 
 
 class WanVaceBackend(PretrainedWindows):
     """`WanVACEPipeline`, 1.3B and 14B."""
 
     grid, exact, multiple = _GROUP, True, 16
+    keeps_latents = True
 
     def _drawn(self, pipeline: Any, window: Window, steps: int, seed: int) -> NDArray[np.uint8]:
         import torch
 
-        from gsvc.decoders.refiners.pretrained.tensors import frames_of, images_of, noise_from
+        from gsvc.decoders.refiners.pretrained.tensors import frames_of, images_of
 
         video, mask = control(window)
-        with torch.no_grad():
+        noise = _noise(pipeline.transformer.config.in_channels, video.shape, seed, self.device)
+        loop = LateLoop(self, noise, window, steps, seed)
+
+        def passed(_: Any, step: int, time: Any, given: dict[str, Any]) -> dict[str, Any]:
+            loop.passed(loop.done + step + 1, given["latents"])
+            return {}
+
+        with torch.no_grad(), loop.cut(pipeline):
             output = pipeline(
+                latents=loop.state,
                 video=images_of(video),
                 mask=images_of(mask),
                 conditioning_scale=1.0,
@@ -42,10 +57,26 @@ class WanVaceBackend(PretrainedWindows):
                 num_frames=len(video),
                 num_inference_steps=steps,
                 guidance_scale=1.0,
-                generator=noise_from(seed),
+                callback_on_step_end=passed,
                 output_type="pt",
             )
+        loop.keep()
         return frames_of(output)
+
+
+def _noise(channels: int, shape: tuple[int, ...], seed: int, device: str) -> "Tensor":
+    """What the pipeline begins with, float32: the same as it draws itself."""
+    import torch
+    from diffusers.utils.torch_utils import randn_tensor
+
+    from gsvc.decoders.refiners.pretrained.tensors import noise_from
+
+    count, height, width = shape[:3]
+    size = 1, channels, (count - 1) // _GROUP + 1, height // _SIDE, width // _SIDE
+    drawn: Tensor = randn_tensor(
+        size, generator=noise_from(seed), device=torch.device(device), dtype=torch.float32
+    )
+    return drawn
 
 
 def control(window: Window) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

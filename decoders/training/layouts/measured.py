@@ -53,7 +53,7 @@ def compare(trial: Trial, batch: int, name: str) -> dict[str, float]:
     count = processes()
     wanted = "one" if count == 1 and name == "replicas" else name
     anything = Devices(count, 1 << 60, 1e9, 1e12)
-    found = {each.name: each for each in layouts(needs_of(trial), batch * count, anything)}
+    found = {each.name: each for each in layouts(needs_of(trial, wanted), batch * count, anything)}
     if wanted not in found:
         raise ConfigError(f"--check {name}: with {count} processes take {', '.join(found)}")
     foretold = found[wanted].memory

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from gsvc.decoders.training.layouts.live import LiveBytes
-from gsvc.decoders.training.layouts.splitting import Splitting, splitting_of
+from gsvc.decoders.training.layouts.splitting import NOT_SPLIT, Splitting, splitting_of
 from gsvc.decoders.training.layouts.trial import Trial, bytes_of, largest_block
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.usage import flops_of
@@ -54,17 +54,20 @@ class Needs:
         return self.base + batch * self.sample
 
 
-def needs_of(trial: Trial) -> Needs:
-    """Measured on the trial's device, with a few samples."""
-    plain, again = (_activations(trial, recomputes) for recomputes in (False, True))
+def needs_of(trial: Trial, layout: str = "") -> Needs:
+    """Measured on the trial's device, with a few samples.
+
+    `layout`: measure the memory of this one only, not what others or operations take.
+    """
+    plain = _activations(trial, recomputes=False)
+    again = _activations(trial, recomputes=True) if not layout or "recomp" in layout else (0, 0)
     learner = trial.learner()
     trial.step(learner, 1)
     learned = [x for x in learner.task.networks.parameters() if x.grad is not None]
     state = list(_tensors(learner.optimizer.state))
     adversary = learner.adversary
     critic = list(adversary.critic.parameters()) if adversary is not None else []
-    flops = flops_of(lambda: trial.step(learner, 1))
-    more = trial.learner(recomputes=True)
+    flops, more = _flops(trial) if not layout else (0, 0)
     frozen = [value.float() for net in trial.frozen.values() for value in net.values()]
     return Needs(
         parameters=bytes_of(learner.task.networks.parameters()),
@@ -78,9 +81,15 @@ def needs_of(trial: Trial) -> Needs:
         recomputed_base=again[0],
         recomputed_sample=again[1],
         flops=flops,
-        recomputed_flops=flops_of(lambda: trial.step(more, 1)),
-        splitting=splitting_of(trial),
+        recomputed_flops=more,
+        splitting=splitting_of(trial) if layout in ("", "tensor") else NOT_SPLIT,
     )
+
+
+def _flops(trial: Trial) -> tuple[int, int]:
+    """Operations of a sample's step, and where blocks compute again."""
+    plain, again = (trial.learner(recomputes=recomputes) for recomputes in (False, True))
+    return flops_of(lambda: trial.step(plain, 1)), flops_of(lambda: trial.step(again, 1))
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

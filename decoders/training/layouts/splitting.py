@@ -28,6 +28,9 @@ class Splitting(NamedTuple):
     forwards, gradients of their inputs backwards."""
 
 
+NOT_SPLIT = Splitting(0, 0, 0, 0)
+
+
 class _Counts:
     """Notes blocks while a step runs."""
 

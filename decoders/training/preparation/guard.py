@@ -17,6 +17,8 @@ from multiprocessing.connection import Connection
 from gsvc.codec.errors import GsvcError
 from gsvc.decoders.training.preparation import helper
 
+ENDED = "ended its process"
+"""Of the reason why an item is set aside that did so to a helper."""
 _START = 300.0
 """Seconds that a helper may take to import what operators need."""
 _TRIES = 2
@@ -70,7 +72,7 @@ class Guard:
             how = f"signal {-code}" if code < 0 else f"code {code}"
             if not name:
                 raise GsvcError(f"the process for operators does not start ({how})") from error
-            raise _Died(f"{name} ended its process ({how})") from error
+            raise _Died(f"{name} {ENDED} ({how})") from error
 
     def _started(self) -> Connection:
         if self._line is None:

@@ -15,7 +15,7 @@ from numpy.random import default_rng
 from gsvc.decoders.training.packing.kinds import Sample
 from gsvc.decoders.training.preparation.clips import Clip
 from gsvc.decoders.training.preparation.engine import limits_of
-from gsvc.decoders.training.preparation.guard import carry_row
+from gsvc.decoders.training.preparation.guard import ENDED, carry_row
 from gsvc.decoders.training.preparation.items import ClipItem, Crop, in_row, of_row
 from gsvc.decoders.training.preparation.members import seen_by_networks
 from gsvc.decoders.training.preparation.operators import training_operators
@@ -43,6 +43,11 @@ class Finished(NamedTuple):
     samples: list[Sample]
     error: str
     """Why there are none; "" where the clip is whole."""
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a process died over it: of the clip, or as its machine went away."""
+        return ENDED in self.error
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ _AT_ONCE = 4
 """Pieces that a producer has been asked for, so that it never waits for the next."""
 _LEAST_SPAN = 1000
 """Microseconds: shorter ones are many, and nothing to see."""
+_TRIES = 3
 _SPANS_KEPT = 20_000
 """Of the timeline: the last ones."""
 
@@ -49,10 +50,17 @@ class Made(NamedTuple):
     ended: float
 
 
-class _Asked(NamedTuple):
+class _Job(NamedTuple):
     number: int
     asked: Any
-    producer: int
+    tries: int = 0
+    """Before this one, that came to an error."""
+    producer: int = -1
+
+
+def _is_doubtful(given: object) -> bool:
+    """Whether what came says of itself that its producer may have been dying: asked for again."""
+    return bool(getattr(given, "is_doubtful", False))
 
 
 class Producers(Generic[Ask, Given]):
@@ -69,12 +77,12 @@ class Producers(Generic[Ask, Given]):
         self._taken: tuple[int, float] | None = None
         self._started = 0
         self._looked = -_LOOK_EVERY
-        self._asked: dict[Any, _Asked] = {}
+        self._asked: dict[Any, _Job] = {}
 
     def made(self, asked: Iterator[Ask]) -> Iterator[Given]:
         """What is made of each, in order. Raises what making raises."""
-        waiting = enumerate(asked)
-        again: deque[tuple[int, Ask]] = deque()
+        waiting = (_Job(number, one) for number, one in enumerate(asked))
+        again: deque[_Job] = deque()
         made: dict[int, Given] = {}
         wanted, is_over = 0, False
         while True:
@@ -83,7 +91,7 @@ class Producers(Generic[Ask, Given]):
                 self._grow()
                 while self.actors and len(self._asked) + len(made) < self._ahead:
                     job = again.popleft() if again else next(waiting, None)
-                    if job is None or not self._ask(*job):
+                    if job is None or not self._ask(job):
                         is_over = job is None
                         again.extendleft([job] if job is not None else [])
                         break
@@ -117,7 +125,7 @@ class Producers(Generic[Ask, Given]):
             self.actors[self._started] = actor
             self._started += 1
 
-    def _ask(self, number: int, asked: Ask) -> bool:
+    def _ask(self, wanted: _Job) -> bool:
         """Ask the producer that has least to do; False where all have enough."""
         loads = dict.fromkeys(self.actors, 0)
         for job in self._asked.values():
@@ -125,21 +133,34 @@ class Producers(Generic[Ask, Given]):
         producer = min(self.actors, key=lambda each: loads[each])
         if loads[producer] >= _AT_ONCE:
             return False
-        reference = self.actors[producer].make.remote(asked)
-        self._asked[reference] = _Asked(number, asked, producer)
+        reference = self.actors[producer].make.remote(wanted.asked)
+        self._asked[reference] = wanted._replace(producer=producer)
         return True
 
-    def _collect(self, made: dict[int, Given]) -> list[tuple[int, Ask]]:
-        """Take what is there; returns what was lost, to be asked for again."""
+    def _collect(self, made: dict[int, Given]) -> list[_Job]:
+        """Take what is there; returns what was lost, to be asked for again.
+
+        A producer that is being ended loses its own processes first, and may tell that as an error
+        of what it makes: so an error counts if it comes three times.
+        """
         lost = []
+        errors = self._ray.exceptions
         ready, _ = self._ray.wait(list(self._asked), timeout=_TICK) if self._asked else ([], [])
         for reference in ready:
             job = self._asked.pop(reference)
             try:
                 done: Made = self._ray.get(reference)
-            except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError):
+            except (errors.RayActorError, errors.ObjectLostError):
                 self.actors.pop(job.producer, None)
-                lost.append((job.number, job.asked))
+                lost.append(job)
+                continue
+            except errors.RayTaskError:
+                if job.tries + 1 == _TRIES:
+                    raise
+                lost.append(job._replace(tries=job.tries + 1))
+                continue
+            if _is_doubtful(done.given) and job.tries + 1 < _TRIES:
+                lost.append(job._replace(tries=job.tries + 1))
                 continue
             made[job.number] = done.given
             self._span(f"producer {job.producer}", "makes", done.begun, done.ended, job.number)

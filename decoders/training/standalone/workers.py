@@ -6,6 +6,7 @@ process also logs, saves and scores.
 """
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -52,6 +53,19 @@ def leave() -> None:
     """Leave the other processes, if there are any."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
+
+
+def ended(code: int) -> int:
+    """The exit code of a process that has left; one that torchrun has started ends here with it.
+
+    As Python ends, threads of torch may still be at work and abort the process, upon which torchrun
+    would end the others.
+    """
+    if _RANK in os.environ:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def is_sharded(tensor: Tensor) -> bool:
