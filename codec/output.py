@@ -65,6 +65,12 @@ def refuse_same(source: Place, target: Place) -> None:
         raise ConfigError(f"{target} is the source itself: choose another name for the output")
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder where it is missing. Raises OutputError where it cannot be made."""
+    with explain_failure(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
 def own_folder(folder: Path, mark: str) -> None:
     """Make a folder where it is missing. Whoever calls leaves a file named `mark` in it.
 

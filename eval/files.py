@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gsvc.codec.output import atomic_output, explain_failure
+from gsvc.codec.output import atomic_output, explain_failure, make_folder
 
 
 def write_text(target: Path, text: str) -> None:
@@ -12,7 +12,6 @@ def write_text(target: Path, text: str) -> None:
 
 def write_bytes(target: Path, data: bytes) -> None:
     """Replace a file, in a folder that is made where it is missing. Raises OutputError."""
-    with explain_failure(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     with atomic_output(target, overwrite=True) as partial, explain_failure(target):
         partial.write_bytes(data)

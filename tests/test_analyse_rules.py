@@ -10,8 +10,9 @@ import pytest
 
 import gsvc
 from gsvc.codec.command.main import main
+from gsvc.codec.errors import ConfigError
 from gsvc.decoders.analysis.regions import Watcher
-from gsvc.decoders.analysis.rules import Activity, Count, Inside, RuleWatcher, Visit
+from gsvc.decoders.analysis.rules import Activity, Count, Inside, RuleWatcher, Visit, check_rules
 from gsvc.decoders.analysis.rules_text import parse_file
 from gsvc.decoders.analysis.types import FrameAnalysis, TrackedObject
 
@@ -119,6 +120,22 @@ def test_the_command_takes_rules_and_makes_a_page(
     assert "there is no zone 'cellar' (there are: all)" in capsys.readouterr().err
     assert main(["analyse", str(stream), "--rules", str(tmp_path / "none.txt")]) != 0
     assert "none.txt: cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "zone a = 0,0,9,0,9,9\n  late: person in b",
+            "r.txt:2:3: rule 'late': there is no zone 'b'",
+        ),
+        ("x: activity > 1\nx: activity > 2", "r.txt:2:1: two rules are named 'x'"),
+    ],
+)
+def test_rules_that_do_not_fit_say_line_and_column(text: str, message: str) -> None:
+    _, zones, rules = parse_file(text, "r.txt")
+    with pytest.raises(ConfigError, match=message):
+        check_rules(rules, [zone.name for zone in zones])
 
 
 def test_the_memory_of_lines_and_zones_does_not_grow() -> None:

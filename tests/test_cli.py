@@ -149,6 +149,7 @@ def test_help_loads_no_command() -> None:
     assert {name for name in loaded if name.startswith("gsvc.codec.command.")} == {
         "gsvc.codec.command.main",
         "gsvc.codec.command.parser",
+        "gsvc.codec.command.wording",
     }
 
 

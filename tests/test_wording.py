@@ -17,6 +17,7 @@ from gsvc.codec.network.wire_key import WireKey
 from gsvc.codec.planning.profile import BEGINNING, Profile
 from gsvc.codec.playing import play_file
 from gsvc.codec.stream.info_text import info_lines
+from needs import need_package
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,18 @@ def test_a_folder_in_place_of_a_file_is_told_of_without_numbers(
     assert main(["analyse", *both, "--homography", str(tmp_path)]) == 1
     told = capsys.readouterr().err
     assert "Is a directory" in told and "Errno" not in told
+
+
+@pytest.mark.parametrize("command", ["surface", "plan"])
+def test_a_folder_that_cannot_be_made_is_told_of_at_once(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_package("stlpips_pytorch")
+    summary = Path(__file__).parents[1] / "eval" / "results" / "packaged" / "summary.csv"
+    (there := tmp_path / "notes.txt").write_text("mine")
+    assert main(["bench", command, str(summary), "--out", str(there)]) == 1
+    told = capsys.readouterr().err
+    assert f"cannot write {there} (File exists)" in told and there.read_text() == "mine"
 
 
 def test_a_profile_replaces_nothing_else_and_fails_before_it_measures(

@@ -54,9 +54,10 @@ def _time_windows(options: Namespace, device: str, steps: int) -> None:
     path = options.out / "backend.json"
     if path.exists():
         return
+    from gsvc.codec.output import make_folder
     from gsvc.eval.window_speed import window_speeds
 
+    make_folder(options.out)
     told = window_speeds(options.name, device, steps)
-    options.out.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(told, indent=1))
     print(json.dumps(told, indent=1), file=sys.stderr)

@@ -34,6 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Carry out what is left, then show the tables."""
     from gsvc.codec.errors import ConfigError, InputError
+    from gsvc.codec.output import make_folder
     from gsvc.eval.planning.rows import read_rows, trial_of
     from gsvc.eval.planning.validate import Validation
     from gsvc.eval.planning.verdict import error_table, kept_line, regrets
@@ -46,8 +47,8 @@ def run(options: Namespace) -> int:
     if not rows:
         raise InputError(f"{options.summaries[0]}: no rows of gsvc: give a run's summary.csv")
     clips = list(dict.fromkeys(row.clip for row in rows))
+    make_folder(options.out)
     validation = Validation(_profile(options), options.log, options.frames, cpu=options.cpu)
-    options.out.mkdir(parents=True, exist_ok=True)
     kept = options.out / "results.jsonl"
     done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     seen = {one["seed"] for one in done}

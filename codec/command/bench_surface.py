@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from gsvc.codec.extras import need
+from gsvc.codec.output import make_folder
 
 DESCRIPTION = """Draw what bits, computation and memory buy of each other, from a run with gsvc,
 CVVDP and ST-LPIPS VGG: contours of quality, bits at one quality over computation, what memory
@@ -36,6 +37,7 @@ def run(options: Namespace) -> int:
 
     folder = options.run if options.run.is_dir() else None
     points = read_points(folder / "summary.csv" if folder else options.run)
+    make_folder(options.out)  # before half a minute's work
     sources = find_clips(options.clips or ["packaged"])
     seen = curve([one.load("288", None).frames for one in sources], _CAPACITIES)
     figures = {

@@ -79,6 +79,8 @@ class Rule:
 
     name: str
     conditions: tuple[Condition, ...]
+    place: str = field(default="", compare=False)
+    """Where it is written, "rules.txt:3:1", line and column; messages begin with it."""
 
 
 def check_rules(rules: Collection[Rule], zones: Collection[str]) -> None:
@@ -86,13 +88,21 @@ def check_rules(rules: Collection[Rule], zones: Collection[str]) -> None:
     names = [rule.name for rule in rules]
     for rule in rules:
         if names.count(rule.name) > 1:
-            raise ConfigError(f"two rules are named {rule.name!r}: name them as NAME: RULE")
+            last = [one for one in rules if one.name == rule.name][-1]
+            raise ConfigError(
+                f"{_at(last)}two rules are named {rule.name!r}: name them as NAME: RULE"
+            )
         for condition in rule.conditions:
             if condition.zone is not None and condition.zone not in zones:
                 known = ", ".join(zones) or "none"
                 raise ConfigError(
-                    f"rule {rule.name!r}: there is no zone {condition.zone!r} (there are: {known})"
+                    f"{_at(rule)}rule {rule.name!r}: there is no zone {condition.zone!r} (there "
+                    f"are: {known})"
                 )
+
+
+def _at(rule: Rule) -> str:
+    return f"{rule.place}: " if rule.place else ""
 
 
 @dataclass

@@ -58,7 +58,7 @@ def parse_rule(text: str, place: str = "rule") -> Rule:
     named = _NAMED.fullmatch(text)
     name, start = (named.group(1).strip(), named.start(2)) if named else (text.strip(), 0)
     conditions = _Reader(text, start, place).conditions()
-    return Rule(name, tuple(conditions))
+    return Rule(name, tuple(conditions), f"{place}:{len(text) - len(text.lstrip()) + 1}")
 
 
 def line_of(name: str, numbers: str) -> Line:
