@@ -196,6 +196,7 @@ def test_the_command_plans_a_class_and_tells_models_that_a_gpu_holds(
     assert main(asked) == 0
     shown = capsys.readouterr().out
     assert "talking-head.gsv --backend" in shown and "--vram 6G holds" in shown
+    assert "--vram does not bind" not in shown
 
 
 @pytest.mark.parametrize(

@@ -42,17 +42,16 @@ class Returned(PretrainedWindows):
 
 
 @pytest.mark.parametrize(
-    ("size", "padded"),
+    ("count", "size", "padded"),
     [
-        ((2160, 3840), (2176, 3840)),
-        ((2161, 3841), (2176, 3872)),
-        ((1, 1), (64, 64)),
-        ((33, 1023), (64, 1024)),
+        (1, (2160, 3840), (2176, 3840)),
+        (1, (2161, 3841), (2176, 3872)),
+        (1, (1, 1), (64, 64)),
+        (9, (33, 203), (64, 224)),
     ],
 )
-@pytest.mark.parametrize("count", [1, 3])
 def test_sides_are_padded_and_cropped_again(
-    size: tuple[int, int], padded: tuple[int, int], count: int
+    count: int, size: tuple[int, int], padded: tuple[int, int]
 ) -> None:
     backend, (shown, keys, confidence) = Returned("it"), window_of(count, size)
     shown[:, 0, 0] = 200

@@ -1,6 +1,7 @@
 """`gsvc train shards` and `gsvc train plan`: an order without gaps, and runs that go on."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -133,7 +134,8 @@ def test_bfloat16_and_compile_train_the_same_network(shards: Path, tmp_path: Pat
         ]
         command += ["--recipe", str(recipe), "--batch", "2", "--steps", "3", "--workers", "0"]
         command += ["--device", "cpu", "--json", *more]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        own = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")}
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=own)
         told = [json.loads(line) for line in done.stdout.splitlines()]
         return [row["loss"] for row in told if row["type"] == "step"]
 

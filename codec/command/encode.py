@@ -42,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--jobs", "-j", type=int, default=1, metavar="N", help="files at once, with --out (1)")
     add_level(parser, defaults)
     _add_rate(parser)
-    slow = "less waiting, but 1.2 to 4.5 times the bits"
+    slow = "less waiting, 1.1 to 1.5 times the bits at equal quality, ten on fast pans"
     add("--low-delay", action="store_true", help=f"no look-ahead: {slow}")
     seen = "how much more faces weigh than the rest (%(default)g)"
     hint = "place pictures for a pretrained model: ltx ... (gsvc models list)"

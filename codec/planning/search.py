@@ -86,7 +86,8 @@ class Planner:
         if not ranked:
             raise ConfigError(self._nearest(budgets))
         best = ranked[0]
-        prices = tuple(self._price(budgets, name, goal, judge, best) for name in budgets.given)
+        priced = [name for name in budgets.given if name != "vram"]  # nothing planned takes any
+        prices = tuple(self._price(budgets, name, goal, judge, best) for name in priced)
         others = tuple(_others(ranked))
         return Plan(best, others, goal, judge, prices, self._model.is_judged)
 
