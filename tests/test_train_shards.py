@@ -149,5 +149,5 @@ def test_producers_may_die_and_join(shards: Path) -> None:
     script = Path(__file__).parent / "scale_producers.py"
     command = [sys.executable, str(script), "faults", str(shards), "--batch", "2", "--faults", "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "10 of 10 batches, 20 samples, each [2] times" in done.stdout
+    assert ": 10 batches, 20 samples, each [2] times in 2 epochs" in done.stdout
     assert "'killed': 1, 'late': 1, 'slow': 1" in done.stdout and " 0 batches wrong" in done.stdout

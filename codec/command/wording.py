@@ -14,7 +14,7 @@ _OTHERS = {
     "authorities": "--tls-ca",
 }
 _NAMED = re.compile(
-    rf"(?<![\w./=-])({'|'.join((*_NAMES, *_OTHERS))})=(\"[^\"]*\"|'[^']*'|\w+(?:\.\w+)?)?"
+    rf"(?<![\w./=:,-])({'|'.join((*_NAMES, *_OTHERS))})=(\"[^\"]*\"|'[^']*'|\w+(?:\.\w+)?)?"
 )
 _NUMBERED = re.compile(r"\[Errno -?\d+\] ([^:'\[\]]+)(?:: '[^']*')?")
 
