@@ -60,12 +60,8 @@ def fits(value: object, wanted: object) -> bool:
     origin, inner = get_origin(wanted), get_args(wanted)
     if origin in (Union, UnionType):
         return any(fits(value, one) for one in inner)
-    if wanted in (int, float):
-        return isinstance(value, Integral if wanted is int else Real) and not isinstance(
-            value, bool
-        )
-    if wanted is Fraction:
-        return isinstance(value, Rational) and not isinstance(value, bool)
+    if isinstance(wanted, type) and wanted in _NUMBERS:
+        return isinstance(value, _NUMBERS[wanted]) and not isinstance(value, bool)
     if wanted is bool:
         return isinstance(value, bool | np.bool_)
     if wanted is BinaryIO:
