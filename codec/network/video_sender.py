@@ -270,6 +270,8 @@ class VideoSender:
             if packets:
                 self._encoding.add(time.time() - began)
                 self._sink.send(packets)
+                if self._steering:
+                    self._steering.sent(self._rtp)
         *packets, end = await loop.run_in_executor(coder, self._counted, self._ended)
         self._sink.send(packets)
         await self._sink.close(end)
