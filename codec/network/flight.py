@@ -27,6 +27,7 @@ class Flight:
         self.trip = _UNKNOWN_TRIP
         """Shortest round trip known."""
         self._sent: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
+        """When, and how much had been sent then in all: what has not arrived whole."""
         self._bursts: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
         self._arrived = self._total = 0.0
         self._left = float("-inf")
@@ -37,8 +38,8 @@ class Flight:
     def sent(self, now: float, total: float) -> None:
         """So much was sent in all."""
         if total > self._total:
-            self._sent.append((now, total - self._total))
             self._bursts.append((now, total - self._total))
+            self._sent.append((now, total))
             self._total = total
 
     def burst(self, now: float, seconds: float) -> float:
@@ -50,11 +51,10 @@ class Flight:
     def told(self, now: float, arrived: float) -> float | None:
         """A report says how much arrived; gives what the network carries, where that shows."""
         self._left, self._arrived = now - self.trip, max(arrived, self._arrived)
-        while self._sent and self._total - sum(b for _, b in self._sent) < self._arrived - 0.5:
+        while self._sent and self._sent[0][1] <= self._arrived:
             self._sent.popleft()
         found = self._emptied(now)
-        is_busy = self._queued() > 0
-        if not is_busy:
+        if self._queued <= 0:
             self._busy = self._rate = None
         elif self._busy is None:
             self._busy = now, self._arrived
@@ -64,26 +64,30 @@ class Flight:
         """Seconds for which the queue lasts, at the rate that it empties at, or else at `rate`."""
         rate = max(1.0, self._rate if self._rate is not None else rate)
         until = min(now, self._left + self.trip + _REPORTS)
-        queue, at = self._queued(), self._left
-        for when, bits in self._sent:
+        queue, at = self._queued, self._left
+        before = self._arrived + queue
+        for when, total in self._sent:
             if when > self._left:
-                queue = max(0.0, queue - rate * max(0.0, min(when, until) - at)) + bits
-                at = max(at, min(when, until))
+                then = min(when, until)
+                queue = max(0.0, queue - rate * max(0.0, then - at)) + total - before
+                at, before = max(at, then), total
         return max(0.0, queue - rate * max(0.0, until - at)) / rate
 
     def _emptied(self, now: float) -> float | None:
+        """What a queue emptied at that was there at an earlier report and is there still."""
         if self._busy is None:
             return None
         since, before = self._busy
         if now - since < _SURE or self._arrived - before < _SURE_BITS:
             return None
-        rate = (self._arrived - before) / (now - since)
         self._busy = now, self._arrived
-        if self._queued() > 0:
-            self._rate = rate
-            return rate
-        return None
+        if self._queued <= 0:
+            return None
+        self._rate = (self._arrived - before) / (now - since)
+        return self._rate
 
+    @property
     def _queued(self) -> float:
         """Bits that waited when the last report's news was sent."""
-        return sum(bits for when, bits in self._sent if when <= self._left)
+        totals = [total for when, total in self._sent if when <= self._left]
+        return totals[-1] - self._arrived if totals else 0.0
