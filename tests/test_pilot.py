@@ -14,6 +14,7 @@ import gsvc
 from gsvc import Adaptation
 from gsvc.codec.command.main import main
 from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.network.announcing import Announced, strictest
 from gsvc.codec.network.backlog import Backlog
 from gsvc.codec.network.flight import Flight
 from gsvc.codec.network.live_pace import LivePace
@@ -25,6 +26,7 @@ from gsvc.codec.network.rtp_receiver import RtpReceiver
 from gsvc.codec.network.rtp_sender import RtpSender
 from gsvc.codec.network.video_receiver import VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
+from gsvc.codec.network.wire_key import WireKey
 from gsvc.decoders.pace import REFINING
 from gsvc.eval.planning.follow import Session, there_and_back
 from gsvc.eval.planning.paces import heated
@@ -209,6 +211,37 @@ def test_a_rate_follows_over_tcp_too() -> None:
         assert shown and target is not None and 500 <= target <= 60_000
 
     run(main())
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "ws"])
+@pytest.mark.parametrize("key", [None, WireKey(bytes(range(32)))])
+def test_a_budget_reaches_a_sender_over_connections(scheme: str, key: WireKey | None) -> None:
+    if scheme == "ws":
+        pytest.importorskip("websockets")
+
+    async def main() -> None:
+        port = free_port(socket.SOCK_STREAM)
+        encoder = gsvc.Encoder(VIDEO, replace(SETTINGS, bitrate=20_000))
+        adapt = SendSettings(adapt=Adaptation(500, 60_000), key=key)
+        sender = VideoSender(f"{scheme}://127.0.0.1:{port}", encoder, adapt)
+        settings = ReceiveSettings(STILL, bandwidth=600.0, key=key)
+        receiver = VideoReceiver(f"{scheme}://@127.0.0.1:{port}", settings)
+        receiving = asyncio.create_task(collect(receiver, []))
+        sending = asyncio.create_task(sender.run(endless()))
+        async with asyncio.timeout(60):
+            while (sender.stats().target or 1e9) > 600:
+                await asyncio.sleep(0.02)
+        sender.stop()
+        await sending
+        await receiving
+
+    run(main())
+
+
+def test_the_strictest_of_all_budgets_counts() -> None:
+    every = [Announced(9_000.0, None), Announced(None, 2.0), Announced(12_000.0, 3.0)]
+    assert strictest(every) == Announced(9_000.0, 2.0)
+    assert strictest([]) == Announced(None, None)
 
 
 def test_an_encoder_follows_to_another_rate_and_spacing() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.network.announcing import Announced
 from gsvc.codec.network.flight import Flight
 from gsvc.codec.network.pilot import Adaptation, Order, Pilot, Reception
 from gsvc.codec.network.rtp_sender import RtpSender
@@ -89,8 +90,9 @@ class Steering:
         """Take note of what was sent just now."""
         self._flight.sent(self._clock(), 8 * (rtp.bytes + IP_UDP_BYTES * rtp.datagrams))
 
-    def measured(self, seen: Reception, dropped: int) -> None:
+    def measured(self, seen: Reception, dropped: int, announced: Announced) -> None:
         """Take what a connection told: all bits are of packets. `dropped`: as of `heard`."""
+        self.pilot.limit, self.pilot.pictures = announced.limit, announced.pictures
         self._report(seen, 1.0, dropped)
 
     def _report(self, seen: Reception, share: float, dropped: int) -> None:

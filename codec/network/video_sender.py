@@ -159,7 +159,7 @@ class VideoSender:
         while True:
             await asyncio.sleep(_SAMPLED)
             if seen := self._broadcaster.sample(time.monotonic()):
-                steering.measured(seen, self._queue.dropped)
+                steering.measured(seen, self._queue.dropped, self._broadcaster.announced)
 
     def _cut(self, sound: Iterable[AudioChunk]) -> Sound:
         """The sound in pieces that fit datagrams. Raises ConfigError where it cannot be sent."""
