@@ -159,7 +159,7 @@ def apart(work: Work, consumer: Consumer, count: int) -> Run:
         list(producers.made(iter(work.warm())))
         assert len(producers.actors) == count
         producers.spans.clear()
-        run = work.train(consumer, producers.made, lambda since, number: None)
+        run = work.train(consumer, producers.made, lambda since, number: producers.tend())
         producers.note_training()
         return dataclasses.replace(run, spans=list(producers.spans))
 

@@ -89,31 +89,45 @@ class Producers(Generic[Ask, Given]):
         self._started = 0
         self._looked = -_LOOK_EVERY
         self._asked: dict[Any, _Job] = {}
+        self._waiting: Iterator[_Job] = iter(())
+        self._again: deque[_Job] = deque()
+        self._made: dict[int, Given] = {}
+        self._is_over = False
+        """Whether nothing is left of what waited."""
 
     def made(self, asked: Iterator[Ask]) -> Iterator[Given]:
         """What is made of each, in order. Raises what making raises."""
-        waiting = (_Job(number, one) for number, one in enumerate(asked))
-        again: deque[_Job] = deque()
-        made: dict[int, Given] = {}
-        wanted, is_over = 0, False
+        self._waiting = (_Job(number, one) for number, one in enumerate(asked))
+        self._again.clear()
+        self._made.clear()
+        self._is_over = False
+        wanted = 0
         while True:
             begun = time.time()
-            while wanted not in made:
-                self._grow()
-                while self.actors and len(self._asked) + len(made) < self._ahead:
-                    job = again.popleft() if again else next(waiting, None)
-                    if job is None or not self._ask(job):
-                        is_over = job is None
-                        again.extendleft([job] if job is not None else [])
-                        break
-                if is_over and not self._asked and not again and wanted not in made:
+            while wanted not in self._made:
+                if self._is_over and not self._asked and not self._again:
                     return
-                again.extend(self._collect(made))
+                self._tend(_TICK)
             self._taken = wanted, time.time()
             self.spans.append(Span(TRAINER, WAITS, wanted, begun, self._taken[1]))
-            yield made.pop(wanted)
+            yield self._made.pop(wanted)
             self.note_training()
             wanted += 1
+
+    def tend(self) -> None:
+        """Ask for more, without waiting. Who takes many steps with what it took does so between
+        them: else producers soon have nothing to do."""
+        self._tend(0.0)
+
+    def _tend(self, patience: float) -> None:
+        self._grow()
+        while self.actors and len(self._asked) + len(self._made) < self._ahead:
+            job = self._again.popleft() if self._again else next(self._waiting, None)
+            if job is None or not self._ask(job):
+                self._is_over = job is None
+                self._again.extendleft([job] if job is not None else [])
+                break
+        self._again.extend(self._collect(patience))
 
     def note_training(self) -> None:
         """That the trainer has been at what it took last."""
@@ -149,15 +163,18 @@ class Producers(Generic[Ask, Given]):
         self._asked[reference] = wanted._replace(producer=producer)
         return True
 
-    def _collect(self, made: dict[int, Given]) -> list[_Job]:
-        """Take what is there; returns what was lost, to be asked for again.
+    def _collect(self, patience: float) -> list[_Job]:
+        """Take what is there within so many seconds; returns what was lost, to be asked for again.
 
         A producer that is being ended loses its own processes first, and may tell that as an error
         of what it makes: so an error counts if it comes three times.
         """
         lost = []
         errors = self._ray.exceptions
-        ready, _ = self._ray.wait(list(self._asked), timeout=_TICK) if self._asked else ([], [])
+        wait = {"num_returns": len(self._asked), "timeout": 0.0}
+        if patience:
+            wait = {"num_returns": 1, "timeout": patience}
+        ready, _ = self._ray.wait(list(self._asked), **wait) if self._asked else ([], [])
         for reference in ready:
             job = self._asked.pop(reference)
             try:
@@ -176,7 +193,7 @@ class Producers(Generic[Ask, Given]):
             if _is_doubtful(done.given) and job.tries + 1 < _TRIES:
                 lost.append(job._replace(tries=job.tries + 1))
                 continue
-            made[job.number] = done.given
+            self._made[job.number] = done.given
             if since := self._starting.pop(job.producer, 0.0):
                 self._note(job, STARTS, since, max(since, done.begun))
             self._note(job, MAKES, done.begun, done.ended)
