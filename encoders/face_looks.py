@@ -70,7 +70,7 @@ class FaceLooks:
     def seen(self, number: int, view: DrawnInterval, interval: Interval) -> Seen:
         """An interval under its faces and without, on a few frames; `number`: its slots'."""
         seen, plain = Seen(), with_faces(interval, None)
-        boxed = [((number, slot), face) for slot, face in enumerate(interval[FACES] or ()) if face]
+        boxed = [((number, slot), face) for slot, face in enumerate(_faces(interval)) if face]
         times = view.times(_JUDGED)
         for time in times if boxed else ():
             source, frames = view.source_at(time), view.last / len(times)
@@ -92,16 +92,20 @@ def slots_of(intervals: Sequence[Interval]) -> list[Slot]:
     return [
         (n, slot)
         for n, interval in enumerate(intervals)
-        for slot, face in enumerate(interval[FACES] or ())
+        for slot, face in enumerate(_faces(interval))
         if face is not None
     ]
 
 
 def with_some(interval: Interval, number: int, kept: Collection[Slot]) -> Interval:
     """An interval with those of its faces that are kept."""
-    each = enumerate(interval[FACES] or ())
+    each = enumerate(_faces(interval))
     faces: Faces = tuple(one if (number, slot) in kept else None for slot, one in each)
     return with_faces(interval, faces if any(faces) else None)
+
+
+def _faces(interval: Interval) -> Faces:
+    return interval[FACES] or ()
 
 
 def _points(face: Face, interval: Interval, time: int, geometry: Geometry) -> Points:
