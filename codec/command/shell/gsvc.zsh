@@ -45,7 +45,7 @@ _shtab_gsvc_bench_commands() {
     flops:'Count the operations of back ends for a window of frames, or a key picture, from their published settings: no weights are needed. Of 16:9; a multiply-add is two operations.'
     list:'What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...), --metric and --clips take. Your own classes are taken too, as module:Class.'
     make:'Write STUDY/page, which voters open in a browser (from a folder or a server), and STUDY/key.json, which says what they saw: keep it from them. Every clip and level of gsvc is shown beside AV1 at the nearest rate, without names, in random order and on random sides.'
-    people:'Code clips of people who speak with and without the layer of faces, and with SVT-AV1, and print what is left of their faces at equal bits: landmarks'"'"' normalised mean error, the correlation of the mouth'"'"'s opening, CVVDP and ST-LPIPS VGG inside the face'"'"'s box. RUN is a run as of gsvc bench run, and keeps what is done: the same command resumes.'
+    people:'Code clips of people who speak with and without the layer of faces, and with SVT-AV1, and print what is left of their faces at equal bits: landmarks'"'"' normalised mean error, the correlation of the mouth'"'"'s opening, CVVDP and ST-LPIPS VGG inside the face'"'"'s box; and of their bodies: OKS of key points, error of motion. RUN is a run as of gsvc bench run and keeps each rate as soon as it is measured: the same command resumes.'
     plan:'Judge the planner by random budgets on packaged clips, of which nothing is in its numbers: plans are carried out by real processes and measured, and regret is taken over the points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a machine that does nothing else; on one that others use, give --cpu.'
     plot:'draw a run'"'"'s plots'
     report:'write a run'"'"'s HTML page'
@@ -244,6 +244,7 @@ _shtab_gsvc_bench_people_options=(
   "--frames[from the start, 0 for all (97)]:N:"
   "--stride[score every N-th frame (3)]:N:"
   {--jobs,-j}"[processes, 0 for one a core (0)]:N:"
+  "--strips[also draw RUN\/strips\: eight successive frames of each mouth that speaks]"
   "(*):a set, SET\/CLIP, a video or a folder:_files"
 )
 
