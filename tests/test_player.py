@@ -174,6 +174,14 @@ def answer(
     return got.status, got.read(), dict(got.headers)
 
 
+def test_what_mux_wrote_is_served_as_its_stream(stream: Path, tmp_path: Path) -> None:
+    gsvc.mux(stream, tmp_path / "video.mp4")
+    source = FileSource(tmp_path / "video.mp4")
+    assert source.about["name"] == "video.mp4" and source.path.read_bytes() == stream.read_bytes()
+    source.close()
+    assert not source.path.exists()
+
+
 def test_ranges_of_a_stream(connection: http.client.HTTPConnection, stream: Path) -> None:
     data = stream.read_bytes()
     assert answer(connection, "/stream.gsv")[:2] == (200, data)
