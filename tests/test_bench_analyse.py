@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.annotated.boxes import Boxes, joined, make_boxes
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene, write_synthetic
@@ -23,6 +23,7 @@ from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE, Subject, measure
 from gsvc.eval.analysis.rule_events import check_events, rule_events
 from gsvc.eval.analysis.run import AnalysisSettings, run_analysis
 from gsvc.eval.analysis.seen import Seen
+from gsvc.eval.analysis.sources import load_ground
 from gsvc.eval.analysis.task_rates import main as task_rates
 from gsvc.eval.codecs import find_codec
 from needs import need_package
@@ -171,6 +172,12 @@ def test_key_points_are_judged_against_the_source(tmp_path: Path) -> None:
     codecs = [find_codec("jpeg", quality=50, scale="1")]
     points = list(measure(clip, None, Subject(codecs, Posing()), lambda *told: pytest.fail()))
     assert [point.accuracies["oks_ap"] for point in points] == [pytest.approx(1), 0]
+
+
+def test_places_of_epfl_are_refused_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "gt_terrace1.txt").write_text("1\n1 1 30 44 25 0 0\n914\n")
+    with pytest.raises(InputError, match="leave out --ground"):
+        load_ground(str(tmp_path), None, None)
 
 
 def test_places_on_the_ground(tmp_path: Path) -> None:
