@@ -84,8 +84,9 @@ class Placement:
         return self._placed[self._possible(count)][1] / len(self._frames)
 
     def _possible(self, count: int) -> int:
-        counts = list(self._placed)
-        return min(counts, key=lambda one: abs(one - count))
+        if count in self._placed:
+            return count
+        return min(self._placed, key=lambda one: abs(one - count))
 
     @cached_property
     def _placed(self) -> dict[int, tuple[tuple[int, ...], float]]:

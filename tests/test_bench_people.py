@@ -2,14 +2,18 @@
 
 from pathlib import Path
 
+import cv2
 import pytest
 
 from gsvc.codec.command.main import main
 from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
+from gsvc.eval.report import people_strips
+from gsvc.eval.report.strips import Place
 from gsvc.eval.summary.people_table import METRICS, people_table
 from gsvc.eval.summary.summarise import summarise
+from small_run import record, write_run
 
-BETTER_HIGH = {"mouth_opening", "face_cvvdp"}
+BETTER_HIGH = {"mouth_opening", "face_cvvdp", "pose_oks"}
 RUN = {
     "metrics": {
         name: {
@@ -68,3 +72,19 @@ def test_a_clip_that_is_not_there_is_told(
 ) -> None:
     assert main(["bench", "people", str(tmp_path / "none.mp4"), "--out", str(tmp_path / "r")]) != 0
     assert "none.mp4" in capsys.readouterr().err
+
+
+def test_strips_have_a_row_for_the_source_av1_and_both_ways_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = {"bpp": 0.02, "tools": "default", "preset": "fast", "seed": 0}
+    cells = [record("svtav1", {"preset": 10, "crf": 50, "scale": "1"})]
+    cells += [record("gsvc", {**ours, **way}) for way in ({"faces": 0}, {})]
+    folder = write_run(tmp_path, cells, 4)
+    monkeypatch.setattr(people_strips, "speaking_place", lambda _: Place(0, 0, 0, 64))
+    (path,) = people_strips.write_people_strips(folder)
+    picture = cv2.imread(str(path))
+    assert path.parent == folder / "strips" and picture is not None
+    assert picture.shape == (4 * (112 + 26), 8 * 112, 3)
+    monkeypatch.setattr(people_strips, "speaking_place", lambda _: None)
+    assert not people_strips.write_people_strips(folder)

@@ -139,6 +139,11 @@ def test_bad_budgets_are_refused(name: str, text: str, part: str) -> None:
         parse_budgets({name: text})
 
 
+def test_units_may_be_written_out() -> None:
+    whole = parse_budgets({"bandwidth": "12kbit/s", "memory": "4GB", "decoder_time": "90 s"})
+    assert whole == parse_budgets({"bandwidth": "12k", "memory": "4G", "decoder_time": "90s"})
+
+
 def test_budgets_come_from_a_file_too(tmp_path: Path) -> None:
     path = tmp_path / "budget.toml"
     path.write_text('bandwidth = "12k"\ndecoder-time = "90s"\nquality = "jod:6"\n')
@@ -190,13 +195,25 @@ def test_the_command_plans_a_class_and_tells_models_that_a_gpu_holds(
     MACHINE.save(profile_path())
     asked = ["plan", "--class", "talking-head", "--bandwidth", "12k", "--vram", "6G"]
     assert main([*asked, "--json"]) == 0
-    models = {one["name"]: one for one in json.loads(capsys.readouterr().out)["vram"]}
+    told = json.loads(capsys.readouterr().out)
+    models = {one["name"]: one for one in told["vram"]}
+    chosen = told["pretrained"]
+    assert chosen["kind"] == "whole" and chosen["memory"] <= 6e9
+    whole = [one["weights"] for one in models.values() if one["kind"] == "whole"]
+    assert chosen["weights"] == max(whole)
+    assert chosen["quality"] is chosen["seconds"] is None  # nobody measured them
     assert models["sd-turbo"]["kind"] == "whole" and models["ltx2"]["kind"] is None
     assert all(m["memory"] <= 6e9 for m in models.values() if m["kind"])
     assert main(asked) == 0
     shown = capsys.readouterr().out
-    assert "talking-head.gsv --backend" in shown and "--vram 6G holds" in shown
+    assert f"--backend {chosen['name']} --steps" in shown and "was not measured" in shown
     assert "--vram does not bind" not in shown
+    assert main([*asked[:-1], "100M", "--decoder-flops", "20G"]) == 0
+    assert (
+        "no pretrained model fits: the nearest that can be met is --vram" in capsys.readouterr().out
+    )
+    assert main([*asked, "--decoder-flops", "1G"]) == 0
+    assert "--decoder-flops is too little" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -210,6 +227,9 @@ def test_the_command_plans_a_class_and_tells_models_that_a_gpu_holds(
         (["--class", "sport", "--seconds", "nan"], "a frame at least"),
         (["--class", "sport", "--latency", "400ms"], "give a video"),
         (["--class", "sport", "--vram", "8"], "has no unit: write 8G"),
+        (["--class", "sport", "--judge", "texture", "--quality", "jod:6"], "take one"),
+        (["--class", "sport", "--quality", "jod:9.9", "--bandwidth", "2k"], "and --quality bind;"),
+        (["--class", "sport", "--memory", "4GiB"], "no budget: write 500M"),
     ],
 )
 def test_bad_classes_get_one_line(
@@ -269,3 +289,25 @@ def test_another_receiver_is_foretold_by_its_own_profile() -> None:
     settings = Planner(here).plan(Budgets()).best.settings
     assert there.ways == ["dis"]
     assert there.predict(settings).decode_seconds > here.predict(settings).decode_seconds
+
+
+def test_a_rate_far_from_its_levels_own_takes_the_encoder_longer() -> None:
+    model, way = Model(TRIAL, MACHINE), Planner(Model(TRIAL, MACHINE)).plan(Budgets()).best
+    own = TRIAL.points[1].bpp * TRIAL.pixels * TRIAL.rate
+    near, far = (
+        model.predict(replace(way.settings, bitrate=rate, preset="medium")).encode_seconds.mean
+        for rate in (own, 1.4 * own)
+    )
+    assert far > near
+
+
+def test_a_machine_twice_as_slow_takes_twice_as_long() -> None:
+    points = tuple(replace(point, seconds=2 * point.seconds) for point in TRIAL.points)
+    encode = {
+        name: replace(one, start=2 * one.start, frame=2 * one.frame)
+        for name, one in MACHINE.encode.items()
+    }
+    slow = Model(replace(TRIAL, points=points), replace(MACHINE, encode=encode))
+    settings = Planner(slow).plan(Budgets()).best.settings
+    here, there = (m.predict(settings).encode_seconds for m in (Model(TRIAL, MACHINE), slow))
+    assert there.mean == pytest.approx(2 * here.mean)

@@ -82,11 +82,11 @@ def test_browsers_decode_golden_streams_as_python_does(page: Page) -> None:
             shown = list(decoded(page, server))
         expected = frames_of(path)
         assert [one.pts for one in shown] == [frame.pts for frame in expected], path.stem
-        if path.stem == "speaking":
-            continue  # The player draws no faces.
         pairs = zip(shown, expected, strict=True)
         differences = [np.abs(one.pixels.astype(int) - frame.pixels) for one, frame in pairs]
-        assert np.max(differences) <= 24 and np.mean(differences) <= 0.3, path.stem
+        assert np.mean(differences) <= 0.3, path.stem
+        # Single pixels between lips that open differ by more.
+        assert np.max(differences) <= 24 or path.stem == "speaking", path.stem
 
 
 def test_playing_seeking_and_the_end(page: Page) -> None:

@@ -1,4 +1,4 @@
-"""`gsvc bench people`: what is left of faces that speak, with and without the layer of faces."""
+"""`gsvc bench people`: what is left of people, with and without the layer of faces."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -9,11 +9,14 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Code clips of people who speak with and without the layer of faces, and with
 SVT-AV1, and print what is left of their faces at equal bits: landmarks' normalised mean error, the
-correlation of the mouth's opening, CVVDP and ST-LPIPS VGG inside the face's box. RUN is a run as of
-gsvc bench run, and keeps what is done: the same command resumes."""
+correlation of the mouth's opening, CVVDP and ST-LPIPS VGG inside the face's box; and of their
+bodies: OKS of key points, error of motion. RUN is a run as of gsvc bench run and keeps each rate
+as soon as it is measured: the same command resumes."""
 
 _RATES = "0.0015+0.003+0.006"
 _STRIDE = 3
+_KEPT = 2
+"""Decodes kept together: a rate without the layer and with it."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -31,6 +34,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--stride", type=int, default=_STRIDE, metavar="N", help=every)
     jobs = "processes, 0 for one a core (%(default)s)"
     add("--jobs", "-j", type=int, default=0, metavar="N", help=jobs)
+    strips = "also draw RUN/strips: eight successive frames of each mouth that speaks"
+    add("--strips", action="store_true", help=strips)
 
 
 def run(options: Namespace) -> int:
@@ -48,10 +53,16 @@ def run(options: Namespace) -> int:
         metrics=METRICS,
         frames=options.frames or None,
         stride=options.stride,
+        kept_together=_KEPT,
     )
     failed = _carried_out(settings, options.out, options.jobs)
     table = people_table(write_summary(options.out))
     print(f"{table.title}\n\n{markdown(table.header, table.rows)}\n\n{table.note}")
+    if options.strips:
+        from gsvc.eval.report.people_strips import write_people_strips
+
+        for path in write_people_strips(options.out):
+            print(path)
     return int(failed)
 
 

@@ -13,6 +13,7 @@ from gsvc.codec.planning.budgets import JUDGES, Budgets, parse_budgets, read_bud
 from gsvc.codec.planning.kinds import CLASSES, Kind
 
 if TYPE_CHECKING:
+    from gsvc.codec.command.plan_pretrained import PretrainedChoice
     from gsvc.codec.planning.search import Planner
 
 DESCRIPTION = """Find the settings for encoder and decoder that reach the best quality within
@@ -25,7 +26,7 @@ _BUDGETS = {
     "decoder-flops": ("FLOPS", "of its networks, for a second of video: 20G"),
     "encoder-time": ("TIME", "to encode in: 5x, 90s, 10min"),
     "memory": ("BYTES", "of either process: 4G"),
-    "vram": ("BYTES", "of a GPU: tells which pretrained models it holds"),
+    "vram": ("BYTES", "of a GPU: names the pretrained model to take on it, by counts"),
     "latency": ("TIME", "from capture to showing: 400ms; below 8s without look-ahead"),
     "energy": ("ENERGY", "of both ends: 500J, 1Wh"),
     "quality": ("JUDGE:N", "to reach: jod:6 at least, or texture:0.2 at most"),
@@ -42,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     for name, (metavar, text) in _BUDGETS.items():
         add(f"--{name}", metavar=metavar, help=text)
     add("--budgets", metavar="FILE", help='a TOML file of them: bandwidth = "12k"')
-    add("--judge", choices=JUDGES, default=JUDGES[0], help="what quality is (%(default)s)")
+    add("--judge", choices=JUDGES, help=f"what quality is ({JUDGES[0]}, or that of --quality)")
     add("--receiver", metavar="FILE", help="profile of the machine that decodes (this one)")
     add("--watts", type=float, metavar="W", help="power while computing, where no counter tells")
     radio = "add what sending takes, by a stated model"
@@ -56,24 +57,33 @@ def run(options: Namespace) -> int:
     """Plan, and show the plan."""
     budgets, kind = budgets_of(options), kind_of(options)
     planner = planner_of(options, kind or options.source, budgets)
-    from gsvc.codec.planning.commands import as_json, as_lines, held_json, held_lines
-    from gsvc.codec.planning.vram import held_within
+    from gsvc.codec.planning.commands import as_json, as_lines
 
-    plan, source = planner.plan(budgets, options.judge), options.source or f"{options.kind}.mp4"
-    held = held_within(budgets.vram, *planner.size) if budgets.vram else []
+    plan, source = (
+        planner.plan(budgets, options.judge or JUDGES[0]),
+        options.source or f"{options.kind}.mp4",
+    )
+    models = _pretrained(budgets, planner)
     if options.json:
-        models = {"vram": held_json(held)} if budgets.vram else {}
-        json_lines(options).put("plan", **as_json(source, plan), **models)
+        held = models.as_json(source) if models else {}
+        json_lines(options).put("plan", **as_json(source, plan), **held)
         return 0
     lines = as_lines(source, plan)
     if kind is not None:
         from gsvc.codec.planning.classes import clips_of
 
         lines.insert(0, f"{kind.name}: by {clips_of(kind)} clips; a trial of a video is nearer")
-    if budgets.vram:
-        lines += held_lines(source, budgets.vram, held)
+    if models:
+        lines += models.as_lines(source)
     print("\n".join(lines))
     return 0
+
+
+def _pretrained(budgets: Budgets, planner: "Planner") -> "PretrainedChoice | None":
+    """Of --vram, at the planned video's size."""
+    from gsvc.codec.command.plan_pretrained import PretrainedChoice
+
+    return PretrainedChoice(budgets, planner.size, planner.rate) if budgets.vram else None
 
 
 def add_class(parser: ArgumentParser) -> None:
@@ -114,11 +124,13 @@ def budgets_of(options: Namespace) -> Budgets:
     """Those of the command line, or of its file. Raises ConfigError."""
     texts = {name: getattr(options, name) for name in (n.replace("-", "_") for n in _BUDGETS)}
     given = parse_budgets(texts)
-    if options.budgets is None:
-        return given
-    if given.given:
-        raise ConfigError("--budgets FILE and budgets beside it: write all in one place")
-    return read_budgets(options.budgets)
+    if options.budgets is not None:
+        if given.given:
+            raise ConfigError("--budgets FILE and budgets beside it: write all in one place")
+        given = read_budgets(options.budgets)
+    if options.judge and given.quality and options.judge != given.quality[0]:
+        raise ConfigError(f"--judge {options.judge} beside --quality {given.quality[0]}: take one")
+    return given
 
 
 def planner_of(options: Namespace, source: str | Kind, budgets: Budgets) -> "Planner":

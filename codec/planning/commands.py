@@ -1,7 +1,6 @@
 """A plan as commands to type, in words and in JSON."""
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,15 +9,9 @@ from gsvc.codec.planning.budgets import option
 from gsvc.codec.planning.model import Settings
 from gsvc.codec.planning.quality import Range
 from gsvc.codec.planning.search import Choice, Plan, Price
-from gsvc.codec.planning.vram import Held
 
 _HEADER = f"{'':<11}{'bit/s':>8}{'preset':>8}  {'decoding':<22}{'JOD':>20}{'texture':>9}"
 
-_KINDS = {
-    "whole": "whole",
-    "offload": "a part at a time: slower",
-    "groups": "a few layers at a time: slowest",
-}
 _UNJUDGED = "JOD is foretold from SSIM; where gsvc[eval] is installed, the trial measures CVVDP"
 
 
@@ -66,28 +59,6 @@ def as_lines(source: str, plan: Plan) -> list[str]:
         "",
         *commands(source, plan.best.settings),
     ]
-
-
-def held_json(models: Sequence[Held]) -> list[dict[str, object]]:
-    """The models' values by name."""
-    return [asdict(one) for one in models]
-
-
-def held_lines(source: str, vram: float, models: Sequence[Held]) -> list[str]:
-    """For people: pretrained models that a GPU holds, and how."""
-    fitting = [one for one in models if one.kind is not None]
-    size = f"{vram / 1e9:g}G"
-    lines = ["", f"--vram {size} holds (not planned: quality and time were not measured):"]
-    for one in fitting:
-        how = _KINDS.get(one.kind or "", one.kind)
-        lines.append(f"  {one.name:<16}{one.memory / 1e9:>5.1f} GB  {how}")
-    if missing := [f"{m.name} ({m.memory / 1e9:.1f} GB)" for m in models if m.kind is None]:
-        lines.append(f"  not {', '.join(missing)}")
-    if fitting:
-        stream = str(Path(source).with_suffix(".gsv"))
-        chosen = ["--backend", fitting[0].name, "--vram", size]
-        lines.append(shlex.join(["gsvc", "decode", stream, *chosen]))
-    return lines
 
 
 def _choice_json(source: str, choice: Choice) -> dict[str, object]:

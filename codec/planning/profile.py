@@ -80,9 +80,8 @@ def load_profile(path: Path | None = None, *, foreign: bool = False) -> Profile:
     try:
         told: Any = json.loads(path.read_text())
     except FileNotFoundError as error:
-        raise MissingModelError(
-            f"no profile at {path}: run gsvc profile, about a minute"
-        ) from error
+        how = f"gsvc profile -o {path.name} on that machine" if foreign else "gsvc profile"
+        raise MissingModelError(f"no profile at {path}: run {how}, about a minute") from error
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} is no profile: run gsvc profile again") from error
     try:
@@ -99,6 +98,7 @@ def load_profile(path: Path | None = None, *, foreign: bool = False) -> Profile:
     if profile.gsvc != __version__:
         raise ConfigError(
             f"{path} is of gsvc {profile.gsvc}, this is {__version__}: run gsvc profile again"
+            + (" on that machine" if foreign else "")
         )
     return profile
 

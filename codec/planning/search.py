@@ -140,6 +140,11 @@ class Planner:
         return self._model.trial.width, self._model.trial.height
 
     @property
+    def rate(self) -> float:
+        """Frames of the video per second."""
+        return self._model.trial.rate
+
+    @property
     def rates(self) -> tuple[float, float]:
         """Least and most bits per second that can be planned."""
         return self._model.rates
@@ -194,7 +199,8 @@ class Planner:
             for name, ratio in over.items()
         )
         return (
-            f"no settings keep all budgets for this video: {', '.join(map(option, over))} binds; "
+            f"no settings keep all budgets for this video: {' and '.join(map(option, over))} "
+            f"{'bind' if len(over) > 1 else 'binds'}; "
             f"the nearest that can be met: {asked}"
         )
 

@@ -1,15 +1,21 @@
-"""Pretrained models within a GPU's memory: the fastest way to hold each, by what is counted.
+"""Pretrained models within a GPU's memory: how each is held, and which to take, by counts alone.
 
-Their quality and time on a GPU were not measured, so that a plan names them and chooses none.
+Their quality and time on a GPU were not measured: what is chosen stands beside a plan, and the plan
+promises nothing of it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gsvc.codec.errors import DeviceError
 from gsvc.codec.extras import need
 
-_WINDOW = 33
+WINDOW = 33
 """Frames that go through a model at once."""
+WAYS_TO_HOLD = "whole", "offload", "groups"
+"""As of `budget.KINDS`, the fastest first."""
+_LINES = 720, 480, 288
+"""Shorter sides that are tried where nothing is held at the video's own."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,10 @@ class Held:
     memory: int
     """Bytes that it then takes: weights are counted, the rest is estimated; of one that does not
     fit, the least that it needs."""
+    weights: int
+    """Bytes in bfloat16."""
+    steps: int
+    """That are usual in restoring."""
 
 
 def held_within(memory: float, width: int, height: int) -> list[Held]:
@@ -35,11 +45,24 @@ def held_within(memory: float, width: int, height: int) -> list[Held]:
     from gsvc.decoders.refiners.pretrained.memory import need_of
 
     found = []
-    for name in ARCHITECTURES:
-        needed = need_of(name, height, width, _WINDOW)
+    for name, form in ARCHITECTURES.items():
+        needed = need_of(name, height, width, WINDOW)
         try:
             kind = needed.chosen(int(memory))
         except DeviceError:
             kind = None
-        found.append(Held(name, kind, needed.of(kind or "groups")))
+        weights = needed.network + needed.others
+        found.append(Held(name, kind, needed.of(kind or "groups"), weights, form.steps))
     return found
+
+
+def preferred(models: Sequence[Held]) -> list[Held]:
+    """Those that fit: the fastest way to hold one first, then the largest network."""
+    fitting = [model for model in models if model.kind is not None]
+    return sorted(fitting, key=lambda model: (WAYS_TO_HOLD.index(model.kind), -model.weights))
+
+
+def smaller_sizes(width: int, height: int) -> list[tuple[int, int]]:
+    """Sizes below the video's, of its shape, the largest first."""
+    scales = [lines / min(width, height) for lines in _LINES if lines < min(width, height)]
+    return [(2 * round(scale * width / 2), 2 * round(scale * height / 2)) for scale in scales]

@@ -12,8 +12,11 @@ _BATCH_BYTES = 2**30
 """Of decoded pictures held at once."""
 
 
-def batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
-    """Jobs of one clip, size and codec, a few at a time; codecs with many decodes come first."""
+def batches(jobs: Sequence[Job], most: int | None = None) -> Iterator[list[Job]]:
+    """Jobs of one clip, size and codec, a few at a time; codecs with many decodes come first.
+
+    `most`: decodes of a batch of several jobs, None for `batch_limit`.
+    """
     groups: dict[tuple[str, str, CodecSpec], list[Job]] = {}
     for job in jobs:
         clip = job.cell.clip
@@ -23,7 +26,7 @@ def batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
         groups, key=lambda g: (clips.index(g[:2]), -max(j.decodes for j in groups[g]))
     )
     for group in heaviest:
-        yield from _cut(groups[group])
+        yield from _cut(groups[group], most)
 
 
 def batch_limit(clip: ClipFormat) -> int:
@@ -32,8 +35,9 @@ def batch_limit(clip: ClipFormat) -> int:
     return max(1, min(_BATCH_DECODES, fit))
 
 
-def _cut(jobs: Sequence[Job]) -> Iterator[list[Job]]:
-    most = batch_limit(jobs[0].cell.clip.format)
+def _cut(jobs: Sequence[Job], most: int | None) -> Iterator[list[Job]]:
+    fit = batch_limit(jobs[0].cell.clip.format)
+    most = fit if most is None else min(fit, most)
     batch: list[Job] = []
     for job in jobs:
         if batch and sum(one.decodes for one in [*batch, job]) > most:

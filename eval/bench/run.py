@@ -43,7 +43,7 @@ def carry_out(plan: RunPlan, folder: RunFolder, workers: Workers, reporter: Repo
 
 def _outcomes(plan: RunPlan, workers: Workers, reporter: Reporter) -> Iterator[tuple[Job, Outcome]]:
     """Every job with its outcome. After a crash the cells of the batch are tried one by one."""
-    groups = list(batches(plan.jobs))
+    groups = list(batches(plan.jobs, plan.settings.kept_together))
     while groups:
         again: list[list[Job]] = []
         tasks = [_batch(plan, jobs) for jobs in groups]

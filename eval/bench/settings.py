@@ -24,6 +24,9 @@ class RunSettings:
     """Frames from the start of each clip, None for all."""
     stride: int = 7
     """Quality is measured on one frame in so many."""
+    kept_together: int | None = None
+    """Decodes of a cell or of several that are done before any is kept; None: as many as are scored
+    together, which is fastest."""
 
     def __post_init__(self) -> None:
         if not (self.clips and self.codecs and self.sizes):

@@ -16,20 +16,18 @@ from gsvc.codec.errors import InputError
 from gsvc.codec.frames import Picture
 from gsvc.eval.bench.record import CellRecord
 from gsvc.eval.bench.store import load_run
-from gsvc.eval.files import write_bytes
-from gsvc.eval.pictures import captioned, image_file
+from gsvc.eval.pictures import captioned
 from gsvc.eval.report.choice import Choice, few, near_rate
 from gsvc.eval.report.exhibits import Exhibit, exhibits
 from gsvc.eval.report.mouths import speaking_place
-from gsvc.eval.report.strips import Place, worst_place
+from gsvc.eval.report.sheet_file import strip_rows, write_sheet
+from gsvc.eval.report.strips import worst_place
 from gsvc.eval.summary.curves import OURS
 from gsvc.eval.summary.summarise import Summary, summarise
 
 _LEVELS = 0, 1, 2
 _PANE = 480
 """Width of a frame on a sheet, in pixels."""
-_PAPER = 255
-_JPEG_QUALITY = 85
 _FACES = "-faces"
 
 _log = logging.getLogger(__name__)
@@ -53,12 +51,12 @@ def write_sheets(folder: Path, *, faces: bool = False) -> list[Path]:
                 raise InputError(f"{exhibit.clip}: {exhibit.troubles[0]}")
             rows.append(_row(exhibit))
             place = worst_place(exhibit.panes[-1].frames, exhibit.panes[0].frames)
-            strips.append(_strips(exhibit, place))
+            strips.append(strip_rows(exhibit, place))
             if faces and exhibit.source and (mouth := speaking_place(exhibit.source)):
-                mouths.append(_strips(exhibit, mouth))
+                mouths.append(strip_rows(exhibit, mouth))
         path = folder / "sheets" / f"level{level}.jpg"
         kinds = (path.stem, rows), (f"{path.stem}-strips", strips), (path.stem + _FACES, mouths)
-        written += [_write(path.with_stem(stem), shown) for stem, shown in kinds if shown]
+        written += [write_sheet(path.with_stem(stem), shown) for stem, shown in kinds if shown]
     if not written:
         raise InputError(f"{folder} has no stream of gsvc at level 0, 1 or 2: run the benchmark")
     if faces and not any(path.stem.endswith(_FACES) for path in written):
@@ -92,25 +90,3 @@ def _row(exhibit: Exhibit) -> Picture:
         resized = cv2.resize(frame, size, interpolation=cv2.INTER_AREA)
         shown.append(captioned(resized, f"{pane.name}: {pane.facts}"))
     return np.hstack(shown)
-
-
-def _strips(exhibit: Exhibit, place: Place) -> Picture:
-    """Successive frames of a part of the clip, a row a version."""
-    rows = []
-    for pane in exhibit.panes:
-        parts = place.cut(pane.frames)
-        span = f"frames {place.first + 1} to {place.first + len(parts)}"
-        rows.append(captioned(np.hstack(parts), f"{exhibit.clip}, {span}: {pane.name}"))
-    return np.vstack(rows)
-
-
-def _write(path: Path, rows: Sequence[Picture]) -> Path:
-    """The rows under each other as a JPEG."""
-    width = max(row.shape[1] for row in rows)
-    padded = [
-        np.pad(row, ((0, 0), (0, width - row.shape[1]), (0, 0)), constant_values=_PAPER)
-        for row in rows
-    ]
-    options = cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY
-    write_bytes(path, image_file(np.vstack(padded), ".jpg", *options))
-    return path

@@ -1,4 +1,4 @@
-"""People who speak: what is left of their faces, with and without the layer of faces."""
+"""People: what is left of faces that speak and of bodies, with and without the layer of faces."""
 
 from gsvc.eval.summary.beside import BesideRow
 from gsvc.eval.summary.curves import OURS
@@ -6,12 +6,14 @@ from gsvc.eval.summary.points import PointRow
 from gsvc.eval.summary.summarise import Summary
 from gsvc.eval.summary.table import NONE, Table, protocol
 
-TITLE = "People who speak"
+TITLE = "People"
 _COLUMNS = {
     "NME": ("face_nme", 4),
     "mouth": ("mouth_opening", 2),
     "CVVDP, face": ("face_cvvdp", 2),
     "VGG, face": ("face_st_lpips_vgg", 3),
+    "OKS": ("pose_oks", 3),
+    "motion on people": ("person_motion_error", 3),
 }
 """Metrics with their digits, by heading."""
 ANCHOR, LAYER = "svtav1", "faces"
@@ -42,7 +44,8 @@ def people_table(summary: Summary) -> Table:
     note = (
         f"In each cell: {ANCHOR} at our bits / gsvc without the layer of faces / with it; {NONE}: "
         "it does not reach these bits, or there is no value. NME: landmarks' normalised mean "
-        "error, lower is better. Mouth: correlation of its opening. Layer: its bits, a frame. "
+        "error, lower is better. Mouth: correlation of its opening. OKS: of bodies' key points. "
+        "Motion on people: its error in the person mask, lower is better. Layer: its bits a frame. "
         f"{protocol(summary)}"
     )
     return Table(TITLE, note, ["clip, bpp", *_COLUMNS, "layer"], rows)

@@ -38,7 +38,15 @@ class Digest {
     this.array(correction.vectors, [...correction.shape, 2]);
   }
 
-  interval({ ticks, samples, texture, camera, place, dissolves }) {
+  face({ start, end, stepLog2, bends }, slot) {
+    this.number(slot);
+    this.array(start, [10]);
+    this.array(end, [10]);
+    this.number(stepLog2);
+    this.array(bends.flat(), [bends.length, 10]);
+  }
+
+  interval({ ticks, samples, texture, camera, faces, place, dissolves }) {
     this.array(ticks, [ticks.length]);
     this.number(samples.length);
     for (const sample of samples) this.sample(sample);
@@ -50,6 +58,7 @@ class Digest {
       this.number(camera.stepLog2);
       this.array(camera.corners, [camera.corners.length / 6, 3, 2]);
     }
+    (faces ?? []).forEach((face, slot) => face && this.face(face, slot));
     if (place !== gsvc.Place.BETWEEN) this.number(place);
     if (dissolves) this.number(-2);
   }

@@ -28,7 +28,7 @@ _shtab_gsvc_commands() {
     recv:'Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
     score:'Measure video B against video A with the benchmark'"'"'s metrics. Both begin together, and frames that are shown at the same time are compared. Needs gsvc[eval].'
     send:'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect. With --audio opus its sound goes along over UDP. Ctrl-C ends the stream in good order.'
-    serve:'Serve a stream with a player for browsers, which decodes without refinement: a .gsv file, or what gsvc send sends to ws://host:port, live. Only this machine is served unless --host says otherwise. Ends by Ctrl-C.'
+    serve:'Serve a stream with a player for browsers, which decodes without refinement: a .gsv file, what gsvc mux wrote, or what gsvc send sends to ws://host:port, live. Only this machine is served unless --host says otherwise. Ends by Ctrl-C.'
     sign:'Sign a video or image that gsvc decode marked as synthetic, with your key: adds C2PA content credentials (needs gsvc[c2pa]). gsvc info verifies them.'
     train:'Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval].'
   )
@@ -45,7 +45,7 @@ _shtab_gsvc_bench_commands() {
     flops:'Count the operations of back ends for a window of frames, or a key picture, from their published settings: no weights are needed. Of 16:9; a multiply-add is two operations.'
     list:'What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...), --metric and --clips take. Your own classes are taken too, as module:Class.'
     make:'Write STUDY/page, which voters open in a browser (from a folder or a server), and STUDY/key.json, which says what they saw: keep it from them. Every clip and level of gsvc is shown beside AV1 at the nearest rate, without names, in random order and on random sides.'
-    people:'Code clips of people who speak with and without the layer of faces, and with SVT-AV1, and print what is left of their faces at equal bits: landmarks'"'"' normalised mean error, the correlation of the mouth'"'"'s opening, CVVDP and ST-LPIPS VGG inside the face'"'"'s box. RUN is a run as of gsvc bench run, and keeps what is done: the same command resumes.'
+    people:'Code clips of people who speak with and without the layer of faces, and with SVT-AV1, and print what is left of their faces at equal bits: landmarks'"'"' normalised mean error, the correlation of the mouth'"'"'s opening, CVVDP and ST-LPIPS VGG inside the face'"'"'s box; and of their bodies: OKS of key points, error of motion. RUN is a run as of gsvc bench run and keeps each rate as soon as it is measured: the same command resumes.'
     plan:'Judge the planner by random budgets on packaged clips, of which nothing is in its numbers: plans are carried out by real processes and measured, and regret is taken over the points of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a machine that does nothing else; on one that others use, give --cpu.'
     plot:'draw a run'"'"'s plots'
     report:'write a run'"'"'s HTML page'
@@ -244,6 +244,7 @@ _shtab_gsvc_bench_people_options=(
   "--frames[from the start, 0 for all (97)]:N:"
   "--stride[score every N-th frame (3)]:N:"
   {--jobs,-j}"[processes, 0 for one a core (0)]:N:"
+  "--strips[also draw RUN\/strips\: eight successive frames of each mouth that speaks]"
   "(*):a set, SET\/CLIP, a video or a folder:_files"
 )
 
@@ -583,12 +584,12 @@ _shtab_gsvc_plan_options=(
   "--decoder-flops[of its networks, for a second of video\: 20G]:FLOPS:"
   "--encoder-time[to encode in\: 5x, 90s, 10min]:TIME:"
   "--memory[of either process\: 4G]:BYTES:"
-  "--vram[of a GPU\: tells which pretrained models it holds]:BYTES:"
+  "--vram[of a GPU\: names the pretrained model to take on it, by counts]:BYTES:"
   "--latency[from capture to showing\: 400ms\; below 8s without look-ahead]:TIME:"
   "--energy[of both ends\: 500J, 1Wh]:ENERGY:"
   "--quality[to reach\: jod\:6 at least, or texture\:0.2 at most]:JUDGE:N:"
   "--budgets[a TOML file of them\: bandwidth \= \"12k\"]:FILE:_files"
-  "--judge[what quality is (jod)]:judge:(jod texture)"
+  "--judge[what quality is (jod, or that of --quality)]:judge:(jod texture)"
   "--receiver[profile of the machine that decodes (this one)]:FILE:_files"
   "--watts[power while computing, where no counter tells]:W:"
   "--radio[add what sending takes, by a stated model]:radio:(lte wifi lora)"

@@ -2,17 +2,20 @@
 
 import { clampFloat, get, mark, reflected, release, set, take, takeFloats } from "./memory";
 
-/** Gaussian of standard deviation `sigma`, over 4 of it on each side; borders are mirrored. */
-export function blur(image: usize, width: i32, height: i32, channels: i32, sigma: f32): void {
+/** Gaussian of standard deviation `sigma`, over 4 of it on each side; borders are mirrored, or there is
+ * nothing beyond them. */
+export function blur(
+  image: usize, width: i32, height: i32, channels: i32, sigma: f32, mirrors: bool = true,
+): void {
   const start = mark();
   const radius = (<i32>nearest(<f64>sigma * 8 + 1) | 1) >> 1;
   const taps = gaussian(sigma, radius);
   const row = takeFloats((max(width, height) + 2 * radius) * channels);
   for (let y = 0; y < height; y++) {
     const line = image + ((<usize>(y * width * channels)) << 2);
-    blurLine(line, width, channels, channels, taps, radius, row);
+    if (!isBlank(line, width * channels)) blurLine(line, width, channels, taps, radius, row, mirrors);
   }
-  blurColumns(image, height, width * channels, taps, radius);
+  blurColumns(image, height, width * channels, taps, radius, mirrors);
   release(start);
 }
 
@@ -27,14 +30,30 @@ export function gaussian(sigma: f32, radius: i32): usize {
   return taps;
 }
 
+function isBlank(line: usize, count: i32): bool {
+  for (let n = 0; n < count; n++) if (get(line, n) != 0) return false;
+  return true;
+}
+
 function blurLine(
-  line: usize, count: i32, channels: i32, step: i32, taps: usize, radius: i32, row: usize,
+  line: usize, count: i32, channels: i32, taps: usize, radius: i32, row: usize, mirrors: bool,
 ): void {
   for (let n = -radius; n < count + radius; n++) {
-    const from = reflected(n, count) * step;
-    for (let c = 0; c < channels; c++) set(row, (n + radius) * channels + c, get(line, from + c));
+    const isInside = mirrors || (n >= 0 && n < count), from = reflected(n, count) * channels;
+    for (let c = 0; c < channels; c++) {
+      set(row, (n + radius) * channels + c, isInside ? get(line, from + c) : 0);
+    }
   }
-  for (let n = 0; n < count * channels; n++) {
+  let n = 0;
+  for (; n + 4 <= count * channels; n += 4) {
+    let sum = f32x4.splat(0);
+    for (let k = 0; k <= 2 * radius; k++) {
+      const numbers = v128.load(row + ((<usize>(n + k * channels)) << 2));
+      sum = f32x4.add(sum, f32x4.mul(v128.load32_splat(taps + ((<usize>k) << 2)), numbers));
+    }
+    v128.store(line + ((<usize>n) << 2), sum);
+  }
+  for (; n < count * channels; n++) {
     let sum: f32 = 0;
     for (let k = 0; k <= 2 * radius; k++) sum += get(taps, k) * get(row, n + k * channels);
     set(line, n, sum);
@@ -42,22 +61,26 @@ function blurLine(
 }
 
 /** All columns at once, four numbers at a time. */
-function blurColumns(image: usize, rows: i32, columns: i32, taps: usize, radius: i32): void {
+function blurColumns(
+  image: usize, rows: i32, columns: i32, taps: usize, radius: i32, mirrors: bool,
+): void {
   const start = mark();
   const bytes = (<usize>columns) << 2;
   const source = take(bytes * <usize>rows);
   memory.copy(source, image, bytes * <usize>rows);
   for (let y = 0; y < rows; y++) {
-    columnSums(source, rows, bytes, taps, radius, y, image + bytes * <usize>y);
+    columnSums(source, rows, bytes, taps, radius, y, image + bytes * <usize>y, mirrors);
   }
   release(start);
 }
 
 function columnSums(
   image: usize, rows: i32, bytes: usize, taps: usize, radius: i32, y: i32, target: usize,
+  mirrors: bool,
 ): void {
   memory.fill(target, 0, bytes);
   for (let k = -radius; k <= radius; k++) {
+    if (!mirrors && (y + k < 0 || y + k >= rows)) continue;
     const source = image + bytes * <usize>reflected(y + k, rows);
     const weight = get(taps, k + radius);
     const weights = f32x4.splat(weight);

@@ -2,4 +2,5 @@
 
 export { mark, release, take } from "./memory";
 export { open, draw } from "./draw";
+export { addFace } from "./faces";
 export { convert, dissolve, hold, raiseTexture, resample } from "./pictures";

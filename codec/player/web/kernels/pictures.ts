@@ -153,22 +153,17 @@ export function dissolve(left: usize, right: usize, count: i32, time: f32, targe
   }
 }
 
-/** A picture moved with the camera: by (x, y) at the top left pixel, more by (acrossX, acrossY) at
- * the top right one and by (downX, downY) at the bottom left one. */
+/** A picture looked up at each pixel's place plus `bend`, x and y. */
 export function hold(
-  picture: usize, width: i32, height: i32, x: f32, y: f32, acrossX: f32, acrossY: f32, downX: f32,
-  downY: f32, target: usize,
+  picture: usize, width: i32, height: i32, bend: usize, target: usize,
 ): void {
   const start = mark();
   const spread = spreadOut(picture, width, height);
-  const lastX = <f32>max(width - 1, 1), lastY = <f32>max(height - 1, 1);
-  for (let row = 0; row < height; row++) {
-    for (let column = 0; column < width; column++) {
-      const across = <f32>column / lastX, down = <f32>row / lastY;
-      const px = <f32>column + (x + across * acrossX + down * downX);
-      const py = <f32>row + (y + across * acrossY + down * downY);
-      const at = (<usize>(row * width + column)) << 2;
-      store<u32>(target + at, bytesOf(lookUp(spread, width, height, px, py)));
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const at = y * width + x;
+      const px = <f32>x + get(bend, 2 * at), py = <f32>y + get(bend, 2 * at + 1);
+      store<u32>(target + ((<usize>at) << 2), bytesOf(lookUp(spread, width, height, px, py)));
     }
   }
   release(start);

@@ -1,8 +1,7 @@
 import type { Geometry } from "../scaffold/geometry.js";
-import { cameraNodes, type Camera } from "../scaffold/layers/camera.js";
-import { Place } from "../scaffold/layout.js";
 import type { Interval, Sample } from "../scaffold/intervals.js";
 import { anchorField, type Field, movesPicture } from "./anchors.js";
+import { pathAt } from "./path.js";
 
 /** What the scaffold adds to motion in a frame: x and y of each pixel, and the picture to draw from. */
 export interface Bend {
@@ -11,7 +10,7 @@ export interface Bend {
 }
 
 /** Three vectors in pixels: at the top left, top right and bottom left corner. */
-export type Corners = readonly number[];
+type Corners = readonly number[];
 
 /** The motion that the layers of one interval add to what the decoder finds. */
 export class Bends {
@@ -34,12 +33,7 @@ export class Bends {
 
   /** Of the frame `offset` frames after the left picture; undefined where nothing is added. */
   at(offset: number): Bend | undefined {
-    const anchored = this.anchored(offset);
-    const corners = cameraAt(this.interval, offset, this.geometry);
-    if (!corners) return anchored;
-    const bend = anchored ?? { vectors: this.blank(2), side: undefined };
-    addAffine(bend.vectors, corners, this.geometry);
-    return bend;
+    return withCamera(this.anchored(offset), this.interval, offset, this.geometry);
   }
 
   /** The motion of the anchors around, linear in time between them. */
@@ -50,7 +44,7 @@ export class Bends {
     const start = before?.offset ?? 0;
     const end = after?.offset ?? this.interval.ticks.length;
     const share = (offset - start) / (end - start);
-    const bend = { vectors: this.blank(2), side: this.blank(1) };
+    const bend = { vectors: blank(2, this.geometry), side: blank(1, this.geometry) };
     for (const [anchor, weight] of [[before, 1 - share], [after, share]] as const) {
       if (!anchor || weight <= 0) continue;
       const field = this.field(anchor);
@@ -69,39 +63,40 @@ export class Bends {
     this.fields.set(anchor.offset, made);
     return made;
   }
-
-  private blank(channels: number): Float32Array {
-    return new Float32Array(channels * this.geometry.width * this.geometry.height);
-  }
 }
 
-/** The camera's displacement at a time, in frames as in `cameraNodes`; undefined if there is none. */
-export function cameraAt(
+/** The same of a frame that holds a key picture, `time` frames from it. */
+export function heldBend(interval: Interval, time: number, geometry: Geometry): Bend | undefined {
+  return withCamera(undefined, interval, time, geometry);
+}
+
+function withCamera(
+  given: Bend | undefined,
   interval: Interval,
   time: number,
   geometry: Geometry,
-): Corners | undefined {
-  const { camera, place, ticks } = interval;
-  if (!camera) return undefined;
-  const times = [0, ...cameraNodes(place, ticks.length, camera.stepLog2)];
-  const values = times.map((_, n) => nodeOf(camera, n - 1));
-  if (place === Place.BETWEEN) {
-    times.push(ticks.length);
-    values.push(nodeOf(camera, -1));
-  }
-  const found = times.findIndex((node) => node >= time);
-  const next = found < 0 ? times.length - 1 : found;
-  if (next === 0) return undefined;
-  const part = Math.min((time - times[next - 1]!) / (times[next]! - times[next - 1]!), 1);
-  const corners = values[next]!.map((value, n) => {
-    const before = values[next - 1]![n]!;
-    return ((before + part * (value - before)) * geometry.cell) / 32;
-  });
-  return corners.some((value) => value !== 0) ? corners : undefined;
+): Bend | undefined {
+  const corners = cameraAt(interval, time, geometry);
+  if (!corners) return given;
+  const bend = given ?? { vectors: blank(2, geometry), side: undefined };
+  addAffine(bend.vectors, corners, geometry);
+  return bend;
 }
 
-function nodeOf(camera: Camera, node: number): number[] {
-  return Array.from({ length: 6 }, (_, n) => (node < 0 ? 0 : camera.corners[6 * node + n]!));
+function blank(channels: number, geometry: Geometry): Float32Array {
+  return new Float32Array(channels * geometry.width * geometry.height);
+}
+
+/** The camera's displacement at a time, in frames as in `cameraNodes`; undefined if there is none. */
+function cameraAt(interval: Interval, time: number, geometry: Geometry): Corners | undefined {
+  const { camera, place, ticks } = interval;
+  if (!camera) return undefined;
+  const nodes = Array.from({ length: camera.corners.length / 6 }, (_, n) => [
+    ...camera.corners.subarray(6 * n, 6 * n + 6),
+  ]);
+  const path = pathAt(place, ticks.length, camera.stepLog2, nodes, time);
+  const corners = path.map((value) => (value * geometry.cell) / 32);
+  return corners.some((value) => value !== 0) ? corners : undefined;
 }
 
 function addAffine(vectors: Float32Array, corners: Corners, geometry: Geometry): void {

@@ -9,6 +9,23 @@ interface Exports {
   take(bytes: number): Pointer;
   open(left: Pointer, right: Pointer, width: number, height: number): void;
   draw(time: number, bend: Pointer, side: Pointer, target: Pointer): void;
+  addFace(
+    points: Pointer,
+    head: Pointer,
+    mouth: Pointer,
+    columns: number,
+    rows: number,
+    cell: number,
+    eyes: number,
+    leans: number,
+    left: number,
+    top: number,
+    right: number,
+    bottom: number,
+    width: number,
+    vectors: Pointer,
+    side: Pointer,
+  ): void;
   convert(
     luma: Pointer,
     cb: Pointer,
@@ -43,12 +60,7 @@ interface Exports {
     picture: Pointer,
     width: number,
     height: number,
-    x: number,
-    y: number,
-    acrossX: number,
-    acrossY: number,
-    downX: number,
-    downY: number,
+    bend: Pointer,
     target: Pointer,
   ): void;
 }

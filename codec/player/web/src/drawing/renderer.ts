@@ -3,8 +3,9 @@ import type { Interval, Sample } from "../scaffold/intervals.js";
 import type { Texture } from "../scaffold/layers/texture.js";
 import { Place } from "../scaffold/layout.js";
 import type { Header } from "../stream/header.js";
-import { Bends, cameraAt } from "./bend.js";
-import type { Kernels } from "./kernels.js";
+import { type Bend, Bends, heldBend } from "./bend.js";
+import { addFace, faceMoves } from "./faces.js";
+import type { Kernels, Pointer } from "./kernels.js";
 
 /** RGBA of the display size, four bytes a pixel. */
 export type Picture = Uint8Array<ArrayBuffer>;
@@ -105,9 +106,7 @@ export class Renderer {
     if (interval.dissolves) return this.dissolved(left, right, time);
     this.open(left, right);
     return this.kernels.scoped(() => {
-      const bend = bends.at(offset);
-      const vectors = bend ? this.kernels.put(bend.vectors) : 0;
-      const side = bend?.side ? this.kernels.put(bend.side) : 0;
+      const [vectors, side] = this.bend(bends.at(offset), interval, offset);
       const target = this.kernels.call.take(4 * width * height);
       this.kernels.call.draw(time, vectors, side, target);
       return this.kernels.get(target, 4 * width * height);
@@ -116,17 +115,28 @@ export class Renderer {
 
   /** A frame that holds a key picture, `time` frames from it. */
   held(picture: Picture, interval: Interval, time: number): Picture {
-    const corners = cameraAt(interval, time, this.geometry);
-    if (!corners) return picture;
     const { width, height } = this.geometry;
-    const [x, y, rightX, rightY, downX, downY] = corners as [number, number, number, number, number, number];
     return this.kernels.scoped(() => {
+      const [vectors] = this.bend(heldBend(interval, time, this.geometry), interval, time);
+      if (!vectors) return picture;
       const from = this.kernels.put(picture);
       const target = this.kernels.call.take(4 * width * height);
-      const { hold } = this.kernels.call;
-      hold(from, width, height, x, y, rightX - x, rightY - y, downX - x, downY - y, target);
+      this.kernels.call.hold(from, width, height, vectors, target);
       return this.kernels.get(target, 4 * width * height);
     });
+  }
+
+  /** Buffers of what the scaffold adds to motion, and of its sides; 0 where there is none. */
+  private bend(bend: Bend | undefined, interval: Interval, time: number): [Pointer, Pointer] {
+    const faces = faceMoves(interval, time, this.geometry);
+    const size = this.geometry.width * this.geometry.height;
+    const buffer = (given: Float32Array | undefined, channels: number): Pointer => {
+      if (!given && !faces.length) return 0;
+      return this.kernels.put(given ?? new Float32Array(channels * size));
+    };
+    const [vectors, side] = [buffer(bend?.vectors, 2), buffer(bend?.side, 1)];
+    for (const face of faces) addFace(this.kernels, face, this.geometry, vectors, side);
+    return [vectors, side];
   }
 
   bends(interval: Interval, closing: Sample | undefined): Bends {

@@ -4,7 +4,7 @@ import type { Header } from "../stream/header.js";
 import { E } from "./elements.js";
 import type { Geometry } from "./geometry.js";
 import { type Camera, readCamera } from "./layers/camera.js";
-import { type FaceEnds, skipFaces } from "./layers/faces.js";
+import { type Faces, readFaces } from "./layers/faces.js";
 import { type Correction, readCorrection } from "./layers/flow.js";
 import { type People, readPeople } from "./layers/pose.js";
 import { readSegmentation, type Segmentation } from "./layers/segmentation.js";
@@ -25,6 +25,7 @@ export interface Sample {
 export interface Interval extends Span {
   readonly dissolves: boolean;
   readonly camera: Camera | undefined;
+  readonly faces: Faces | undefined;
   readonly texture: Texture | undefined;
   readonly samples: readonly Sample[];
 }
@@ -32,7 +33,7 @@ export interface Interval extends Span {
 /** Reads the intervals of one group, in order. */
 export class IntervalReader {
   private texture: Texture | undefined;
-  private faces: FaceEnds | undefined;
+  private faces: Faces | undefined;
   private before: Omit<Sample, "offset"> | undefined;
 
   constructor(
@@ -48,14 +49,13 @@ export class IntervalReader {
     const mayDissolve = place === Place.BETWEEN && length > 1;
     const dissolves = mayDissolve && this.reader.flag(E.dissolves);
     const camera = this.header.camera ? readCamera(this.reader, place, length) : undefined;
-    if (this.hasFaces) this.faces = skipFaces(this.reader, place, length, this.faces);
-    if (place === Place.AFTER) {
-      return { ...span, dissolves, camera, texture: undefined, samples: [] };
-    }
+    if (this.hasFaces) this.faces = readFaces(this.reader, place, length, this.faces);
+    const head = { ...span, dissolves, camera, faces: this.faces };
+    if (place === Place.AFTER) return { ...head, texture: undefined, samples: [] };
     if (this.header.texture) {
       this.texture = readTexture(this.reader, this.geometry, this.texture);
     }
-    return { ...span, dissolves, camera, texture: this.texture, samples: this.samples(length) };
+    return { ...head, texture: this.texture, samples: this.samples(length) };
   }
 
   private samples(length: number): Sample[] {
