@@ -1,8 +1,8 @@
 """Encoding without look-ahead: key pictures at even distances, each coded when it arrives.
 
-A frame waits for the next key picture, at most the level's `spacing`, and nothing but
-faces is chosen by trial; pictures are predicted from earlier ones only, which takes 13 to 48 % more bits at equal
-CVVDP than a group that is known whole, and ten times as many in fast pans (docs/limits.md).
+A frame waits for the next key picture, at most the level's `spacing`, and nothing but faces is
+chosen by trial; pictures are predicted from earlier ones only, which takes 13 to 48 % more bits at
+equal CVVDP than a group that is known whole, and ten times as many in fast pans (docs/limits.md).
 """
 
 import math
