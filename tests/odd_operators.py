@@ -1,8 +1,11 @@
 """Operators that hang, end their process, or note where they ran; for tests of the pipeline."""
 
 import os
+import signal
+import subprocess
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from gsvc.decoders.training.preparation.items import ClipItem, Item, Network, Resources
 
@@ -22,6 +25,29 @@ class Fragile:
             time.sleep(60)
         if item.number == EXITS:
             os._exit(3)
+
+
+@dataclass
+class Mortal:
+    """Has its helper killed over an item, and a moment later the worker, as on a machine that goes
+    away: as often as `deaths` says."""
+
+    folder: Path
+    """Each death leaves a file there."""
+    deaths: int
+    worker: bool
+    """Whether the worker dies as well."""
+    name = "mortal"
+    resources = Resources(memory=1_000_000)
+
+    def __call__(self, item: Item) -> None:
+        """Notes nothing."""
+        file = self.folder / str(len(list(self.folder.iterdir())))
+        if item.number == EXITS and int(file.name) < self.deaths:
+            file.touch()
+            if self.worker:
+                subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {os.getppid()}"])
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass

@@ -1,23 +1,18 @@
-"""Producers of `gsvc train shards` under faults, and what they bring.
+"""Producers of `gsvc train shards` under faults; what they bring, tests/scale_speed.py measures.
 
     python tests/scale_producers.py faults SHARDS
     python tests/scale_producers.py faults FOLDER --anew
-    python tests/scale_producers.py speed FOLDER --steps 12
 
 `faults`: takes every batch of some epochs from producers while 30 faults come: a producer killed,
 one that joins late, a consumer that falls behind. Says whether each sample came in its place. With
 `--anew` producers decode and encode the sources of FOLDER, which need only be surveyed.
-`speed`: samples a second of a colocated process, which decodes and encodes before each step, and
-of two producers and one consumer on the same machine, and how busy each was.
 """
 
 import argparse
-import dataclasses
 import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +21,9 @@ import numpy as np
 from gsvc.decoders.training.packing.kinds import Sample
 from gsvc.decoders.training.sharded.jobs import Jobs, MakeSamples
 from gsvc.decoders.training.sharded.order import Order
-from gsvc.decoders.training.sharded.producers import TRAINER, Producers
-from gsvc.decoders.training.sharded.samples import FromShards, ShardSamples, pack_of
+from gsvc.decoders.training.sharded.producers import Producers
+from gsvc.decoders.training.sharded.samples import FromShards, ShardSamples
 from gsvc.decoders.training.sharded.stream import Position, Stream
-from gsvc.decoders.training.sharded.timeline import draw_timeline, share_at_work
 from gsvc.eval.cluster import ray_cluster
 
 STORE = 150_000_000
@@ -128,76 +122,18 @@ def is_same(one: Sample, other: Sample) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
-def speed(folder: Path, batch: int, steps: int, picture: Path | None) -> None:
-    """Both ways, side by side."""
-    import torch
-
-    from gsvc.decoders.training.bundle import read_recipes
-    from gsvc.decoders.training.layouts.trial import Trial
-    from gsvc.decoders.training.sharded.streamed import Streamed
-    from gsvc.decoders.training.standalone.recipe import read_recipe
-
-    torch.set_num_threads(1)
-    small = dataclasses.replace(
-        read_recipe("medium", read_recipes()), network={"size": "nano"}, side=64
-    )
-    trial = Trial(small, torch.device("cpu"))
-    learner = trial.learner()
-    task = learner.task
-    jobs, ledger = Jobs(folder), Path(tempfile.mkdtemp())
-    make = MakeSamples(jobs.settings)
-
-    def train(batches: Iterator[list[Sample]], count: int) -> tuple[float, float]:
-        """Seconds in all, and of training."""
-        begun, spent = time.monotonic(), 0.0
-        for _, samples in zip(range(count), batches, strict=False):
-            step = time.monotonic()
-            learner.task = Streamed(task, iter([pack_of(samples)]), trial.device)
-            learner.learn(trial.stage, batch, 1e-4)
-            spent += time.monotonic() - step
-        return time.monotonic() - begun, spent
-
-    make(next(jobs.window(0, 0)))  # its guarded process has started
-    train(iter([[*make(next(jobs.window(0, 0))).samples] * batch]), 0)
-    stream = Stream(jobs, batch, ledger / "one.tsv", Position())
-    total, spent = train(stream.batches(lambda asked: map(make, asked)), steps)
-    print(f"colocated: {batch * steps / total:.2f} samples/s, training {spent / total:.2f}")
-    with ray_cluster("local", 2, STORE) as ray:
-        producers = Producers(ray, make, ahead=16)
-        # What starting takes is not counted: the first window, as many jobs as producers.
-        batches = Stream(jobs, batch, ledger / "two.tsv", Position()).batches(producers.made)
-        next(batches)
-        producers.events.clear()
-        total, spent = train(batches, steps)
-        shares = {
-            who: round(share_at_work(list(producers.events), who, total), 2)
-            for who in sorted({str(x["tid"]) for x in producers.events} - {TRAINER})
-        }
-        if picture:
-            draw_timeline(list(producers.events), picture)
-    print(
-        f"two producers, one consumer: {batch * steps / total:.2f} samples/s, "
-        f"training {spent / total:.2f}, at work {shares}"
-    )
-
-
 def main() -> None:
-    """One of both."""
+    """Carry it out."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("faults", "speed"))
+    parser.add_argument("what", choices=("faults",))
     parser.add_argument("shards", type=Path)
     parser.add_argument("--anew", action="store_true")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--faults", type=int, default=30)
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
-    if options.what == "faults":
-        take = source_faults if options.anew else shard_faults
-        take(options.shards, options.batch, options.faults, options.epochs)
-    else:
-        speed(options.shards, options.batch, options.steps, options.picture)
+    take = source_faults if options.anew else shard_faults
+    take(options.shards, options.batch, options.faults, options.epochs)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from needs import need_package
-from odd_operators import EXITS, HANGS, Fragile, Noting
+from odd_operators import EXITS, HANGS, Fragile, Mortal, Noting
 
 need_package("fsspec")
 need_package("stlpips_pytorch")
 from gsvc.codec.command.data_progress import WorkLine
+from gsvc.decoders.training.preparation import guard
 from gsvc.decoders.training.preparation.engine import InTurn, OnRay
 from gsvc.decoders.training.preparation.items import ClipItem, Item, Operator, Resources
 from gsvc.decoders.training.preparation.live import Watched
@@ -111,6 +112,42 @@ def assert_survived(items: Sequence[Item]) -> None:
 def test_what_hangs_or_ends_a_worker_is_set_aside(tmp_path: Path) -> None:
     InTurn().run([ClipItem(n) for n in range(ITEMS)], [Fragile()], Keep(tmp_path), 2)
     assert_survived(Keep(tmp_path).items())
+
+
+@pytest.mark.parametrize("deaths", [2, 9])
+def test_a_clip_is_not_to_blame_for_what_others_end(
+    deaths: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "_PAUSES", (0.0, 0.0, 0.0))
+    died, done = tmp_path / "died", tmp_path / "done"
+    died.mkdir()
+    done.mkdir()
+    mortal = Mortal(died, deaths, worker=False)
+    InTurn().run([ClipItem(n) for n in range(ITEMS)], [mortal], Keep(done), 2)
+    errors = {item.number: item.error for item in Keep(done).items() if item.error}
+    # Memory that a clip asks for looks the same: after three times it is set aside.
+    expected = {} if deaths < 3 else {EXITS: "mortal ended its process (signal 9)"}
+    assert errors == expected and len(list(died.iterdir())) == min(deaths, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_another_worker_takes_the_clip_of_one_that_was_killed(tmp_path: Path) -> None:
+    ray = need_package("ray")
+    died, done = tmp_path / "died", tmp_path / "done"
+    died.mkdir()
+    done.mkdir()
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    room: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100_000_000}
+    ray.init(runtime_env={"env_vars": path}, include_dashboard=False, **room)
+    try:
+        mortal = Mortal(died, 2, worker=True)
+        OnRay().run([ClipItem(n) for n in range(ITEMS)], [mortal], Keep(done), 2)
+    finally:
+        ray.shutdown()
+    items = Keep(done).items()
+    assert [item.number for item in items] == list(range(ITEMS))
+    assert not any(item.error for item in items) and len(list(died.iterdir())) == 2
 
 
 def test_who_watches_sees_what_operators_did(tmp_path: Path) -> None:

@@ -144,6 +144,21 @@ def test_bfloat16_and_compile_train_the_same_network(shards: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_without_a_compiler_it_trains_as_it_is(shards: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(RECIPE)
+    command = [sys.executable, "-m", "gsvc", "train", "shards", str(shards), str(tmp_path / "run")]
+    command += ["--recipe", str(recipe), "--batch", "2", "--steps", "1", "--workers", "0"]
+    command += ["--device", "cpu", "--compiled"]
+    none = {"CXX": str(tmp_path / "none"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")}
+    env = {**os.environ, **none}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    told = [line for line in done.stdout.splitlines() if "torch.compile" in line]
+    assert len(told) == 1 and told[0].startswith("eager") and "compiler" in told[0]
+    assert "Traceback" not in done.stderr and "saved step 1" in done.stdout
+
+
+@pytest.mark.slow
 def test_producers_may_die_and_join(shards: Path) -> None:
     need_package("ray")
     script = Path(__file__).parent / "scale_producers.py"

@@ -6,9 +6,11 @@ This module is all that a worker of Ray imports: libraries and models are in the
 import atexit
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -22,7 +24,12 @@ ENDED = "ended its process"
 _START = 300.0
 """Seconds that a helper may take to import what operators need."""
 _TRIES = 2
-"""A process may also die of what others do on the machine, as of their hunger for memory."""
+_OUTSIDE = frozenset((signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM))
+"""What a process is ended with by others: by who stops the job or the machine, or for want of
+memory, which may be anybody's."""
+_PAUSES = 1.0, 3.0, 10.0
+"""Seconds after each end of that kind. Where the worker itself is being ended, as a moment later
+than its helper, it dies meanwhile, and Ray gives the item to another one."""
 
 
 class Guard:
@@ -37,19 +44,28 @@ class Guard:
     def carry(self, operators: bytes, limits: Mapping[str, float], item: bytes) -> bytes:
         """An item after all operators; both are pickled.
 
-        `limits`: seconds that each may take, by name. An item that makes one take longer, or that
-        ends the helper twice, comes back set aside. Raises GsvcError where no helper can start.
+        `limits`: seconds that each may take, by name. An item that makes one take longer, that ends
+        the helper twice, or over which others end it three times, comes back set aside. Raises
+        GsvcError where no helper can start.
         """
-        why = ""
-        for _ in range(_TRIES):
+        why, died, killed = "", 0, 0
+        while died < _TRIES and killed < len(_PAUSES):
             try:
                 return self._ask(operators, limits, (operators, item, ""))
             except _TookTooLong as late:
                 why = str(late)
                 break
+            except _Killed as death:
+                why = str(death)
+                time.sleep(_PAUSES[killed])
+                killed += 1
             except _Died as death:
                 why = str(death)
-        return self._ask(operators, limits, (operators, item, why))
+                died += 1
+        try:
+            return self._ask(operators, limits, (operators, item, why))
+        except (_Killed, _Died) as death:
+            raise GsvcError(f"the process for operators does not stay: {death}") from death
 
     def _ask(
         self, operators: bytes, limits: Mapping[str, float], message: tuple[bytes, bytes, str]
@@ -70,6 +86,8 @@ class Guard:
         except (EOFError, OSError) as error:
             code = self.close()
             how = f"signal {-code}" if code < 0 else f"code {code}"
+            if -code in _OUTSIDE:
+                raise _Killed(f"{name or 'start'} {ENDED} ({how})") from error
             if not name:
                 raise GsvcError(f"the process for operators does not start ({how})") from error
             raise _Died(f"{name} {ENDED} ({how})") from error
@@ -107,6 +125,10 @@ class _TookTooLong(Exception):
 
 class _Died(Exception):
     """The helper is gone."""
+
+
+class _Killed(Exception):
+    """Somebody ended the helper."""
 
 
 @cache

@@ -107,6 +107,8 @@ class SourceFeed:
             whole = self._stream.batches(self._producers.made)
         for _ in steps:
             yield self._dealt(whole, dice.processes)
+            if self._producers is not None:
+                self._producers.tend()
 
     def _dealt(self, whole: Iterator[list[Sample]], among: int) -> Pack:
         """This process's part of the next batch; with `among` 1 all processes have all of it."""

@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from gsvc.codec.output import atomic_output
-from gsvc.decoders.training.sharded.timeline import draw_timeline
+from gsvc.decoders.training.sharded.timeline import (
+    ENDED,
+    MAKES,
+    STARTS,
+    TRAINS,
+    WAITS,
+    Span,
+    draw_timeline,
+    trace_events,
+)
 
 TRAINER = "trainer"
 """Who trains, on the timeline."""
@@ -23,8 +32,8 @@ _LOOK_EVERY = 2.0
 """Seconds between looks for free cores."""
 _AT_ONCE = 4
 """Pieces that a producer has been asked for, so that it never waits for the next."""
-_LEAST_SPAN = 1000
-"""Microseconds: shorter ones are many, and nothing to see."""
+_LEAST_SPAN = 0.001
+"""Seconds: shorter ones are many, and nothing to see."""
 _TRIES = 3
 _SPANS_KEPT = 20_000
 """Of the timeline: the last ones."""
@@ -72,43 +81,59 @@ class Producers(Generic[Ask, Given]):
         self._ray, self._make, self._ahead, self._most = ray, make, ahead, most
         self.actors: dict[int, Any] = {}
         """Those that live, by number."""
-        self.events: deque[dict[str, Any]] = deque(maxlen=_SPANS_KEPT)
-        """Of the timeline: spans in microseconds, as trace viewers of browsers have them."""
+        self.spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
+        """Of the timeline."""
+        self._starting: dict[int, float] = {}
+        """Since when producers that have made nothing yet are there."""
         self._taken: tuple[int, float] | None = None
         self._started = 0
         self._looked = -_LOOK_EVERY
         self._asked: dict[Any, _Job] = {}
+        self._waiting: Iterator[_Job] = iter(())
+        self._again: deque[_Job] = deque()
+        self._made: dict[int, Given] = {}
+        self._is_over = False
+        """Whether nothing is left of what waited."""
 
     def made(self, asked: Iterator[Ask]) -> Iterator[Given]:
         """What is made of each, in order. Raises what making raises."""
-        waiting = (_Job(number, one) for number, one in enumerate(asked))
-        again: deque[_Job] = deque()
-        made: dict[int, Given] = {}
-        wanted, is_over = 0, False
+        self._waiting = (_Job(number, one) for number, one in enumerate(asked))
+        self._again.clear()
+        self._made.clear()
+        self._is_over = False
+        wanted = 0
         while True:
             begun = time.time()
-            while wanted not in made:
-                self._grow()
-                while self.actors and len(self._asked) + len(made) < self._ahead:
-                    job = again.popleft() if again else next(waiting, None)
-                    if job is None or not self._ask(job):
-                        is_over = job is None
-                        again.extendleft([job] if job is not None else [])
-                        break
-                if is_over and not self._asked and not again and wanted not in made:
+            while wanted not in self._made:
+                if self._is_over and not self._asked and not self._again:
                     return
-                again.extend(self._collect(made))
+                self._tend(_TICK)
             self._taken = wanted, time.time()
-            self._span(TRAINER, "waits", begun, self._taken[1], wanted)
-            yield made.pop(wanted)
-            self._note_training()
+            self.spans.append(Span(TRAINER, WAITS, wanted, begun, self._taken[1]))
+            yield self._made.pop(wanted)
+            self.note_training()
             wanted += 1
 
-    def _note_training(self) -> None:
+    def tend(self) -> None:
+        """Ask for more, without waiting. Who takes many steps with what it took does so between
+        them: else producers soon have nothing to do."""
+        self._tend(0.0)
+
+    def _tend(self, patience: float) -> None:
+        self._grow()
+        while self.actors and len(self._asked) + len(self._made) < self._ahead:
+            job = self._again.popleft() if self._again else next(self._waiting, None)
+            if job is None or not self._ask(job):
+                self._is_over = job is None
+                self._again.extendleft([job] if job is not None else [])
+                break
+        self._again.extend(self._collect(patience))
+
+    def note_training(self) -> None:
         """That the trainer has been at what it took last."""
         if self._taken is not None:
             number, since = self._taken
-            self._span(TRAINER, "trains", since, time.time(), number)
+            self.spans.append(Span(TRAINER, TRAINS, number, since, time.time()))
             self._taken = None
 
     def _grow(self) -> None:
@@ -123,6 +148,7 @@ class Producers(Generic[Ask, Given]):
             options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0}
             actor = self._ray.remote(**options)(_Producer).remote(self._make)
             self.actors[self._started] = actor
+            self._starting[self._started] = time.time()
             self._started += 1
 
     def _ask(self, wanted: _Job) -> bool:
@@ -137,21 +163,26 @@ class Producers(Generic[Ask, Given]):
         self._asked[reference] = wanted._replace(producer=producer)
         return True
 
-    def _collect(self, made: dict[int, Given]) -> list[_Job]:
-        """Take what is there; returns what was lost, to be asked for again.
+    def _collect(self, patience: float) -> list[_Job]:
+        """Take what is there within so many seconds; returns what was lost, to be asked for again.
 
         A producer that is being ended loses its own processes first, and may tell that as an error
         of what it makes: so an error counts if it comes three times.
         """
         lost = []
         errors = self._ray.exceptions
-        ready, _ = self._ray.wait(list(self._asked), timeout=_TICK) if self._asked else ([], [])
+        wait = {"num_returns": len(self._asked), "timeout": 0.0}
+        if patience:
+            wait = {"num_returns": 1, "timeout": patience}
+        ready, _ = self._ray.wait(list(self._asked), **wait) if self._asked else ([], [])
         for reference in ready:
             job = self._asked.pop(reference)
             try:
                 done: Made = self._ray.get(reference)
             except (errors.RayActorError, errors.ObjectLostError):
-                self.actors.pop(job.producer, None)
+                if self.actors.pop(job.producer, None) is not None:
+                    now = time.time()
+                    self._note(job, ENDED, now, now)
                 lost.append(job)
                 continue
             except errors.RayTaskError:
@@ -162,22 +193,23 @@ class Producers(Generic[Ask, Given]):
             if _is_doubtful(done.given) and job.tries + 1 < _TRIES:
                 lost.append(job._replace(tries=job.tries + 1))
                 continue
-            made[job.number] = done.given
-            self._span(f"producer {job.producer}", "makes", done.begun, done.ended, job.number)
+            self._made[job.number] = done.given
+            if since := self._starting.pop(job.producer, 0.0):
+                self._note(job, STARTS, since, max(since, done.begun))
+            self._note(job, MAKES, done.begun, done.ended)
         return lost
 
-    def _span(self, who: str, what: str, begun: float, ended: float, number: int) -> None:
-        times = {"ts": round(begun * 1e6), "dur": round((ended - begun) * 1e6)}
-        self.events.append({"name": f"{what} {number}", "ph": "X", "pid": 0, "tid": who, **times})
+    def _note(self, job: _Job, what: str, begun: float, ended: float) -> None:
+        self.spans.append(Span(f"producer {job.producer}", what, job.number, begun, ended))
 
     def write_timeline(self, path: Path) -> None:
         """The last spans: `path` for chrome://tracing and Perfetto, and beside it a picture."""
-        self._note_training()
-        events = [x for x in self.events if x["dur"] >= _LEAST_SPAN]
+        self.note_training()
+        seen = [x for x in self.spans if x.ended - x.begun >= _LEAST_SPAN or x.what == ENDED]
         with atomic_output(path, overwrite=True) as part:
-            part.write_text(json.dumps({"traceEvents": events}))
-        if events:
-            draw_timeline(events, path.with_suffix(".png"))
+            part.write_text(json.dumps({"traceEvents": trace_events(seen)}))
+        if self.spans:
+            draw_timeline({"": list(self.spans)}, path.with_suffix(".png"))
 
 
 class _Producer:

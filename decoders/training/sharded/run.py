@@ -16,6 +16,7 @@ from gsvc.codec.errors import ConfigError
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.packing.kinds import KINDS
 from gsvc.decoders.training.sharded.checkpoints import Checkpoints, whole_average
+from gsvc.decoders.training.sharded.compiling import compiled
 from gsvc.decoders.training.sharded.dice import StepDice
 from gsvc.decoders.training.sharded.feeds import SHARDS, Feed
 from gsvc.decoders.training.sharded.parallel import data_part, recompute, spread
@@ -98,8 +99,8 @@ class Run:
         packs = self._feed.packs(steps, self._dice, place)
         learner.task = Streamed(learner.task, packs, device)
         if settings.compiled:
-            networks = learner.task.networks.items()
-            learner.task.quick |= {name: torch.compile(network) for name, network in networks}
+            networks = dict(learner.task.networks.items())
+            learner.task.quick |= compiled(networks, device, self._tell)
         told = {"processes": processes(), "layout": settings.layout, "from_step": learner.step}
         self._tell("begun", epoch_samples=self._feed.epoch, **told)
         self._train(learner, steps)
