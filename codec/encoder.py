@@ -101,9 +101,8 @@ class Encoder:
     def delay(self) -> int:
         """Most frames that follow a frame before its packet is ready; `flush` waits for none.
 
-        With low delay: the frames up to the next key picture, 4 (level 3) to 19 (level 0) at 25
-        frames a second. With look-ahead: a group of four seconds and, for frames after its last key
-        picture, the next group; 199 at 25 frames a second. The decoder adds no delay.
+        With low delay: the frames up to the next key picture, 4 (level 3) to 19 (level 0) at 25 a
+        second. With look-ahead: a group of four seconds and the next one; 199 at 25 a second.
         """
         return self._coder.delay
 
@@ -120,10 +119,9 @@ class Encoder:
     def target_bitrate(self) -> float | None:
         """Bits per second to meet, with headers and without sound; None lets the level decide.
 
-        Set it at any time. It takes effect with the next group. With low delay, a rate that falls
-        by a fifth or rises by half opens a group at the next key picture. The level's lambda and
-        spacing stay. Setting raises ConfigError for a rate that is not positive, and for an encoder
-        with a `quality`.
+        Set it at any time, for the next group. With low delay, a rate that falls by a fifth or
+        rises by half opens one at the next key picture. The level's lambda and spacing stay.
+        Setting raises ConfigError for a rate below 0 and for an encoder with a `quality`.
         """
         return self._settings.target_bitrate(self.header.format)
 
@@ -142,9 +140,8 @@ class Encoder:
     def follow(self, bitrate: float, level: int, preset: str | None = None) -> None:
         """Meet another rate, as `target_bitrate`, by the lambda and spacing of another level.
 
-        For senders without look-ahead that follow a network. The header keeps its level. `preset`:
-        of the key pictures from the next group on; None: as before. Raises ConfigError as
-        `target_bitrate` does, and for a level or preset that is not there.
+        Without look-ahead. The header keeps its level. `preset`: of the next group on; None: as
+        before. Raises ConfigError as `target_bitrate` does, and for an unknown level or preset.
         """
         settings = replace(self._settings, bitrate=bitrate, bpp=None, level=level)  # checks them
         settings = replace(settings, preset=preset or self.preset)
@@ -152,11 +149,12 @@ class Encoder:
         self._coder.retarget(new.bpp, exact=new.exact, level=new.level, effort=new.effort)
         self._settings = settings
 
-    def force_keyframe(self) -> None:
-        """Start a group with the next frame: an intra picture, where a receiver can join.
+    def hold(self, *, is_held: bool, intra_bits: float | None = None) -> None:
+        """Without look-ahead: see `gsvc.encoders.low_delay.LowDelay.hold`."""
+        self._coder.hold(is_held=is_held, intra_bits=intra_bits)
 
-        With low delay its packet is ready at once; with look-ahead, the group before it is.
-        """
+    def force_keyframe(self) -> None:
+        """Start a group with the next frame: an intra picture, where a receiver can join."""
         self._opens_group = self._announces = True
 
     def encode(self, frame: "AnyFrame", pts: int | None = None) -> list[Packet]:
@@ -166,8 +164,8 @@ class Encoder:
             frame: A Frame, an array or a tensor, RGB uint8 (H, W, 3), a tensor also (3, H, W), or
                 an `av.VideoFrame` of any pixel format. Do not write to a Frame's pixels before its
                 packet is returned; other arrays are copied.
-            pts: Time in ticks of the time base, above that of the last frame. None takes the
-                frame's own, or one nominal duration after the last frame.
+            pts: Ticks of the time base, more than the last frame's. None: the frame's own, or one
+                nominal duration after the last frame.
 
         Raises:
             ConfigError: The shape, type or time is wrong; the frame is not taken. Or `max_bitrate`
@@ -191,8 +189,8 @@ class Encoder:
     def flush(self) -> list[Packet]:
         """Encode the waiting frames and end the stream; return the last packets.
 
-        Raises ConfigError as `encode` does when a limit cannot be kept. The waiting frames are then
-        dropped, and another `flush` ends the stream.
+        Raises ConfigError as `encode` does where a limit cannot be kept: the waiting frames are
+        dropped then, and another `flush` ends the stream.
         """
         self._check_open()
         payloads = [] if self._objects is None else self._objects.flush()

@@ -194,5 +194,9 @@ class GroupCoder(Protocol):
         one's.
         """
 
+    def hold(self, *, is_held: bool, intra_bits: float | None = None) -> None:
+        """Where nothing is chosen by trial: let frames wait, see `LowDelay.hold`."""
+        return
+
     def close(self) -> None:
         """Forget what waits and let the threads go. May be called again."""

@@ -33,6 +33,8 @@ from gsvc.encoders.tuning import (
 )
 
 _LEAST_CRF = 20.0
+_LARGE = 1.2
+"""In proportion to what an intra picture may take, from where on it is coded again."""
 
 
 @dataclass
@@ -70,7 +72,9 @@ class LowDelay(GroupCoder):
         self._coarser, self._scale = 0.0, 8
         self._jump = USUAL_JUMP
         self._group: _Group | None = None
-        self._ends_soon = False
+        self._ends_soon = self._is_held = False
+        self._most_bits: float | None = None
+        self._intra: tuple[float, int] | None = None  # quantiser and bits of the last one
         self._waiting: list[tuple[Picture, int]] = []
         self._before: Before | None = None
 
@@ -96,7 +100,7 @@ class LowDelay(GroupCoder):
         )
         if opens_group or is_full:
             self._end_group()
-        if self._group is None or len(self._waiting) >= self._spacing:
+        if not self._is_held and (self._group is None or len(self._waiting) >= self._spacing):
             coded.append(self._key())
         return coded
 
@@ -126,6 +130,14 @@ class LowDelay(GroupCoder):
         self._jump = FREE_JUMP
         self._ends_soon = self._ends_soon or not 0.8 <= change <= 1.5
 
+    def hold(self, *, is_held: bool, intra_bits: float | None = None) -> None:
+        """Let frames wait for the next key picture, however many; or code again.
+
+        `intra_bits`: what an intra picture may take; it is coded as coarsely as need be, and not
+        coarser than possible. None: what its quantiser gives.
+        """
+        self._is_held, self._most_bits = is_held, intra_bits
+
     def close(self) -> None:
         self.drop()
         self._pool.shutdown(cancel_futures=True)
@@ -147,14 +159,32 @@ class LowDelay(GroupCoder):
         if self._group is None:
             self._follow()
         coded, now = self._tried()
-        while (excess := self._recipe.packet_excess([coded])) > 1:
-            self._make_coarser(excess)
+        while (excess := self._recipe.packet_excess([coded])) > 1 or self._is_large(coded):
+            if excess > 1:
+                self._make_coarser(excess)
+            else:
+                self._end_group()
+                self._keep_small()
             coded, now = self._tried()
         assert self._group is not None
         self._group.frames += coded.frames
         self._waiting, self._before = [], now
-        self._rate.spent(coded.bits, coded.frames)
+        self._rate.spent(coded.bits, coded.frames, is_intra=coded.is_intra)
         return coded
+
+    def _is_large(self, coded: CodedPacket) -> bool:
+        """Whether an intra picture takes more than it may, and would take less if coarser."""
+        if not coded.is_intra or self._group is None:
+            return False
+        self._intra = self._group.crf, coded.bits
+        return coded.bits > _LARGE * (self._most_bits or math.inf) and self._group.crf < MAX_CRF
+
+    def _keep_small(self) -> None:
+        """Choose a quantiser for the next intra picture by what the last one took."""
+        if self._intra and self._most_bits:
+            crf, bits = self._intra
+            small = math.ceil(crf + math.log(bits / self._most_bits) / CRF_SLOPE)
+            self._crf = min(float(MAX_CRF), max(self._crf, small))
 
     def _tried(self) -> tuple[CodedPacket, Before]:
         pictures, ticks = zip(*self._waiting, strict=True)
@@ -194,9 +224,11 @@ class LowDelay(GroupCoder):
         """Before a new group: what earlier ones over- or underspent moves its quantiser."""
         excess = self._rate.excess()
         if excess is not None:
-            self._crf += min(self._jump, max(-self._jump, math.log(excess) / CRF_SLOPE))
+            jump = FREE_JUMP if self._most_bits else self._jump
+            self._crf += min(jump, max(-jump, math.log(excess) / CRF_SLOPE))
             self._crf = min(float(MAX_CRF), max(_LEAST_CRF, round(4 * self._crf) / 4))
             self._jump = USUAL_JUMP
+        self._keep_small()
         # What did not fit into a packet may fit now: a hard scene may be over.
         self._coarser, self._scale = max(0.0, self._coarser - 2), min(8, self._scale + 2)
 

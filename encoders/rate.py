@@ -2,12 +2,23 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gsvc.codec.stream.header import HEADER_BYTES
 from gsvc.encoders.group_coder import Recipe
+from gsvc.encoders.tuning import GROUP_SECONDS
 
 FIXED_BITS = 8 * (HEADER_BYTES + 7)
 """Header and END packet."""
+
+
+@dataclass
+class _Spent:
+    """What packets of one kind took."""
+
+    packets: int = 0
+    frames: int = 0
+    bits: int = 0
 
 
 class RateControl:
@@ -22,15 +33,27 @@ class RateControl:
         self._least = float(video.frame_rate)
         self._debt = float(FIXED_BITS)
         self._frames = 0
-        self._bits = 0
+        self._intra = _Spent()
+        self._inter = _Spent()
+        self._group = GROUP_SECONDS * float(video.frame_rate)
         self._usual: float | None = None
 
     def retarget(self, bpp: float, *, exact: bool) -> None:
         """Another rate from here on; what the old one over- or underspent is forgotten."""
         if self._frames >= self._least or self._usual is None:
-            self._usual = self._bits / self._frames if self._frames else None
+            self._usual = self._of_whole_groups()
         self.bpp, self._rate, self.exact = bpp, bpp * self._pixels, exact
-        self._debt, self._frames, self._bits = 0.0, 0, 0
+        self._debt, self._frames = 0.0, 0
+        self._intra, self._inter = _Spent(), _Spent()
+
+    def _of_whole_groups(self) -> float | None:
+        """Bits a frame of groups as long as they may be: a group that has begun is mostly its
+        intra picture. None where nothing was coded."""
+        intra, inter = self._intra, self._inter
+        if not intra.packets or not inter.frames:
+            frames, bits = intra.frames + inter.frames, intra.bits + inter.bits
+            return bits / (frames if inter.frames else self._group) if frames else None
+        return intra.bits / intra.packets / self._group + inter.bits / inter.frames
 
     def budget(self, frames: int) -> float:
         """Bits that `frames` frames may take, framing included."""
@@ -40,11 +63,13 @@ class RateControl:
         debt = self._debt if self.exact else max(self._debt, -0.5 * share)
         return max(0.3 * share, share - debt)
 
-    def spent(self, bits: int, frames: int) -> None:
-        """Tell what a group took in all."""
+    def spent(self, bits: int, frames: int, *, is_intra: bool = False) -> None:
+        """Tell what a group took in all, or a packet of one, which may be an intra picture's."""
         self._debt += bits - self._rate * frames
         self._frames += frames
-        self._bits += bits
+        spent = self._intra if is_intra else self._inter
+        spent.bits, spent.frames = spent.bits + bits, spent.frames + frames
+        spent.packets += 1
 
     def excess(self) -> float | None:
         """What was spent in proportion to what was to be; None where that is unknown or not aimed

@@ -79,10 +79,14 @@ class Shown(NamedTuple):
     """What it took."""
 
 
-def decoded(page: Page, server: PlayerServer, *, pixels: bool = True) -> Iterator[Shown]:
+def decoded(
+    page: Page, server: PlayerServer, *, pixels: bool = True, faces: bool = True
+) -> Iterator[Shown]:
     """The frames of the server's stream, as a browser decodes them one by one."""
     page.open(f"{server.address}player.css")  # nothing else runs in this page
     header = page.evaluate(_FRAMES)
+    if not faces:
+        page.evaluate("window.leaveOutFaces()")
     shape = header["height"], header["width"], 4
     while frame := page.evaluate(f"window.nextFrame({str(pixels).lower()})"):
         data = np.frombuffer(base64.b64decode(frame["pixels"]), np.uint8)

@@ -14,7 +14,9 @@ import pytest
 import gsvc
 from gsvc.codec.command.main import main
 from gsvc.decoders.analysis.adapters import OnnxDetector, TorchvisionDetector
+from gsvc.decoders.analysis.background import Background
 from gsvc.decoders.analysis.boxes import overlap
+from gsvc.decoders.analysis.movement import SmallPicture
 from needs import need_clip, need_models, need_package
 from squares import (
     FRAMES,
@@ -106,6 +108,19 @@ def test_a_cut_ends_all_tracks(write_video: Callable[..., Path], tmp_path: Path)
         for part in (found.frames[:30], found.frames[30:])
     ]
     assert tracks[0] and tracks[1] and not tracks[0] & tracks[1]
+
+
+def test_what_has_left_is_no_thing() -> None:
+    """One thing stands in most pictures and is then gone; another comes."""
+    empty, background = np.full((96, 160, 3), 90, np.uint8), Background()
+    stood, came = empty.copy(), empty.copy()
+    stood[30:60, 20:40] = came[30:60, 110:130] = 200
+    for picture in [stood] * 7 + [came] * 2:
+        background.add(SmallPicture(picture), None)
+    speed = np.ones(empty.shape[:2], np.float32)
+    *_, (found, _) = [background.places(speed) for _ in range(8)]
+    (one,) = found
+    assert overlap([one.box], [np.array([110.0, 30, 130, 60])]).item() > 0.6
 
 
 def test_the_camera_is_told_from_what_moves(

@@ -7,7 +7,7 @@ import pytest
 
 from gsvc.codec.errors import ConfigError
 from gsvc.datasets.annotated.boxes import NO_ID, Boxes, make_boxes, make_places
-from gsvc.eval.analysis.accuracy import EVENTS, GROUND, accuracies, judged
+from gsvc.eval.analysis.accuracy import EVENTS, GROUND, POINTS, accuracies, judged
 from gsvc.eval.analysis.average_precision import average_precision
 from gsvc.eval.analysis.events import Event, event_scores
 from gsvc.eval.analysis.iou_tracker import tracked
@@ -114,7 +114,7 @@ def test_without_identities_tracks_have_no_scores() -> None:
         need_package(package)
     found = _walkers()
     scores = accuracies(replace(found, id=np.full(8, NO_ID)), found)
-    missing = dict.fromkeys(["mota", "idf1", EVENTS, GROUND])
+    missing = dict.fromkeys(["mota", "idf1", EVENTS, GROUND, POINTS])
     assert scores == {"map50": 1, "map": 1, "moda": 1} | missing
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import ConfigError, InputError
 from gsvc.codec.frames import Picture
 from gsvc.datasets.annotated.boxes import Boxes, joined, make_boxes
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene, write_synthetic
@@ -18,9 +18,12 @@ from gsvc.decoders.analysis.rules_text import parse_file
 from gsvc.eval.analysis.accuracy import GROUND
 from gsvc.eval.analysis.bd import rate_for
 from gsvc.eval.analysis.events import Event
+from gsvc.eval.analysis.key_points import Pose
 from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE, Subject, measure
 from gsvc.eval.analysis.rule_events import check_events, rule_events
 from gsvc.eval.analysis.run import AnalysisSettings, run_analysis
+from gsvc.eval.analysis.seen import Seen
+from gsvc.eval.analysis.sources import load_ground
 from gsvc.eval.analysis.task_rates import main as task_rates
 from gsvc.eval.codecs import find_codec
 from needs import need_package
@@ -149,6 +152,32 @@ def test_what_a_detector_is_not_sure_of_is_neither_true_nor_false(tmp_path: Path
     subject = Subject([find_codec("jpeg", quality=50, scale="1")], Unsure())
     points = list(measure(clip, None, subject, lambda name, error: pytest.fail(str(error))))
     assert [point.accuracies["moda"] for point in points] == [1.0, 1.0]
+
+
+def test_key_points_are_judged_against_the_source(tmp_path: Path) -> None:
+    class Posing:
+        name = "posing"
+        labels: frozenset[str] | None = frozenset({"person"})
+
+        def __call__(self, frames: Sequence[Picture]) -> Seen:
+            """The first call is the source's: nobody is found in what was coded."""
+            body = np.stack([np.linspace(5, 60, 17), np.linspace(5, 60, 17) ** 1.1], axis=1)
+            count = 0 if hasattr(self, "called") else len(frames)
+            self.called = True
+            poses = [Pose(n, body, np.ones(17, np.bool_)) for n in range(count)]
+            box = np.tile([4.0, 4.0, 61.0, 61.0], (count, 1))
+            return Seen(make_boxes(np.arange(count), box, label="person"), poses)
+
+    clip = TestClip("blank", [np.zeros((64, 64, 3), np.uint8)] * 3, Fraction(25))
+    codecs = [find_codec("jpeg", quality=50, scale="1")]
+    points = list(measure(clip, None, Subject(codecs, Posing()), lambda *told: pytest.fail()))
+    assert [point.accuracies["oks_ap"] for point in points] == [pytest.approx(1), 0]
+
+
+def test_places_of_epfl_are_refused_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "gt_terrace1.txt").write_text("1\n1 1 30 44 25 0 0\n914\n")
+    with pytest.raises(InputError, match="leave out --ground"):
+        load_ground(str(tmp_path), None, None)
 
 
 def test_places_on_the_ground(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_reports_tell_loss_round_trip_and_capture_time() -> None:
                 receiver.receive(datagram, now + 0.01)
         for feedback, _ in receiver.feedback(now + 0.01):
             sender.take_feedback(feedback, DAY + now + 0.02)
-    assert sender.report is not None and sender.report.lost == pytest.approx(2, abs=1)
+    assert sender.report is not None and 1 <= sender.report.lost <= 5
     assert 0 < sender.report.fraction_lost < 128
     assert sender.round_trip == pytest.approx(0.02, abs=0.005)
     seconds = 3 * Fraction(1001, 30_000)  # from one packet to the next

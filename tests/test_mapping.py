@@ -53,6 +53,19 @@ def test_the_stream_comes_back_byte_for_byte(source: Path, suffix: str, tmp_path
         assert back.read_bytes() == source.read_bytes(), other
 
 
+def test_a_warning_is_told_unless_quiet(run_gsvc: Gsvc, tmp_path: Path) -> None:
+    speaking = next(path for path in GOLDEN if path.stem == "speaking")
+    told = run_gsvc("mux", speaking, tmp_path / "told.mp4")
+    assert told.returncode == 0 and b"3 sizes" in told.stderr
+    quiet = run_gsvc("mux", "--quiet", speaking, tmp_path / "quiet.mp4")
+    assert (quiet.returncode, quiet.stderr) == (0, b"")
+
+
+def test_a_stream_is_no_video(run_gsvc: Gsvc, tmp_path: Path) -> None:
+    told = run_gsvc("encode", SOUND, tmp_path / "again.gsv")
+    assert_one_line(told, FAILED, "run gsvc decode first")
+
+
 def shown(path: Path) -> list[tuple[Fraction, gsvc.Picture]]:
     """What a player shows: times in seconds and pictures."""
     found = []

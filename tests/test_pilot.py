@@ -6,14 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 import gsvc
 from gsvc import Adaptation
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.network.announcing import Announced, strictest
 from gsvc.codec.network.backlog import Backlog
+from gsvc.codec.network.flight import Flight
 from gsvc.codec.network.live_pace import LivePace
 from gsvc.codec.network.pilot import Pilot, Reception
 from gsvc.codec.network.preset_ladder import PresetLadder
@@ -23,10 +26,11 @@ from gsvc.codec.network.rtp_receiver import RtpReceiver
 from gsvc.codec.network.rtp_sender import RtpSender
 from gsvc.codec.network.video_receiver import VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
+from gsvc.codec.network.wire_key import WireKey
 from gsvc.decoders.pace import REFINING
 from gsvc.eval.planning.follow import Session, there_and_back
 from gsvc.eval.planning.paces import heated
-from gsvc.eval.planning.traces import TRACES
+from gsvc.eval.planning.traces import TRACES, recorded
 from live import SETTINGS, STILL, VIDEO, collect, endless, frames, free_port, run
 
 BOUNDS = Adaptation(3_000, 60_000)
@@ -209,6 +213,37 @@ def test_a_rate_follows_over_tcp_too() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("scheme", ["tcp", "ws"])
+@pytest.mark.parametrize("key", [None, WireKey(bytes(range(32)))])
+def test_a_budget_reaches_a_sender_over_connections(scheme: str, key: WireKey | None) -> None:
+    if scheme == "ws":
+        pytest.importorskip("websockets")
+
+    async def main() -> None:
+        port = free_port(socket.SOCK_STREAM)
+        encoder = gsvc.Encoder(VIDEO, replace(SETTINGS, bitrate=20_000))
+        adapt = SendSettings(adapt=Adaptation(500, 60_000), key=key)
+        sender = VideoSender(f"{scheme}://127.0.0.1:{port}", encoder, adapt)
+        settings = ReceiveSettings(STILL, bandwidth=600.0, key=key)
+        receiver = VideoReceiver(f"{scheme}://@127.0.0.1:{port}", settings)
+        receiving = asyncio.create_task(collect(receiver, []))
+        sending = asyncio.create_task(sender.run(endless()))
+        async with asyncio.timeout(60):
+            while (sender.stats().target or 1e9) > 600:
+                await asyncio.sleep(0.02)
+        sender.stop()
+        await sending
+        await receiving
+
+    run(main())
+
+
+def test_the_strictest_of_all_budgets_counts() -> None:
+    every = [Announced(9_000.0, None), Announced(None, 2.0), Announced(12_000.0, 3.0)]
+    assert strictest(every) == Announced(9_000.0, 2.0)
+    assert strictest([]) == Announced(None, None)
+
+
 def test_an_encoder_follows_to_another_rate_and_spacing() -> None:
     encoder = gsvc.Encoder(VIDEO, gsvc.EncoderSettings(level=3, preset="fast", low_delay=True))
     with encoder:
@@ -249,6 +284,42 @@ def test_a_packet_that_waited_is_drawn_plainly() -> None:
         assert pace.may(REFINING) is expected
         pace.took(REFINING, 0.2)
         pace.ends(0.25)
+
+
+def test_what_is_under_way_tells_how_long_the_next_packet_waits() -> None:
+    flight = Flight()
+    flight.trip = 0.1
+    flight.sent(0.0, 30_000)
+    assert flight.told(0.2, 2_000) is None
+    assert flight.waiting(0.2, 10_000.0) == pytest.approx(2.7)  # 28 kbit, a round trip later
+    assert flight.told(1.2, 12_000) == pytest.approx(10_000)  # it empties at 10 kbit/s
+    assert flight.waiting(1.2, 50_000.0) == pytest.approx(1.7)
+    assert flight.waiting(60.0, 50_000.0) > 0  # nobody told that it arrived
+    flight.told(61.0, 30_000)
+    assert flight.waiting(61.0, 10_000.0) == 0
+
+
+def test_frames_wait_for_one_picture_and_an_intra_picture_fits() -> None:
+    settings = gsvc.EncoderSettings(bitrate=60_000, preset="fast", low_delay=True)
+    with gsvc.Encoder(VIDEO, settings) as encoder:
+        (first,) = [p for frame in frames(1) for p in encoder.encode(frame)]
+        encoder.hold(is_held=True)
+        assert not [p for frame in frames(40)[1:] for p in encoder.encode(frame)]
+        encoder.hold(is_held=False, intra_bits=4 * len(first.payload))
+        encoder.force_keyframe()
+        (late,) = encoder.encode(frames(41)[-1])
+        assert late.is_key and late.frames == 40
+        assert len(late.payload) < len(first.payload)
+
+
+def test_recorded_traces_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "cell.down"
+    path.write_text("".join(f"{20 * n}\n" for n in range(100)))  # 2 s, 50 packets each
+    (first, second) = recorded(path, 1.0, 8_000.0)
+    assert first.mean == second.mean == pytest.approx(8_000)
+    path.write_text("20\n10\n")
+    with pytest.raises(InputError, match="rise"):
+        recorded(path, 1.0, 8_000.0)
 
 
 def test_what_cannot_follow_is_refused() -> None:

@@ -289,3 +289,25 @@ def test_another_receiver_is_foretold_by_its_own_profile() -> None:
     settings = Planner(here).plan(Budgets()).best.settings
     assert there.ways == ["dis"]
     assert there.predict(settings).decode_seconds > here.predict(settings).decode_seconds
+
+
+def test_a_rate_far_from_its_levels_own_takes_the_encoder_longer() -> None:
+    model, way = Model(TRIAL, MACHINE), Planner(Model(TRIAL, MACHINE)).plan(Budgets()).best
+    own = TRIAL.points[1].bpp * TRIAL.pixels * TRIAL.rate
+    near, far = (
+        model.predict(replace(way.settings, bitrate=rate, preset="medium")).encode_seconds.mean
+        for rate in (own, 1.4 * own)
+    )
+    assert far > near
+
+
+def test_a_machine_twice_as_slow_takes_twice_as_long() -> None:
+    points = tuple(replace(point, seconds=2 * point.seconds) for point in TRIAL.points)
+    encode = {
+        name: replace(one, start=2 * one.start, frame=2 * one.frame)
+        for name, one in MACHINE.encode.items()
+    }
+    slow = Model(replace(TRIAL, points=points), replace(MACHINE, encode=encode))
+    settings = Planner(slow).plan(Budgets()).best.settings
+    here, there = (m.predict(settings).encode_seconds for m in (Model(TRIAL, MACHINE), slow))
+    assert there.mean == pytest.approx(2 * here.mean)

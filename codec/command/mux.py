@@ -11,7 +11,7 @@ from gsvc.codec.command.arguments import (
     add_quiet,
     target_of,
 )
-from gsvc.codec.command.progress import has_watcher, json_lines
+from gsvc.codec.command.progress import has_watcher, json_lines, without_warnings
 from gsvc.codec.times import shown_time
 
 DESCRIPTION = """Put a stream into .mp4, .mkv or .webm: any player shows its coded pictures, with
@@ -30,7 +30,9 @@ def run(options: Namespace) -> int:
     """Map a stream, then tell what came out."""
     from gsvc.codec.media.mapped_writer import mux_file  # late: --help does not wait for FFmpeg
 
-    report = mux_file(options.source, target_of(options, ".mp4"), overwrite=options.overwrite)
+    target = target_of(options, ".mp4")
+    with without_warnings(options.quiet):
+        report = mux_file(options.source, target, overwrite=options.overwrite)
     if options.json:
         json_lines(options).put("done", **asdict(report))
     elif has_watcher(options):

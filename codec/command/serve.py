@@ -7,8 +7,8 @@ from pathlib import Path
 from gsvc.codec.command.arguments import add_quiet, add_untrusted, limits_of
 
 DESCRIPTION = """Serve a stream with a player for browsers, which decodes without refinement: a .gsv
-file, or what gsvc send sends to ws://host:port, live. Only this machine is served unless --host
-says otherwise. Ends by Ctrl-C."""
+file, what gsvc mux wrote, or what gsvc send sends to ws://host:port, live. Only this machine is
+served unless --host says otherwise. Ends by Ctrl-C."""
 
 _HOST, _PORT = "127.0.0.1", 8000
 

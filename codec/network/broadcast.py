@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from gsvc.codec.network.announcing import Announced, heed, strictest
 from gsvc.codec.network.backlog import Backlog
 from gsvc.codec.network.pilot import Reception
 from gsvc.codec.network.tcp_websocket import Channel
@@ -27,6 +28,7 @@ class _Client:
     has_begun: bool = False
     is_cut_off: asyncio.Event = field(default_factory=asyncio.Event)
     backlog: Backlog = field(default_factory=Backlog)
+    announced: Announced = field(default_factory=Announced)
     put: int = 0
     """Bytes that were queued."""
     taken: int = 0
@@ -60,11 +62,12 @@ class Broadcaster:
         self._begin_group()
         serving = asyncio.create_task(self._serve(channel, client))
         cut_off = asyncio.create_task(client.is_cut_off.wait())
+        heeding = asyncio.create_task(heed(channel, client.announced))
         try:
             await asyncio.wait((serving, cut_off), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            serving.cancel()
-            cut_off.cancel()
+            for task in (serving, cut_off, heeding):
+                task.cancel()
             if client in self._clients:
                 self._clients.remove(client)
             _log.info("a receiver left, %d are here", len(self))
@@ -96,6 +99,11 @@ class Broadcaster:
         """
         found = [seen for client in self._clients if (seen := client.sample(now))]
         return max(found, key=lambda seen: seen.round_trip or 0.0, default=None)
+
+    @property
+    def announced(self) -> Announced:
+        """What keeps to the budgets of all receivers."""
+        return strictest([client.announced for client in self._clients])
 
     def captured(self, pts: int, now: float) -> None:
         """Take note of a frame: TCP and WebSocket have no reports to tell it in."""

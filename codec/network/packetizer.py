@@ -68,6 +68,8 @@ class Packetizer:
         self._room = self._settings.mtu - RTP_HEADER_BYTES
         self._number = self._timestamp = 0
         self._recent: deque[_Timed] = deque(maxlen=self._settings.redundancy)
+        self.protects = True
+        """Whether copies and parity are sent, as the settings have them."""
 
     def packetize(self, packets: Sequence[Packet]) -> list[RtpPacket]:
         """The datagrams of packets that are ready together, in the order in which to send them.
@@ -94,7 +96,7 @@ class Packetizer:
                     f"a packet of {len(packet.payload)} bytes that is no picture does not fit a "
                     f"datagram of {self._settings.mtu}: make it smaller"
                 )
-            *pieces, last = self._pieces(new, protect=packet.is_key)
+            *pieces, last = self._pieces(new, protect=packet.is_key and self.protects)
             datagrams += [self._datagram([piece], copies=False) for piece in pieces]
             datagrams.append(self._datagram([last]))
         return [*datagrams, self._datagram(batch)] if batch else datagrams
@@ -139,7 +141,7 @@ class Packetizer:
     def _datagram(self, batch: Sequence[_Timed], *, copies: bool = True) -> RtpPacket:
         """A datagram of new units, and copies of the last packets as far as they fit."""
         filled = list(batch)
-        for copy in reversed(self._recent if copies else ()):
+        for copy in reversed(self._recent if copies and self.protects else ()):
             if self._payload([*filled, copy]) is not None:
                 filled.append(replace(copy, unit=replace(copy.unit, is_copy=True)))
         self._recent.extend(new for new in batch if new.unit.kind == Kind.PICTURE)

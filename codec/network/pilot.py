@@ -35,6 +35,8 @@ _SILENCE, _HALVING = 3.0, 2.0
 """Seconds without a report until the rate falls, and until it has halved."""
 _KEPT = 60.0
 """Seconds for which the shortest round trip is remembered."""
+_TRUST = 0.5
+"""How far the estimate goes to a rate that was measured."""
 _MARGIN = 0.7
 """Of the estimate that is used."""
 _LESS, _MORE, _CALM = 0.95, 1.25, 4.0
@@ -108,6 +110,8 @@ class Pilot:
         """Bits per second that the receiver announced as its most."""
         self.pictures: float | None = None
         """Coded pictures a second that the receiver announced as its most."""
+        self.tried = 0.0
+        """Bits per second of the largest picture of late, sent at once."""
         self.steps = 0
         self._trips: list[tuple[float, float]] = []
         self._recent: list[Reception] = []
@@ -137,7 +141,7 @@ class Pilot:
             self._paused_until = seen.at + self._backlog(seen, came)
         elif lost <= _FEW and waiting <= _SHORT and seen.round_trip is not None:
             growth = _RETURN if self.estimate < self._before else _GROWTH
-            tried = _BEYOND * fmean(one.bitrate for one in self._recent)
+            tried = _BEYOND * max(self.tried, fmean(one.bitrate for one in self._recent))
             grown = min(growth * self.estimate, max(self.estimate, tried))
             self.estimate, self._is_congested = grown, False
         low, high = self._bounds.least, self._bounds.most / min(1.0, max(0.1, share)) / _MARGIN
@@ -147,6 +151,17 @@ class Pilot:
         else:
             self._ladder.rested(seen.at)
         self._steer(seen.at, share)
+
+    def carried(self, rate: float) -> None:
+        """A queue emptied at `rate` bits per second: that much the network carries."""
+        low, high = self._bounds.least, self._bounds.most / _MARGIN
+        known = min(high, max(low, _BACK * rate))
+        self.estimate += _TRUST * (known - self.estimate)
+
+    @property
+    def shortest_trip(self) -> float | None:
+        """Seconds of the shortest round trip of the last minute."""
+        return min((trip for _, trip in self._trips), default=None)
 
     def is_paused(self, now: float) -> bool:
         """Whether to send nothing: what waits on the way would only make it later."""
@@ -162,7 +177,7 @@ class Pilot:
 
     def _backlog(self, seen: Reception, came: float) -> float:
         """Seconds until what is under way beyond the usual has got through."""
-        usual = came * min((trip for _, trip in self._trips), default=0.0)
+        usual = came * (self.shortest_trip or 0.0)
         excess = max(0.0, seen.under_way - usual)
         return min(_LONGEST_PAUSE, excess / max(1.0, came))
 

@@ -25,8 +25,8 @@ class ReceiveSettings:
     feedback: bool = True
     """Send NACK, PLI and receiver reports (UDP)."""
     bandwidth: float | None = None
-    """The most bits per second that the sender is told to send, headers included (UDP); it keeps
-    them if its rate follows the network. None: no limit is told."""
+    """The most bits per second that the sender is told to send, headers included; it keeps them
+    if its rate follows the network. None: no limit is told."""
     load: float | None = None
     """Share of the time that decoding may take, above 0: refiner and learned motion are left out
     where there is no time for them. None: they are always used."""

@@ -26,6 +26,11 @@ from gsvc.codec.network.rtp import CLOCK_RATE, RtpPacket, rtp_timestamp
 from gsvc.codec.stream.packet import Packet
 
 _REPORT_SECONDS = 1.0
+_EARLY_SECONDS, _EARLY_SHARE = 0.2, 0.1
+"""An early report, as RFC 4585 has them: least time after the one before, and the most that they
+take, in proportion to what arrives."""
+_REPORT_BYTES = 60
+"""Of a report, IP and UDP headers included."""
 _PLI_SECONDS = 0.5
 """Least time between two requests for a new group."""
 _PATIENCE = 0.1
@@ -46,6 +51,17 @@ class Source:
         self.capture: SenderReport | None = None
         self.captured_at = now
         self.is_over = False
+        self.spare = 0.0
+        """Bytes that early reports may take."""
+        self._seen = 0
+
+    def is_report_due(self, now: float) -> bool:
+        """Whether to report: each second, and early where something came and much comes."""
+        passed, came = now - self.reported, self.depacketizer.tracker.received
+        has_room = came > self._seen and self.spare >= _REPORT_BYTES
+        is_due = passed >= _REPORT_SECONDS or (passed >= _EARLY_SECONDS and has_room)
+        self._seen = came if is_due else self._seen
+        return is_due
 
 
 class RtpReceiver:
@@ -90,6 +106,7 @@ class RtpReceiver:
         if source is None:
             return []
         source.peer = peer
+        source.spare = min(4.0 * _REPORT_BYTES, source.spare + _EARLY_SHARE * len(datagram))
         packets = source.depacketizer.push(datagram, now)
         if packets and source is not self.current:
             self.current, self._next = source, None
@@ -114,8 +131,9 @@ class RtpReceiver:
             if depacketizer.needs_key and not silent and now - source.pli_sent >= _PLI_SECONDS:
                 source.pli_sent = now
                 found.append(PictureLoss(self._own, source.ssrc))
-            if now - source.reported >= _REPORT_SECONDS:
+            if source.is_report_due(now):
                 source.reported = now
+                source.spare = max(0.0, source.spare - _REPORT_BYTES)
                 found.append(self._report(source, now))
                 if self._bandwidth is not None:
                     found.append(BitrateLimit(self._own, source.ssrc, self._bandwidth))

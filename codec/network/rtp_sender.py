@@ -28,6 +28,8 @@ from gsvc.codec.stream.packet import Packet
 
 _REMEMBERED = 1 << 14
 """Datagrams whose place in the sum of all bytes is known when a report tells of them."""
+_TOGETHER = 0.9
+"""Seconds whose reports make one `Reception`."""
 _KEY_SECONDS = 1.0
 """Least time between two groups that receivers request."""
 
@@ -38,6 +40,7 @@ class RtpSender:
     `datagrams` and `bytes` (with RTP headers) count what was sent, without retransmissions, which
     `again` counts. `keys_asked` counts the groups begun on request. `report` is the receiver's last
     one, `round_trip` the seconds measured from it, `reception` what came since the report before;
+    `reports` counts them, `arrived` the bits that the last one knows of, all headers included;
     `limit` is the most bits per second that the receiver announced, `pictures` the most coded
     pictures a second. All are None before it.
     """
@@ -48,14 +51,26 @@ class RtpSender:
         self.report: ReportBlock | None = None
         self.round_trip: float | None = None
         self.reception: Reception | None = None
+        self.reports, self.arrived = 0, 0
         self.limit: float | None = None
         self.pictures: float | None = None
         self._totals: dict[int, int] = {}
         self._reported: tuple[float, int] | None = None
+        self._highest, self._expected, self._missing = 0, 0, 0.0
+        self._news: float | None = None
         self._packetizer = Packetizer(header, self.ssrc, settings, sequence=secrets.randbits(16))
         self._time_base = header.format.time_base
         self._sent = RetransmissionBuffer()
         self._last_key = float("-inf")
+
+    @property
+    def protects(self) -> bool:
+        """Whether copies and parity are sent, as the settings have them."""
+        return self._packetizer.protects
+
+    @protects.setter
+    def protects(self, protects: bool) -> None:
+        self._packetizer.protects = protects
 
     def send(self, packets: Sequence[Packet]) -> list[bytes]:
         """The datagrams of packets that are ready together, see `Packetizer.packetize`."""
@@ -125,14 +140,24 @@ class RtpSender:
             self._receive(block, now, self.round_trip if is_news else None)
 
     def _receive(self, block: ReportBlock, now: float, trip: float | None) -> None:
-        """What came since the last report: what was sent in between, less what was lost."""
+        """What came since the last report: what was sent in between, less what was lost.
+
+        Reports that come early are put together to a second's."""
         total = self._totals.get(block.highest % (1 << 16))
         if total is None:
             return
+        self.reports, self.arrived = self.reports + 1, 8 * total
+        expected = max(0, block.highest - self._highest) if self._highest else 1
+        self._highest, self._expected = block.highest, self._expected + expected
+        self._missing += expected * block.fraction_lost / 256
+        self._news = self._news if trip is None else trip
         if self._reported is not None and now > self._reported[0]:
             since, before = self._reported
-            lost = block.fraction_lost / 256
+            if now - since < _TOGETHER:
+                return
+            lost = self._missing / max(1, self._expected)
             under_way = 8 * (self.bytes + IP_UDP_BYTES * self.datagrams - total)
             came = 8 * max(0, total - before) * (1 - lost) / (now - since)
-            self.reception = Reception(now, came, lost, trip, under_way)
-        self._reported = now, total
+            self.reception = Reception(now, came, lost, self._news, under_way)
+        self._reported, self._news = (now, total), None
+        self._expected, self._missing = 0, 0.0

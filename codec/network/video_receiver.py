@@ -12,6 +12,7 @@ from gsvc.codec.asyncio import LatestQueue, finish, made_in, until_set
 from gsvc.codec.errors import BitstreamError, ConfigError, InputError, TruncatedStreamError
 from gsvc.codec.frames import AudioChunk, Frame
 from gsvc.codec.network.address import parse_address
+from gsvc.codec.network.announcing import announce
 from gsvc.codec.network.depacketizer import Counts
 from gsvc.codec.network.live_analysis import LiveAnalysis
 from gsvc.codec.network.live_decoder import Arrival, Live, LiveDecoder
@@ -61,9 +62,8 @@ class VideoReceiver:
         self._tls = tls_context(self._address, self._settings.tls)
         self._queue: LatestQueue[Arrival] = LatestQueue(_WAITING_PACKETS)
         pace = None if chosen.load is None else LivePace(chosen.load)
-        self._rtp = RtpReceiver(
-            chosen.limits, chosen.reorder, chosen.bandwidth, lambda: pace.pictures if pace else None
-        )
+        self._pictures = lambda: pace.pictures if pace else None
+        self._rtp = RtpReceiver(chosen.limits, chosen.reorder, chosen.bandwidth, self._pictures)
         self._udp: UdpReceiver | None = None
         self._live = LiveDecoder(chosen.decoder, chosen.limits, chosen.reorder.seconds, pace)
         self._timeline, self._sound = Timeline(), ArrivedSound()
@@ -204,6 +204,7 @@ class VideoReceiver:
 
     async def _read(self, channel: Channel) -> None:
         """Take the packets of a connection until it ends or another one comes."""
+        telling = asyncio.create_task(announce(channel, self._settings.bandwidth, self._pictures))
         try:
             header = await channel.read_header(self._settings.limits)
             self._streams += 1
@@ -220,6 +221,8 @@ class VideoReceiver:
             pass  # it ended; another may come
         except BitstreamError:
             self._damaged += 1
+        finally:
+            telling.cancel()
 
     async def _made(
         self,

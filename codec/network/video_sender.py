@@ -159,7 +159,7 @@ class VideoSender:
         while True:
             await asyncio.sleep(_SAMPLED)
             if seen := self._broadcaster.sample(time.monotonic()):
-                steering.measured(seen, self._queue.dropped)
+                steering.measured(seen, self._queue.dropped, self._broadcaster.announced)
 
     def _cut(self, sound: Iterable[AudioChunk]) -> Sound:
         """The sound in pieces that fit datagrams. Raises ConfigError where it cannot be sent."""
@@ -270,6 +270,8 @@ class VideoSender:
             if packets:
                 self._encoding.add(time.time() - began)
                 self._sink.send(packets)
+                if self._steering:
+                    self._steering.sent(self._rtp)
         *packets, end = await loop.run_in_executor(coder, self._counted, self._ended)
         self._sink.send(packets)
         await self._sink.close(end)

@@ -10,13 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from math import exp
 from typing import Any
 
+import numpy as np
+
 from gsvc.codec.planning.learning import raw
-from gsvc.codec.planning.profile import Profile
+from gsvc.codec.planning.profile import Profile, Usage
 from gsvc.codec.planning.quality import Quality, Range, seen_at
 from gsvc.codec.planning.trial import Trial
 from gsvc.codec.planning.ways import Way
+from gsvc.codec.planning.work import level_for, work
 from gsvc.encoders.tuning import GROUP_SECONDS, LEVELS
 
 LONG_LATENCY = 2 * GROUP_SECONDS
@@ -124,23 +128,24 @@ class Model:
         return Range(low * value, middle * value, high * value)
 
     def _encode_seconds(self, settings: Settings, bpp: float) -> Range:
-        trial = self.trial
-        per_pixel = seen_at(trial, "seconds", bpp)
-        factor = self._fit["presets"][settings.preset]["time"]
-        work = factor * per_pixel * trial.pixels * trial.frames
+        trial, preset = self.trial, self._fit["presets"][settings.preset]
+        unit = self._sender.encode["fast"].frame
+        per_pixel = unit * exp(float(np.dot(preset["seconds"], work(trial, bpp, unit))))
         start = self._sender.encode[settings.preset].start
-        return self._spread("encode_seconds", start + work)
+        taken = preset["time"] * (start + per_pixel * trial.pixels * trial.frames)
+        return self._spread("encode_seconds", taken)
 
     def _decode_seconds(self, settings: Settings, keys: float) -> Range:
         usage, trial = self._receiver.decode[settings.way.name], self.trial
-        per_pixel = usage.frame + (1 - keys) * usage.drawn + keys * usage.key
-        work = per_pixel * trial.pixels * trial.frames
-        return self._spread("decode_seconds", usage.start + work)
+        parts = decoding_parts(usage, settings.way, trial.pixels * trial.frames, keys)
+        shares = self._fit["decoding"][kind_of(settings.way)]
+        return self._spread("decode_seconds", float(np.dot(shares, parts)))
 
     def _encode_memory(self, settings: Settings) -> Range:
         usage, trial = self._sender.encode[settings.preset], self.trial
         held = 1.0 if settings.low_delay else min(trial.frames, LONG_LATENCY * trial.rate)
-        total = usage.memory + usage.memory_per_pixel * trial.pixels * held
+        parts = memory_parts(usage, trial.pixels, held)
+        total = usage.memory + float(np.dot(self._fit["presets"][settings.preset]["memory"], parts))
         return self._spread("encode_memory", total)
 
     def _decode_memory(self, settings: Settings) -> Range:
@@ -158,7 +163,7 @@ class Model:
         """Waiting for key pictures, and the mean computing of a frame at both ends."""
         waits = LONG_LATENCY
         if settings.low_delay:
-            waits = LEVELS[_level(bpp)].spacing
+            waits = LEVELS[level_for(bpp)].spacing
         return waits + seconds / self.trial.frames
 
     def _joules(self, settings: Settings, encode: float, decode: float) -> float | None:
@@ -167,9 +172,24 @@ class Model:
         return None if sender is None or receiver is None else sender * encode + receiver * decode
 
 
-def _level(bpp: float) -> int:
-    """That the encoder chooses for a rate; see `EncoderSettings.chosen_level`."""
-    return sum(bpp > level.usual_bpp for level in LEVELS)
+def decoding_parts(usage: Usage, way: Way, pixels: float, keys: float) -> list[float]:
+    """Seconds of starting, of frames with what is drawn, and of coded pictures, by a profile.
+
+    `pixels`: of all frames; `keys`: coded pictures in a frame. Real video takes its own share of
+    each: the profile's moves everywhere. Plainly, a coded picture counts as a drawn one.
+    """
+    drawn, key = (1 - keys) * usage.drawn, keys * (usage.drawn if way == Way() else usage.key)
+    return [usage.start, pixels * (usage.frame + drawn), pixels * key]
+
+
+def memory_parts(usage: Usage, pixels: float, held: float) -> list[float]:
+    """Bytes of an encoder beside its profile's constant: 1, pixels, and what it holds of frames."""
+    return [1.0, pixels, usage.memory_per_pixel * pixels * held]
+
+
+def kind_of(way: Way) -> str:
+    """Of ways to decode, by what they spend their time on."""
+    return "refined" if way.backend else "rife" if way.motion == "rife" else "plain"
 
 
 @cache

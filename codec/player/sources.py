@@ -8,26 +8,34 @@ from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.files import decode_file
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.media.mapped_reader import demux_file
 from gsvc.codec.network.address import parse_address
 from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.file import open_stream
+from gsvc.codec.stream.file import is_container, open_stream
 
 
 class FileSource:
-    """A stream in a file. Close it at the end."""
+    """A stream in a file, or in what `mux` wrote. Close it at the end."""
 
     def __init__(self, path: Path, limits: Limits = DEFAULT_LIMITS) -> None:
         """Check the file's header. Raises InputError, BitstreamError."""
-        with open_stream(path) as file:
-            StreamReader(file, limits)
-        self.path, self._limits = path, limits
+        self.path, self._name, self._limits = path, path.name, limits
         self._folder = tempfile.TemporaryDirectory(prefix="gsvc-serve-")
         self._lock = Lock()
+        try:
+            if is_container(path):
+                self.path = Path(self._folder.name) / "stream.gsv"
+                demux_file(path, self.path)
+            with open_stream(self.path) as file:
+                StreamReader(file, limits)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def about(self) -> dict[str, str | None]:
         """What the page is told."""
-        return {"name": self.path.name, "live": None}
+        return {"name": self._name, "live": None}
 
     def video(self) -> Path:
         """The video, decoded when it is first asked for. Raises GsvcError."""
@@ -39,7 +47,7 @@ class FileSource:
         return target
 
     def close(self) -> None:
-        """Remove the decoded video."""
+        """Remove the decoded video and the stream of a mapped one."""
         self._folder.cleanup()
 
 

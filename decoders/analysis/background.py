@@ -35,6 +35,8 @@ _LEAST_AREA, _LEAST_SIDE, _OF_SIDE = 40, 4, 256
 """Of an object, in pixels of small pictures of that side, and of smaller ones."""
 _MOST = 0.3
 """Share of a picture that differs, from which there is no background to tell objects from."""
+_GHOST, _OUTLINE = 0.85, 1
+"""Times the edges of the background that a thing has, on an outline so many pixels each way."""
 _FAST = 75
 """Percentile of the motion in an object that counts: its border moves less."""
 
@@ -73,25 +75,31 @@ class Background:
         now, scale = self._kept[self._at].color, self._kept[self._at].scale
         if speed.shape != now.shape[:2]:
             speed = np.asarray(cv2.resize(speed, now.shape[1::-1]), np.float32)
-        differs = self._differs(speed)
+        behind = self._behind()
+        differs = self._differs(behind, speed)
         moves = float((differs & (speed > _MOVES)).mean())
         self._at += 1
         if self._at > _BEFORE:
             self._kept.pop(0)
             self._at -= 1
         has_background = differs.mean() < _MOST
-        return _places(differs, speed, scale) if has_background else [], moves
+        if not has_background:
+            return [], moves
+        return _places(differs, speed, scale, _edges(now) - _GHOST * _edges(behind)), moves
 
-    def _differs(self, speed: FloatImage) -> NDArray[np.bool_]:
+    def _behind(self) -> Picture:
+        """The background; a picture alone is its own."""
         now = self._kept[self._at].color
         others = [self._aligned(n) for n in range(len(self._kept)) if n != self._at]
         if not others:
-            return np.zeros(now.shape[:2], np.bool_)
-        behind = _median([*others, now] if len(others) > 1 else others)
-        change = cv2.absdiff(behind, now).max(axis=2)
+            return now
+        return _median([*others, now] if len(others) > 1 else others)
+
+    def _differs(self, behind: Picture, speed: FloatImage) -> NDArray[np.bool_]:
+        change = cv2.absdiff(behind, self._kept[self._at].color).max(axis=2)
         differs = _grown(cv2.GaussianBlur(change, (3, 3), 0))
         # Of two pictures nobody can say which one shows the background: what moves is an object.
-        return differs if len(others) > 1 else differs & (speed > _MOVES)
+        return differs if len(self._kept) > 2 else differs & (speed > _MOVES)
 
     def _aligned(self, number: int) -> Picture:
         """A picture as it would look from where the camera is now; what it lacks is as now."""
@@ -131,7 +139,28 @@ def _grown(change: Picture) -> NDArray[np.bool_]:
     return np.asarray(change >= least[labels])
 
 
-def _places(differs: NDArray[np.bool_], speed: FloatImage, scale: float) -> list[Detection]:
+def _edges(picture: Picture) -> FloatImage:
+    """How steep luma is, float32 (h, w)."""
+    luma = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
+    across, down = (cv2.Sobel(luma, cv2.CV_32F, x, 1 - x) for x in (1, 0))
+    return np.asarray(cv2.magnitude(across, down), np.float32)
+
+
+def _is_ghost(mask: NDArray[np.bool_], edges: FloatImage) -> bool:
+    """Whether its outline is in the background and not in the picture.
+
+    Then the background shows what has left, and the picture what was behind it.
+    """
+    inside = np.pad(mask, _OUTLINE).astype(np.uint8)
+    outline = cv2.morphologyEx(inside, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
+    outline = outline[_OUTLINE:-_OUTLINE, _OUTLINE:-_OUTLINE]
+    return bool(edges[outline > 0].sum() < 0)
+
+
+def _places(
+    differs: NDArray[np.bool_], speed: FloatImage, scale: float, edges: FloatImage
+) -> list[Detection]:
+    """`edges`: of the picture, less those of the background as much as a ghost has more."""
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, _JOINED)
     joined = cv2.morphologyEx(differs.astype(np.uint8), cv2.MORPH_CLOSE, kernel)
     _, labels, stats, _ = cv2.connectedComponentsWithStats(joined)
@@ -140,6 +169,8 @@ def _places(differs: NDArray[np.bool_], speed: FloatImage, scale: float) -> list
         if area < _LEAST_AREA * larger**2 or min(width, height) < _LEAST_SIDE * larger:
             continue
         inside = slice(top, top + height), slice(left, left + width)
+        if _is_ghost(labels[inside] == label, edges[inside]):
+            continue
         fast = float(np.percentile(speed[inside][labels[inside] == label], _FAST)) / _MOVES
         score = SURE * fast if fast < 1 else 1 - SURE / fast
         box = np.array([left, top, left + width, top + height]) / scale

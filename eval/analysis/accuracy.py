@@ -10,13 +10,14 @@ from gsvc.eval.analysis.average_precision import average_precision
 from gsvc.eval.analysis.occupancy import box_moda
 from gsvc.eval.analysis.tracking import track_scores
 
-GROUND, EVENTS = "ground_moda", "event_f1"
+GROUND, EVENTS, POINTS = "ground_moda", "event_f1", "oks_ap"
 ACCURACIES = {
     "map50": "mAP@.5",
     "map": "mAP@.5:.95",
     "moda": "MODA",
     "mota": "MOTA",
     "idf1": "IDF1",
+    POINTS: "OKS-AP",
     GROUND: "MODA on the ground",
     EVENTS: "event F1",
 }
@@ -29,7 +30,7 @@ LEAST_VISIBILITY = 0.25
 def accuracies(truth: Boxes, found: Boxes) -> Mapping[str, float | None]:
     """All of `ACCURACIES` in one picture; None without truth that counts, or ids where they matter.
 
-    Those of the ground and of events are None: they need more than boxes.
+    Those of key points, of the ground and of events are None: they need more than boxes.
 
     `found` has ids.
     """
@@ -41,6 +42,7 @@ def accuracies(truth: Boxes, found: Boxes) -> Mapping[str, float | None]:
         "moda": box_moda(truth, found),
         "mota": tracks and tracks.mota,
         "idf1": tracks and tracks.idf1,
+        POINTS: None,
         GROUND: None,
         EVENTS: None,
     }

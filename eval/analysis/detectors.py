@@ -5,7 +5,7 @@ of your own as `module:Class`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import cv2
 import numpy as np
@@ -16,6 +16,15 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.plugins import find_class
 from gsvc.codec.scaffold.layers.object_kinds import COCO
 from gsvc.datasets.annotated.boxes import Boxes, joined, make_boxes
+from gsvc.eval.analysis.key_points import Pose
+from gsvc.eval.analysis.seen import Seen
+
+if TYPE_CHECKING:
+    from gsvc.decoders.people.body_pose import DetectedPose
+
+
+_SHOWS = 0.5
+"""Probability from which on a key point counts as visible."""
 
 
 class Detector(Protocol):
@@ -27,7 +36,7 @@ class Detector(Protocol):
     """The classes that it knows, and is judged by; None: it finds things of no class, and is judged
     by things of all."""
 
-    def __call__(self, frames: Sequence[Picture]) -> Boxes:
+    def __call__(self, frames: Sequence[Picture]) -> Boxes | Seen:
         """Detect in RGB uint8 (H, W, 3), all of one size; ids may be missing.
 
         Ignored is what may stay unseen: as pseudo-truth it does not count, otherwise it is left
@@ -101,13 +110,18 @@ class PeopleDetector:
 
         self._poses = PoseEstimator(16)
 
-    def __call__(self, frames: Sequence[Picture]) -> Boxes:
-        """See `Detector`."""
-        return joined([self._boxes(index, frame) for index, frame in enumerate(frames)])
+    def __call__(self, frames: Sequence[Picture]) -> Seen:
+        """See `Detector`; with their key points."""
+        boxes: list[Boxes] = []
+        points: list[Pose] = []
+        for index, frame in enumerate(frames):
+            poses = self._poses(frame)
+            boxes.append(self._boxes(index, frame, poses))
+            points += [_key_points(index, pose) for pose in poses]
+        return Seen(joined(boxes), points)
 
-    def _boxes(self, index: int, frame: Picture) -> Boxes:
+    def _boxes(self, index: int, frame: Picture, poses: "Sequence[DetectedPose]") -> Boxes:
         height, width = frame.shape[:2]
-        poses = self._poses(frame)
         box = np.array([pose.box for pose in poses], np.float64).reshape(-1, 4)
         size = box[:, 2:] - box[:, :2]
         box += np.stack(
@@ -125,6 +139,15 @@ class PeopleDetector:
             label="person",
             score=[float(pose.visibility.mean()) for pose in poses],
         )
+
+
+def _key_points(frame: int, pose: "DetectedPose") -> Pose:
+    """COCO's points of a body."""
+    from gsvc.decoders.people.body_pose import COCO17
+
+    chosen = list(COCO17)
+    points, visibility = pose.points[chosen].astype(np.float64), pose.visibility[chosen]
+    return Pose(frame, points, visibility > _SHOWS, float(visibility.mean()))
 
 
 class CocoThings:

@@ -10,14 +10,16 @@ from gsvc.codec.frames import Picture
 from gsvc.datasets.annotated.boxes import NO_ID, Boxes
 from gsvc.datasets.clips import TestClip
 from gsvc.decoders.analysis.rules_text import Regions
-from gsvc.eval.analysis.accuracy import EVENTS, accuracies, judged
+from gsvc.eval.analysis.accuracy import EVENTS, POINTS, accuracies, judged
 from gsvc.eval.analysis.detectors import Detector
 from gsvc.eval.analysis.events import event_scores
 from gsvc.eval.analysis.iou_tracker import tracked
+from gsvc.eval.analysis.key_points import oks_ap
 from gsvc.eval.analysis.rule_events import rule_events
+from gsvc.eval.analysis.seen import Seen, as_seen
 from gsvc.eval.codecs.base import Codec, Settings
 
-Analyser = Callable[[bytes], Boxes]
+Analyser = Callable[[bytes], Boxes | Seen]
 """From a stream's bytes to boxes, in pixels of the clip; ids may be missing."""
 
 Failed = Callable[[str, GsvcError], None]
@@ -106,30 +108,42 @@ class _Judge:
         self._seconds = perf_counter() - start
         self._pseudo = truth is None
         labels = subject.detector.labels
-        self._truth = judged(self._found if truth is None else truth, labels)
+        self._truth = judged(self._found.boxes if truth is None else truth, labels)
 
-    def detect(self, frames: Sequence[Picture]) -> Boxes:
+    def detect(self, frames: Sequence[Picture]) -> Seen:
         return _with_ids(self._detector(frames))
 
     def source(self) -> Point:
         return self._point(SOURCE, {}, 0, self._found, self._seconds)
 
-    def point(self, curve: str, settings: Settings, size: int, find: Callable[[], Boxes]) -> Point:
+    def point(self, curve: str, settings: Settings, size: int, find: Callable[[], Seen]) -> Point:
         start = perf_counter()
         found = find()
         return self._point(curve, settings, size, found, perf_counter() - start)
 
     def _point(
-        self, curve: str, settings: Settings, size: int, found: Boxes, seconds: float
+        self, curve: str, settings: Settings, size: int, seen: Seen, seconds: float
     ) -> Point:
-        form = self.clip.format
+        form, found = self.clip.format, seen.boxes
         if found.frame.min(initial=0) < 0 or found.frame.max(initial=0) >= form.frames:
             raise ConfigError(f"{curve}: boxes in frames outside 0 to {form.frames - 1}")
         rate = 8 * size * float(form.frame_rate) / form.frames
         sure = judged(found.chosen(~found.ignored), self._detector.labels)
-        scores = {**accuracies(self._truth, sure), EVENTS: self._events(sure)}
+        scores = {
+            **accuracies(self._truth, sure),
+            POINTS: self._points(seen),
+            EVENTS: self._events(sure),
+        }
         name, text = self.clip.name, ", ".join(told(settings))
         return Point(name, curve, text, size, rate, seconds, self._pseudo, scores)
+
+    def _points(self, seen: Seen) -> float | None:
+        """Truth of boxes has no key points: against those that were found in the source alone."""
+        truth = self._found.poses
+        if not self._pseudo or truth is None or seen.poses is None:
+            return None
+        scores = oks_ap(truth, seen.poses)
+        return scores and scores.mean
 
     def _events(self, found: Boxes) -> float | None:
         if self._rules is None or (self._truth.id == NO_ID).any():
@@ -142,17 +156,11 @@ class _Judge:
         return scores and scores.f1
 
 
-def as_boxes(found: object) -> Boxes:
-    """What a detector or an analyser gave. Raises ConfigError when it is something else."""
-    if not isinstance(found, Boxes):
-        kind = type(found).__name__
-        raise ConfigError(f"the detector or analyser gave {kind}: give what make_boxes makes")
-    return found
-
-
-def _with_ids(found: object) -> Boxes:
-    boxes = as_boxes(found)
-    return tracked(boxes) if (boxes.id == NO_ID).any() else boxes
+def _with_ids(found: object) -> Seen:
+    seen = as_seen(found)
+    if (seen.boxes.id == NO_ID).any():
+        return seen._replace(boxes=tracked(seen.boxes))
+    return seen
 
 
 def told(settings: Settings) -> list[str]:

@@ -16,8 +16,9 @@ from gsvc.datasets.annotated.boxes import Boxes, Floats, Places
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.analysis.accuracy import ACCURACIES, GROUND
 from gsvc.eval.analysis.ground import merged, standing
-from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE, Failed, Point, Subject, as_boxes, told
+from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE, Failed, Point, Subject, told
 from gsvc.eval.analysis.occupancy import ground_moda
+from gsvc.eval.analysis.seen import Seen, as_seen
 from gsvc.eval.codecs.base import Codec, Settings
 
 _View = TypeVar("_View")
@@ -70,8 +71,8 @@ def _of_streams(
         yield _point(ground, curve, settings, size, partial(_each, analyse, streams))
 
 
-def _each(find: Callable[[_View], Boxes], views: Sequence[_View]) -> list[Boxes]:
-    return [as_boxes(find(view)) for view in views]
+def _each(find: Callable[[_View], Boxes | Seen], views: Sequence[_View]) -> list[Boxes]:
+    return [as_seen(find(view)).boxes for view in views]
 
 
 def _point(

@@ -47,9 +47,15 @@ def find_sources(names: list[str]) -> list[Source]:
 
 def find_ground(name: str) -> MultiViewClip:
     """A set whose cameras see one piece of ground. Raises InputError without their homographies."""
-    if not any(Path(name).expanduser().glob("C*/seqinfo.ini")):
+    path = Path(name).expanduser()
+    if any(path.glob("gt_*.txt")):
+        raise InputError(
+            f"{name}: EPFL tells where people stand in cells of a grid, and nowhere how wide these "
+            "are in what its homographies map to: leave out --ground to judge boxes"
+        )
+    if not any(path.glob("C*/seqinfo.ini")):
         raise InputError(f"{name}: no set with homographies: give one of the synthetic set")
-    return read_synthetic(Path(name).expanduser())
+    return read_synthetic(path)
 
 
 def load_ground(name: str, frames: int | None, labels: frozenset[str] | None) -> GroundClip:

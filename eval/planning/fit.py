@@ -2,9 +2,10 @@
 
 FOLDER is what `gsvc.eval.planning.points` measured of development clips; by default what gsvc keeps
 of them, 17 clips. Quality is a line in what the trial sees; ways to decode and presets add a
-constant each. An interval holds 90 % of the errors on clips that were left out of the fit. Spreads
-of rate and memory are those of logs of predictions (`gsvc bench plan`), relative to what was
-foretold without them. What FOLDER does not measure stays as it is.
+constant each; times and memory are lines in what is counted (`fit_costs`), beside FOLDER's
+profile.json of the machine that measured. An interval holds 90 % of the errors on clips that were
+left out of the fit; logs of predictions (`gsvc bench plan`) correct all of it. What FOLDER does not
+measure stays as it is.
 """
 
 import argparse
@@ -22,10 +23,12 @@ from gsvc.codec.planning import model as planning_model
 from gsvc.codec.planning.learning import learned
 from gsvc.codec.planning.ledger import ratios
 from gsvc.codec.planning.model import shipped
+from gsvc.codec.planning.profile import Profile, load_profile
 from gsvc.codec.planning.ways import WAYS, Way
 from gsvc.decoders.refiners.registry import find_backend
 from gsvc.encoders.tuning import DEFAULT_PRESET, PRESETS
 from gsvc.eval.compute import count_flops
+from gsvc.eval.planning.fit_costs import Cost, by_key, costs, spreads, told
 from gsvc.eval.planning.points import Row, read_points
 from gsvc.eval.planning.rows import as_text
 
@@ -44,32 +47,35 @@ _SIZE = 288, 512
 """Pictures for which operations are counted: sides are padded a little."""
 _SPREAD = {
     "rate": (0.95, 1.0, 1.05),
-    "decode_seconds": (0.5, 1.0, 2.0),
-    "encode_memory": (0.78, 0.88, 1.06),
     "decode_memory": (0.8, 1.0, 1.25),
 }
-"""Where no log tells: as wide as a guess must be; the encoder's memory is of six development clips
-(`gsvc.eval.planning.jobs`)."""
+"""Where no log tells: as wide as a guess must be."""
 
 
 def fit(
-    rows: Sequence[Row], logs: Mapping[str, Sequence[float]], flops: Mapping[str, float]
+    rows: Sequence[Row],
+    profile: Profile,
+    logs: Mapping[str, Sequence[float]],
+    flops: Mapping[str, float],
 ) -> dict[str, Any]:
-    """The numbers of `fitted.json`; `logs`: as of `ledger.ratios`, `flops`: of `counted`."""
+    """The numbers of `fitted.json`; `profile`: of the machine that measured `rows`; `logs`: as of
+    `ledger.ratios`, `flops`: of `counted`."""
     lines = {name: fit_line(rows, name) for name in LINES if _measured(rows, name)}
-    presets = {name: {**_of_preset(lines, name), "time": _time(rows, name)} for name in PRESETS}
     errors = {name: float(np.quantile(np.abs(left_out_errors(rows, name)), 0.9)) for name in lines}
+    taken = costs(rows, profile)
+    usual = shipped()
     numbers = {
-        **{name: shipped()[name] for name in LINES if name not in lines},
+        **{name: usual[name] for name in LINES if name not in lines},
         **{
             name: {**{part: line[part] for part in LINES[name]}, "error": errors[name]}
             for name, line in lines.items()
         },
         "ways": {name: {judge: _of_way(rows, name, judge) for judge in _JUDGES} for name in WAYS},
-        "presets": presets,
+        "presets": {name: _of_preset(rows, lines, taken, name) for name in PRESETS},
+        "decoding": {**usual.get("decoding", {}), **by_key(taken, "decode_seconds")},
         "gain": _gain_of_rate(rows),
         "flops": dict(flops),
-        "spread": {**_SPREAD, "encode_seconds": _time_spread(rows, presets)},
+        "spread": {**usual["spread"], **_SPREAD, **spreads(taken)},
     }
     return learned(numbers, logs)
 
@@ -110,37 +116,36 @@ def value(row: Row, name: str) -> float:
     return float(np.log(row.texture)) if name == "texture" else row.jod
 
 
-def _of_preset(lines: Mapping[str, Mapping[str, float]], preset: str) -> dict[str, float]:
-    """What a preset adds at the same rate."""
+def time_of_fast(rows: Sequence[Row], preset: str) -> float:
+    """Of encoding to the same rate of the same clip, as a multiple of preset fast's, the median."""
+    plain = [row for row in rows if row.is_plain]
+    fast = {(r.clip, r.share, r.frames): r.encode_seconds for r in plain if r.preset == "fast"}
+    of_preset = {(r.clip, r.share, r.frames): r.encode_seconds for r in plain if r.preset == preset}
+    ratios = [seconds / fast[key] for key, seconds in of_preset.items() if key in fast]
+    known = [ratio for ratio in ratios if np.isfinite(ratio)]
+    return float(np.median(known)) if known else float(shipped()["presets"][preset]["of_fast"])
+
+
+def _of_preset(
+    rows: Sequence[Row],
+    lines: Mapping[str, Mapping[str, float]],
+    taken: Sequence[Cost],
+    preset: str,
+) -> dict[str, Any]:
+    """What a preset adds to quality at the same rate, and the lines of its time and memory."""
     usual = shipped()["presets"][preset]
-    return {
+    added = {
         judge: lines[line].get(preset, usual[judge]) if line in lines else usual[judge]
         for judge, line in _JUDGES.items()
     }
-
-
-def _time(rows: Sequence[Row], preset: str) -> float:
-    """Of encoding to a rate, as a multiple of the trial's own."""
-    found = [row.seconds / row.trial_seconds for row in rows if _timed(row, preset)]
-    return float(np.median(found) if found else shipped()["presets"][preset]["time"])
-
-
-def _time_spread(rows: Sequence[Row], presets: Mapping[str, Any]) -> list[float]:
-    """Of times over what is foretold: the ends of 90 %."""
-    found = [
-        row.seconds / row.trial_seconds / one["time"]
-        for preset, one in presets.items()
-        for row in rows
-        if _timed(row, preset)
-    ]
-    if not found:
-        return list(shipped()["spread"]["encode_seconds"])
-    low, high = (float(end) for end in np.quantile(found, (0.05, 0.95)))
-    return [low, 1.0, high]
-
-
-def _timed(row: Row, preset: str) -> bool:
-    return row.is_plain and row.preset == preset and np.isfinite(row.seconds)
+    seconds, memory = (by_key(taken, name) for name in ("encode_seconds", "encode_memory"))
+    return {
+        **added,
+        "time": 1.0,
+        "of_fast": time_of_fast(rows, preset),
+        "seconds": seconds.get(preset, usual.get("seconds")),
+        "memory": memory.get(preset, usual.get("memory")),
+    }
 
 
 def _of_way(rows: Sequence[Row], way: str, judge: str) -> float:
@@ -178,8 +183,8 @@ def _gain_of_rate(rows: Sequence[Row]) -> dict[str, float]:
         for row, plain in _paired(rows)
         if WAYS[row.way].backend and WAYS[row.way].motion == Way().motion
     ]
-    if not seen:
-        return dict(shipped()["gain"])
+    if len({row.share for row in rows if WAYS[row.way].backend}) < 2:
+        return dict(shipped()["gain"])  # of one rate each, clips tell of themselves
     logs, gains = np.array(seen).T
     slope = float(np.polyfit(logs - logs.mean(), gains / gains.mean(), 1)[0])
     return {"at": float(logs.mean()), "slope": slope}
@@ -204,11 +209,12 @@ def main() -> int:
     options = parser.parse_args()
     try:
         rows, logs = read_points(options.folder / "points.csv"), ratios(options.log)
-        TARGET.write_text(as_text(fit(rows, logs, counted())) + "\n")
+        profile = load_profile(options.folder / "profile.json", foreign=True)
+        TARGET.write_text(as_text(fit(rows, profile, logs, counted())) + "\n")
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 1
-    print(report(rows))
+    print(f"{report(rows)}\n{told(costs(rows, profile))}")
     return 0
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
 from itertools import chain, cycle, pairwise
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,23 +22,23 @@ from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import GsvcError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.network.depacketizer import ReorderLimits
-from gsvc.codec.network.pilot import Adaptation, Reception
 from gsvc.codec.network.rtp_receiver import RtpReceiver
 from gsvc.codec.network.rtp_sender import RtpSender
 from gsvc.codec.network.stats import IP_UDP_BYTES, LayerMeter
-from gsvc.codec.network.steering import Steering
 from gsvc.codec.stream.packet import Packet
 from gsvc.datasets.clip_reader import load_clip
 from gsvc.datasets.packaged import packaged_clip
 from gsvc.eval.layout import markdown
+from gsvc.eval.planning.rules import Fixed, Following, Rule, Throughput
 from gsvc.eval.planning.shown import Shown, shown_of
-from gsvc.eval.planning.traces import HELD_OUT, TRACES, Link, Trace
+from gsvc.eval.planning.traces import HELD_OUT, TRACES, Link, Trace, recorded
 
 _TICK = 0.02
 _WAIT = ReorderLimits(seconds=0.7)
 """As `gsvc recv --wait 700`: a copy comes with the next packet, half a second later."""
-_BOUNDS = Adaptation(3_000, 60_000)
 _BEGINNING = 8_000.0
+_FIXED = 2.0, 3.0, 4.5, 7.0
+"""Kilobits per second."""
 
 
 @dataclass(frozen=True)
@@ -49,66 +50,6 @@ class Sent:
     rates: Sequence[float]
     """Bits per second that the encoder was to meet, at each frame."""
     frames: int
-
-
-class Fixed:
-    """A rate that stays."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        """`encoder` has its rate."""
-
-    def heard(self, rtp: RtpSender, meter: LayerMeter) -> None:
-        """Take no notice."""
-
-    def steer(self) -> bool:
-        """Stay."""
-        return True
-
-
-class Throughput:
-    """The plain rule: a tenth more than came in the last second, or a fifth less after loss."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-        self._taken: Reception | None = None
-        self._before = 0, 0
-        self._rate: float | None = None
-
-    def heard(self, rtp: RtpSender, meter: LayerMeter) -> None:
-        """Take a new report."""
-        seen = rtp.reception
-        if seen is None or seen is self._taken:
-            return
-        self._taken = seen
-        now = sum(meter.bits.values()), 8 * (rtp.bytes + IP_UDP_BYTES * rtp.datagrams)
-        packets, sent = (a - b for a, b in zip(now, self._before, strict=True))
-        self._before = now
-        wanted = seen.bitrate * (0.8 if seen.lost else 1.1) * packets / max(1, sent)
-        self._rate = min(_BOUNDS.most, max(_BOUNDS.least, wanted))
-
-    def steer(self) -> bool:
-        """Meet it."""
-        if self._rate is not None and self._rate != self._encoder.target_bitrate:
-            self._encoder.target_bitrate = self._rate
-        return True
-
-
-class Following:
-    """What `gsvc send --adapt` does."""
-
-    def __init__(self, encoder: Encoder, clock: Callable[[], float]) -> None:
-        self._steering = Steering(encoder, _BOUNDS, clock)
-
-    def heard(self, rtp: RtpSender, meter: LayerMeter) -> None:
-        """Take a new report."""
-        self._steering.heard(rtp, meter.bits, 0)
-
-    def steer(self) -> bool:
-        """Follow."""
-        return self._steering.steer()
-
-
-Rule = Fixed | Throughput | Following
 
 
 class Session:
@@ -157,6 +98,7 @@ class Session:
         for packet in packets:
             self._meter.add(packet)
         self._put(self._rtp.send(packets))
+        self._rule.sent(self._rtp)
 
     def _report(self, pts: int) -> None:
         if self.now - self._reported >= 1:
@@ -221,22 +163,27 @@ def main() -> int:
     """Run every rule over every trace, and show the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
-    add("--clip", default="carphone", help="a packaged clip (%(default)s)")
+    add("--clip", default="carphone", help="a packaged clip, or a video's path (%(default)s)")
     add("--lines", type=int, default=144, help="its short side (%(default)s)")
     add("--seconds", type=float, default=60.0, help="of each session (%(default)g)")
     add("--deadline", type=float, default=1.5, help="seconds from capture to show (%(default)g)")
     add("--seed", type=int, default=0, help="of the first trace (%(default)s)")
     add("--traces", type=int, default=1, help="of each kind, by seeds that follow (%(default)s)")
+    add("--trace", help="a recorded trace in its place: a file as Mahimahi has them")
+    add("--mean", type=float, default=30_000.0,
+        help="bits per second that a recorded trace is scaled to (%(default)g)")  # fmt: skip
     options = parser.parse_args()
     try:
-        pictures, rate = load_clip(packaged_clip(options.clip), short_side=options.lines)
+        kinds = _kinds(options)
+        is_file = Path(options.clip).is_file()
+        clip = options.clip if is_file else packaged_clip(options.clip)
+        pictures, rate = load_clip(clip, short_side=options.lines)
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 1
     height, width = pictures[0].shape[:2]
     video = VideoFormat(width, height, 1 / rate, rate)
-    for name, make in {**TRACES, **HELD_OUT}.items():
-        traces = [make(options.seconds, options.seed + n) for n in range(options.traces)]
+    for name, traces in kinds.items():
         every = [list(_values(video, one, pictures, options)) for one in traces]
         rows = [[rule, *_shown(np.mean([each[n][1] for each in every], axis=0))]
                 for n, (rule, _) in enumerate(every[0])]  # fmt: skip
@@ -245,14 +192,25 @@ def main() -> int:
     return 0
 
 
+def _kinds(options: argparse.Namespace) -> dict[str, list[Trace]]:
+    """Traces by the name of their kind. Raises InputError for a file that is none."""
+    if options.trace:
+        every = recorded(options.trace, options.seconds, options.mean)
+        at = range(options.seed, options.seed + options.traces)
+        return {Path(options.trace).name: [every[n % len(every)] for n in at]}
+    return {
+        name: [make(options.seconds, options.seed + n) for n in range(options.traces)]
+        for name, make in {**TRACES, **HELD_OUT}.items()
+    }
+
+
 def _values(
     video: VideoFormat, trace: Trace, pictures: Sequence[Picture], options: argparse.Namespace
 ) -> Iterator[tuple[str, list[float]]]:
     """Each rule over a trace."""
     rules = {
+        **{f"fixed, {kilobits:g} kbit/s": 1000 * kilobits for kilobits in _FIXED},
         "fixed, a quarter of the mean": trace.mean / 4,
-        "fixed, half of the mean": trace.mean / 2,
-        "fixed, nine tenths of the mean": 0.9 * trace.mean,
         "throughput rule": _BEGINNING,
         "following": _BEGINNING,
     }

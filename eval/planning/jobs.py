@@ -17,8 +17,6 @@ from time import perf_counter, process_time
 import numpy as np
 
 from gsvc.codec.errors import GsvcError
-from gsvc.codec.frames import Frame, VideoFormat
-from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.planning.ledger import Truth, note
 from gsvc.codec.planning.model import Model, Settings
 from gsvc.codec.planning.profile import Profile, load_profile
@@ -29,6 +27,7 @@ from gsvc.datasets.clips import TestClip
 from gsvc.datasets.sets import find_clips
 from gsvc.encoders.tuning import PRESETS
 from gsvc.eval.layout import markdown
+from gsvc.eval.planning.sources import written
 
 
 def jobs(
@@ -36,11 +35,7 @@ def jobs(
 ) -> Iterator[tuple[str, dict[str, Truth]]]:
     """Encode a clip with presets: the preset, and by name what came of what was foretold."""
     with tempfile.TemporaryDirectory() as name:
-        source = Path(name) / "source.y4m"
-        form, rate = clip.format, clip.frame_rate
-        with open_writer(source, VideoFormat(form.width, form.height, 1 / rate, rate)) as writer:
-            for index, picture in enumerate(clip.frames):
-                writer.write(Frame(picture, index))
+        source, _ = written(clip, Path(name))
         trial = try_video(str(source), clock=process_time if cpu else perf_counter)
         model = Model(trial, profile)
         bitrate = float(np.sqrt(model.rates[0] * model.rates[1]))

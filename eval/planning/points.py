@@ -1,10 +1,10 @@
 """What the planner's numbers are fitted to: encodings of development clips, measured.
 
-`python -m gsvc.eval.planning.points CLIP ... --out FOLDER`: 97 frames of 288 lines of each clip are
+`python -m gsvc.eval.planning.points CLIP ... --out FOLDER`: 33 frames of 288 lines of each clip are
 tried as a plan tries them (trials.jsonl), then encoded to two rates within what the trial saw with
-presets fast and medium, and to the lower one with slow; decoded plainly, or in every way with
---ways; and judged by CVVDP and ST-LPIPS VGG (points.csv). Seconds are the processor's. What is in
-the folder is not done again.
+each preset, and decoded plainly, or with preset medium in every way with --ways, in processes of
+their own; and judged by ST-LPIPS VGG and, unless --no-cvvdp, CVVDP (points.csv). Seconds are the
+processor's. What is in the folder is not done again.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import csv
 import json
 import math
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -20,24 +21,29 @@ from typing import Any
 
 import numpy as np
 
-from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import ConfigError, GsvcError
-from gsvc.codec.frames import VideoFormat
+from gsvc.codec.frames import Picture
+from gsvc.codec.inspection import stream_info
 from gsvc.codec.planning.quality import seen_at
-from gsvc.codec.planning.trial import Trial, try_pictures
+from gsvc.codec.planning.timing import Timed, timed
+from gsvc.codec.planning.trial import Judge, Trial, try_video
 from gsvc.codec.planning.ways import WAYS, Way
+from gsvc.codec.planning.work import off_rate
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.sets import find_clips
-from gsvc.encoders.tuning import DEFAULT_PRESET
-from gsvc.eval.codecs.conventional import BT709
-from gsvc.eval.codecs.ours import coded, decoded
+from gsvc.encoders.tuning import DEFAULT_PRESET, PRESETS
+from gsvc.eval.codecs.ours import decoded
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.planning.judge import jod
+from gsvc.eval.planning.sources import written
 
 _SHARES = 0.25, 0.75
 """Of the way from the trial's least rate to its most, in the logarithm: between what it saw."""
 _EVERY = 7
 """One frame in so many is judged by ST-LPIPS, as in the benchmark."""
+
+Job = tuple[str, float, Way]
+"""A preset, a share of `_SHARES` and a way to decode."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +64,32 @@ class Row:
     """ColorVideoVDP."""
     texture: float
     """ST-LPIPS VGG."""
-    seconds: float
-    """Of the processor, encoding, per pixel of a frame."""
     trial_jod: float
     """What the trial says at this rate: its CVVDP..."""
     trial_likeness: float
     """...the likeness (`trial.Point`)..."""
-    trial_seconds: float
-    """...and its seconds."""
+    trial_keys: float = math.nan
+    """...coded pictures in a frame..."""
+    trial_seconds: float = math.nan
+    """...and seconds per pixel of a frame, the mean of all of its rates."""
+    trial_off: float = math.nan
+    """...and how far the rate is from its level's (`work.off_rate`)."""
+    pixels: float = math.nan
+    """Of a frame."""
+    frames: float = math.nan
+    """Of the clip."""
+    rate: float = math.nan
+    """Frames per second."""
+    keys: float = math.nan
+    """Coded pictures in a frame that came."""
+    encode_seconds: float = math.nan
+    """Of the encoder's process."""
+    encode_memory: float = math.nan
+    """Bytes of it at the peak."""
+    decode_seconds: float = math.nan
+    """Of the decoder's process."""
+    decode_memory: float = math.nan
+    """Bytes of it at the peak."""
 
     @property
     def is_plain(self) -> bool:
@@ -74,46 +98,30 @@ class Row:
 
 
 def rows_of(
-    clip: TestClip, done: set[tuple[str, str, str, float]], trials: Path, *, all_ways: bool
+    clip: TestClip, jobs: Sequence[Job], trials: Path, judge: Judge | None
 ) -> Iterator[Row]:
-    """Measure what of a clip is not done; `done`: clip, preset, way and share of rows."""
-    ways = list(WAYS.values()) if all_ways else [Way()]
-    jobs = [(DEFAULT_PRESET, share, way) for share in _SHARES for way in ways]
-    if not all_ways:
-        jobs += [("fast", share, Way()) for share in _SHARES] + [("slow", _SHARES[0], Way())]
-    left = [job for job in jobs if (clip.name, job[0], job[2].name, job[1]) not in done]
-    if not left:
-        return
-    trial = tried(clip)
-    with trials.open("a") as file:
-        file.write(json.dumps({"clip": clip.name, **asdict(trial)}) + "\n")
-    video = _format(clip)
-    logs = np.log([trial.points[0].bpp, trial.points[-1].bpp])
-    for preset, share in dict.fromkeys(job[:2] for job in left):
-        asked = float(np.exp((1 - share) * logs[0] + share * logs[1]))
-        began = process_time()
-        data = coded(clip.frames, video, EncoderSettings(bpp=asked, preset=preset))
-        seconds = process_time() - began
-        for way in (job[2] for job in left if job[:2] == (preset, share)):
-            yield _row(clip, trial, (preset, way, share), data, seconds)
+    """Measure jobs of a clip; its trial is added to `trials`. `judge`: CVVDP, if any."""
+    with tempfile.TemporaryDirectory() as name:
+        source, pictures = written(clip, Path(name))
+        trial = try_video(str(source), judge=judge, clock=process_time)
+        with trials.open("a") as file:
+            file.write(json.dumps({"clip": clip.name, **asdict(trial)}) + "\n")
+        clip = TestClip(clip.name, pictures, clip.frame_rate)
+        logs = np.log([trial.points[0].bpp, trial.points[-1].bpp])
+        for preset, share in dict.fromkeys(job[:2] for job in jobs):
+            asked = float(np.exp((1 - share) * logs[0] + share * logs[1]))
+            settings = {"preset": preset, "bitrate": asked * trial.pixels * trial.rate}
+            encoded = timed(settings, source.parent, [str(source)], cpu=True)
+            for way in (job[2] for job in jobs if job[:2] == (preset, share)):
+                stream = source.with_name("out.gsv")
+                yield _row(clip, trial, (preset, share, way), stream, encoded)
 
 
-def tried(clip: TestClip) -> Trial:
-    """The trial of a clip, judged; seconds are the processor's."""
-    return try_pictures(clip.frames, _format(clip), judge=jod, clock=process_time)
-
-
-def _format(clip: TestClip) -> VideoFormat:
-    form, rate = clip.format, clip.frame_rate
-    return VideoFormat(form.width, form.height, 1 / rate, rate, color=BT709)
-
-
-def _row(
-    clip: TestClip, trial: Trial, job: tuple[str, Way, float], data: bytes, seconds: float
-) -> Row:
-    preset, way, share = job
-    pixels = trial.pixels * len(clip.frames)
-    shown, bpp = decoded(data, way.settings), 8 * len(data) / pixels
+def _row(clip: TestClip, trial: Trial, job: Job, stream: Path, encoded: Timed) -> Row:
+    preset, share, way = job
+    took = timed(asdict(way.settings), stream.parent, [str(stream)], cpu=True)
+    shown, info = decoded(stream.read_bytes(), way.settings), stream_info(stream)
+    bpp = 8 * stream.stat().st_size / (trial.pixels * info.frames)
     indices = range(0, len(shown), _EVERY)
     return Row(
         clip=clip.name,
@@ -121,13 +129,32 @@ def _row(
         way=way.name,
         share=share,
         bpp=bpp,
-        jod=jod(clip.frames, shown, clip.frame_rate) or math.nan,
+        jod=_jod(clip, shown, trial),
         texture=float(np.mean(find_metric("st_lpips_vgg").measure(clip, [shown], indices))),
-        seconds=seconds / pixels,
-        trial_jod=seen_at(trial, "jod", bpp),
+        trial_jod=seen_at(trial, "jod", bpp) if _is_judged(trial) else math.nan,
         trial_likeness=seen_at(trial, "likeness", bpp),
-        trial_seconds=seen_at(trial, "seconds", bpp),
+        trial_keys=seen_at(trial, "keys", bpp),
+        trial_seconds=float(np.mean([point.seconds for point in trial.points])),
+        trial_off=off_rate(trial, bpp),
+        pixels=trial.pixels,
+        frames=info.frames,
+        rate=trial.rate,
+        keys=sum(len(packet.key_frames) for packet in info.packets) / info.frames,
+        encode_seconds=encoded.total,
+        encode_memory=encoded.files[0]["memory"],
+        decode_seconds=took.total,
+        decode_memory=took.files[0]["memory"],
     )
+
+
+def _jod(clip: TestClip, shown: Sequence[Picture], trial: Trial) -> float:
+    """CVVDP of a clip whose trial it judged."""
+    found = jod(clip.frames, shown, clip.frame_rate) if _is_judged(trial) else None
+    return math.nan if found is None else found
+
+
+def _is_judged(trial: Trial) -> bool:
+    return trial.points[0].jod is not None
 
 
 def read_points(path: Path) -> list[Row]:
@@ -147,22 +174,38 @@ def _read(line: dict[str, str]) -> Row:
     return Row(**values)
 
 
-def measure(names: Sequence[str], folder: Path, *, all_ways: bool) -> None:
+def measure(
+    names: Sequence[str], folder: Path, frames: int, judge: Judge | None, *, all_ways: bool
+) -> None:
     """Add what is missing to the folder. Raises GsvcError as of the clips."""
     folder.mkdir(parents=True, exist_ok=True)
     out = folder / "points.csv"
-    done = {(r.clip, r.preset, r.way, r.share) for r in read_points(out)} if out.exists() else set()
+    done = {_key(row) for row in read_points(out)} if out.exists() else set()
     columns = [one.name for one in fields(Row)]
     with out.open("a", newline="") as file:
         table = csv.DictWriter(file, columns, lineterminator="\n")
         if not done:
             table.writeheader()
         for source in find_clips(names):
-            for row in rows_of(source.load(), done, folder / "trials.jsonl", all_ways=all_ways):
+            clip = source.load(frames=frames)
+            asked = _jobs(all_ways=all_ways)
+            count = len(clip.frames)
+            left = [(p, s, w) for p, s, w in asked if (clip.name, p, w.name, s, count) not in done]
+            for row in rows_of(clip, left, folder / "trials.jsonl", judge) if left else ():
                 values = {n: f"{v:.5g}" if isinstance(v, float) else v
                           for n, v in asdict(row).items()}  # fmt: skip
                 table.writerow(values)
                 file.flush()
+
+
+def _jobs(*, all_ways: bool) -> list[Job]:
+    if all_ways:
+        return [(DEFAULT_PRESET, _SHARES[0], way) for way in WAYS.values()]
+    return [(preset, share, Way()) for preset in PRESETS for share in _SHARES]
+
+
+def _key(row: Row) -> tuple[str, str, str, float, float]:
+    return row.clip, row.preset, row.way, row.share, row.frames
 
 
 def main() -> int:
@@ -170,10 +213,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("clips", nargs="+", metavar="CLIP")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--frames", type=int, default=33, metavar="N", help="of each clip")
     parser.add_argument("--ways", action="store_true", help="every way to decode, preset medium")
+    parser.add_argument("--no-cvvdp", dest="cvvdp", action="store_false", help="ST-LPIPS alone")
     options = parser.parse_args()
+    judge = jod if options.cvvdp else None
     try:
-        measure(options.clips, options.out, all_ways=options.ways)
+        measure(options.clips, options.out, options.frames, judge, all_ways=options.ways)
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 1

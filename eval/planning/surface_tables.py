@@ -45,7 +45,7 @@ def _compute_rows(points: Sequence[Point]) -> list[list[str]]:
 
 def _encoder_rows(points: Sequence[Point], fitted: Mapping[str, Any]) -> list[list[str]]:
     fast, medium = fitted["presets"]["fast"], fitted["presets"]["medium"]
-    given = medium["time"] / fast["time"]
+    given = medium["of_fast"] / fast["of_fast"]
     bits = (medium["jod"] - fast["jod"]) * -rate_of_quality(points, "jod")
     return [
         ["encoding time for bits, fast to medium, by CVVDP, JOD", f"{given:.1f}-fold",

@@ -6,9 +6,12 @@ rates those of a share of one that a stream of a few kilobits may have.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gsvc.codec.errors import InputError
 
 SLOT = 0.1
 """Seconds for which a capacity holds."""
@@ -83,6 +86,29 @@ def shared_like(seconds: float, seed: int = 0) -> Trace:
     for start in np.flatnonzero(rng.random(slots) < SLOT / 8):
         capacity[start : start + 3] = 0
     return Trace(capacity, delay=0.015, queue=30_000, loss=0.0)
+
+
+def recorded(path: str | Path, seconds: float, mean: float) -> list[Trace]:
+    """A recorded trace in pieces of so many seconds, scaled to `mean` bits per second over all.
+
+    The format is Mahimahi's: a line for each opportunity to send 1500 bytes, in milliseconds from
+    the start, in order. 40 ms under way and 8 kB of queue are added, as of `lte_like`. Raises
+    InputError for a file that is no trace, or one shorter than a piece.
+    """
+    try:
+        lines = Path(path).read_text("ascii").split()
+        at = np.array([int(line) for line in lines], np.int64)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: no trace: a line for each packet, in milliseconds") from error
+    if at.size == 0 or at[0] < 0 or np.any(np.diff(at) < 0):
+        raise InputError(f"{path}: no trace: times in milliseconds rise from line to line")
+    counts = np.bincount(at // round(1000 * SLOT)).astype(np.float64)
+    length = round(seconds / SLOT)
+    if counts.size < length:
+        raise InputError(f"{path}: {counts.size * SLOT:.0f} s long: choose fewer --seconds")
+    capacity = counts * mean / counts.mean()
+    starts = range(0, capacity.size - length + 1, length)
+    return [Trace(capacity[n : n + length], delay=0.04, queue=8_000, loss=0.0) for n in starts]
 
 
 TRACES: Mapping[str, Callable[[float, int], Trace]] = {

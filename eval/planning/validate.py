@@ -14,10 +14,7 @@ from typing import Any
 import numpy as np
 
 from gsvc.codec.errors import ConfigError
-from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.inspection import stream_info
-from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.planning.budgets import Budgets, Time
 from gsvc.codec.planning.commands import encoder_settings
 from gsvc.codec.planning.learning import learned
@@ -33,6 +30,7 @@ from gsvc.datasets.clips import TestClip
 from gsvc.datasets.packaged import packaged_clip
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.planning.judge import jod
+from gsvc.eval.planning.sources import written
 
 _JUDGES = {"jod": "cvvdp", "texture": "st_lpips_vgg"}
 _STRIDE = {"cvvdp": 1, "st_lpips_vgg": 7}
@@ -65,7 +63,8 @@ class Validation:
         """A budget for each seed; what came of it, as JSON values. Each adds to the log."""
         numbers = learned(shipped(), ratios(self._logs, without=clip))
         with tempfile.TemporaryDirectory() as name:
-            source, pictures, rate = _file(Path(name), clip, self._frames)
+            shown, rate = load_clip(packaged_clip(clip), self._frames)
+            source, pictures = written(TestClip(clip, shown, rate), Path(name))
             clock = process_time if self._cpu else perf_counter
             trial = try_video(str(source), judge=jod, clock=clock)
             model = Model(trial, self._profile, fitted=numbers)
@@ -129,18 +128,6 @@ def _told(
         "kept": planner.kept(budgets, {name: one.measured for name, one in truth.items()}),
         "numbers": {name: asdict(one) for name, one in truth.items()},
     }
-
-
-def _file(folder: Path, clip: str, frames: int) -> tuple[Path, list[Picture], Any]:
-    """The clip as runs code it, as y4m; and what reads back from there."""
-    pictures, rate = load_clip(packaged_clip(clip), frames)
-    height, width = pictures[0].shape[:2]
-    path = folder / "source.y4m"
-    with open_writer(path, VideoFormat(width, height, 1 / rate, rate)) as writer:
-        for index, picture in enumerate(pictures):
-            writer.write(Frame(picture, index))
-    with open_video(path) as video:
-        return path, [frame.pixels for frame in video], rate
 
 
 def _scores(settings: Settings, stream: Path, clip: TestClip) -> dict[str, float]:

@@ -256,7 +256,7 @@ complete -c gsvc -n '_shtab_gsvc_using recv' -l tls-key -xka "(__fish_complete_p
 complete -c gsvc -n '_shtab_gsvc_using recv' -l tls-ca -xka "(__fish_complete_path (commandline -ct))" -d 'PEM: who vouches for the other side (the system'"'"'s)'
 complete -c gsvc -n '_shtab_gsvc_using recv' -l stats -xka "(__fish_complete_path (commandline -ct))" -d 'a JSON object a second to a file, or - for standard output'
 complete -c gsvc -n '_shtab_gsvc_using recv' -l verbose -s v -d 'who connects, and a line a second that stays, with or without a terminal'
-complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a serve -d 'Serve a stream with a player for browsers, which decodes without refinement: a .gsv file, or what gsvc send sends to ws://host:port, live. Only this machine is served unless --host says otherwise. Ends by Ctrl-C.'
+complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a serve -d 'Serve a stream with a player for browsers, which decodes without refinement: a .gsv file, what gsvc mux wrote, or what gsvc send sends to ws://host:port, live. Only this machine is served unless --host says otherwise. Ends by Ctrl-C.'
 complete -c gsvc -n '_shtab_gsvc_using serve' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using serve' -l port -x -d '0: a free one (8000)'
 complete -c gsvc -n '_shtab_gsvc_using serve' -l host -x -d 'address to serve at, 0.0.0.0 for all networks (127.0.0.1)'

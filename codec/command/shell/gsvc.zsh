@@ -28,7 +28,7 @@ _shtab_gsvc_commands() {
     recv:'Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
     score:'Measure video B against video A with the benchmark'"'"'s metrics. Both begin together, and frames that are shown at the same time are compared. Needs gsvc[eval].'
     send:'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect. With --audio opus its sound goes along over UDP. Ctrl-C ends the stream in good order.'
-    serve:'Serve a stream with a player for browsers, which decodes without refinement: a .gsv file, or what gsvc send sends to ws://host:port, live. Only this machine is served unless --host says otherwise. Ends by Ctrl-C.'
+    serve:'Serve a stream with a player for browsers, which decodes without refinement: a .gsv file, what gsvc mux wrote, or what gsvc send sends to ws://host:port, live. Only this machine is served unless --host says otherwise. Ends by Ctrl-C.'
     sign:'Sign a video or image that gsvc decode marked as synthetic, with your key: adds C2PA content credentials (needs gsvc[c2pa]). gsvc info verifies them.'
     train:'Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval].'
   )

@@ -13,7 +13,7 @@ export function blur(
   const row = takeFloats((max(width, height) + 2 * radius) * channels);
   for (let y = 0; y < height; y++) {
     const line = image + ((<usize>(y * width * channels)) << 2);
-    blurLine(line, width, channels, taps, radius, row, mirrors);
+    if (!isBlank(line, width * channels)) blurLine(line, width, channels, taps, radius, row, mirrors);
   }
   blurColumns(image, height, width * channels, taps, radius, mirrors);
   release(start);
@@ -28,6 +28,11 @@ export function gaussian(sigma: f32, radius: i32): usize {
     set(taps, n + radius, <f32>(Math.exp(-0.5 * n * n / (<f64>sigma * sigma)) / sum));
   }
   return taps;
+}
+
+function isBlank(line: usize, count: i32): bool {
+  for (let n = 0; n < count; n++) if (get(line, n) != 0) return false;
+  return true;
 }
 
 function blurLine(
