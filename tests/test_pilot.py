@@ -296,11 +296,13 @@ def test_what_is_under_way_tells_how_long_the_next_packet_waits() -> None:
     flight = Flight()
     flight.trip = 0.1
     flight.sent(0.0, 30_000)
+    assert flight.waiting(0.1, 10_000.0) == 0  # no receiver is there yet
     assert flight.told(0.2, 2_000) is None
     assert flight.waiting(0.2, 10_000.0) == pytest.approx(2.7)  # 28 kbit, a round trip later
     assert flight.told(1.2, 12_000) == pytest.approx(10_000)  # it empties at 10 kbit/s
     assert flight.waiting(1.2, 50_000.0) == pytest.approx(1.7)
-    assert flight.waiting(60.0, 50_000.0) > 0  # nobody told that it arrived
+    assert flight.waiting(3.2, 50_000.0) > 0  # nobody told that it arrived
+    assert flight.waiting(60.0, 50_000.0) == 0  # who joins then must get something
     flight.told(61.0, 30_000)
     assert flight.waiting(61.0, 10_000.0) == 0
 

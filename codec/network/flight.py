@@ -14,6 +14,8 @@ _SURE, _SURE_BITS = 0.3, 4_000
 """Seconds and bits of a queue that empties, from which its rate is known."""
 _REPORTS = 1.3
 """Seconds within which a report comes, if anything does: later, nothing is taken to arrive."""
+_GONE = 3.0
+"""Seconds without a report from which nothing is known."""
 _OF_LATE = 5.0
 """Seconds for which a burst counts."""
 _REMEMBERED = 4096
@@ -61,7 +63,12 @@ class Flight:
         return found
 
     def waiting(self, now: float, rate: float) -> float:
-        """Seconds for which the queue lasts, at the rate that it empties at, or else at `rate`."""
+        """Seconds for which the queue lasts, at the rate that it empties at, or else at `rate`.
+
+        0 where nobody tells anything: no receiver is there yet, or another one has to be found.
+        """
+        if now - self._left - self.trip > _GONE:
+            return 0.0
         rate = max(1.0, self._rate if self._rate is not None else rate)
         until = min(now, self._left + self.trip + _REPORTS)
         queue, at = self._queued, self._left
