@@ -1,8 +1,8 @@
 """Encoding without look-ahead: key pictures at even distances, each coded when it arrives.
 
-A frame waits for the next key picture, at most the level's `spacing`, and nothing is chosen by
-trial; pictures are predicted from earlier ones only, which takes 13 to 48 % more bits at equal
-CVVDP than a group that is known whole, and ten times as many in fast pans (docs/limits.md).
+A frame waits for the next key picture, at most the level's `spacing`, and nothing but faces is
+chosen by trial; pictures are predicted from earlier ones only, which takes 13 to 48 % more bits at
+equal CVVDP than a group that is known whole, and ten times as many in fast pans (docs/limits.md).
 """
 
 import math
@@ -11,15 +11,18 @@ from dataclasses import dataclass
 
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Picture
+from gsvc.codec.scaffold.layers.faces import FACES, Faces
 from gsvc.codec.scaffold.layers.texture import TEXTURE
 from gsvc.codec.scaffold.syntax import Coding
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.group import GroupWriter
 from gsvc.decoders.pictures import PictureDecoder
 from gsvc.decoders.texture import raise_texture
+from gsvc.encoders.drawn_interval import DrawnInterval
 from gsvc.encoders.extraction import Before, ScaffoldExtractor, SourceInterval
 from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
 from gsvc.encoders.layers.texture import choose_texture
+from gsvc.encoders.live_faces import live_faces
 from gsvc.encoders.pictures import MAX_CRF, PictureStream
 from gsvc.encoders.rate import RateControl
 from gsvc.encoders.tuning import (
@@ -49,6 +52,10 @@ class _Group:
     """Writes its payloads."""
     crf: float
     """Quantiser of its key pictures."""
+    sends_faces: bool
+    """Whether it has the layer of faces."""
+    faces: Faces | None = None
+    """Those of its last interval."""
     frames: int = 0
     """Frames coded so far."""
 
@@ -66,6 +73,7 @@ class LowDelay(GroupCoder):
         self._pool = ThreadPoolExecutor(1)
         self._judge = recipe.judge()
         self._extractor = ScaffoldExtractor(recipe, self._judge, self._pool)
+        self._faces = live_faces(recipe, self._judge, self._pool)
         self._effort = recipe.effort
         self._crf = usual_crf(self._level.lmbda)
         # How much coarser than the rate asks for, and how small, packets' limit makes pictures.
@@ -189,7 +197,7 @@ class LowDelay(GroupCoder):
     def _tried(self) -> tuple[CodedPacket, Before]:
         pictures, ticks = zip(*self._waiting, strict=True)
         is_intra = self._group is None
-        group = self._group = self._group or self._opened()
+        group = self._group = self._group or self._opened(pictures[-1])
         unit = group.stream.encode(pictures[-1])
         decoded = group.decoder.decode(unit, self._geometry.coded_size(self._scale))
         texture, level = None, self._level
@@ -202,10 +210,18 @@ class LowDelay(GroupCoder):
         (samples,) = self._extractor.extract_group(
             [source], self._before, level.lmbda, watching=self._recipe.semantics
         )
-        interval = Interval(ticks, samples, {TEXTURE: texture})
+        interval = self._faced(group, source, Interval(ticks, samples, {TEXTURE: texture}))
         payload = group.writer.write([interval], [unit])
         coded = CodedPacket(len(ticks), sum(ticks), payload, is_intra)
         return coded, Before(pictures[-1], shown, closing=interval.closing_sample)
+
+    def _faced(self, group: _Group, source: SourceInterval, interval: Interval) -> Interval:
+        """The interval with its faces, where they pay."""
+        if self._faces is not None and self._before is not None and group.sends_faces:
+            view = DrawnInterval(source, self._before, interval, self._before.closing)
+            interval = self._faces.added(view, self._before, group.faces, self._level.lmbda)
+        group.faces = interval[FACES]
+        return interval
 
     def _make_coarser(self, excess: float) -> None:
         """Coders remember what they coded: another quantiser means another group."""
@@ -232,7 +248,9 @@ class LowDelay(GroupCoder):
         # What did not fit into a packet may fit now: a hard scene may be over.
         self._coarser, self._scale = max(0.0, self._coarser - 2), min(8, self._scale + 2)
 
-    def _opened(self) -> _Group:
+    def _opened(self, first: Picture) -> _Group:
+        """A group whose first key picture is to be `first`."""
+        sends_faces = self._faces is not None and self._faces.in_sight(first)
         crf = min(float(MAX_CRF), round(4 * (self._crf + self._coarser)) / 4)
         header, size = self._recipe.header, self._geometry.coded_size(self._scale)
         color = header.format.color
@@ -240,6 +258,7 @@ class LowDelay(GroupCoder):
             PictureStream(size=size, crf=crf, color=color, preset=self._effort.svt),
             PictureDecoder((self._geometry.width, self._geometry.height), color),
             # Whoever codes without delay may send over a network that loses packets.
-            GroupWriter(header, Coding(round(crf), self._scale, alone=True)),
+            GroupWriter(header, Coding(round(crf), self._scale, alone=True, faces=sends_faces)),
             crf,
+            sends_faces,
         )

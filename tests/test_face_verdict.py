@@ -18,6 +18,8 @@ from gsvc.codec.scaffold.layers.faces import FACES, MAX_FACES, NUMBERS, Face, fa
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.types import Interval
 from gsvc.codec.stream.group import GroupReader
+from gsvc.codec.stream.header import Header
+from gsvc.codec.stream.packet import Packet
 from gsvc.datasets.packaged import load_clip
 from gsvc.decoders.motion.face_shape import LANDMARKS, points_of
 from gsvc.decoders.rendering import held_picture
@@ -92,17 +94,23 @@ class Told:
         return [] if time is None else [face[time] for face in self._faces]
 
 
-def coded(
-    pictures: Sequence[Picture], *, faces: bool, bpp: float = 0.02
-) -> tuple[bytes, int, list[Picture]]:
-    """The payloads, how many faces are in them, and what the decoder shows."""
+def packets_of(
+    pictures: Sequence[Picture], *, faces: bool, bpp: float = 0.02, low_delay: bool = False
+) -> tuple[Header, list[Packet]]:
     height, width = pictures[0].shape[:2]
     video = VideoFormat(width, height, Fraction(1, 25), Fraction(25))
-    settings = EncoderSettings(bpp=bpp, preset="fast", people=1, faces=faces)
+    settings = EncoderSettings(bpp=bpp, preset="fast", people=1, faces=faces, low_delay=low_delay)
     with Encoder(video, settings) as encoder:
         packets = [p for k, one in enumerate(pictures) for p in encoder.encode(Frame(one, k))]
-        packets += encoder.flush()
-    reader, decoder = GroupReader(encoder.header), Decoder(encoder.header, DecoderSettings(steps=0))
+        return encoder.header, packets + encoder.flush()
+
+
+def coded(
+    pictures: Sequence[Picture], *, faces: bool, bpp: float = 0.02, low_delay: bool = False
+) -> tuple[bytes, int, list[Picture]]:
+    """The payloads, how many faces are in them, and what the decoder shows."""
+    header, packets = packets_of(pictures, faces=faces, bpp=bpp, low_delay=low_delay)
+    reader, decoder = GroupReader(header), Decoder(header, DecoderSettings(steps=0))
     intervals = [one for p in packets if p.is_picture for one in reader.read(p).intervals]
     count = sum(face is not None for one in intervals for face in one[FACES] or ())
     shown = [frame.pixels for packet in packets for frame in decoder.decode(packet)]

@@ -61,6 +61,11 @@ def test_a_warning_is_told_unless_quiet(run_gsvc: Gsvc, tmp_path: Path) -> None:
     assert (quiet.returncode, quiet.stderr) == (0, b"")
 
 
+def test_a_stream_is_no_video(run_gsvc: Gsvc, tmp_path: Path) -> None:
+    told = run_gsvc("encode", SOUND, tmp_path / "again.gsv")
+    assert_one_line(told, FAILED, "run gsvc decode first")
+
+
 def shown(path: Path) -> list[tuple[Fraction, gsvc.Picture]]:
     """What a player shows: times in seconds and pictures."""
     found = []

@@ -277,6 +277,12 @@ def test_refining_pauses_while_the_machine_is_hot_and_no_frame_is_late() -> None
     assert ours.refined > 0.4 and ours.switches <= 6
 
 
+def test_refining_that_is_slow_alone_pauses() -> None:
+    ours, always = (heated(rule, 120.0, 4.0, whole=False) for rule in ("following", "always"))
+    assert ours.late <= 0.01 and always.late > 0.5  # the first slow picture nobody can foretell
+    assert ours.refined > 0.4 and ours.switches <= 24
+
+
 def test_a_packet_that_waited_is_drawn_plainly() -> None:
     pace = LivePace(1.0)
     for waited, expected in ((0.0, True), (0.6, False)):

@@ -96,6 +96,13 @@ def test_sliders_choose_the_plan_and_its_still(summary: Path, tmp_path: Path) ->
         assert "steps 0" in told(time="0") and "0.150" in told()
         assert "4.00 JOD" in told(bits="0", judge="jod")
         assert "steps 0" in told(judge="texture", time="1000", memory="0")
+        told(bits="1000", time="1000", memory="1000")
+        refused = told(bits="1000", memory="0", time="0")
+        assert "binds" not in refused  # plain decoding keeps both
+        view.evaluate("for (const p of points) p.seconds *= p.key === 'k1' ? 2 : 3; plan()")
+        assert "1.00 s a second" in str(view.inner_text("#told"))  # the nearest of all
+        view.set_viewport_size({"width": 390, "height": 800})
+        assert view.evaluate("document.documentElement.scrollWidth") <= 390
         assert "<2" in view.inner_text("table")
         assert not troubles
 

@@ -81,9 +81,13 @@ def pack(data: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 @pytest.mark.parametrize("kind", MEGABYTES)
-def test_a_pack_holds_what_training_needs(kind: str, pack: Run, data: Path, tmp_path: Path) -> None:
+def test_a_pack_holds_what_training_needs(
+    kind: str, pack: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gsvc.decoders.training.packing import assembly
     from gsvc.decoders.training.standalone.pack import read_pack
 
+    monkeypatch.setattr(assembly, "_TOGETHER", 4)
     if kind == "windows":
         with need("rife"):
             load_rife()
@@ -108,6 +112,13 @@ def test_a_pack_holds_what_training_needs(kind: str, pack: Run, data: Path, tmp_
     if kind == "windows":
         first, frames = arrays["window"].unbind(1)
         assert first[0] == 0 and int(first[-1] + frames[-1]) == len(truth) == len(arrays["time"])
+    few = read_pack(path, least=5)
+    assert 5 <= len(few.arrays["held"]) <= 8 < samples
+    for own, whole in ((few.stacks, made.stacks), (few.arrays, made.arrays)):
+        assert own.keys() == whole.keys()
+        assert all(rows.equal(whole[name][: len(rows)]) for name, rows in own.items())
+    if kind == "windows":
+        assert int(few.arrays["window"][-1].sum()) == len(few.stacks["truth"])
         assert frames.min() >= 3 and frames.max() <= 9
         assert len(made.stacks["keys"]) == 2 * samples
         assert ((arrays["time"] >= 0) & (arrays["time"] <= 1)).all()

@@ -13,6 +13,7 @@ from av.container import InputContainer
 
 from gsvc.codec.errors import InputError
 from gsvc.codec.input import STANDARD_INPUT, display_name
+from gsvc.codec.stream.file import SUFFIX
 
 # These demuxers draw any text file as an animation.
 _TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
@@ -91,7 +92,9 @@ def open_media(source: str | Path, options: dict[str, str] | None = None) -> Inp
     try:
         container: InputContainer = av.open(name, "r", options=options, **_LENIENT)
     except av.FFmpegError as error:
-        raise InputError(f"{source}: {reason(error)}") from error
+        is_stream = Path(source).suffix == SUFFIX
+        why = "this is a stream: run gsvc decode first" if is_stream else reason(error)
+        raise InputError(f"{source}: {why}") from error
     if container.format.name in _TEXT_ART:
         container.close()
         raise InputError(

@@ -75,18 +75,22 @@ class FaceExtractor:
         self._geometry, self._judge, self._find, self._pool = geometry, judge, find, pool
 
     def added(
-        self, views: Sequence[DrawnInterval], before: Before | None, lmbda: float
+        self,
+        views: Sequence[DrawnInterval],
+        before: Before | None,
+        lmbda: float,
+        last: Faces | None = None,
     ) -> list[Interval]:
         """The intervals of a group, with the faces that pay.
 
         `views`: these intervals; `before`: what precedes them; `lmbda`: the distortion, over pixels
-        and frames, that a bit must save.
+        and frames, that a bit must save; `last`: the faces that the group coded before these.
         """
         pictures: list[Picture] = [] if before is None else [before.source]
         for view in views:
             pictures += view.sources
         tracks = face_tracks(pictures, self._find)
-        found, last, start = [], None, 0 if before is not None else -1
+        found, start = [], 0 if before is not None else -1
         motions: list[list[_Motion | None]] = []
         for view in views:
             motions.append([self._motion(track, start, view.interval) for track in tracks])

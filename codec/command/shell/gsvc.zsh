@@ -802,6 +802,7 @@ _shtab_gsvc_train_run_options=(
   "--weights[begin from these weights, .safetensors]:FILE:_files"
   "--teacher[average.safetensors of the run that teaches]:FILE:_files"
   "--batch[samples of a step (default\: the recipe\'s)]:N:"
+  "--samples[of the pack at least, its first ones, to start sooner\; 0 for all (0)]:N:"
   "--device[as torch names it (default\: cuda, where there is one)]:NAME:"
   {--compiled,--no-compiled}"[through torch.compile (default\: on a GPU)]"
   "--seed[of all that is drawn (0)]:N:"

@@ -38,10 +38,16 @@ class Checkpoints:
         return found[-1].parent if found else None
 
     def save(self, learner: Learner, about: Mapping[str, Any]) -> None:
-        """Write one, and remove old ones. All processes must ask."""
+        """Write one, and remove old ones. All processes must ask.
+
+        `about`: of the first one, which alone knows where its producers are.
+        """
         path = self._folder / f"step-{learner.step:07d}"
+        said = [json.dumps(about)]
+        if processes() > 1:
+            distributed.broadcast_object_list(said, 0)
         with _alone():
-            save({**_state(learner), _RUN: json.dumps(about)}, checkpoint_id=path)
+            save({**_state(learner), _RUN: said[0]}, checkpoint_id=path)
         if rank() == 0:
             for old in sorted(self._folder.glob("step-*"))[:-_KEPT]:
                 shutil.rmtree(old, ignore_errors=True)

@@ -66,7 +66,7 @@ def _train(options: Namespace, recipe: Recipe, device: torch.device, start: floa
     folder = RunFolder(Path(options.run))
     source = RunFolder(Path(options.resume_from)) if options.resume_from else folder
     kept = _kept(source, recipe, options)
-    pack = _pack(Path(options.pack)).to(device)
+    pack = _pack(Path(options.pack), options.samples).to(device)
     torch.manual_seed(options.seed)
     teacher = Path(options.teacher) if options.teacher else None
     task = task_of(pack, recipe, device, teacher)
@@ -116,6 +116,8 @@ def _checked(options: Namespace) -> str:
         raise ConfigError("device cuda is not there: take cpu")
     if options.minutes <= 0:
         raise ConfigError(f"--minutes is {options.minutes}: take more than 0")
+    if options.samples < 0:
+        raise ConfigError(f"--samples is {options.samples}: take 1 or more, or 0 for all")
     if options.batch is not None and options.batch < 1:
         raise ConfigError(f"--batch is {options.batch}: take 1 or more")
     return device
@@ -144,9 +146,9 @@ def _kept(
     return kept
 
 
-def _pack(path: Path) -> Pack:
+def _pack(path: Path, least: int) -> Pack:
     try:
-        return read_pack(path)
+        return read_pack(path, least)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{path} cannot be read as a pack ({error})") from error
 

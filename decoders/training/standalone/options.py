@@ -16,6 +16,8 @@ def add_train_arguments(parser: ArgumentParser, recipes: Iterable[str]) -> None:
     add("--weights", metavar="FILE", help="begin from these weights, .safetensors")
     add("--teacher", metavar="FILE", help="average.safetensors of the run that teaches")
     add("--batch", type=int, metavar="N", help="samples of a step (default: the recipe's)")
+    few = "of the pack at least, its first ones, to start sooner; 0 for all (%(default)s)"
+    add("--samples", type=int, default=0, metavar="N", help=few)
     add("--device", metavar="NAME", help="as torch names it (default: cuda, where there is one)")
     quick = "through torch.compile (default: on a GPU)"
     add("--compiled", action=BooleanOptionalAction, default=None, help=quick)

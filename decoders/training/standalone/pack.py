@@ -83,20 +83,41 @@ def write_pack(
     write_tensors(path, tensors, {_MANIFEST: text}, most_bytes)
 
 
-def read_pack(path: Path) -> Pack:
-    """Read a pack and decode its pictures. Raises ValueError for what is damaged or no pack."""
+def read_pack(path: Path, least: int = 0) -> Pack:
+    """Read a pack and decode its pictures. Raises ValueError for what is damaged or no pack.
+
+    `least`: so many samples are enough, and whole chunks of them are read; 0 for all.
+    """
     tensors, metadata = read_tensors(path)
     manifest = json.loads(metadata.get(_MANIFEST, "{}"))
     if manifest.get("format") != PACK_FORMAT:
         raise ValueError(f"{path} is not a pack of this version: gsvc train pack makes one")
-    stacks = _unpacked_stacks(tensors, manifest["stacks"])
     arrays = {name[6:]: value for name, value in tensors.items() if name.startswith("array/")}
+    coded, arrays = _first(manifest["stacks"], arrays, least)
+    stacks = _unpacked_stacks(tensors, coded)
     networks: dict[str, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         if name.startswith("network/"):
             _, network, key = name.split("/", 2)
             networks.setdefault(network, {})[key] = value
     return Pack(manifest, stacks, arrays, networks)
+
+
+def _first(
+    coded: Mapping[str, Mapping[str, Any]], arrays: dict[str, Tensor], least: int
+) -> tuple[dict[str, dict[str, Any]], dict[str, Tensor]]:
+    """Stacks and arrays of the first chunks that have so many samples."""
+    chunks = samples = pictures = 0
+    for count in coded["truth"]["counts"]:
+        chunks, pictures = chunks + 1, pictures + count
+        samples = pictures
+        if "window" in arrays:  # start and frames of each sample
+            samples = int((arrays["window"].sum(1) <= pictures).sum())
+        if 0 < least <= samples:
+            break
+    ends = {"time": pictures}
+    cut = {name: {**stack, "counts": stack["counts"][:chunks]} for name, stack in coded.items()}
+    return cut, {name: rows[: ends.get(name, samples)] for name, rows in arrays.items()}
 
 
 def _unpacked_stacks(
