@@ -145,7 +145,8 @@ class LookAhead(GroupCoder):
         """The group with its scaffold, and with faces where they pay."""
         sources_of = partial(self._sources, trial, open_ended=open_ended)
         intervals = self._intervals(keys, sources_of(keys))
-        group = self._packer.packed(keys, intervals, budget=budget, exact=self._rate.exact)
+        packed = partial(self._packer.packed, budget=budget, exact=self._rate.exact)
+        group = packed(keys, intervals)
         if self._faces is None:
             return group
 
@@ -156,7 +157,7 @@ class LookAhead(GroupCoder):
         price = min(self._planner.lmbda, DISTORTION_OF_BITS * trial.distortion / group.bits)
         repacked = partial(self._packer.repacked, budget=budget, exact=self._rate.exact)
         faced = self._faces.added(views(group), self._before, price)
-        return self._verdict.chosen(group, faced, WaysToPack(repacked, views), price)
+        return self._verdict.chosen(group, faced, WaysToPack(packed, repacked, views), price)
 
     def _key_pictures(self, search: GroupSearch, trial: Trial, goal: float) -> KeyPictures:
         """The key pictures, near to `goal` bits with their framing."""
