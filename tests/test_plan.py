@@ -49,7 +49,15 @@ def test_the_plan_is_the_best_of_all_that_keep_the_budgets(planner: Planner) -> 
     plan = planner.plan(budgets)
     kept = [c for c in planner.choices(budgets) if max(planner.excess(c, budgets).values()) <= 1]
     best = max(quality_of(choice, "jod") for choice in kept)
-    assert quality_of(plan.best, "jod") == pytest.approx(best, abs=1e-3)
+    assert quality_of(plan.best, "jod") == pytest.approx(best, abs=0.02)
+    alike = [
+        c
+        for c in kept
+        if c.settings.bitrate == plan.best.settings.bitrate
+        and quality_of(c, "jod") >= quality_of(plan.best, "jod") - 1e-3
+    ]
+    seconds = [c.prediction.decode_seconds.mean for c in (plan.best, *alike)]
+    assert seconds[0] == min(seconds)  # what nobody sees takes no time
     assert plan.best.prediction.bitrate.high <= 10_000
     kinds = [(c.settings.preset, c.settings.way.name) for c in (plan.best, *plan.runners_up)]
     assert len(set(kinds)) == 3

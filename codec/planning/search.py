@@ -17,6 +17,8 @@ _GOALS = "quality", "bandwidth", "decoder_time", "encoder_time"
 """What is optimised: the first that is no constraint."""
 _RELAXED = {"bandwidth": 1.2, "quality": 0.5}
 """By how much a constraint is loosened to find its price, JOD for quality; else twofold."""
+_ALIKE = {"jod": 0.02, "texture": 0.001}
+"""Differences of quality that are far below the model's errors: they are worth no time."""
 _MEASURED = {
     "bandwidth": ("rate",),
     "decoder_time": ("decode_seconds",),
@@ -172,7 +174,11 @@ class Planner:
             for choice in self.choices(budgets)
             if all(ratio <= 1 for ratio in self.excess(choice, budgets).values())
         ]
-        return sorted(kept, key=lambda choice: _rank(choice, goal, judge))
+        ranked = sorted(kept, key=lambda choice: _rank(choice, goal, judge))
+        if not ranked or goal not in ("quality", "none"):
+            return ranked
+        first = _fastest_alike(ranked, judge)
+        return [first, *(choice for choice in ranked if choice is not first)]
 
     def _price(self, budgets: Budgets, name: str, goal: str, judge: str, best: Choice) -> Price:
         by, allowed = _RELAXED.get(name, 2.0), getattr(budgets, name)
@@ -225,7 +231,7 @@ def quality_of(choice: Choice, judge: str) -> float:
 def _rank(choice: Choice, goal: str, judge: str) -> tuple[float, ...]:
     """Lower is better: the goal, then what costs less."""
     seen, quality = choice.prediction, round(-quality_of(choice, judge), 3)
-    times = seen.decode_seconds.mean, seen.encode_seconds.mean
+    times = _times(choice)
     first = {
         "quality": quality,
         "bandwidth": seen.bitrate.mean,
@@ -234,6 +240,23 @@ def _rank(choice: Choice, goal: str, judge: str) -> tuple[float, ...]:
         "none": quality,
     }[goal]
     return first, quality, *times
+
+
+def _fastest_alike(ranked: Sequence[Choice], judge: str) -> Choice:
+    """Of the best one and those of its rate that look alike, the one that takes least time."""
+    best = ranked[0]
+    least = quality_of(best, judge) - _ALIKE[judge]
+    alike = [
+        choice
+        for choice in ranked
+        if choice.settings.bitrate == best.settings.bitrate and quality_of(choice, judge) >= least
+    ]
+    return min(alike, key=_times)
+
+
+def _times(choice: Choice) -> tuple[float, float]:
+    seen = choice.prediction
+    return seen.decode_seconds.mean, seen.encode_seconds.mean
 
 
 def _others(ranked: Sequence[Choice]) -> list[Choice]:
