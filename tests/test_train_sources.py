@@ -164,7 +164,7 @@ def test_weak_processes_make_what_a_strong_one_trains_on(folder: Path, tmp_path:
     recipe, run = tmp_path / "small.toml", tmp_path / "run"
     recipe.write_text(RECIPE)
     command = [sys.executable, "-m", "gsvc", "train", "shards", str(folder), str(run)]
-    command += ["--recipe", str(recipe), "--device", "cpu", "--batch", "4", "--steps", "6"]
+    command += ["--recipe", str(recipe), "--device", "cpu", "--batch", "4", "--steps", "4"]
     command += ["--producers", "local:2", "--anew", "--json"]
 
     def steps(*more: str) -> list[int]:
@@ -194,16 +194,16 @@ def test_two_who_train_share_what_producers_make(folder: Path, tmp_path: Path) -
             command += ["-m", "torch.distributed.run", "--standalone"]
             command += ["--nproc-per-node", str(processes)]
         command += ["-m", "gsvc", "train", "shards", str(folder), str(run)]
-        command += ["--recipe", str(recipe), "--device", "cpu", "--batch", "4", "--steps", "6"]
+        command += ["--recipe", str(recipe), "--device", "cpu", "--batch", "4", "--steps", "4"]
         command += ["--producers", "local:2", "--anew", "--json", *more]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         told = [json.loads(x) for x in done.stdout.splitlines() if x.startswith("{")]
         return {row["step"]: row["loss"] for row in told if row["type"] == "step"}
 
     whole = losses(tmp_path / "one", 1)
-    shared = losses(tmp_path / "two", 2, "--stop", "3") | losses(tmp_path / "two", 2)
+    shared = losses(tmp_path / "two", 2, "--stop", "2") | losses(tmp_path / "two", 2)
     # Every step's loss is that of one process: each sample came once, to one of the two.
-    assert shared == pytest.approx(whole, rel=1e-4) and shared.keys() == set(range(6))
+    assert shared == pytest.approx(whole, rel=1e-4) and shared.keys() == set(range(4))
     one, two = ((tmp_path / run / "samples.tsv").read_text() for run in ("one", "two"))
     rows = [line.split("\t") for line in two.splitlines()[1:]]
     assert set(Counter((row[0], row[2], row[3]) for row in rows).values()) == {1}

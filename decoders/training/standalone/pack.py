@@ -93,7 +93,7 @@ def read_pack(path: Path, least: int = 0) -> Pack:
     if manifest.get("format") != PACK_FORMAT:
         raise ValueError(f"{path} is not a pack of this version: gsvc train pack makes one")
     arrays = {name[6:]: value for name, value in tensors.items() if name.startswith("array/")}
-    coded, arrays = _first(manifest["stacks"], arrays, least)
+    coded, arrays = _first_stacks(manifest["stacks"], arrays, least)
     stacks = _unpacked_stacks(tensors, coded)
     networks: dict[str, dict[str, Tensor]] = {}
     for name, value in tensors.items():
@@ -103,7 +103,7 @@ def read_pack(path: Path, least: int = 0) -> Pack:
     return Pack(manifest, stacks, arrays, networks)
 
 
-def _first(
+def _first_stacks(
     coded: Mapping[str, Mapping[str, Any]], arrays: dict[str, Tensor], least: int
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Tensor]]:
     """Stacks and arrays of the first chunks that have so many samples."""
