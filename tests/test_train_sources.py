@@ -164,7 +164,7 @@ def test_weak_processes_make_what_a_strong_one_trains_on(folder: Path, tmp_path:
     recipe, run = tmp_path / "small.toml", tmp_path / "run"
     recipe.write_text(RECIPE)
     command = [sys.executable, "-m", "gsvc", "train", "shards", str(folder), str(run)]
-    command += ["--recipe", str(recipe), "--device", "cpu", "--batch", "4", "--steps", "4"]
+    command += ["--recipe", str(recipe), "--device", "cpu", "--batch", "4", "--steps", "6"]
     command += ["--producers", "local:2", "--anew", "--json"]
 
     def steps(*more: str) -> list[int]:
