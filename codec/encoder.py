@@ -3,28 +3,20 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import inf
 from typing import TYPE_CHECKING, Self
 
+from gsvc.codec.encoder_parts import group_coder, header_of, objects_of, recipe_of
 from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import VideoFormat
 from gsvc.codec.media.frame_input import FrameInput
 from gsvc.codec.scaffold.timing import nominal_time
-from gsvc.codec.stream.header import Header, storable_format
+from gsvc.codec.stream.header import storable_format
 from gsvc.codec.stream.packet import Packet, PacketType
 from gsvc.codec.stream.varint import varint
 from gsvc.codec.typed import typed
 from gsvc.encoders.cuts import CutDetector
-from gsvc.encoders.events_only import EventsOnly
-from gsvc.encoders.group_coder import CodedPacket, GroupCoder, Recipe
-from gsvc.encoders.look_ahead import LookAhead
-from gsvc.encoders.low_delay import LowDelay
-from gsvc.encoders.no_pictures import NoPictures
-from gsvc.encoders.objects.coder import ObjectCoder
-from gsvc.encoders.objects.tasks import object_coder
-from gsvc.encoders.pictures import check_size
-from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
+from gsvc.encoders.group_coder import CodedPacket
 
 if TYPE_CHECKING:
     from gsvc.codec.media.frame_input import AnyFrame
@@ -55,11 +47,11 @@ class Encoder:
             MissingModelError: A scaffold layer needs a model that is not installed.
         """
         settings = settings or EncoderSettings()
-        self.header = _header(settings, storable_format(video), audio=audio)
-        recipe = _recipe(settings, self.header)
+        self.header = header_of(settings, storable_format(video), audio=audio)
+        recipe = recipe_of(settings, self.header)
         self._settings = settings
-        self._coder = _coder(settings, recipe)
-        self._objects = _objects(settings, self.header)
+        self._coder = group_coder(settings, recipe)
+        self._objects = objects_of(settings, self.header)
         self._input = FrameInput(self.header.format)
         self._is_cut = CutDetector()
         self._opens_group = self._has_begun = self._announces = False
@@ -101,8 +93,9 @@ class Encoder:
     def delay(self) -> int:
         """Most frames that follow a frame before its packet is ready; `flush` waits for none.
 
-        With low delay: the frames up to the next key picture, 4 (level 3) to 19 (level 0) at 25 a
-        second. With look-ahead: a group of four seconds and the next one; 199 at 25 a second.
+        With low delay: the frames up to the next key picture, 4 (level 3) to 19 (level 0) at 25
+        frames a second. With look-ahead: a group of four seconds and, for frames after its last key
+        picture, the next group; 199 at 25 frames a second. The decoder adds no delay.
         """
         return self._coder.delay
 
@@ -119,16 +112,17 @@ class Encoder:
     def target_bitrate(self) -> float | None:
         """Bits per second to meet, with headers and without sound; None lets the level decide.
 
-        Set it at any time, for the next group. With low delay, a rate that falls by a fifth or
-        rises by half opens one at the next key picture. The level's lambda and spacing stay.
-        Setting raises ConfigError for a rate below 0 and for an encoder with a `quality`.
+        Set it at any time. It takes effect with the next group. With low delay, a rate that falls
+        by a fifth or rises by half opens a group at the next key picture. The level's lambda and
+        spacing stay. Setting raises ConfigError for a rate that is not positive, and for an encoder
+        with a `quality`.
         """
         return self._settings.target_bitrate(self.header.format)
 
     @target_bitrate.setter
     def target_bitrate(self, bitrate: float | None) -> None:
         settings = replace(self._settings, bitrate=bitrate, bpp=None)  # checks it
-        recipe = _recipe(settings, self.header)
+        recipe = recipe_of(settings, self.header)
         self._coder.retarget(recipe.bpp, exact=recipe.exact)
         self._settings = settings
 
@@ -140,12 +134,13 @@ class Encoder:
     def follow(self, bitrate: float, level: int, preset: str | None = None) -> None:
         """Meet another rate, as `target_bitrate`, by the lambda and spacing of another level.
 
-        Without look-ahead. The header keeps its level. `preset`: of the next group on; None: as
-        before. Raises ConfigError as `target_bitrate` does, and for an unknown level or preset.
+        For senders without look-ahead that follow a network. The header keeps its level. `preset`:
+        of the key pictures from the next group on; None: as before. Raises ConfigError as
+        `target_bitrate` does, and for a level or preset that is not there.
         """
         settings = replace(self._settings, bitrate=bitrate, bpp=None, level=level)  # checks them
         settings = replace(settings, preset=preset or self.preset)
-        new = _recipe(settings, replace(self.header, level=level))
+        new = recipe_of(settings, replace(self.header, level=level))
         self._coder.retarget(new.bpp, exact=new.exact, level=new.level, effort=new.effort)
         self._settings = settings
 
@@ -154,7 +149,10 @@ class Encoder:
         self._coder.hold(is_held=is_held, intra_bits=intra_bits)
 
     def force_keyframe(self) -> None:
-        """Start a group with the next frame: an intra picture, where a receiver can join."""
+        """Start a group with the next frame: an intra picture, where a receiver can join.
+
+        With low delay its packet is ready at once; with look-ahead, the group before it is.
+        """
         self._opens_group = self._announces = True
 
     def encode(self, frame: "AnyFrame", pts: int | None = None) -> list[Packet]:
@@ -164,8 +162,8 @@ class Encoder:
             frame: A Frame, an array or a tensor, RGB uint8 (H, W, 3), a tensor also (3, H, W), or
                 an `av.VideoFrame` of any pixel format. Do not write to a Frame's pixels before its
                 packet is returned; other arrays are copied.
-            pts: Ticks of the time base, more than the last frame's. None: the frame's own, or one
-                nominal duration after the last frame.
+            pts: Time in ticks of the time base, above that of the last frame. None takes the
+                frame's own, or one nominal duration after the last frame.
 
         Raises:
             ConfigError: The shape, type or time is wrong; the frame is not taken. Or `max_bitrate`
@@ -189,8 +187,8 @@ class Encoder:
     def flush(self) -> list[Packet]:
         """Encode the waiting frames and end the stream; return the last packets.
 
-        Raises ConfigError as `encode` does where a limit cannot be kept: the waiting frames are
-        dropped then, and another `flush` ends the stream.
+        Raises ConfigError as `encode` does when a limit cannot be kept. The waiting frames are then
+        dropped, and another `flush` ends the stream.
         """
         self._check_open()
         payloads = [] if self._objects is None else self._objects.flush()
@@ -250,51 +248,3 @@ class Encoder:
             )
             self._packets += 1
         return packets
-
-
-def _coder(settings: EncoderSettings, recipe: Recipe) -> GroupCoder:
-    if settings.task is not None:
-        return NoPictures()
-    coder: GroupCoder = LowDelay(recipe) if settings.low_delay else LookAhead(recipe)
-    if settings.events_only:
-        return EventsOnly(coder, recipe.header, recipe.longest_interval, settings.pre_roll)
-    return coder
-
-
-def _objects(settings: EncoderSettings, header: Header) -> ObjectCoder | None:
-    if not settings.objects and settings.task is None:
-        return None
-    return object_coder(header, settings.task, settings.detector, low_delay=settings.low_delay)
-
-
-def _header(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> Header:
-    check_size(video.width, video.height)
-    return Header(
-        format=video,
-        level=settings.chosen_level(video),
-        tools=settings.chosen_tools(),
-        audio=audio,
-        seed=settings.seed,
-        model_id=settings.named_model(),
-    )
-
-
-def _recipe(settings: EncoderSettings, header: Header) -> Recipe:
-    video = header.format
-    level = LEVELS[header.level].suited_to(video.width * video.height, float(video.frame_rate))
-    target = settings.target_bpp(video)
-    limit = level.most_bpp if settings.quality is None else inf
-    return Recipe(
-        header=header,
-        level=level,
-        effort=PRESETS[settings.preset],
-        bpp=limit if target is None else target,
-        exact=target is not None,
-        place=TUNES[settings.tune],
-        people=settings.people,
-        faces=settings.faces,
-        semantics=settings.semantics,
-        quality=settings.quality,
-        max_bitrate=settings.max_bitrate,
-        packet_bytes=settings.max_packet_bytes,
-    )

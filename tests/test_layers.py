@@ -30,6 +30,7 @@ LAYERS = {
                 "decoder",
                 "encode_job",
                 "encoder",
+                "encoder_parts",
                 "encoder_settings",
                 "files",
                 "inspection",

@@ -234,6 +234,7 @@ def test_a_budget_reaches_a_sender_over_connections(scheme: str, key: WireKey | 
         sender.stop()
         await sending
         await receiving
+        assert (encoder.target_bitrate or 1e9) <= 600
 
     run(main())
 

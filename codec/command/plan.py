@@ -59,10 +59,8 @@ def run(options: Namespace) -> int:
     planner = planner_of(options, kind or options.source, budgets)
     from gsvc.codec.planning.commands import as_json, as_lines
 
-    plan, source = (
-        planner.plan(budgets, options.judge or JUDGES[0]),
-        options.source or f"{options.kind}.mp4",
-    )
+    plan = planner.plan(budgets, options.judge or JUDGES[0])
+    source = options.source or f"{options.kind}.mp4"
     models = _pretrained(budgets, planner)
     if options.json:
         held = models.as_json(source) if models else {}

@@ -62,7 +62,7 @@ class PretrainedChoice:
     def as_lines(self, source: str) -> list[str]:
         """For people."""
         fitting = preferred(self.models)
-        lines = ["", f"--vram {self._text} holds, besides, at {_text(self._size)}:"]
+        lines = ["", f"--vram {self._text} holds, besides, at {_dimensions(self._size)}:"]
         for one in fitting:
             how = _KINDS[one.kind or ""]
             lines.append(f"  {one.name:<16}{one.memory / 1e9:>5.1f} GB  {how}")
@@ -76,7 +76,7 @@ class PretrainedChoice:
         if self.chosen is None:
             return [self._refusal()]
         model, scaled = self.chosen.model, self.chosen.size != self._size
-        at = f", the video scaled to {_text(self.chosen.size)} first" if scaled else ""
+        at = f", the video scaled to {_dimensions(self.chosen.size)} first" if scaled else ""
         how = _KINDS[model.kind or ""].partition(":")[0]
         told = (
             f"by counts alone: {model.name}{at}, the largest network held {how}; {model.steps} "
@@ -127,5 +127,5 @@ def flops_of(model: Held, size: Sequence[int], rate: float) -> float:
     return total * rate / max(1, work.frames - 1)
 
 
-def _text(size: Sequence[int]) -> str:
+def _dimensions(size: Sequence[int]) -> str:
     return f"{size[0]}x{size[1]}"

@@ -1,0 +1,68 @@
+"""What an encoder is made of, by its settings."""
+
+from math import inf
+
+from gsvc.codec.encoder_settings import EncoderSettings
+from gsvc.codec.frames import VideoFormat
+from gsvc.codec.stream.header import Header
+from gsvc.encoders.events_only import EventsOnly
+from gsvc.encoders.group_coder import GroupCoder, Recipe
+from gsvc.encoders.look_ahead import LookAhead
+from gsvc.encoders.low_delay import LowDelay
+from gsvc.encoders.no_pictures import NoPictures
+from gsvc.encoders.objects.coder import ObjectCoder
+from gsvc.encoders.objects.tasks import object_coder
+from gsvc.encoders.pictures import check_size
+from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
+
+
+def group_coder(settings: EncoderSettings, recipe: Recipe) -> GroupCoder:
+    """What codes its pictures."""
+    if settings.task is not None:
+        return NoPictures()
+    coder: GroupCoder = LowDelay(recipe) if settings.low_delay else LookAhead(recipe)
+    if settings.events_only:
+        return EventsOnly(coder, recipe.header, recipe.longest_interval, settings.pre_roll)
+    return coder
+
+
+def objects_of(settings: EncoderSettings, header: Header) -> ObjectCoder | None:
+    """What codes its objects; None where it sends none."""
+    if not settings.objects and settings.task is None:
+        return None
+    return object_coder(header, settings.task, settings.detector, low_delay=settings.low_delay)
+
+
+def header_of(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> Header:
+    """Of its stream. Raises InputError for pictures that are too large or too small."""
+    check_size(video.width, video.height)
+    return Header(
+        format=video,
+        level=settings.chosen_level(video),
+        tools=settings.chosen_tools(),
+        audio=audio,
+        seed=settings.seed,
+        model_id=settings.named_model(),
+    )
+
+
+def recipe_of(settings: EncoderSettings, header: Header) -> Recipe:
+    """How its groups are coded."""
+    video = header.format
+    level = LEVELS[header.level].suited_to(video.width * video.height, float(video.frame_rate))
+    target = settings.target_bpp(video)
+    limit = level.most_bpp if settings.quality is None else inf
+    return Recipe(
+        header=header,
+        level=level,
+        effort=PRESETS[settings.preset],
+        bpp=limit if target is None else target,
+        exact=target is not None,
+        place=TUNES[settings.tune],
+        people=settings.people,
+        faces=settings.faces,
+        semantics=settings.semantics,
+        quality=settings.quality,
+        max_bitrate=settings.max_bitrate,
+        packet_bytes=settings.max_packet_bytes,
+    )
