@@ -3,8 +3,9 @@
 Predicted from each other, key pictures cost a fraction of as many intra pictures.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 
 import av
 import cv2
@@ -25,6 +26,10 @@ Planes = NDArray[np.uint8]
 _FORMAT = "yuv420p"
 _SHORT = 33
 """Pictures of a sequence up to which three temporal layers above the base are best ("Layers")."""
+
+_TRIES = 3
+"""SVT-AV1 4.1 once ended without the pictures of its last, incomplete mini-group, on a busy CPU;
+the same sequence coded again is whole. It is too rare to be made to happen."""
 
 MAX_CRF = 70
 """SVT-AV1 since 3.1: beyond 63 the coarsest quantiser also codes less of the prediction error."""
@@ -74,8 +79,8 @@ def encode_pictures(
             f"pictures of {size[0]}x{size[1]} are too small or thin: enlarge the video"
         )
     planes = [planes_of(picture, size, color) for picture in pictures]
-    coder = _open(size, crf, preset, color, f":lp={threads}{_hierarchy(len(pictures))}{more}")
-    return _units(planes, coder, color)
+    more = f":lp={threads}{_hierarchy(len(pictures))}{more}"
+    return _units(planes, color, partial(_open, size, crf, preset, color, more))
 
 
 def encode_planes(
@@ -88,19 +93,22 @@ def encode_planes(
     threads: int,
 ) -> list[bytes]:
     """`encode_pictures` for pictures that `planes_of` has prepared for `size` and `color`."""
-    coder = _open(size, crf, preset, color, f":lp={threads}{_hierarchy(len(pictures))}")
-    return _units(pictures, coder, color)
+    more = f":lp={threads}{_hierarchy(len(pictures))}"
+    return _units(pictures, color, partial(_open, size, crf, preset, color, more))
 
 
-def _units(pictures: Sequence[Planes], coder: av.VideoCodecContext, color: Color) -> list[bytes]:
-    packets = []
-    for index, picture in enumerate(pictures):
-        packets += coder.encode(_frame(picture, index, color, coder))
-    packets += coder.encode(None)
-    packets.sort(key=lambda packet: packet.pts or 0)
-    if len(packets) != len(pictures):
-        raise RuntimeError(f"SVT-AV1 gave {len(packets)} units for {len(pictures)} pictures")
-    return [strip_temporal_unit(bytes(packet)) for packet in packets]
+def _units(
+    pictures: Sequence[Planes], color: Color, open_coder: Callable[[], av.VideoCodecContext]
+) -> list[bytes]:
+    for _ in range(_TRIES):
+        coder, packets = open_coder(), []
+        for index, picture in enumerate(pictures):
+            packets += coder.encode(_frame(picture, index, color, coder))
+        packets += coder.encode(None)
+        if len(packets) == len(pictures):
+            packets.sort(key=lambda packet: packet.pts or 0)
+            return [strip_temporal_unit(bytes(packet)) for packet in packets]
+    raise RuntimeError(f"SVT-AV1 gave {len(packets)} units for {len(pictures)} pictures")
 
 
 class PictureStream:
