@@ -13,11 +13,12 @@ from gsvc.codec.scaffold.coder import Coder, Reader, Writer
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layer import Site
 from gsvc.codec.scaffold.layers.camera import camera_nodes
-from gsvc.codec.scaffold.layers.faces import FACES, NUMBERS, Face, Faces
+from gsvc.codec.scaffold.layers.faces import FACES, NUMBERS, POSE_NUMBERS, Face, Faces
 from gsvc.codec.scaffold.place import Place
 from gsvc.codec.scaffold.syntax import Coding, code_coding
 from gsvc.codec.scaffold.types import Interval
 from gsvc.decoders.motion.face_shape import MEAN, openings, points_of, states_of
+from gsvc.decoders.motion.faces import FaceMotion
 from gsvc.decoders.rendering import IntervalRenderer, held_picture
 from gsvc.encoders.distortion import Judge
 from gsvc.encoders.group_coder import Recipe
@@ -121,6 +122,18 @@ def test_any_face_can_be_drawn(scale: int) -> None:
     picture = np.zeros((48, 64, 3), np.uint8)
     interval = Interval((1,) * LENGTH, values={FACES: (face, None, None, None)})
     assert IntervalRenderer(picture, picture, interval, None).picture(5).max() == 0
+
+
+def test_points_that_lie_too_far_apart_move_nothing() -> None:
+    """Else a forged face of small eyes would cost as much as the frame has pixels."""
+    face = make_face(Place.BETWEEN)
+    for weight, moves in ((0, True), (2000, False)):
+        end = face.end.copy()
+        end[POSE_NUMBERS:] = weight
+        wide = Face(face.start, end, face.step_log2, face.bends)
+        interval = Interval((1,) * LENGTH, values={FACES: (wide, None, None, None)})
+        bend = FaceMotion(interval, None, GEOMETRY).bend(LENGTH - 2)
+        assert bend is not None and bend.vectors.any() == moves
 
 
 def test_without_its_models_there_are_no_faces(

@@ -38,6 +38,9 @@ _APART = 0.06
 """Difference of openings at which one picture has the mouth to itself."""
 _LEAST, _MOST = 8.0, 8192.0
 """Pixels between the eyes of faces that are drawn."""
+_WIDEST = 8.0
+"""Side of the box of the points of faces that are drawn. Real ones stay below 3; without a bound a
+forged one would have a grid of as many points as the frame has pixels."""
 
 
 class FaceMotion:
@@ -75,7 +78,7 @@ def _bend(face: Face, state: NDArray[np.float64], share: float, geometry: Geomet
     states = np.stack([face.start, face.end, state])
     start, end, now = points_of(states) * face_unit(geometry)
     eyes = float(np.hypot(*state[2:4])) * face_unit(geometry)
-    if not _LEAST <= eyes <= _MOST:
+    if not _LEAST <= eyes <= _MOST or (np.ptp(now, axis=0) > _WIDEST * eyes).any():
         return Bend(vectors)
     cell = max(1.0, eyes / _GRID)
     low = np.maximum(np.floor(now.min(axis=0) - _AROUND * eyes), 0).astype(int)

@@ -20,6 +20,8 @@ const APART = 0.06;
 /** Pixels between the eyes of faces that are drawn. */
 const LEAST = 8;
 const MOST = 8192;
+/** Side of the box of the points of faces that are drawn. */
+const WIDEST = 8;
 
 /** How a face moves in a frame: points at a place of the frame, each with its motion, in pixels. */
 export interface FaceMove {
@@ -79,6 +81,7 @@ export function addFace(
   side: Pointer,
 ): void {
   const { points, eyes } = face;
+  if (Math.max(span(points, 0), span(points, 1)) > WIDEST * eyes) return;
   const [left, right] = extent(points, 0, eyes, geometry.width);
   const [top, bottom] = extent(points, 1, eyes, geometry.height);
   if (right - left < 2 || bottom - top < 2) return;
@@ -94,6 +97,11 @@ export function addFace(
     const frame = [left, top, right, bottom, geometry.width] as const;
     kernels.call.addFace(known, head, mouth, ...grid, face.leans, ...frame, vectors, side);
   });
+}
+
+function span(points: readonly Point[], axis: 0 | 1): number {
+  const values = points.map((point) => point[axis]);
+  return Math.max(...values) - Math.min(...values);
 }
 
 /** From where to where the points of a face move something. */
