@@ -58,7 +58,7 @@ def recipe_of(settings: EncoderSettings, header: Header) -> Recipe:
         effort=PRESETS[settings.preset],
         bpp=limit if target is None else target,
         exact=target is not None,
-        place=TUNES[settings.tune],
+        tune=TUNES[settings.tune],
         people=settings.people,
         faces=settings.faces,
         semantics=settings.semantics,

@@ -53,7 +53,7 @@ class Reference:
     def __init__(
         self,
         picture: Picture,
-        place: float = TUNES[DEFAULT_TUNE],
+        place: float = TUNES[DEFAULT_TUNE].place,
         weights: FloatMap | None = None,
     ) -> None:
         """`picture`: RGB (H, W, 3) or luma (H, W), uint8; `place`: weight of structure; `weights`:
@@ -110,7 +110,7 @@ class Judge:
     """Makes what renderings of a stream are compared with."""
 
     def __init__(
-        self, place: float = TUNES[DEFAULT_TUNE], weights: FaceWeights | None = None
+        self, place: float = TUNES[DEFAULT_TUNE].place, weights: FaceWeights | None = None
     ) -> None:
         """`place`: weight of structure; `weights`: of a picture's parts."""
         self._place, self._weights = place, weights

@@ -14,7 +14,7 @@ from gsvc.encoders.distortion import Judge
 from gsvc.encoders.people.face_points import FacePoints
 from gsvc.encoders.people.face_weights import FaceWeights
 from gsvc.encoders.pictures import can_code
-from gsvc.encoders.tuning import DEFAULT_TUNE, TUNES, Effort, Level
+from gsvc.encoders.tuning import DEFAULT_TUNE, TUNES, Effort, Level, Tune
 
 _log = logging.getLogger(__name__)
 
@@ -62,8 +62,8 @@ class Recipe:
     """Bits per pixel of the stream; infinite where a quality decides."""
     exact: bool
     """Whether `bpp` is to be met, or only a limit."""
-    place: float = TUNES[DEFAULT_TUNE]
-    """Weight of structure in the distortion."""
+    tune: Tune = TUNES[DEFAULT_TUNE]
+    """What bits go to."""
     people: float = 1.0
     """Weight of faces in the distortion, where all else weighs 1."""
     faces: bool = False
@@ -106,14 +106,14 @@ class Recipe:
         models anyway.
         """
         if self.people == 1:
-            return Judge(self.place)
+            return Judge(self.tune.place)
         try:
-            return Judge(self.place, FaceWeights(self.people))
+            return Judge(self.tune.place, FaceWeights(self.people))
         except (MissingModelError, MissingDependencyError) as cause:
             if self.semantics:
                 raise
             _log.warning("faces weigh no more than the rest: %s", cause)
-            return Judge(self.place)
+            return Judge(self.tune.place)
 
     def face_points(self, judge: Judge) -> FacePoints | None:
         """What finds the points of faces; None where they are not to be sent, or a model is not

@@ -61,6 +61,7 @@ class KeyPictures:
             crf=self.plan.crf,
             color=self.recipe.header.format.color,
             preset=self.recipe.effort.preset_of(self.plan.keys),
+            visual=self.recipe.tune.visual,
         )
 
     @cached_property

@@ -253,9 +253,10 @@ class LowDelay(GroupCoder):
         sends_faces = self._faces is not None and self._faces.in_sight(first)
         crf = min(float(MAX_CRF), round(4 * (self._crf + self._coarser)) / 4)
         header, size = self._recipe.header, self._geometry.coded_size(self._scale)
-        color = header.format.color
+        color, visual = header.format.color, self._recipe.tune.visual
+        preset = self._effort.svt
         return _Group(
-            PictureStream(size=size, crf=crf, color=color, preset=self._effort.svt),
+            PictureStream(size=size, crf=crf, color=color, preset=preset, visual=visual),
             PictureDecoder((self._geometry.width, self._geometry.height), color),
             # Whoever codes without delay may send over a network that loses packets.
             GroupWriter(header, Coding(round(crf), self._scale, alone=True, faces=sends_faces)),

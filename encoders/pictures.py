@@ -31,6 +31,11 @@ _TRIES = 3
 """SVT-AV1 4.1 once ended without the pictures of its last, incomplete mini-group, on a busy CPU;
 the same sequence coded again is whole. It is too rare to be made to happen."""
 
+_FAITHFUL = "tune=1:enable-restoration=0"
+_VISUAL = "tune=0:sharpness=7:enable-cdef=0:enable-restoration=0"
+"""What each is worth: docs/logs/search.md, "How SVT-AV1 is tuned". Tuned for texture it never takes
+CDEF or restoration filters, whose flags cost bits and whose search costs time."""
+
 MAX_CRF = 70
 """SVT-AV1 since 3.1: beyond 63 the coarsest quantiser also codes less of the prediction error."""
 
@@ -62,13 +67,14 @@ def encode_pictures(
     color: Color,
     preset: int = 4,
     threads: int = 2,
+    visual: bool = False,
     more: str = "",
 ) -> list[bytes]:
     """Code `pictures` (RGB uint8, equal shapes) as one AV1 sequence, the first one intra.
 
     `size`: the (width, height) to code at; `crf`: 1-70 in quarters, higher is smaller; `preset`:
-    SVT-AV1's, 0-13; `threads`: that it runs on, with the same bytes for any number; `more`: further
-    parameters of SVT-AV1, each after a colon.
+    SVT-AV1's, 0-13; `threads`: that it runs on, with the same bytes for any number; `visual`: tuned
+    for texture, not for fidelity; `more`: further parameters of SVT-AV1, each after a colon.
     Returns one temporal unit a picture, in display order, without temporal delimiters. Raises
     ConfigError where `crf` or `size` is out of range.
     """
@@ -80,7 +86,7 @@ def encode_pictures(
         )
     planes = [planes_of(picture, size, color) for picture in pictures]
     more = f":lp={threads}{_hierarchy(len(pictures))}{more}"
-    return _units(planes, color, partial(_open, size, crf, preset, color, more))
+    return _units(planes, color, partial(_open, size, crf, preset, color, visual, more))
 
 
 def encode_planes(
@@ -91,10 +97,11 @@ def encode_planes(
     color: Color,
     preset: int,
     threads: int,
+    visual: bool,
 ) -> list[bytes]:
     """`encode_pictures` for pictures that `planes_of` has prepared for `size` and `color`."""
     more = f":lp={threads}{_hierarchy(len(pictures))}"
-    return _units(pictures, color, partial(_open, size, crf, preset, color, more))
+    return _units(pictures, color, partial(_open, size, crf, preset, color, visual, more))
 
 
 def _units(
@@ -114,10 +121,13 @@ def _units(
 class PictureStream:
     """One AV1 sequence coded picture by picture, each predicted from earlier ones; no delay."""
 
-    def __init__(self, *, size: tuple[int, int], crf: float, color: Color, preset: int) -> None:
+    def __init__(
+        self, *, size: tuple[int, int], crf: float, color: Color, preset: int, visual: bool
+    ) -> None:
         """Arguments as of `encode_pictures`."""
         self._size, self._color, self._count = size, color, 0
-        self._coder = _open(size, crf, preset, color, ":lp=2:pred-struct=1:lookahead=0")
+        more = ":lp=2:pred-struct=1:lookahead=0"
+        self._coder = _open(size, crf, preset, color, visual, more)
 
     def encode(self, picture: Picture) -> bytes:
         """The picture's temporal unit."""
@@ -155,7 +165,7 @@ def _hierarchy(pictures: int) -> str:
 
 
 def _open(
-    size: tuple[int, int], crf: float, preset: int, color: Color, more: str
+    size: tuple[int, int], crf: float, preset: int, color: Color, visual: bool, more: str
 ) -> av.VideoCodecContext:
     coder = av.CodecContext.create("libsvtav1", "w")
     assert isinstance(coder, av.VideoCodecContext)
@@ -163,13 +173,9 @@ def _open(
     coder.pix_fmt = _FORMAT
     coder.time_base, coder.framerate = Fraction(1, 4), Fraction(4)
     coder.color_range = ColorRange.JPEG if color.full_range else ColorRange.MPEG
-    # One intra picture, no scene detection of its own: groups are cut by gsvc. Visual tuning and
-    # the greatest sharpness take 14 (VGG) to 31 % (AlexNet) of the bits off at equal ST-LPIPS
-    # (docs/logs/search.md, "SVT-AV1's settings, key pictures alone"). So tuned it never chooses
-    # CDEF or restoration filters, whose flags cost bits and whose search costs time.
-    parameters = f"crf={round(4 * crf) / 4}:keyint=-1:scd=0:tune=0:sharpness=7"
-    filters = ":enable-cdef=0:enable-restoration=0"
-    coder.options = {"preset": str(preset), "svtav1-params": parameters + filters + more}
+    # One intra picture, no scene detection of its own: groups are cut by gsvc.
+    parameters = f"crf={round(4 * crf) / 4}:keyint=-1:scd=0:{_VISUAL if visual else _FAITHFUL}"
+    coder.options = {"preset": str(preset), "svtav1-params": parameters + more}
     with quiet_and_ordinary():
         coder.open()
     return coder

@@ -42,7 +42,7 @@ class Trials:
         `open_ended`: the last picture is the next group's first and not paid for here."""
         self._pictures, self._pool, self._open_ended = pictures, pool, open_ended
         self._geometry, self._color = recipe.header.geometry, recipe.header.format.color
-        self._framing_bits = recipe.framing_bits
+        self._framing_bits, self._visual = recipe.framing_bits, recipe.tune.visual
         size, color = self._geometry.coded_size, self._color
         self._planes = cache(lambda key, scale: planes_of(pictures[key], size(scale), color))
         self.reference = cache(lambda index: judge.reference(pictures[index]))
@@ -93,6 +93,7 @@ class Trials:
             color=self._color,
             preset=TRIAL_PRESET,
             threads=1,
+            visual=self._visual,
         )
         decoded = dict(zip(plan.keys, self._decoded(plan, units), strict=True))
         own, frames = len(self.own_keys(plan)), len(self._pictures)

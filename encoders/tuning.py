@@ -96,9 +96,25 @@ DEFAULT_PRESET = "medium"
 FLAT = 10.0
 """Gradient (Sobel 3x3 of 0-255 luma) below which texture counts for little ("A distance for the
 encoder's search")."""
-TUNES = {"balanced": 4.0, "texture": 0.2, "motion": 12.0}
-"""Weight of structure out of place, 1 - SSIM, beside a logarithm of gradient energies ("An
-objective that sees motion")."""
+
+
+@dataclass(frozen=True)
+class Tune:
+    """What bits go to."""
+
+    place: float
+    """Weight of structure out of place, 1 - SSIM, beside a logarithm of gradient energies ("An
+    objective that sees motion")."""
+    visual: bool
+    """Whether SVT-AV1 is tuned for texture, with hard edges between blocks, or for fidelity ("How
+    SVT-AV1 is tuned")."""
+
+
+TUNES = {
+    "balanced": Tune(4.0, visual=False),
+    "texture": Tune(0.2, visual=True),
+    "motion": Tune(12.0, visual=False),
+}
 DEFAULT_TUNE = "balanced"
 PEOPLE, MOST_PEOPLE = 4.0, 8.0
 """Weight of faces, usual and greatest ("Faces weigh more")."""

@@ -11,7 +11,7 @@ from gsvc.eval.summary.points import PointRow
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MARKERS = dict(zip(sorted(TUNES, key=lambda tune: TUNES[tune]), "^os", strict=True))
+_MARKERS = dict(zip(sorted(TUNES, key=lambda tune: TUNES[tune].place), "^os", strict=True))
 """From the tune that weighs structure least to the one that weighs it most."""
 
 
