@@ -3,11 +3,12 @@
     python tests/scale_train.py SHARDS --work DIR --steps 24
     python tests/scale_train.py FOLDER --work DIR --steps 24 --producers local:2
 
-Trains a small network on one process; as replicas on two; by tensor parallelism on two; by FSDP2 on
-two, of which one is killed with torchrun's agent to start both again; by FSDP2 on two up to half of
-the steps and then on one. Prints the largest relative difference of the loss from the first run, of
-any step. With `--producers`, which make the samples of the sources in FOLDER: on one process; on
-two, stopped at half of the steps and gone on with.
+Trains a small network on one process; as replicas on two; by FSDP2 on two, of which one is killed
+with torchrun's agent to start both again; by tensor parallelism on two; on a mesh of two by two,
+FSDP2 by tensor parallelism, of which one is killed, up to half of the steps, then by FSDP2 on two
+that compute activations again, then on one. Prints the largest relative difference of the loss from
+the first run, of any step. With `--producers`, which make the samples of the sources in FOLDER: on
+one process; on two, stopped at half of the steps and gone on with.
 """
 
 import argparse
@@ -60,16 +61,19 @@ class Runs:
         print(f"{what}: {most:.1e}", flush=True)
 
 
-def on_shards(runs: Runs, half: int, short: bool) -> None:
+def on_shards(runs: Runs, steps: int, short: bool) -> None:
     """All layouts."""
+    half, later = str(steps // 2), str(3 * steps // 4)
+    fsdp = partial(runs.losses, processes=2)
     if not short:
         runs.tell("replicas on two", runs.losses("replicas", processes=2))
+        killed = fsdp("killed", "--layout", "fsdp", kill_after=steps // 2)
+        runs.tell("FSDP2 on two, one killed", killed)
     runs.tell("tensor parallel on two", runs.losses("tensor", "--layout", "tensor", processes=2))
-    fsdp = partial(runs.losses, processes=2)
-    killed = fsdp("killed", "--layout", "fsdp", kill_after=half)
-    runs.tell("FSDP2 on two, one killed", killed)
-    changed = fsdp("changed", "--layout", "fsdp", "--stop", str(half))
-    runs.tell("FSDP2 on two, then one process", changed | runs.losses("changed"))
+    mesh = ["--layout", "fsdp", "--tensor", "2", "--stop", half]
+    found = runs.losses("mesh", *mesh, processes=4, kill_after=steps // 2 - 2)
+    found |= fsdp("mesh", "--layout", "fsdp", "--recompute", "--stop", later)
+    runs.tell("mesh of four, one killed, then FSDP2 on two, then one", found | runs.losses("mesh"))
 
 
 def on_producers(runs: Runs, half: int) -> None:
@@ -86,17 +90,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--producers", metavar="ADDRESS")
-    parser.add_argument("--short", action="store_true", help="without replicas")
+    parser.add_argument("--short", action="store_true", help="without replicas, FSDP2")
     options = parser.parse_args()
     forget_threads()
-    half = options.steps // 2
     more = ["--batch", str(options.batch), "--steps", str(options.steps)]
     if options.producers:
         more += ["--producers", options.producers, "--anew"]
-        on_producers(Runs(options.source, options.work, more), half)
+        on_producers(Runs(options.source, options.work, more), options.steps // 2)
     else:
         more += ["--save-every", str(max(1, options.steps // 6))]
-        on_shards(Runs(options.source, options.work, more), half, options.short)
+        on_shards(Runs(options.source, options.work, more), options.steps, options.short)
 
 
 if __name__ == "__main__":
