@@ -38,6 +38,10 @@ settings.register_profile(
 settings.load_profile("suite")
 
 
+os.environ.setdefault("RAY_worker_niceness", "0")
+"""Ray's workers are nice to all other processes, so that tests beside them would starve them."""
+
+
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     """Random numbers do not depend on the tests that ran before."""

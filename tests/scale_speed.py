@@ -73,6 +73,10 @@ class Run:
     spans: list[Span]
     cores: float
     """That all its processes kept busy."""
+    cpu: float
+    """Seconds of processors, of all its processes."""
+    first: float
+    """Seconds until there was something to train on: a window is mixed when it is whole."""
 
 
 class Consumer:
@@ -120,15 +124,17 @@ class Work:
         ledger = Path(tempfile.mkdtemp()) / "samples.tsv"
         stream = Stream(self.jobs, consumer.batch, ledger, Position())
         keys, cpu, begun = list[str](), cpu_seconds(), time.time()
+        first = 0.0
         for number, samples in enumerate(stream.batches(finite)):
             since = time.time()
+            first = first or since - begun
             consumer.train(samples)
             took(since, number)
             keys += stream.keys
             if len(sizes) == count and sum(sizes) - len(keys) < consumer.batch:
                 break
-        seconds = time.time() - begun
-        return Run(seconds, keys, [], (cpu_seconds() - cpu) / seconds)
+        seconds, cpu = time.time() - begun, cpu_seconds() - cpu
+        return Run(seconds, keys, [], cpu / seconds, cpu, first)
 
 
 def alone(work: Work, consumer: Consumer) -> Run:
@@ -187,7 +193,8 @@ def told(name: str, run: Run) -> str:
     ]
     return (
         f"{name}: {len(run.keys)} samples in {run.seconds:.1f} s, {rate(run):.2f} samples/s, "
-        f"{run.cores:.2f} cores busy; {'; '.join(shares)}"
+        f"{run.cpu:.1f} CPU seconds, {run.cores:.2f} cores busy, first sample after "
+        f"{run.first / run.seconds:.2f}; {'; '.join(shares)}"
     )
 
 
@@ -210,6 +217,9 @@ def main() -> None:
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    os.environ["RAY_worker_niceness"] = (
+        "0"  # Ray's 15 would let other work take the producers' cores
+    )
     work = Work(options.folder, options.windows, options.fetch_seconds)
     ways: dict[str, Callable[[Work, Consumer], Run]] = {
         ALONE: alone,

@@ -20,6 +20,7 @@ need_package("fsspec")
 need_package("stlpips_pytorch")
 need_models()
 from gsvc.codec.command.main import main
+from gsvc.decoders.training.preparation.clips import NO_TIME, Clip, read_clip, scenes
 from gsvc.decoders.training.preparation.members import sample_members, sample_of
 from gsvc.decoders.training.preparation.shards import Folder, read_members
 
@@ -111,6 +112,18 @@ def test_what_was_stopped_goes_on_to_the_same(whole: Path, footage: Path, tmp_pa
     prepare(footage, out)
     assert folder.tar(0).stat().st_mtime_ns == kept
     assert_equal(out, whole)
+
+
+def test_a_clip_is_found_again_whatever_the_times_of_its_frames(tmp_path: Path) -> None:
+    for late in (False, True):
+        path = tmp_path / f"{late}.mp4"
+        write_clip(path, [1, 2], frames=40, late=late)
+        found = list(scenes(str(path), 128, 9))
+        assert len(found) == 8 and any(pts == NO_TIME for _, pts, _ in found) == late
+        for number, pts, frames in found:
+            for time in (pts, 10**9):  # where none has this time, frames are counted
+                clip = Clip(str(path), "", number, time, 25.0)
+                np.testing.assert_array_equal(read_clip(clip, 128, 9), frames)
 
 
 def test_other_settings_want_another_folder(

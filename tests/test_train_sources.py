@@ -1,6 +1,7 @@
 """Training on sources that producers decode and encode: every sample accounted for."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -34,7 +35,7 @@ from gsvc.decoders.training.standalone.recipe import read_recipe
 from gsvc.decoders.training.standalone.restore import Restore
 
 SURVEY = ["--survey-only", "--lines", "160", "--frames", "9", "--lambdas", "90", "30"]
-SURVEY += ["--ray", "none", "--limits", "sharpness=1:", "--extract", "drawings"]
+SURVEY += ["--ray", "none", "--limits", "sharpness=1:"]
 PRIOR = "animevideov3"
 RECIPE = """
 base = "prior"
@@ -55,6 +56,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (footage / "poison.mp4").write_bytes((footage / "a.mp4").read_bytes()[:3000])
     assert main(["data", "prepare", str(footage), str(out), *SURVEY]) == 0
     return out
+
+
+@pytest.fixture
+def drawn(folder: Path, tmp_path: Path) -> Path:
+    """The same, of which the prior draws as well."""
+    shutil.copytree(folder, tmp_path / "drawn")
+    job = json.loads((folder / "job.json").read_text())
+    job["settings"]["extract"] = ["drawings"]
+    (tmp_path / "drawn" / "job.json").write_text(json.dumps(job))
+    return tmp_path / "drawn"
 
 
 def made_up(faults: set[str] | None = None) -> Callable[[Iterator[Job]], Iterator[Finished]]:
@@ -159,54 +170,43 @@ def test_sources_want_producers_and_a_survey(
 
 
 @pytest.mark.slow
-def test_weak_processes_make_what_a_strong_one_trains_on(folder: Path, tmp_path: Path) -> None:
+def test_weak_processes_make_what_a_strong_one_trains_on(drawn: Path, tmp_path: Path) -> None:
     need_package("ray")
     recipe, run = tmp_path / "small.toml", tmp_path / "run"
     recipe.write_text(RECIPE)
-    command = [sys.executable, "-m", "gsvc", "train", "shards", str(folder), str(run)]
-    command += ["--recipe", str(recipe), "--device", "cpu", "--batch", "4", "--steps", "6"]
+    command = [sys.executable, "-m", "gsvc", "train", "shards", str(drawn), str(run)]
+    command += ["--recipe", str(recipe), "--device", "cpu", "--batch", "2", "--steps", "3"]
     command += ["--producers", "local:2", "--anew", "--json"]
-
-    def steps(*more: str) -> list[int]:
-        done = subprocess.run([*command, *more], capture_output=True, text=True, check=True)
-        told = [json.loads(line) for line in done.stdout.splitlines()]
-        return [row["step"] for row in told if row["type"] == "step"]
-
-    assert steps("--stop", "2") == [0, 1] and steps() == [2, 3, 4, 5]
-    assert read_average(run / AVERAGE)[1]["step"] == 6
-    rows = [line.split("\t") for line in (run / "samples.tsv").read_text().splitlines()[1:]]
-    assert set(Counter((row[0], row[2], row[3]) for row in rows).values()) == {1}
-    assert sum(int(row[4]) for row in rows) >= 24 and not any(row[5] for row in rows)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["step"] for row in told if row["type"] == "step"] == [0, 1, 2]
+    assert read_average(run / AVERAGE)[1]["step"] == 3
+    rows = ledger_of(run)
+    assert sum(int(row[4]) for row in rows) >= 6 and not any(row[5] for row in rows)
     spans = json.loads((run / "timeline-0.json").read_text())["traceEvents"]
     assert {"trainer", "producer 0", "producer 1"} == {span["tid"] for span in spans}
     assert (run / "timeline-0.png").stat().st_size > 1000
 
 
+def ledger_of(run: Path) -> list[list[str]]:
+    """The rows of the account of a run; no job twice."""
+    rows = [line.split("\t") for line in (run / "samples.tsv").read_text().splitlines()[1:]]
+    assert set(Counter((row[0], row[2], row[3]) for row in rows).values()) == {1}
+    return rows
+
+
 @pytest.mark.slow
 def test_two_who_train_share_what_producers_make(folder: Path, tmp_path: Path) -> None:
     need_package("ray")
-    recipe = tmp_path / "small.toml"
-    recipe.write_text(RECIPE)
-
-    def losses(run: Path, processes: int, *more: str) -> dict[int, float]:
-        command = [sys.executable]
-        if processes > 1:
-            command += ["-m", "torch.distributed.run", "--standalone"]
-            command += ["--nproc-per-node", str(processes)]
-        command += ["-m", "gsvc", "train", "shards", str(folder), str(run)]
-        command += ["--recipe", str(recipe), "--device", "cpu", "--batch", "4", "--steps", "4"]
-        command += ["--producers", "local:2", "--anew", "--json", *more]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        told = [json.loads(x) for x in done.stdout.splitlines() if x.startswith("{")]
-        return {row["step"]: row["loss"] for row in told if row["type"] == "step"}
-
-    whole = losses(tmp_path / "one", 1)
-    shared = losses(tmp_path / "two", 2, "--stop", "2") | losses(tmp_path / "two", 2)
+    script = Path(__file__).parent / "scale_train.py"
+    command = [sys.executable, str(script), str(folder), "--work", str(tmp_path)]
+    command += ["--steps", "4", "--batch", "2", "--producers", "local:1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     # Every step's loss is that of one process: each sample came once, to one of the two.
-    assert shared == pytest.approx(whole, rel=1e-4) and shared.keys() == set(range(4))
+    found = dict(line.split(": ") for line in done.splitlines() if line.startswith("two"))
+    assert [float(value) < 1e-4 for value in found.values()] == [True], done
     one, two = ((tmp_path / run / "samples.tsv").read_text() for run in ("one", "two"))
-    rows = [line.split("\t") for line in two.splitlines()[1:]]
-    assert set(Counter((row[0], row[2], row[3]) for row in rows).values()) == {1}
+    assert ledger_of(tmp_path / "two")
     shorter, longer = sorted((one, two), key=len)
     assert longer.startswith(shorter)
 

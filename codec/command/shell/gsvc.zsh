@@ -787,7 +787,7 @@ _shtab_gsvc_train_plan_options=(
   "--memory[of each (80)]:GB:"
   "--bandwidth[between devices, in 1000000000 bytes a second (50)]:GB:"
   "--tflops[that training reaches on each, in 10\^12 operations a second (50)]:T:"
-  "--check[measure it here or under torchrun\: replicas, fsdp, tensor]:LAYOUT:"
+  "--check[measure it here or under torchrun\: replicas, fsdp, tensor ...]:LAYOUT:"
   "--json[one JSON object a line]"
 )
 
@@ -821,6 +821,7 @@ _shtab_gsvc_train_shards_options=(
   "--stop[save and end at this step, to go on later]:N:"
   "--batch[samples of a step, of all processes (the recipe\'s)]:N:"
   "--layout[one network in each process, or one in parts (default\: replicas)]:layout:(replicas fsdp tensor)"
+  "--tensor[with fsdp\: processes in each group that has blocks in parts (1)]:N:"
   {--recompute,--no-recompute}"[compute activations again on the way back]"
   {--compiled,--no-compiled}"[through torch.compile (default\: on a GPU)]"
   {--bf16,--no-bf16}"[compute layers in bfloat16 (default\: on a GPU)]"

@@ -1,5 +1,6 @@
 """`gsvc train plan`: memory of a run, and the layout of processes that fits."""
 
+import re
 from argparse import ArgumentParser, Namespace
 from math import inf
 from typing import TYPE_CHECKING
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """Say what a step of training takes, in each layout of processes: memory, what a
 device lacks, what is exchanged; and choose one. --check runs it and measures."""
 
-_PLAIN_LAYOUTS = "one", "replicas", "fsdp"
-_LAYOUTS = *_PLAIN_LAYOUTS, *(f"{name}, recomputing" for name in _PLAIN_LAYOUTS), "tensor"
+_LAYOUTS = re.compile(r"(one|replicas|fsdp(, tensor [1-9]\d*)?|tensor)(, recomputing)?")
 _MB, _GB, _TERA = 1_000_000, 1e9, 1e12
 
 
@@ -35,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--bandwidth", type=float, default=50.0, metavar="GB", help=link)
     reached = "that training reaches on each, in 10^12 operations a second (%(default)g)"
     add("--tflops", type=float, default=50.0, metavar="T", help=reached)
-    here = "measure it here or under torchrun: replicas, fsdp, tensor"
+    here = "measure it here or under torchrun: replicas, fsdp, tensor ..."
     add("--check", metavar="LAYOUT", help=here)
     add_json(parser)
 
@@ -104,8 +104,11 @@ def _check_options(options: Namespace) -> None:
         if not 0 < getattr(options, name) < inf:
             raise ConfigError(f"--{name}: take a number above 0")
     read_recipe(options.recipe, read_recipes())
-    if options.check is not None and options.check not in _LAYOUTS:
-        raise ConfigError(f"--check {options.check}: take {'; '.join(_LAYOUTS)}")
+    if options.check is not None and not _LAYOUTS.fullmatch(options.check):
+        raise ConfigError(
+            f"--check {options.check}: take one; replicas; fsdp; fsdp, tensor N; tensor; with "
+            "', recomputing' behind it perhaps"
+        )
 
 
 def _trial(options: Namespace) -> "Trial":

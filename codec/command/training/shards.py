@@ -40,6 +40,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--batch", type=int, metavar="N", help="samples of a step, of all processes (the recipe's)")
     layouts = "one network in each process, or one in parts (default: replicas)"
     add("--layout", choices=("replicas", "fsdp", "tensor"), default="replicas", help=layouts)
+    inner = "with fsdp: processes in each group that has blocks in parts (%(default)s)"
+    add("--tensor", type=int, default=1, metavar="N", help=inner)
     again = "compute activations again on the way back"
     add("--recompute", action=BooleanOptionalAction, default=False, help=again)
     quick = "through torch.compile (default: on a GPU)"
@@ -91,7 +93,8 @@ def run(options: Namespace) -> int:
 
 
 def _check(options: Namespace) -> None:
-    for name, least in (("steps", 1), ("stop", 1), ("batch", 1), ("save_every", 1), ("workers", 0)):
+    counts = dict.fromkeys(("steps", "stop", "batch", "tensor", "save_every"), 1)
+    for name, least in {**counts, "workers": 0}.items():
         if getattr(options, name) is not None and getattr(options, name) < least:
             raise ConfigError(f"--{name.replace('_', '-')}: take {least} or more")
 
@@ -105,6 +108,7 @@ def _settings(options: Namespace, recipe: "Recipe", *, on_gpu: bool) -> "Setting
         stop=min(options.steps, options.stop or options.steps),
         batch=options.batch or (recipe.batch if on_gpu else recipe.cpu_batch),
         layout=options.layout,
+        tensor=options.tensor,
         recomputes=options.recompute,
         compiled=on_gpu if options.compiled is None else options.compiled,
         low=on_gpu if options.bf16 is None else options.bf16,

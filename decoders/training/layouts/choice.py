@@ -1,5 +1,6 @@
 """Layouts of processes: what each takes of a device's memory, and what it costs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gsvc.decoders.training.layouts.needs import Needs
@@ -49,15 +50,16 @@ def layouts(needs: Needs, batch: int, devices: Devices) -> list[Layout]:
     What is exchanged, C = T (P + G + O) + k M_miss, is by layout: replicas all-reduce gradients,
     2 (N - 1) / N of G; FSDP2 gathers parameters forwards and backwards and scatters gradients, (N -
     1) / N of 2 P + G; tensor parallelism all-reduces activations, so that it is the only one for
-    fewer samples than devices. O never moves. What recomputing saves, M_miss, costs no bytes but a
-    forward pass: its k is operations.
+    fewer samples than devices. On a mesh groups of t devices have blocks in parts, and FSDP2 shares
+    out over the N / t groups what each device has. O never moves. What recomputing saves, M_miss,
+    costs no bytes but a forward pass: its k is operations.
     """
     made = []
-    if batch % devices.count == 0:
-        for again in (False, True):
+    for again in (False, True):
+        if batch % devices.count == 0:
             made += _by_samples(needs, batch // devices.count, devices, again)
-    if devices.count > 1 and needs.splitting.parameters:
-        made.append(_by_tensors(needs, batch, devices))
+        if needs.splitting.parameters:
+            made += _by_tensors(needs, batch, devices, again)
     return made
 
 
@@ -81,17 +83,41 @@ def _by_samples(needs: Needs, batch: int, devices: Devices, again: bool) -> list
     return made
 
 
-def _by_tensors(needs: Needs, batch: int, devices: Devices) -> Layout:
-    """Tensor parallelism: all devices have all samples, and parts of the blocks."""
-    share = (devices.count - 1) / devices.count
-    parts = needs.splitting
-    state = needs.state - int(share * _STATES * parts.parameters)
-    sample = needs.sample - int(share * parts.sample)
-    memory = state + needs.fixed + needs.base + batch * sample
-    moved = 2 * share * batch * parts.summed
-    work = batch * (needs.flops - share * parts.flops) / devices.speed
-    seconds = work + moved / devices.bandwidth
-    return Layout("tensor", "--layout tensor", memory, int(moved), 0, seconds)
+def _by_tensors(needs: Needs, batch: int, devices: Devices, again: bool) -> Iterator[Layout]:
+    """Tensor parallelism over all devices, which then have all samples, and over groups of them."""
+    for group in range(2, devices.count + 1):
+        if devices.count % group == 0 and batch % (devices.count // group) == 0:
+            yield _on_mesh(needs, batch * group // devices.count, devices, group, again)
+
+
+def _on_mesh(needs: Needs, own: int, devices: Devices, group: int, again: bool) -> Layout:
+    """Blocks are in parts on `group` devices, all else on as many as there are such groups.
+
+    `own`: samples of a group. What blocks compute again is in parts, too, and ends before the sum.
+    """
+    groups, parts = devices.count // group, needs.splitting
+    inner, outer = (group - 1) / group, (groups - 1) / groups
+    split = inner * parts.parameters
+    state = (needs.state - int(_STATES * split)) // groups + (2 * needs.gathered) * (groups > 1)
+    kept = 0 if again else int(inner * parts.sample)
+    memory = state + needs.fixed + needs.activations(own, again) - own * kept
+    more = own * (needs.recomputed_flops - needs.flops) // group if again else 0
+    work = own * (needs.flops - inner * parts.flops) + more
+    gathered = 2 * needs.parameters + needs.gradients - 3 * split
+    moved = 2 * inner * own * parts.summed + outer * gathered
+    seconds = work / devices.speed + moved / devices.bandwidth
+    name = f"fsdp, tensor {group}" if groups > 1 else "tensor"
+    options = f"--layout fsdp --tensor {group}" if groups > 1 else "--layout tensor"
+    if again:
+        name, options = f"{name}, recomputing", f"{options} --recompute"
+    return Layout(name, options, memory, int(moved), more, seconds)
+
+
+def layout_of(name: str) -> tuple[str, int, bool]:
+    """What the name of a `Layout` says: the layout, `--tensor`, whether blocks compute again."""
+    plain = name.removesuffix(", recomputing")
+    layout, _, group = plain.partition(", tensor ")
+    return layout, int(group or 1), plain != name
 
 
 def chosen(found: list[Layout], devices: Devices) -> Layout | None:

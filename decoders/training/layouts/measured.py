@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 
 from gsvc.codec.errors import ConfigError
-from gsvc.decoders.training.layouts.choice import Devices, layouts
+from gsvc.decoders.training.layouts.choice import Devices, layout_of, layouts
 from gsvc.decoders.training.layouts.needs import needs_of
 from gsvc.decoders.training.layouts.trial import Trial
+from gsvc.decoders.training.sharded.parallel import group_of
 from gsvc.decoders.training.standalone.workers import processes
 from gsvc.eval.allocator import release_freed_memory, return_freed_memory
 
@@ -61,9 +62,9 @@ def compare(trial: Trial, batch: int, name: str) -> dict[str, float]:
     gc.collect()
     release_freed_memory()
     peak = _Peak()
-    plain = wanted.removesuffix(", recomputing")
-    learner = trial.learner(recomputes=plain != wanted, layout=plain)
-    own = batch * count if plain == "tensor" else batch
+    layout, tensor, again = layout_of(wanted)
+    learner = trial.learner(recomputes=again, layout=layout, tensor=tensor)
+    own = batch * group_of(layout, tensor)
     for _ in range(_STEPS):
         trial.step(learner, own)
     measured = peak.close()

@@ -82,7 +82,7 @@ def needs_of(trial: Trial, layout: str = "") -> Needs:
         recomputed_sample=again[1],
         flops=flops,
         recomputed_flops=more,
-        splitting=splitting_of(trial) if layout in ("", "tensor") else NOT_SPLIT,
+        splitting=splitting_of(trial) if not layout or "tensor" in layout else NOT_SPLIT,
     )
 
 

@@ -43,15 +43,15 @@ class Trial:
         self.frozen = frozen_networks(sorted(names))
         self._dice = StepDice(device, 0, *data_part("one"))
 
-    def learner(self, *, recomputes: bool = False, layout: str = "one") -> Learner:
-        """One with new weights; `samples` are for its steps."""
+    def learner(self, *, recomputes: bool = False, layout: str = "one", tensor: int = 1) -> Learner:
+        """One with new weights, spread over processes as `parallel.spread` does."""
         empty = {"held": torch.zeros(0), "window": torch.zeros(0, 2)}
         pack = Pack({"kind": self.kind}, {}, empty, self.frozen)
         task = task_of(pack, self.recipe, self.device, None)
         if recomputes:
             recompute(task.networks)
-        self._dice = StepDice(self.device, 0, *data_part(layout))
-        spread(task.networks, layout, self.device)
+        self._dice = StepDice(self.device, 0, *data_part(layout, tensor))
+        spread(task.networks, layout, tensor, self.device)
         learner = Learner(task, Losses(pack.networks, self.device), self.recipe, self._dice)
         if layout != "fsdp":
             learner.begin_stage(self.stage)

@@ -20,12 +20,8 @@ from gsvc.decoders.training.packing.loss import loss_summary, stored_loss
 from gsvc.decoders.training.packing.parts import PartFacts
 from gsvc.decoders.training.packing.sources import described
 from gsvc.decoders.training.packing.store import PartFolder
-from gsvc.decoders.training.standalone.pack import (
-    CONFIDENCE_UNIT,
-    GAIN_UNIT,
-    CodedStack,
-    write_pack,
-)
+from gsvc.decoders.training.standalone.pack import CodedStack, write_pack
+from gsvc.decoders.training.standalone.units import CONFIDENCE_UNIT, GAIN_UNIT
 
 Networks = Mapping[str, Mapping[str, Tensor]]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gsvc.decoders.training.packing.crops import Place, crop_place, cropped
 from gsvc.decoders.training.packing.runs import CodedPicture, CodedRun, Gap
-from gsvc.decoders.training.standalone.pack import CONFIDENCE_UNIT, GAIN_UNIT
+from gsvc.decoders.training.standalone.units import CONFIDENCE_UNIT, GAIN_UNIT
 
 _LEAST, _MOST = 3, 9
 """Frames of a window."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import dropwhile, islice
 
 import av
 import numpy as np
@@ -16,6 +17,7 @@ from gsvc.datasets.resizing import protocol_size
 from gsvc.decoders.training.preparation.sources import opened_video
 from gsvc.encoders.cuts import CutDetector
 
+NO_TIME = -1
 _REACHED_BACK = 2
 """Frames before a clip to which a reader seeks: some containers round their index."""
 
@@ -30,7 +32,7 @@ class Clip:
     number: int
     """Of the first frame, from 0."""
     pts: int
-    """Its time, in units of the stream."""
+    """Its time, in units of the stream; `NO_TIME` where times had not risen up to it."""
     rate: float
     """Frames a second."""
 
@@ -41,17 +43,22 @@ class Clip:
 
 
 def scenes(address: str, lines: int, frames: int) -> Iterator[tuple[int, int, list[Picture]]]:
-    """Every run of so many frames without a cut: number and time of the first one, the frames.
+    """Every run of so many frames without a cut: number and time of the first one (see `Clip`), the
+    frames.
 
     Raises InputError where the source is damaged or has fewer lines.
     """
     run: list[tuple[int, int, Picture]] = []
-    is_cut = CutDetector()
+    is_cut, latest = CutDetector(), NO_TIME
     with opened_video(address) as container:
-        for number, (pts, picture) in enumerate(_pictures(container, lines)):
+        size = _size(container, lines)
+        for number, (pts, frame) in enumerate(_frames(container)):
+            picture = _picture(frame, size)
             if is_cut(picture):
                 run = []
-            run.append((number, pts, picture))
+            # Not every writer knows what B-frames are: a frame may have the time of another one.
+            run.append((number, pts if pts > latest else NO_TIME, picture))
+            latest = max(latest, pts)
             if len(run) == frames:
                 yield run[0][0], run[0][1], [each for _, _, each in run]
                 run = []
@@ -64,36 +71,45 @@ def frame_rate(address: str) -> float:
 
 
 def read_clip(clip: Clip, lines: int, frames: int) -> list[Picture]:
-    """The frames of a clip, RGB uint8 (H, W, 3). Raises InputError where they are not there."""
-    pictures: list[Picture] = []
+    """The frames of a clip, RGB uint8 (H, W, 3). Raises InputError where they are not there.
+
+    The first one is found by its time, near where a reader seeks to; where it is not found so, by
+    its number, from the start. Those that follow it are the others, whatever their times.
+    """
     with opened_video(clip.address) as container:
-        stream = container.streams.video[0]
-        if clip.number:
+        stream, size = container.streams.video[0], _size(container, lines)
+        if clip.number and clip.pts != NO_TIME:
             back = round(_REACHED_BACK / clip.rate / float(stream.time_base or 1 / clip.rate))
             container.seek(max(0, clip.pts - back), stream=stream)
-        for pts, picture in _pictures(container, lines, clip.pts):
-            if not pictures and pts != clip.pts:
-                raise InputError(f"frame {clip.number} is not where it was")
-            pictures.append(picture)
-            if len(pictures) == frames:
-                return pictures
-    raise InputError(f"ends within frames {clip.number} to {clip.number + frames}")
+            from_it = dropwhile(lambda each: each[0] != clip.pts, _frames(container))
+            if pictures := [_picture(frame, size) for _, frame in islice(from_it, frames)]:
+                return _whole(pictures, clip, frames)
+    with opened_video(clip.address) as container:
+        counted = islice(_frames(container), clip.number, clip.number + frames)
+        return _whole([_picture(frame, size) for _, frame in counted], clip, frames)
 
 
-def _pictures(
-    container: InputContainer, lines: int, first: int | None = None
-) -> Iterator[tuple[int, Picture]]:
-    """Time and picture of frames, those before `first` left out."""
+def _whole(pictures: list[Picture], clip: Clip, frames: int) -> list[Picture]:
+    if len(pictures) < frames:
+        raise InputError(f"ends within frames {clip.number} to {clip.number + frames}")
+    return pictures
+
+
+def _size(container: InputContainer, lines: int) -> tuple[int, int]:
+    """Width and height to which frames are scaled."""
     stream: VideoStream = container.streams.video[0]
     if min(stream.width, stream.height) < lines:
         raise InputError(f"has {min(stream.width, stream.height)} lines: {lines} are asked for")
-    size = protocol_size(stream.width, stream.height, lines)
+    return protocol_size(stream.width, stream.height, lines)
+
+
+def _frames(container: InputContainer) -> Iterator[tuple[int, VideoFrame]]:
+    """Time and content of frames, in the order in which they are shown."""
     try:
-        for frame in container.decode(stream):
+        for frame in container.decode(container.streams.video[0]):
             if frame.pts is None:
                 raise InputError("has frames without a time")
-            if first is None or frame.pts >= first:
-                yield frame.pts, _picture(frame, size)
+            yield frame.pts, frame
     except (av.FFmpegError, OSError) as error:
         raise InputError(f"is damaged ({error})") from error
 

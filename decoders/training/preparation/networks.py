@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gsvc.decoders.refiners.priors.drawing import drawings, load_prior
 from gsvc.decoders.training.frozen import frozen_networks
-from gsvc.decoders.training.preparation.items import ClipItem, Network, OnCard, Resources
+from gsvc.decoders.training.preparation.items import ClipItem, Network, OnCard, Operator, Resources
 from gsvc.decoders.training.preparation.members import (
     DRAWN,
     FEATURES,
@@ -79,7 +79,11 @@ class Features(Network, _Declared):
             crop.members[FEATURES] = array_bytes(torch.cat(means).half().cpu().numpy())
 
 
-NETWORKS: dict[str, Any] = {"drawings": Drawings, "features": Features}
+def network_operator(name: str, settings: Settings) -> Operator:
+    """The operator of a name: `drawings` or `features`."""
+    kinds: dict[str, Any] = {"drawings": Drawings, "features": Features}
+    operator: Operator = kinds[name](settings)
+    return operator
 
 
 def _parts(stack: NDArray[np.uint8]) -> tuple[Tensor, ...]:

@@ -20,10 +20,12 @@ from gsvc.decoders.training.preparation.items import (
 )
 from gsvc.decoders.training.preparation.measures import clip_hash, measures
 from gsvc.decoders.training.preparation.members import sample_members
-from gsvc.decoders.training.preparation.networks import NETWORKS
 from gsvc.decoders.training.preparation.selection import Found
 from gsvc.decoders.training.preparation.settings import Settings
 from gsvc.decoders.training.preparation.sources import sha256_at
+
+NETWORKS = "drawings", "features"
+"""What `networks` makes operators of."""
 
 
 @dataclass
@@ -156,4 +158,9 @@ def training_operators(settings: Settings) -> list[Operator]:
 
 def network_operators(settings: Settings) -> list[Operator]:
     """Those with a network that `settings` ask for."""
-    return [kind(settings) for name, kind in NETWORKS.items() if name in settings.extract]
+    asked = [name for name in NETWORKS if name in settings.extract]
+    if not asked:
+        return []
+    from gsvc.decoders.training.preparation.networks import network_operator  # it needs torch
+
+    return [network_operator(name, settings) for name in asked]

@@ -111,13 +111,14 @@ class SourceFeed:
                 self._producers.tend()
 
     def _dealt(self, whole: Iterator[list[Sample]], among: int) -> Pack:
-        """This process's part of the next batch; with `among` 1 all processes have all of it."""
+        """This process's part of the next batch, of so many; neighbours may have the same one."""
         if processes() == 1:
             return pack_of(next(whole))
         parts, own = None, self._batch // among
         if rank() == 0:
             samples = next(whole)
-            starts = [own * (number % among) for number in range(processes())]
+            alike = processes() // among
+            starts = [own * (number // alike) for number in range(processes())]
             parts = [pack_of(samples[start : start + own]) for start in starts]
         dealt: list[Any] = [None]
         distributed.scatter_object_list(dealt, parts)

@@ -1,12 +1,13 @@
 """How a network is spread over processes."""
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import nn
 from torch.distributed._composable.checkpoint_activation import checkpoint
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from gsvc.codec.errors import ConfigError
@@ -21,23 +22,49 @@ LAYOUTS = {
 }
 
 
-def data_part(layout: str) -> tuple[int, int]:
-    """Which part of a batch this process has, and of how many."""
-    return (0, 1) if layout == "tensor" else (rank(), processes())
+def group_of(layout: str, tensor: int) -> int:
+    """Processes that see the same samples: all of layout tensor, else `tensor`.
+
+    Raises ConfigError where processes cannot be put in such groups.
+    """
+    group = processes() if layout == "tensor" else tensor
+    if processes() % group or (group > 1 and layout == "replicas"):
+        raise ConfigError(
+            f"--tensor is {tensor}: it goes with --layout fsdp and divides the {processes()} "
+            "processes"
+        )
+    return group
 
 
-def spread(networks: nn.ModuleDict, layout: str, device: torch.device) -> None:
-    """Spread networks over processes as a layout has it. Raises ConfigError where none can be."""
-    if layout == "fsdp":
-        shard(networks, device)
-    if layout == "tensor":
+def data_part(layout: str, tensor: int = 1) -> tuple[int, int]:
+    """Which part of a batch this process has, and of how many. Errors as of `group_of`."""
+    group = group_of(layout, tensor)
+    return rank() // group, processes() // group
+
+
+def spread(networks: nn.ModuleDict, layout: str, tensor: int, device: torch.device) -> None:
+    """Spread networks over processes as a layout has it.
+
+    Neighbours are in one group of tensor parallelism, since they exchange most: on machines of
+    several GPUs they are on one. Over groups FSDP2 shares out what each process has (as in
+    torchtitan, Liang et al., 2024). Raises ConfigError where no network can be split.
+    """
+    group = group_of(layout, tensor)
+    if layout not in ("fsdp", "tensor"):
+        return
+    anything: Any = networks
+    anything.to(memory_format=torch.contiguous_format)  # DTensor and FSDP2 know no other
+    # It warns of sums over two dimensions, which are of norms and of what is saved.
+    logging.getLogger("torch.distributed.tensor._redistribute").setLevel(logging.ERROR)
+    shape = processes() // group, group
+    mesh = init_device_mesh(device.type, shape, mesh_dim_names=("data", "tensor"))
+    if group > 1:
         if not any(pairs_of(network) for network in networks.values()):
-            raise ConfigError("--layout tensor: these networks have no blocks that can be split")
-        anything: Any = networks
-        anything.to(memory_format=torch.contiguous_format)
-        mesh = init_device_mesh(device.type, (processes(),))
+            raise ConfigError(f"--layout {layout}: these networks have no blocks to be split")
         for network in networks.values():
-            split(network, mesh)
+            split(network, mesh["tensor"])
+    if layout == "fsdp":
+        shard(networks, mesh["data"])
 
 
 def blocks_of(network: nn.Module) -> Iterator[nn.Module]:
@@ -58,17 +85,14 @@ def recompute(networks: nn.ModuleDict) -> None:
             checkpoint(block)
 
 
-def shard(networks: nn.ModuleDict, device: torch.device) -> None:
-    """Give each process its part of every parameter.
+def shard(networks: nn.ModuleDict, mesh: DeviceMesh) -> None:
+    """Give each process of the mesh its part of every parameter.
 
     On a GPU parts are gathered as bfloat16, and gradients are summed in single precision.
     """
-    mesh = init_device_mesh(device.type, (processes(),))
     policy = MixedPrecisionPolicy()
-    if device.type == "cuda":
+    if mesh.device_type == "cuda":
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    anything: Any = networks
-    anything.to(memory_format=torch.contiguous_format)  # FSDP2 knows no other
     for network in networks.values():
         for block in blocks_of(network):
             fully_shard(block, mesh=mesh, mp_policy=policy)

@@ -216,9 +216,6 @@ class _Producer:
     """Runs in a process of its own."""
 
     def __init__(self, make: Make[Any, Any]) -> None:
-        import torch
-
-        torch.set_num_threads(1)
         self._make = make
 
     def make(self, asked: Any) -> Made:

@@ -51,6 +51,8 @@ class Settings:
     """Samples of a step, of all processes."""
     layout: str
     """Of `parallel.LAYOUTS`."""
+    tensor: int
+    """Processes of a group that has blocks in parts, with FSDP2."""
     recomputes: bool
     """Whether activations are computed again."""
     compiled: bool
@@ -78,13 +80,11 @@ class Run:
         """Raises ConfigError where batch and processes do not go together."""
         self._feed, self._out, self._recipe = feed, out, recipe
         self._settings, self._tell = settings, tell
-        self._part, self._parts = data_part(settings.layout)
+        self._part, self._parts = data_part(settings.layout, settings.tensor)
         if settings.batch % self._parts:
             raise ConfigError(
-                f"--batch is {settings.batch}: take a multiple of the {self._parts} processes"
+                f"--batch is {settings.batch}: it is dealt out to {self._parts}, take a multiple"
             )
-        if settings.layout == "tensor" and settings.recomputes:
-            raise ConfigError("--layout tensor: do without --recompute")
         self._checkpoints = Checkpoints(out / "checkpoints")
 
     def run(self, device: torch.device) -> None:
@@ -115,7 +115,7 @@ class Run:
         task = task_of(pack, self._recipe, device, self._settings.teacher)
         if self._settings.recomputes:
             recompute(task.networks)
-        spread(task.networks, self._settings.layout, device)
+        spread(task.networks, self._settings.layout, self._settings.tensor, device)
         learner = Learner(task, Losses(pack.networks, device), self._recipe, self._dice)
         learner.low = self._settings.low
         learner.share()

@@ -20,10 +20,6 @@ from gsvc.decoders.training.standalone.planes import pictures_of_levels, shapes_
 from gsvc.decoders.training.standalone.tensors import read_tensors, write_tensors
 
 PACK_FORMAT = 1
-GAIN_UNIT = 128
-"""What a texture gain of 1 is stored as."""
-CONFIDENCE_UNIT = 255
-"""What a confidence of 1 is stored as."""
 _MANIFEST = "manifest"
 
 

@@ -20,10 +20,11 @@ from gsvc.decoders.training.standalone.cuts import Cuts, colours_of, drawn_cuts,
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.losses import Seen
 from gsvc.decoders.training.standalone.moving import moved
-from gsvc.decoders.training.standalone.pack import GAIN_UNIT, Pack
+from gsvc.decoders.training.standalone.pack import Pack
 from gsvc.decoders.training.standalone.placing import on_device
 from gsvc.decoders.training.standalone.recipe import Recipe, Stage
 from gsvc.decoders.training.standalone.tasks import Batch
+from gsvc.decoders.training.standalone.units import GAIN_UNIT
 
 _MOVED_SHARE = 0.5
 _SHOWN_STEPS = (1, 2, 4)

@@ -88,10 +88,11 @@ def own_part(tensor: Tensor) -> Tensor:
 
 
 def alike(tensors: Iterable[Tensor]) -> list[list[Tensor]]:
-    """Those that are sharded and those that are not, apart: operations on lists bear one kind."""
-    kinds: dict[bool, list[Tensor]] = {}
+    """Those that are not sharded, and those that are so over the same processes, each apart:
+    operations on lists bear one kind."""
+    kinds: dict[Any, list[Tensor]] = {}
     for tensor in tensors:
-        kinds.setdefault(is_sharded(tensor), []).append(tensor)
+        kinds.setdefault(getattr(tensor, "device_mesh", None), []).append(tensor)
     return list(kinds.values())
 
 
