@@ -83,6 +83,9 @@ class EncoderSettings:
     low_delay: bool = False
     """Encode without look-ahead: a frame waits only for the next key picture (`Encoder.delay`), and
     the stream takes more bits."""
+    lean: bool = False
+    """Hold less memory with look-ahead, about half, and take a third longer: waiting frames are
+    packed without loss and trials are made one at a time. The stream is the same."""
     seed: int = 0
     """Seed for the decoder's refiner, 0-65535."""
     model_id: bytes = bytes(4)

@@ -61,6 +61,7 @@ class KeyPictures:
             crf=self.plan.crf,
             color=self.recipe.header.format.color,
             preset=self.recipe.effort.preset_of(self.plan.keys),
+            threads=1 if self.recipe.lean else 2,
         )
 
     @cached_property

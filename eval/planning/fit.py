@@ -29,7 +29,7 @@ from gsvc.decoders.refiners.registry import find_backend
 from gsvc.encoders.tuning import DEFAULT_PRESET, PRESETS
 from gsvc.eval.compute import count_flops
 from gsvc.eval.planning.fit_costs import Cost, by_key, costs, spreads, told
-from gsvc.eval.planning.points import Row, read_points
+from gsvc.eval.planning.points import LEAN, Row, read_points
 from gsvc.eval.planning.rows import as_text
 
 TARGET = Path(planning_model.__file__).with_name("fitted.json")
@@ -122,8 +122,13 @@ def time_of_fast(rows: Sequence[Row], preset: str) -> float:
     fast = {(r.clip, r.share, r.frames): r.encode_seconds for r in plain if r.preset == "fast"}
     of_preset = {(r.clip, r.share, r.frames): r.encode_seconds for r in plain if r.preset == preset}
     ratios = [seconds / fast[key] for key, seconds in of_preset.items() if key in fast]
-    known = [ratio for ratio in ratios if np.isfinite(ratio)]
-    return float(np.median(known)) if known else float(shipped()["presets"][preset]["of_fast"])
+    return _median(ratios, shipped()["presets"][preset]["of_fast"])
+
+
+def _median(values: Sequence[float], usual: float) -> float:
+    """Of those that were measured; `usual` where there are none."""
+    known = [value for value in values if np.isfinite(value)]
+    return float(np.median(known)) if known else float(usual)
 
 
 def _of_preset(
@@ -139,12 +144,17 @@ def _of_preset(
         for judge, line in _JUDGES.items()
     }
     seconds, memory = (by_key(taken, name) for name in ("encode_seconds", "encode_memory"))
+    lean, held_less = usual["lean"], [row for row in rows if row.preset == preset + LEAN]
     return {
         **added,
         "time": 1.0,
         "of_fast": time_of_fast(rows, preset),
         "seconds": seconds.get(preset, usual.get("seconds")),
         "memory": memory.get(preset, usual.get("memory")),
+        "lean": {
+            "time": _median([row.lean_times for row in held_less], lean["time"]),
+            "memory": memory.get(preset + LEAN, lean["memory"]),
+        },
     }
 
 

@@ -15,7 +15,7 @@ from gsvc.codec.planning.profile import Profile
 from gsvc.codec.planning.ways import WAYS
 from gsvc.codec.planning.work import seen_work
 from gsvc.encoders.tuning import PRESETS
-from gsvc.eval.planning.points import Row
+from gsvc.eval.planning.points import LEAN, Row
 
 KINDS = "plain", "rife", "refined"
 """Of ways to decode, as of `model.kind_of`."""
@@ -63,6 +63,8 @@ def costs(rows: Sequence[Row], profile: Profile) -> list[Cost]:
     for preset in PRESETS:
         of_preset = [row for row in rows if row.is_plain and row.preset == preset]
         found += [_seconds(of_preset, profile, preset), _memory(of_preset, profile, preset)]
+        lean = [row for row in rows if row.preset == preset + LEAN]
+        found.append(_memory(lean, profile, preset, LEAN))
     return [*found, *(_decoding(rows, profile, kind) for kind in KINDS)]
 
 
@@ -106,7 +108,7 @@ def _seconds(rows: Sequence[Row], profile: Profile, preset: str) -> Cost:
     return Cost("encode_seconds", preset, timed, fit, foretell, lambda row: row.encode_seconds)
 
 
-def _memory(rows: Sequence[Row], profile: Profile, preset: str) -> Cost:
+def _memory(rows: Sequence[Row], profile: Profile, preset: str, how: str = "") -> Cost:
     usage = profile.encode[preset]
 
     def seen(row: Row) -> list[float]:
@@ -121,7 +123,7 @@ def _memory(rows: Sequence[Row], profile: Profile, preset: str) -> Cost:
         return _positive([seen(row) for row in some], rest, weights)
 
     known = [row for row in rows if isfinite(row.encode_memory)]
-    return Cost("encode_memory", preset, known, fit, foretell, lambda row: row.encode_memory)
+    return Cost("encode_memory", preset + how, known, fit, foretell, lambda row: row.encode_memory)
 
 
 def _decoding(rows: Sequence[Row], profile: Profile, kind: str) -> Cost:
