@@ -259,7 +259,7 @@ def test_where_memory_is_short_the_encoder_does_not_look_ahead(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
-    hungry = {n: replace(one, memory_per_pixel=1e6) for n, one in MACHINE.encode.items()}
+    hungry = {n: replace(one, memory_per_pixel=1.5e5) for n, one in MACHINE.encode.items()}
     replace(MACHINE, encode=hungry).save(profile_path())
     for memory, is_short in (("400M", True), ("40T", False)):
         budgets = parse_budgets({"memory": memory})
