@@ -105,6 +105,8 @@ class EncoderSettings:
             raise ConfigError(
                 "a quality or a cap needs look-ahead: leave low delay out, or give a bitrate"
             )
+        if self.low_delay and self.lean:
+            raise ConfigError("without look-ahead hardly a frame is held: leave lean out")
         if self.made_for is not None and hub_model(self.made_for) and self.low_delay:
             raise ConfigError("a stream for a pretrained model needs look-ahead: no low delay")
         if self.max_packet_bytes is not None and self.max_packet_bytes < _LEAST_PACKET:

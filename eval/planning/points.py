@@ -4,8 +4,8 @@
 tried as a plan tries them (trials.jsonl), then encoded to two rates within what the trial saw with
 each preset, and decoded plainly, or with preset medium in every way with --ways, in processes of
 their own; and judged by ST-LPIPS VGG and, unless --no-cvvdp, CVVDP (points.csv). With --lean they
-are encoded with and without it, and its memory and the ratio of both times are kept: streams are
-the same. Seconds are the processor's. What is in the folder is not done again.
+are encoded with and without it, and both memories and the ratio of both times are kept: streams
+are the same. Seconds are the processor's. What is in the folder is not done again.
 """
 
 import argparse
@@ -124,7 +124,12 @@ def rows_of(
                 lean = timed(usual | {"lean": True}, source.parent, [str(source)], cpu=True)
                 row = _row(clip, trial, (preset, share, Way()), source.with_name("out.gsv"), lean)
                 ratio = lean.files[0]["seconds"] / encoded.files[0]["seconds"]
-                yield replace(row, encode_seconds=math.nan, lean_times=ratio)
+                row = replace(row, encode_seconds=math.nan, lean_times=ratio)
+                yield row
+                memory = encoded.files[0]["memory"]
+                yield replace(
+                    row, preset=preset.removesuffix(LEAN), encode_memory=memory, lean_times=math.nan
+                )
                 continue
             for way in (job[2] for job in jobs if job[:2] == (preset, share)):
                 stream = source.with_name("out.gsv")
@@ -205,6 +210,7 @@ def measure(
     frames: int,
     judge: Judge | None,
     jobs: Sequence[Job],
+    size: str = "288",
 ) -> None:
     """Add what is missing to the folder. Raises GsvcError as of the clips."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -216,7 +222,7 @@ def measure(
         if not done:
             table.writeheader()
         for source in find_clips(names):
-            clip = source.load(frames=frames)
+            clip = source.load(size, frames)
             count = len(clip.frames)
             left = [(p, s, w) for p, s, w in jobs if (clip.name, p, w.name, s, count) not in done]
             for row in rows_of(clip, left, folder / "trials.jsonl", judge) if left else ():
@@ -244,6 +250,8 @@ def main() -> int:
     parser.add_argument("clips", nargs="+", metavar="CLIP")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--frames", type=int, default=33, metavar="N", help="of each clip")
+    size = "288 or 480 lines, or native (%(default)s)"
+    parser.add_argument("--size", default="288", metavar="SIZE", help=size)
     parser.add_argument("--ways", action="store_true", help="every way to decode, preset medium")
     parser.add_argument("--lean", action="store_true", help="encodings that hold less memory")
     several = "repeat for several (all)"
@@ -254,7 +262,7 @@ def main() -> int:
     presets = options.preset or tuple(PRESETS)
     jobs = _jobs(presets, all_ways=options.ways, lean=options.lean)
     try:
-        measure(options.clips, options.out, options.frames, judge, jobs)
+        measure(options.clips, options.out, options.frames, judge, jobs, options.size)
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 1
