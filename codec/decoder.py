@@ -9,7 +9,7 @@ from typing import Self
 
 from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.errors import ConfigError, VersionError
-from gsvc.codec.frames import Frame
+from gsvc.codec.frames import Frame, Picture
 from gsvc.codec.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.stream.group import GroupReader
 from gsvc.codec.stream.header import Header
@@ -17,6 +17,7 @@ from gsvc.codec.stream.packet import Packet
 from gsvc.codec.typed import typed
 from gsvc.decoders.concealment import Concealer
 from gsvc.decoders.kept_windows import KeptWindows
+from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.learned_rendering import find_renderer
 from gsvc.decoders.motion.estimation import MOTION_ESTIMATOR
 from gsvc.decoders.pace import Pace, paced_motion, paced_refine
@@ -178,8 +179,13 @@ def _restoring(
         return attrgetter("picture"), Windows(refiner, settings.steps, seed, kept)
     if settings.resume is not None:
         raise ConfigError(f"resume: {refiner.name} restores no windows: leave it out")
-    refine = partial(refiner.refine, steps=settings.steps, seed=seed)
-    return (paced_refine(refine, pace) if pace else refine), None
+    if pace is None:
+        return partial(refiner.refine, steps=settings.steps, seed=seed), None
+
+    def refined(key: KeyPicture, steps: int) -> Picture:
+        return refiner.refine(key, steps=steps, seed=seed)
+
+    return paced_refine(refined, settings.steps, pace), None
 
 
 def _drawing(settings: DecoderSettings, pace: Pace | None) -> MakeRenderer:

@@ -63,6 +63,7 @@ def recipe_of(settings: EncoderSettings, header: Header) -> Recipe:
         faces=settings.faces,
         semantics=settings.semantics,
         quality=settings.quality,
+        lean=settings.lean,
         max_bitrate=settings.max_bitrate,
         packet_bytes=settings.max_packet_bytes,
     )

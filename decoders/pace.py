@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from gsvc.decoders.key_picture import KeyPicture
 from gsvc.decoders.reconstruction import MakeRenderer, Refine, Renderer
 from gsvc.decoders.rendering import IntervalRenderer
 
+RefineIn = Callable[[KeyPicture, int], Picture]
+"""Restores a key picture in a number of steps."""
 REFINING, MOTION = "refining", "motion"
 """Works that a pace decides on: restoring a key picture, learned motion up to the next one."""
 
@@ -29,13 +31,23 @@ class Pace(Protocol):
         ...
 
 
-def paced_refine(refine: Refine, pace: Pace) -> Refine:
-    """The same where there is time for it; else the decoded picture is shown."""
+@runtime_checkable
+class StepPace(Pace, Protocol):
+    """A pace that may also shorten a refiner's loop."""
+
+    def steps(self, most: int) -> int:
+        """How many of `most` steps there is time for, 1 or more: asked after `may` said yes."""
+        ...
+
+
+def paced_refine(refine: RefineIn, steps: int, pace: Pace) -> Refine:
+    """In so many steps, or in fewer, where there is time for them; else the decoded picture."""
 
     def refine_in_time(key: KeyPicture) -> Picture:
         if not pace.may(REFINING):
             return key.picture
-        return _timed(pace, REFINING, lambda: refine(key))
+        taken = pace.steps(steps) if isinstance(pace, StepPace) else steps
+        return _timed(pace, REFINING, lambda: refine(key, taken))
 
     return refine_in_time
 

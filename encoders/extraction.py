@@ -17,6 +17,7 @@ from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.layers import EXTRACTORS
 from gsvc.encoders.plan import PLAIN, Drawing
 from gsvc.encoders.tuning import CORRECTION_LEAST_BITS, CORRECTION_LMBDA
+from gsvc.encoders.waiting import Joined
 
 _SHORTEST = 3
 """Frames of an interval below which nothing between the coded pictures is sampled."""
@@ -50,7 +51,7 @@ class Before:
     """The source of the last coded picture."""
     shown: Picture
     """The same picture as displayed."""
-    after: tuple[Picture, ...] = ()
+    after: Sequence[Picture] = ()
     """Source frames after it that are not sent yet."""
     closing: Sample | None = None
     """The sample on it."""
@@ -103,10 +104,10 @@ class ScaffoldExtractor:
         if interval.place is Place.AFTER:
             return ()
         if before is None:
-            (first,) = self._observed(interval.sources[-1:], watching)
+            (first,) = self._observed([interval.sources[-1]], watching)
             samples = [Sample(interval.length, first.values)]
         else:
-            samples = self._observed([before.source, *interval.sources], watching)
+            samples = self._observed(Joined([before.source], interval.sources), watching)
             if len(samples) > 1 and not interval.drawing.dissolves:
                 samples = self._improved(samples, interval, before, lmbda, watching)
         return tuple(s for s in samples if any(e.says_something(s) for e in self._extractors))
@@ -167,7 +168,7 @@ class ScaffoldExtractor:
         ends = gray(before.shown), gray(interval.shown)
         plain = Interval((1,) * interval.length, values={CAMERA: interval.drawing.camera})
         renderer = IntervalRenderer(*ends, plain, before.closing)
-        sources = [before.source, *interval.sources]
+        sources = Joined([before.source], interval.sources)
         return partial(
             AnchorTrial, renderer, before.closing, sources, self._header, lmbda, self._judge
         )

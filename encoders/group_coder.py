@@ -72,6 +72,8 @@ class Recipe:
     """Send people and regions whether they pay or not."""
     quality: float | None = None
     """ST-LPIPS AlexNet of the rendering to come to, in place of the level's lambda."""
+    lean: bool = False
+    """Hold less memory, for more time: frames wait packed, one trial is made at a time."""
     max_bitrate: float | None = None
     """Bits that any second may take."""
     packet_bytes: int | None = None

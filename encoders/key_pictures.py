@@ -62,6 +62,7 @@ class KeyPictures:
             color=self.recipe.header.format.color,
             preset=self.recipe.effort.preset_of(self.plan.keys),
             visual=self.recipe.tune.visual,
+            threads=1 if self.recipe.lean else 2,
         )
 
     @cached_property

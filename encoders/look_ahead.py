@@ -26,6 +26,7 @@ from gsvc.encoders.planner import Planner
 from gsvc.encoders.rate import RateControl
 from gsvc.encoders.search import GroupSearch
 from gsvc.encoders.tuning import DISTORTION_OF_BITS, GROUP_SECONDS, Effort, Level
+from gsvc.encoders.waiting import Joined, WaitingFrames
 
 _AT_ONCE = 2
 _READ, _TRIED, _CODED = 0.1, 0.7, 0.95
@@ -39,7 +40,7 @@ class LookAhead(GroupCoder):
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
         # One pool for good: threads that come and go leave the allocator's memory behind.
-        self._pool = ThreadPoolExecutor(_AT_ONCE)
+        self._pool = ThreadPoolExecutor(1 if recipe.lean else _AT_ONCE)
         self._judge = recipe.judge()
         self._extractor = ScaffoldExtractor(recipe, self._judge, self._pool)
         find = recipe.face_points(self._judge)
@@ -55,9 +56,12 @@ class LookAhead(GroupCoder):
         self._longest = max(1, longest - longest % recipe.grid)
         self._report: Callable[[float], None] | None = None
         self._before: Before | None = None
-        self._group: list[Picture] = []
+        self._group = self._waiting()
         # Of every frame that is not sent yet: those of `_before.after`, then the group's.
         self._ticks: list[int] = []
+
+    def _waiting(self) -> WaitingFrames:
+        return WaitingFrames(packs=self._recipe.lean)
 
     def watch(self, report: Callable[[float], None]) -> None:
         self._report = report
@@ -94,7 +98,7 @@ class LookAhead(GroupCoder):
         return self._code(open_ended=False) if self._group else []
 
     def drop(self) -> None:
-        self._group, self._ticks, self._before = [], [], None
+        self._group, self._ticks, self._before = self._waiting(), [], None
 
     def retarget(
         self,
@@ -178,8 +182,11 @@ class LookAhead(GroupCoder):
         shown = [keys.shown(number) for number in range(len(keys.units))]
         lead = pictures[: first + 1]
         if self._before is not None:
-            lead = [*self._before.after, *lead]
-            sources = [SourceInterval(lead, shown[0], drawing=self._before.drawing)]
+            sources = [
+                SourceInterval(
+                    Joined(self._before.after, lead), shown[0], drawing=self._before.drawing
+                )
+            ]
         else:
             held = PlannedInterval(0, first, Place.BEFORE if first else Place.BETWEEN)
             drawing = trial.drawings.get(held, PLAIN)
@@ -234,7 +241,7 @@ class LookAhead(GroupCoder):
         return Before(
             self._group[start],
             keys.shown(-1),
-            tuple(self._group[start + 1 : end]),
+            self._group[start + 1 : end],
             last.closing_sample,
             trial.drawings[PlannedInterval(start, end)],
         )

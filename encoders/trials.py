@@ -17,9 +17,10 @@ from gsvc.decoders.pictures import decode_pictures
 from gsvc.encoders.distortion import Judge, quarter
 from gsvc.encoders.drawing import Drawer
 from gsvc.encoders.emphasis import emphasised
+from gsvc.encoders.freed import give_back
 from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.layers.camera import CameraPath
-from gsvc.encoders.pictures import encode_planes, planes_of
+from gsvc.encoders.pictures import Planes, encode_planes, planes_of
 from gsvc.encoders.plan import Drawing, Plan, PlannedInterval, Trial, planned_intervals
 from gsvc.encoders.tuning import EMPHASIS_CRFS, TRIAL_PRESET
 
@@ -44,7 +45,12 @@ class Trials:
         self._geometry, self._color = recipe.header.geometry, recipe.header.format.color
         self._framing_bits, self._visual = recipe.framing_bits, recipe.tune.visual
         size, color = self._geometry.coded_size, self._color
-        self._planes = cache(lambda key, scale: planes_of(pictures[key], size(scale), color))
+        self._lean = recipe.lean
+
+        def planes(key: int, scale: int) -> Planes:
+            return planes_of(pictures[key], size(scale), color)
+
+        self._planes = planes if recipe.lean else cache(planes)
         self.reference = cache(lambda index: judge.reference(pictures[index]))
         """Gives a frame to compare with."""
         self.made: dict[Plan, Trial] = {}
@@ -110,6 +116,8 @@ class Trials:
         )
         pixels = float(self._geometry.width * self._geometry.height * frames)
         mean_texture = texture / (self._weight * pixels)
+        if self._lean:
+            give_back()
         return Trial(plan, units, bits, mean_texture, texture + misplaced, drawings)
 
     def _decoded(self, plan: Plan, units: Sequence[bytes]) -> list[Picture]:

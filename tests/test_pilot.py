@@ -284,6 +284,23 @@ def test_refining_that_is_slow_alone_pauses() -> None:
     assert ours.refined > 0.4 and ours.switches <= 24
 
 
+def test_a_refiner_takes_fewer_steps_before_it_is_left_out() -> None:
+    stepped, whole = (heated(rule, 300.0) for rule in ("following, 4 steps", "following"))
+    assert stepped.late <= whole.late + 0.01
+    assert stepped.refined > whole.refined and stepped.steps > whole.steps
+    now = 0.0
+    pace = LivePace(1.0, lambda: now, steps=4)
+    taken = []
+    for number in range(40):
+        now, plain = 0.5 * number, 0.25 if 8 <= number < 16 else 0.1
+        pace.begins(0.0, 0.5)
+        taken.append(pace.steps(4) if pace.may(REFINING) else 0)
+        pace.took(REFINING, 0.07 * taken[-1])
+        pace.ends(plain + 0.07 * taken[-1])
+    assert taken[:8] == [4] * 8 and taken[-1] == 4
+    assert {1, 2} & set(taken[10:16]) and taken[10:16].count(4) == 0
+
+
 def test_a_packet_that_waited_is_drawn_plainly() -> None:
     pace = LivePace(1.0)
     for waited, expected in ((0.0, True), (0.6, False)):

@@ -13,13 +13,14 @@ from gsvc.codec.errors import ConfigError
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.planning.budgets import Budgets, Time, parse_budgets, read_budgets
 from gsvc.codec.planning.classes import trial_of
-from gsvc.codec.planning.commands import as_lines
+from gsvc.codec.planning.commands import as_lines, commands
 from gsvc.codec.planning.kinds import CLASSES, Kind
 from gsvc.codec.planning.model import Model
 from gsvc.codec.planning.planners import planner_for
 from gsvc.codec.planning.profile import Profile, Usage, profile_path
 from gsvc.codec.planning.search import Planner, quality_of
 from gsvc.codec.planning.trial import Point, Trial, try_video
+from gsvc.encoders.tuning import PRESETS
 from needs import need_package
 from test_planning import PROFILE
 
@@ -258,12 +259,39 @@ def test_where_memory_is_short_the_encoder_does_not_look_ahead(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
-    hungry = {n: replace(one, memory_per_pixel=1e4) for n, one in MACHINE.encode.items()}
+    hungry = {n: replace(one, memory_per_pixel=1.5e5) for n, one in MACHINE.encode.items()}
     replace(MACHINE, encode=hungry).save(profile_path())
-    for memory, is_short in (("400M", True), ("400G", False)):
+    for memory, is_short in (("400M", True), ("40T", False)):
         budgets = parse_budgets({"memory": memory})
         plan = planner_for(str(clip), budgets).plan(budgets)
         assert plan.best.settings.low_delay is is_short
+
+
+def test_where_memory_is_short_the_encoder_packs_what_waits_before_it_gives_up_look_ahead(
+    planner: Planner,
+) -> None:
+    free = planner.plan(Budgets()).best
+    for preset in PRESETS:
+        lean, usual = (
+            Model(TRIAL, MACHINE).predict(replace(free.settings, preset=preset, lean=is_lean))
+            for is_lean in (True, False)
+        )
+        assert lean.encode_memory < usual.encode_memory
+        assert lean.encode_seconds > usual.encode_seconds and lean.jod == usual.jod
+    least = free.prediction.encode_memory.high  # for which the usual way is just too large
+    short = planner.plan(Budgets(memory=0.99 * least)).best
+    assert short.settings.lean and short.prediction.jod == free.prediction.jod
+    assert "--lean" in commands("talk.mp4", short.settings)[0]
+    assert not planner.plan(Budgets(memory=1.01 * least)).best.settings.lean
+
+
+def test_learned_motion_is_not_chosen_where_nothing_is_left_to_draw() -> None:
+    decode = {**MACHINE.decode, "rife": SLOW}
+    rate = TRIAL.points[0].bpp * TRIAL.pixels * TRIAL.rate
+    for keys, draws in ((1 / 97, False), (0.1, True), (0.8, False)):
+        points = tuple(replace(point, keys=keys) for point in TRIAL.points)
+        model = Model(replace(TRIAL, points=points), replace(MACHINE, decode=decode))
+        assert ("rife" in model.ways_at(rate)) is draws and "dis" in model.ways_at(rate)
 
 
 def test_the_trial_asks_its_judge_at_each_level(clip: Path) -> None:

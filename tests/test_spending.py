@@ -19,6 +19,7 @@ from gsvc.codec.planning.ledger import log_path
 from gsvc.codec.planning.model import shipped
 from gsvc.codec.planning.profile import Usage, profile_path
 from gsvc.codec.planning.spending import Group, groups_of, spendings, within
+from gsvc.codec.scaffold.place import Place
 from gsvc.decoders.pace import REFINING
 from test_plan import MACHINE
 
@@ -88,6 +89,25 @@ def test_the_best_way_that_keeps_a_budget(stream: Path) -> None:
     with pytest.raises(ConfigError, match="the least that can be met is"):
         within(found, 0.1, "texture", fitted)
     assert sum(group.frames for group in groups_of(info, fitted)) == info.frames
+
+
+def test_learned_motion_is_no_way_to_decode_a_stream_that_leaves_nothing_to_draw(
+    stream: Path,
+) -> None:
+    info = stream_info(stream)
+    machine = replace(QUICK, decode={**QUICK.decode, "rife": QUICK.decode["dis"]})
+    for frames, has_rife in ((1, False), (5, True)):
+        packets = tuple(
+            replace(
+                packet,
+                intervals=tuple(
+                    replace(one, frames=frames, place=Place.BETWEEN) for one in packet.intervals
+                ),
+            )
+            for packet in info.packets
+        )
+        found = spendings(replace(info, packets=packets), machine, shipped())
+        assert ("rife" in [one.way.name for one in found]) is has_rife
 
 
 @pytest.mark.usefixtures("machine")

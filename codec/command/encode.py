@@ -44,6 +44,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     _add_rate(parser)
     slow = "less waiting, 1.1 to 1.5 times the bits at equal quality, ten on fast pans"
     add("--low-delay", action="store_true", help=f"no look-ahead: {slow}")
+    held = "with look-ahead: hold about half the memory, take longer; the same stream"
+    add("--lean", action="store_true", help=held)
     seen = "how much more faces weigh than the rest (%(default)g)"
     hint = "place pictures for a pretrained model: ltx ... (gsvc models list)"
     add("--for", dest="made_for", metavar="NAME", help=hint)

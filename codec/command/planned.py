@@ -29,6 +29,7 @@ _ENCODING = {
     "quality": "--quality",
     "preset": "--preset",
     "low_delay": "--low-delay",
+    "lean": "--lean",
 }
 """Options that a plan decides."""
 _DECODING = {"steps": "--steps", "backend": "--backend", "motion": "--motion"}
@@ -75,7 +76,7 @@ def planned_encoding(options: Namespace) -> "tuple[Plan, Foretold]":
     plan = planner.plan(budgets)
     chosen = encoder_settings(plan.best.settings)
     options.bitrate, options.preset = chosen.bitrate, chosen.preset
-    options.low_delay = chosen.low_delay
+    options.low_delay, options.lean = chosen.low_delay, chosen.lean
     seen, raw = plan.best.prediction, planner.uncorrected(plan.best.settings)
     numbers = {
         "rate": (seen.bitrate, raw.bitrate.mean),

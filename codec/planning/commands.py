@@ -18,7 +18,10 @@ _UNJUDGED = "JOD is foretold from SSIM; where gsvc[eval] is installed, the trial
 def encoder_settings(settings: Settings) -> EncoderSettings:
     """What the encoder is told."""
     return EncoderSettings(
-        bitrate=settings.bitrate, preset=settings.preset, low_delay=settings.low_delay
+        bitrate=settings.bitrate,
+        preset=settings.preset,
+        low_delay=settings.low_delay,
+        lean=settings.lean,
     )
 
 
@@ -27,6 +30,7 @@ def commands(source: str, settings: Settings) -> list[str]:
     stream = str(Path(source).with_suffix(".gsv"))
     encode = ["gsvc", "encode", source, "-o", stream, "--bitrate", f"{settings.bitrate:.0f}"]
     encode += ["--preset", settings.preset, *(["--low-delay"] if settings.low_delay else [])]
+    encode += ["--lean"] if settings.lean else []
     return [shlex.join(encode), shlex.join(["gsvc", "decode", stream, *settings.way.arguments])]
 
 
@@ -67,6 +71,7 @@ def _choice_json(source: str, choice: Choice) -> dict[str, object]:
         "bitrate": settings.bitrate,
         "preset": settings.preset,
         "low_delay": settings.low_delay,
+        "lean": settings.lean,
         **asdict(settings.way.settings),
         "predicted": {
             name: value._asdict() if isinstance(value, Range) else value

@@ -19,12 +19,15 @@ from gsvc.codec.planning.learning import raw
 from gsvc.codec.planning.profile import Profile, Usage
 from gsvc.codec.planning.quality import Quality, Range, seen_at
 from gsvc.codec.planning.trial import Trial
-from gsvc.codec.planning.ways import Way
+from gsvc.codec.planning.ways import WAYS, Way
 from gsvc.codec.planning.work import level_for, work
 from gsvc.encoders.tuning import GROUP_SECONDS, LEVELS
 
 LONG_LATENCY = 2 * GROUP_SECONDS
 """Seconds from capture to showing with look-ahead: a group, and the next one."""
+_HELD, _ALL_CODED = 1.8, 0.5
+"""Coded pictures of a trial up to which one alone may be held, and coded pictures in a frame from
+which other presets may code all: of 108 encodings of development clips two others drew nothing."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Settings:
     """Whether it codes without look-ahead."""
     way: Way
     """How to decode."""
+    lean: bool = False
+    """Whether the encoder holds less memory, for more time; see `EncoderSettings`."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,17 @@ class Model:
         """Names of the ways to decode that can be foretold."""
         return [name for name in self._receiver.decode if name in self._fit["ways"]]
 
+    def ways_at(self, bitrate: float) -> list[str]:
+        """Those of `ways` that have something to do at a rate.
+
+        Learned motion does nothing where a single picture is held, and where nearly every picture
+        is coded: the trial's preset places pictures otherwise than those of a plan, which may
+        leave nothing to draw.
+        """
+        keys = seen_at(self.trial, "keys", bitrate / (self.trial.pixels * self.trial.rate))
+        draws = keys * self.trial.tried > _HELD and keys < _ALL_CODED
+        return [name for name in self.ways if draws or WAYS[name].motion == Way().motion]
+
     @property
     def is_judged(self) -> bool:
         """Whether CVVDP is measured in the trial, not foretold from likeness alone."""
@@ -132,6 +148,7 @@ class Model:
         unit = self._sender.encode["fast"].frame
         per_pixel = unit * exp(float(np.dot(preset["seconds"], work(trial, bpp, unit))))
         start = self._sender.encode[settings.preset].start
+        per_pixel *= preset["lean"]["time"] if settings.lean else 1.0
         taken = preset["time"] * (start + per_pixel * trial.pixels * trial.frames)
         return self._spread("encode_seconds", taken)
 
@@ -144,8 +161,10 @@ class Model:
     def _encode_memory(self, settings: Settings) -> Range:
         usage, trial = self._sender.encode[settings.preset], self.trial
         held = 1.0 if settings.low_delay else min(trial.frames, LONG_LATENCY * trial.rate)
+        preset = self._fit["presets"][settings.preset]
+        line = (preset["lean"] if settings.lean else preset)["memory"]
         parts = memory_parts(usage, trial.pixels, held)
-        total = usage.memory + float(np.dot(self._fit["presets"][settings.preset]["memory"], parts))
+        total = usage.memory + float(np.dot(line, parts))
         return self._spread("encode_memory", total)
 
     def _decode_memory(self, settings: Settings) -> Range:

@@ -63,6 +63,6 @@ def _is_beyond(model: Model, memory: float | None) -> bool:
     """Whether no preset's look-ahead fits into the memory."""
     if memory is None:
         return False
-    plain = Settings(model.rates[0], DEFAULT_PRESET, False, Way())
+    plain = Settings(model.rates[0], DEFAULT_PRESET, False, Way(), lean=True)
     needs = (model.predict(replace(plain, preset=name)).encode_memory.high for name in PRESETS)
     return min(needs) > memory

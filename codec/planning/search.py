@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import exp
 
 import numpy as np
@@ -100,12 +101,14 @@ class Planner:
         if budgets.bandwidth is not None:
             share = self._model.predict(self._plain(low)).bitrate.high / low
             rates.append(min(high, budgets.bandwidth / share))
+        # The same stream in less memory, for more time: only where memory has a limit.
+        is_lean = budgets.memory is not None and not self._model.trial.low_delay
         found = []
-        for rate in (rate for rate in rates if rate >= low):
-            for preset in PRESETS:
-                for name in self._model.ways:
-                    settings = replace(self._plain(float(rate)), preset=preset, way=WAYS[name])
-                    found.append(Choice(settings, self._model.predict(settings)))
+        for rate, preset, lean in product(rates, PRESETS, (False, True) if is_lean else (False,)):
+            for name in self._model.ways_at(float(rate)) if rate >= low else ():
+                plain = self._plain(float(rate))
+                settings = replace(plain, preset=preset, way=WAYS[name], lean=lean)
+                found.append(Choice(settings, self._model.predict(settings)))
         return found
 
     def excess(self, choice: Choice, budgets: Budgets) -> dict[str, float]:

@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
+from operator import mul
 from typing import Any
 
 from gsvc.codec.errors import ConfigError
+from gsvc.codec.planning.model import decoding_parts, kind_of
 from gsvc.codec.planning.profile import Profile, Usage
 from gsvc.codec.planning.quality import Range
 from gsvc.codec.planning.ways import WAYS, Way
+from gsvc.codec.scaffold.place import Place
 from gsvc.codec.stream.info import StreamInfo
 
 _LEAST_GAIN = 0.1
@@ -61,11 +64,20 @@ def groups_of(info: StreamInfo, fitted: Mapping[str, Any]) -> list[Group]:
 
 
 def spendings(info: StreamInfo, profile: Profile, fitted: Mapping[str, Any]) -> list[Spending]:
-    """Every way to decode a stream that this machine has."""
+    """Every way to decode a stream that this machine has.
+
+    Learned motion is none of them where no frame lies between two coded pictures, moving: it would
+    not be loaded.
+    """
+    draws = any(
+        one.place is Place.BETWEEN and one.frames > 1 and not one.dissolves
+        for packet in info.packets
+        for one in packet.intervals
+    )
     return [
         _spending(info, WAYS[name], usage, fitted)
         for name, usage in profile.decode.items()
-        if name in WAYS and name in fitted["ways"]
+        if name in WAYS and name in fitted["ways"] and (draws or WAYS[name].motion == Way().motion)
     ]
 
 
@@ -103,8 +115,10 @@ def _change(way: Way, judge: str, fitted: Mapping[str, Any]) -> float:
 
 
 def _spending(info: StreamInfo, way: Way, usage: Usage, fitted: Mapping[str, Any]) -> Spending:
-    frame, key = picture_costs(info, usage)
-    seconds = usage.start + info.frames * frame + _keys(info) * key
+    parts = decoding_parts(
+        usage, way, _pixels(info) * info.frames, _keys(info) / max(1, info.frames)
+    )
+    seconds = sum(map(mul, fitted["decoding"][kind_of(way)], parts))
     memory = usage.memory + usage.memory_per_pixel * _pixels(info)
     spread, held = fitted["spread"]["decode_seconds"], fitted["spread"]["decode_memory"]
     return Spending(

@@ -78,6 +78,8 @@ class Trial:
     """Scene cuts seen."""
     low_delay: bool = False
     """Whether it was coded without look-ahead."""
+    tried: int = 97
+    """Frames of the trial."""
     jod_apart: float = 0.0
     """How far videos of its class lie apart, where it is a class's (`classes`)."""
     likeness_apart: float = 0.0
@@ -140,6 +142,7 @@ def try_pictures(
         detail=fmean(float(np.abs(cv2.Sobel(g, -1, 1, 0)).mean()) for g in grays[::_EVERY]),
         cuts=sum([is_cut(picture) for picture in pictures]),
         low_delay=low_delay,
+        tried=len(pictures),
     )
 
 

@@ -40,7 +40,7 @@ class CameraPath:
         height, width = frames[0].shape[:2]
         self._geometry = Geometry(width, height)
         self._corners = np.array([[0, 0, 1], [width - 1, 0, 1], [0, height - 1, 1]], np.float64).T
-        small = list(pool.map(_small, frames))
+        small = list(pool.map(lambda index: _small(frames[index]), range(len(frames))))
         scale = np.diag([width / small[0].shape[1], height / small[0].shape[0], 1.0])
         self._poses = [np.eye(3)]
         """Maps from each frame to the first."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layer import Site
 from gsvc.codec.scaffold.layers.camera import CAMERA, camera_nodes, camera_unit
@@ -36,6 +35,7 @@ from gsvc.encoders.extraction import Before
 from gsvc.encoders.layers.face_trial import FaceTrial, with_faces
 from gsvc.encoders.people.face_points import FacePoints
 from gsvc.encoders.people.face_tracks import face_tracks
+from gsvc.encoders.waiting import Joined
 
 _FORMS = (2, 1.0, True), (2, 2.0, True), (2, 1.5, False), (1, 1.0, True)
 """What is tried: the step of nodes, the change from which a number is sent, and with the pose."""
@@ -86,10 +86,8 @@ class FaceExtractor:
         `views`: these intervals; `before`: what precedes them; `lmbda`: the distortion, over pixels
         and frames, that a bit must save; `last`: the faces that the group coded before these.
         """
-        pictures: list[Picture] = [] if before is None else [before.source]
-        for view in views:
-            pictures += view.sources
-        tracks = face_tracks(pictures, self._find)
+        first = [] if before is None else [before.source]
+        tracks = face_tracks(Joined(first, *(view.sources for view in views)), self._find)
         found, start = [], 0 if before is not None else -1
         motions: list[list[_Motion | None]] = []
         for view in views:

@@ -1,11 +1,11 @@
-"""Fits the planner's numbers: `python -m gsvc.eval.planning.fit [FOLDER] [--log FILE]`.
+"""Fits the planner's numbers: `python -m gsvc.eval.planning.fit [FOLDER ...] [--log FILE]`.
 
 FOLDER is what `gsvc.eval.planning.points` measured of development clips; by default what gsvc keeps
-of them, 17 clips. Quality is a line in what the trial sees; ways to decode and presets add a
-constant each; times and memory are lines in what is counted (`fit_costs`), beside FOLDER's
-profile.json of the machine that measured. An interval holds 90 % of the errors on clips that were
-left out of the fit; logs of predictions (`gsvc bench plan`) correct all of it. What FOLDER does not
-measure stays as it is.
+of them, 18 clips on two days. Quality is a line in what the trial sees; ways to decode and presets
+add a constant each; times and memory are lines in what is counted (`fit_costs`), beside the
+profile.json of the machine that measured, in each FOLDER. An interval holds 90 % of the errors on
+clips that were left out of the fit; logs of predictions (`gsvc bench plan`) correct all of it. What
+no FOLDER measures stays as it is.
 """
 
 import argparse
@@ -28,12 +28,14 @@ from gsvc.codec.planning.ways import WAYS, Way
 from gsvc.decoders.refiners.registry import find_backend
 from gsvc.encoders.tuning import DEFAULT_PRESET, PRESETS
 from gsvc.eval.compute import count_flops
-from gsvc.eval.planning.fit_costs import Cost, by_key, costs, spreads, told
-from gsvc.eval.planning.points import Row, read_points
+from gsvc.eval.planning.fit_costs import Cost, Machines, by_key, costs, spreads, told
+from gsvc.eval.planning.points import LEAN, Row, read_points
 from gsvc.eval.planning.rows import as_text
 
 TARGET = Path(planning_model.__file__).with_name("fitted.json")
 KEPT = Path(__file__).with_name("development")
+_LATER = KEPT / "later"
+"""Measured on another day, beside a profile of then."""
 LINES = {
     "jod_of_trial": ("offset", "slope"),
     "jod": ("offset", "slope"),
@@ -54,15 +56,14 @@ _SPREAD = {
 
 def fit(
     rows: Sequence[Row],
-    profile: Profile,
+    machines: Machines,
     logs: Mapping[str, Sequence[float]],
     flops: Mapping[str, float],
 ) -> dict[str, Any]:
-    """The numbers of `fitted.json`; `profile`: of the machine that measured `rows`; `logs`: as of
-    `ledger.ratios`, `flops`: of `counted`."""
+    """The numbers of `fitted.json`; `logs`: as of `ledger.ratios`, `flops`: of `counted`."""
     lines = {name: fit_line(rows, name) for name in LINES if _measured(rows, name)}
     errors = {name: float(np.quantile(np.abs(left_out_errors(rows, name)), 0.9)) for name in lines}
-    taken = costs(rows, profile)
+    taken = costs(rows, machines)
     usual = shipped()
     numbers = {
         **{name: usual[name] for name in LINES if name not in lines},
@@ -122,8 +123,13 @@ def time_of_fast(rows: Sequence[Row], preset: str) -> float:
     fast = {(r.clip, r.share, r.frames): r.encode_seconds for r in plain if r.preset == "fast"}
     of_preset = {(r.clip, r.share, r.frames): r.encode_seconds for r in plain if r.preset == preset}
     ratios = [seconds / fast[key] for key, seconds in of_preset.items() if key in fast]
-    known = [ratio for ratio in ratios if np.isfinite(ratio)]
-    return float(np.median(known)) if known else float(shipped()["presets"][preset]["of_fast"])
+    return _median(ratios, shipped()["presets"][preset]["of_fast"])
+
+
+def _median(values: Sequence[float], usual: float) -> float:
+    """Of those that were measured; `usual` where there are none."""
+    known = [value for value in values if np.isfinite(value)]
+    return float(np.median(known)) if known else float(usual)
 
 
 def _of_preset(
@@ -139,12 +145,17 @@ def _of_preset(
         for judge, line in _JUDGES.items()
     }
     seconds, memory = (by_key(taken, name) for name in ("encode_seconds", "encode_memory"))
+    lean, held_less = usual["lean"], [row for row in rows if row.preset == preset + LEAN]
     return {
         **added,
         "time": 1.0,
         "of_fast": time_of_fast(rows, preset),
         "seconds": seconds.get(preset, usual.get("seconds")),
         "memory": memory.get(preset, usual.get("memory")),
+        "lean": {
+            "time": _median([row.lean_times for row in held_less], lean["time"]),
+            "memory": memory.get(preset + LEAN, lean["memory"]),
+        },
     }
 
 
@@ -204,17 +215,21 @@ def report(rows: Sequence[Row]) -> str:
 def main() -> int:
     """Fit and write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=KEPT, metavar="FOLDER")
+    kept = [KEPT, _LATER]
+    parser.add_argument("folders", nargs="*", type=Path, default=kept, metavar="FOLDER")
     parser.add_argument("--log", action="append", type=Path, default=[], metavar="FILE")
     options = parser.parse_args()
     try:
-        rows, logs = read_points(options.folder / "points.csv"), ratios(options.log)
-        profile = load_profile(options.folder / "profile.json", foreign=True)
-        TARGET.write_text(as_text(fit(rows, profile, logs, counted())) + "\n")
+        machines = dict[Row, Profile]()
+        for folder in options.folders:
+            profile = load_profile(folder / "profile.json", foreign=True)
+            machines |= dict.fromkeys(read_points(folder / "points.csv"), profile)
+        rows, logs = list(machines), ratios(options.log)
+        TARGET.write_text(as_text(fit(rows, machines, logs, counted())) + "\n")
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{report(rows)}\n{told(costs(rows, profile))}")
+    print(f"{report(rows)}\n{told(costs(rows, machines))}")
     return 0
 
 

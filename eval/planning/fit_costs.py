@@ -15,12 +15,14 @@ from gsvc.codec.planning.profile import Profile
 from gsvc.codec.planning.ways import WAYS
 from gsvc.codec.planning.work import seen_work
 from gsvc.encoders.tuning import PRESETS
-from gsvc.eval.planning.points import Row
+from gsvc.eval.planning.points import LEAN, Row
 
 KINDS = "plain", "rife", "refined"
 """Of ways to decode, as of `model.kind_of`."""
 _FEW = 8
 """Rows below which they tell one share of all parts alone."""
+Machines = Mapping[Row, Profile]
+"""Of each row, the profile of the machine as it was when the row was measured."""
 Fit = Callable[[Sequence[Row]], NDArray[np.float64]]
 Foretell = Callable[[Row, NDArray[np.float64]], float]
 
@@ -57,13 +59,15 @@ class Cost:
         return found
 
 
-def costs(rows: Sequence[Row], profile: Profile) -> list[Cost]:
-    """All of them; `profile`: of the machine that measured `rows`."""
+def costs(rows: Sequence[Row], machines: Machines) -> list[Cost]:
+    """All of them."""
     found = []
     for preset in PRESETS:
         of_preset = [row for row in rows if row.is_plain and row.preset == preset]
-        found += [_seconds(of_preset, profile, preset), _memory(of_preset, profile, preset)]
-    return [*found, *(_decoding(rows, profile, kind) for kind in KINDS)]
+        found += [_seconds(of_preset, machines, preset), _memory(of_preset, machines, preset)]
+        lean = [row for row in rows if row.preset == preset + LEAN]
+        found.append(_memory(lean, machines, preset, LEAN))
+    return [*found, *(_decoding(rows, machines, kind) for kind in KINDS)]
 
 
 def spreads(found: Sequence[Cost]) -> dict[str, list[float]]:
@@ -87,46 +91,54 @@ def told(found: Sequence[Cost]) -> str:
     return "\n".join(lines)
 
 
-def _seconds(rows: Sequence[Row], profile: Profile, preset: str) -> Cost:
-    start, unit = profile.encode[preset].start, profile.encode["fast"].frame
+def _seconds(rows: Sequence[Row], machines: Machines, preset: str) -> Cost:
+    def start(row: Row) -> float:
+        return machines[row].encode[preset].start
+
+    def unit(row: Row) -> float:
+        return machines[row].encode["fast"].frame
 
     def seen(row: Row) -> list[float]:
-        return seen_work(row.trial_seconds / unit, row.trial_keys, row.trial_off)
+        return seen_work(row.trial_seconds / unit(row), row.trial_keys, row.trial_off)
 
     def fit(some: Sequence[Row]) -> NDArray[np.float64]:
         taken = [
-            log((row.encode_seconds - start) / (unit * row.pixels * row.frames)) for row in some
+            log((row.encode_seconds - start(row)) / (unit(row) * row.pixels * row.frames))
+            for row in some
         ]
         return np.asarray(np.linalg.lstsq(np.array([seen(row) for row in some]), taken)[0])
 
     def foretell(row: Row, line: NDArray[np.float64]) -> float:
-        return start + unit * exp(float(np.dot(line, seen(row)))) * row.pixels * row.frames
+        per_pixel = unit(row) * exp(float(np.dot(line, seen(row))))
+        return start(row) + per_pixel * row.pixels * row.frames
 
     timed = [row for row in rows if isfinite(row.encode_seconds) and isfinite(row.trial_off)]
     return Cost("encode_seconds", preset, timed, fit, foretell, lambda row: row.encode_seconds)
 
 
-def _memory(rows: Sequence[Row], profile: Profile, preset: str) -> Cost:
-    usage = profile.encode[preset]
+def _memory(rows: Sequence[Row], machines: Machines, preset: str, how: str = "") -> Cost:
+    def base(row: Row) -> float:
+        return machines[row].encode[preset].memory
 
     def seen(row: Row) -> list[float]:
-        return memory_parts(usage, row.pixels, min(row.frames, LONG_LATENCY * row.rate))
+        held = min(row.frames, LONG_LATENCY * row.rate)
+        return memory_parts(machines[row].encode[preset], row.pixels, held)
 
     def foretell(row: Row, line: NDArray[np.float64]) -> float:
-        return usage.memory + float(np.dot(line, seen(row)))
+        return base(row) + float(np.dot(line, seen(row)))
 
     def fit(some: Sequence[Row]) -> NDArray[np.float64]:
         weights = [1 / row.encode_memory for row in some]
-        rest = [row.encode_memory - usage.memory for row in some]
+        rest = [row.encode_memory - base(row) for row in some]
         return _positive([seen(row) for row in some], rest, weights)
 
     known = [row for row in rows if isfinite(row.encode_memory)]
-    return Cost("encode_memory", preset, known, fit, foretell, lambda row: row.encode_memory)
+    return Cost("encode_memory", preset + how, known, fit, foretell, lambda row: row.encode_memory)
 
 
-def _decoding(rows: Sequence[Row], profile: Profile, kind: str) -> Cost:
+def _decoding(rows: Sequence[Row], machines: Machines, kind: str) -> Cost:
     def seen(row: Row, keys: float) -> list[float]:
-        usage, pixels = profile.decode[row.way], row.pixels * row.frames
+        usage, pixels = machines[row].decode[row.way], row.pixels * row.frames
         return decoding_parts(usage, WAYS[row.way], pixels, keys)
 
     def foretell(row: Row, line: NDArray[np.float64]) -> float:

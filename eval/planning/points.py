@@ -3,8 +3,9 @@
 `python -m gsvc.eval.planning.points CLIP ... --out FOLDER`: 33 frames of 288 lines of each clip are
 tried as a plan tries them (trials.jsonl), then encoded to two rates within what the trial saw with
 each preset, and decoded plainly, or with preset medium in every way with --ways, in processes of
-their own; and judged by ST-LPIPS VGG and, unless --no-cvvdp, CVVDP (points.csv). Seconds are the
-processor's. What is in the folder is not done again.
+their own; and judged by ST-LPIPS VGG and, unless --no-cvvdp, CVVDP (points.csv). With --lean they
+are encoded with and without it, and both memories and the ratio of both times are kept: streams
+are the same. Seconds are the processor's. What is in the folder is not done again.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import math
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -42,6 +43,8 @@ _SHARES = 0.25, 0.75
 _EVERY = 7
 """One frame in so many is judged by ST-LPIPS, as in the benchmark."""
 
+LEAN = " lean"
+"""Behind the preset of an encoding that holds less memory."""
 Job = tuple[str, float, Way]
 """A preset, a share of `_SHARES` and a way to decode."""
 
@@ -90,6 +93,8 @@ class Row:
     """Of the decoder's process."""
     decode_memory: float = math.nan
     """Bytes of it at the peak."""
+    lean_times: float = math.nan
+    """Of a lean encoding: its seconds over those of the usual one, measured beside it."""
 
     @property
     def is_plain(self) -> bool:
@@ -110,27 +115,41 @@ def rows_of(
         logs = np.log([trial.points[0].bpp, trial.points[-1].bpp])
         for preset, share in dict.fromkeys(job[:2] for job in jobs):
             asked = float(np.exp((1 - share) * logs[0] + share * logs[1]))
-            settings = {"preset": preset, "bitrate": asked * trial.pixels * trial.rate}
-            encoded = timed(settings, source.parent, [str(source)], cpu=True)
+            usual = {
+                "preset": preset.removesuffix(LEAN),
+                "bitrate": asked * trial.pixels * trial.rate,
+            }
+            encoded = timed(usual, source.parent, [str(source)], cpu=True)
+            if preset.endswith(LEAN):
+                lean = timed(usual | {"lean": True}, source.parent, [str(source)], cpu=True)
+                row = _row(clip, trial, (preset, share, Way()), source.with_name("out.gsv"), lean)
+                ratio = lean.files[0]["seconds"] / encoded.files[0]["seconds"]
+                row = replace(row, encode_seconds=math.nan, lean_times=ratio)
+                yield row
+                memory = encoded.files[0]["memory"]
+                yield replace(
+                    row, preset=preset.removesuffix(LEAN), encode_memory=memory, lean_times=math.nan
+                )
+                continue
             for way in (job[2] for job in jobs if job[:2] == (preset, share)):
                 stream = source.with_name("out.gsv")
-                yield _row(clip, trial, (preset, share, way), stream, encoded)
+                row = _row(clip, trial, (preset, share, way), stream, encoded)
+                yield _decoded(row, clip, trial, way, stream)
 
 
 def _row(clip: TestClip, trial: Trial, job: Job, stream: Path, encoded: Timed) -> Row:
+    """Of an encoding, not decoded yet."""
     preset, share, way = job
-    took = timed(asdict(way.settings), stream.parent, [str(stream)], cpu=True)
-    shown, info = decoded(stream.read_bytes(), way.settings), stream_info(stream)
+    info = stream_info(stream)
     bpp = 8 * stream.stat().st_size / (trial.pixels * info.frames)
-    indices = range(0, len(shown), _EVERY)
     return Row(
         clip=clip.name,
         preset=preset,
         way=way.name,
         share=share,
         bpp=bpp,
-        jod=_jod(clip, shown, trial),
-        texture=float(np.mean(find_metric("st_lpips_vgg").measure(clip, [shown], indices))),
+        jod=math.nan,
+        texture=math.nan,
         trial_jod=seen_at(trial, "jod", bpp) if _is_judged(trial) else math.nan,
         trial_likeness=seen_at(trial, "likeness", bpp),
         trial_keys=seen_at(trial, "keys", bpp),
@@ -142,6 +161,17 @@ def _row(clip: TestClip, trial: Trial, job: Job, stream: Path, encoded: Timed) -
         keys=sum(len(packet.key_frames) for packet in info.packets) / info.frames,
         encode_seconds=encoded.total,
         encode_memory=encoded.files[0]["memory"],
+    )
+
+
+def _decoded(row: Row, clip: TestClip, trial: Trial, way: Way, stream: Path) -> Row:
+    took = timed(asdict(way.settings), stream.parent, [str(stream)], cpu=True)
+    shown = decoded(stream.read_bytes(), way.settings)
+    indices = range(0, len(shown), _EVERY)
+    return replace(
+        row,
+        jod=_jod(clip, shown, trial),
+        texture=float(np.mean(find_metric("st_lpips_vgg").measure(clip, [shown], indices))),
         decode_seconds=took.total,
         decode_memory=took.files[0]["memory"],
     )
@@ -168,14 +198,19 @@ def read_points(path: Path) -> list[Row]:
 
 def _read(line: dict[str, str]) -> Row:
     values: dict[str, Any] = {
-        one.name: line[one.name] if one.type is str else float(line[one.name] or "nan")
+        one.name: line[one.name] if one.type is str else float(line.get(one.name) or "nan")
         for one in fields(Row)
     }
     return Row(**values)
 
 
 def measure(
-    names: Sequence[str], folder: Path, frames: int, judge: Judge | None, *, all_ways: bool
+    names: Sequence[str],
+    folder: Path,
+    frames: int,
+    judge: Judge | None,
+    jobs: Sequence[Job],
+    size: str = "288",
 ) -> None:
     """Add what is missing to the folder. Raises GsvcError as of the clips."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -187,10 +222,9 @@ def measure(
         if not done:
             table.writeheader()
         for source in find_clips(names):
-            clip = source.load(frames=frames)
-            asked = _jobs(all_ways=all_ways)
+            clip = source.load(size, frames)
             count = len(clip.frames)
-            left = [(p, s, w) for p, s, w in asked if (clip.name, p, w.name, s, count) not in done]
+            left = [(p, s, w) for p, s, w in jobs if (clip.name, p, w.name, s, count) not in done]
             for row in rows_of(clip, left, folder / "trials.jsonl", judge) if left else ():
                 values = {n: f"{v:.5g}" if isinstance(v, float) else v
                           for n, v in asdict(row).items()}  # fmt: skip
@@ -198,10 +232,12 @@ def measure(
                 file.flush()
 
 
-def _jobs(*, all_ways: bool) -> list[Job]:
+def _jobs(presets: Sequence[str], *, all_ways: bool, lean: bool) -> list[Job]:
+    if lean:
+        return [(preset + LEAN, _SHARES[0], Way()) for preset in presets]
     if all_ways:
         return [(DEFAULT_PRESET, _SHARES[0], way) for way in WAYS.values()]
-    return [(preset, share, Way()) for preset in PRESETS for share in _SHARES]
+    return [(preset, share, Way()) for preset in presets for share in _SHARES]
 
 
 def _key(row: Row) -> tuple[str, str, str, float, float]:
@@ -214,12 +250,19 @@ def main() -> int:
     parser.add_argument("clips", nargs="+", metavar="CLIP")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--frames", type=int, default=33, metavar="N", help="of each clip")
+    size = "288 or 480 lines, or native (%(default)s)"
+    parser.add_argument("--size", default="288", metavar="SIZE", help=size)
     parser.add_argument("--ways", action="store_true", help="every way to decode, preset medium")
+    parser.add_argument("--lean", action="store_true", help="encodings that hold less memory")
+    several = "repeat for several (all)"
+    parser.add_argument("--preset", action="append", choices=tuple(PRESETS), help=several)
     parser.add_argument("--no-cvvdp", dest="cvvdp", action="store_false", help="ST-LPIPS alone")
     options = parser.parse_args()
     judge = jod if options.cvvdp else None
+    presets = options.preset or tuple(PRESETS)
+    jobs = _jobs(presets, all_ways=options.ways, lean=options.lean)
     try:
-        measure(options.clips, options.out, options.frames, judge, all_ways=options.ways)
+        measure(options.clips, options.out, options.frames, judge, jobs, options.size)
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 1

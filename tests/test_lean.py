@@ -1,0 +1,48 @@
+"""Lean encoding: less memory, the same stream."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import gsvc
+from gsvc.encoders.waiting import Joined, WaitingFrames
+
+FORM = gsvc.VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
+USUAL = gsvc.EncoderSettings(level=2, preset="fast", faces=False, people=1)
+
+
+def coded(pictures: list[gsvc.Picture], settings: gsvc.EncoderSettings) -> list[bytes]:
+    with gsvc.Encoder(FORM, settings) as encoder:
+        packets = []
+        for number, picture in enumerate(pictures):
+            if number == 24:  # the group before goes on from it
+                encoder.force_keyframe()
+            packets += encoder.encode(gsvc.Frame(picture, number))
+        return [packet.to_bytes() for packet in [*packets, *encoder.flush()]]
+
+
+@pytest.mark.parametrize("preset", ["fast", "medium"])
+def test_a_lean_encoder_makes_the_same_stream(
+    moving_pictures: Callable[..., list[gsvc.Picture]], preset: str
+) -> None:
+    pictures = moving_pictures(40)
+    usual = replace(USUAL, preset=preset, semantics=False)
+    assert coded(pictures, replace(usual, lean=True)) == coded(pictures, usual)
+
+
+@pytest.mark.parametrize("size", [(33, 35), (48, 64), (1, 1), (37, 301)])
+def test_packed_frames_come_back_as_they_were(size: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    pictures = [rng.integers(0, 256, (*size, 3), np.uint8) for _ in range(4)]
+    waiting = WaitingFrames(packs=True)
+    for picture in pictures:
+        waiting.append(picture)
+    shown = Joined(waiting[1:], pictures[:1])
+    for found, true in zip(
+        [*waiting, *shown], [*pictures, *pictures[1:], pictures[0]], strict=True
+    ):
+        assert np.array_equal(found, true)
+    assert np.array_equal(shown[1:][-1], pictures[0]) and len(shown[1:]) == 3
