@@ -10,9 +10,11 @@ from gsvc.datasets.annotated.boxes import NO_ID, Boxes, make_boxes, make_places
 from gsvc.eval.analysis.accuracy import EVENTS, GROUND, POINTS, accuracies, judged
 from gsvc.eval.analysis.average_precision import average_precision
 from gsvc.eval.analysis.events import Event, event_scores
+from gsvc.eval.analysis.followed import with_tracks
 from gsvc.eval.analysis.iou_tracker import tracked
 from gsvc.eval.analysis.key_points import Pose, PoseScores, oks_ap
 from gsvc.eval.analysis.occupancy import box_moda, ground_moda
+from gsvc.eval.analysis.seen import Seen
 from gsvc.eval.analysis.tracking import track_scores
 from needs import need_package
 
@@ -107,6 +109,25 @@ def test_the_tracker_follows_through_a_gap() -> None:
     for number in (1, 2):
         assert len(set(given.id[found.id == number])) == 1
     assert set(given.id) == {1, 2}
+
+
+def test_what_is_found_in_frames_is_followed_as_what_is_read_from_streams() -> None:
+    """What is unsure goes on with a thing and begins none; one frame without it is bridged."""
+    seen = [0, 1, 2, 3, 5, 6, 7]
+    stands = make_boxes(
+        [*seen, 3, 4],
+        [[20, 30, 50, 90]] * len(seen) + [[90, 30, 120, 90]] * 2,
+        label="person",
+        score=0.6,
+        ignored=[frame == 6 for frame in seen] + [True, True],
+    )
+    frames = [np.full((96, 160, 3), 90, np.uint8)] * 8
+    found = with_tracks(Seen(stands), frames).boxes
+    assert found.frame.tolist() == list(range(8))
+    assert set(found.id) == {1} and not found.ignored.any()
+    assert found.box == pytest.approx(np.tile([20, 30, 50, 90], (8, 1)))
+    own = replace(stands, id=np.arange(len(stands)))
+    assert with_tracks(Seen(own), frames).boxes is own
 
 
 def test_without_identities_tracks_have_no_scores() -> None:

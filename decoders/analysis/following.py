@@ -20,7 +20,7 @@ from gsvc.decoders.analysis.scaffold_motion import ScaffoldMotion
 from gsvc.decoders.analysis.tracker import Step, Tracker
 from gsvc.decoders.analysis.types import Box, Cost, Detection
 
-_LEAST_GAP = 3
+LEAST_GAP = 3
 """Frames between anchors, where pictures are dense."""
 _SIDE = 384
 """Pixels, the longer side of pictures in which what moves is cut out."""
@@ -55,12 +55,13 @@ class Following:
         every: int,
         moving: bool,
         side: int = _SIDE,
+        least_gap: int = LEAST_GAP,
     ) -> None:
         """`every`: least frames between runs of the finder; `moving`: whether what it does not
         name counts too; `cost` counts its runs; `side`: of the pictures in
-        which what moves is cut out."""
+        which what moves is cut out; `least_gap`: frames between anchors."""
         self._finder, self._every, self._moving, self._cost = finder, every, moving, cost
-        self._side = side
+        self._side, self._least_gap = side, least_gap
         self._tracker = Tracker(size)
         self._motion = ScaffoldMotion(size)
         self._gap: list[Draft] = []
@@ -81,7 +82,7 @@ class Following:
         else:
             self._gap += drafts
             self._next = piece.picture
-            if len(self._gap) >= _LEAST_GAP:
+            if len(self._gap) >= self._least_gap:
                 self._close()
         return list(self._queue.decided())
 

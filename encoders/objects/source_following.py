@@ -4,7 +4,7 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.types import Interval
 from gsvc.decoders.analysis.drafts import Draft
 from gsvc.decoders.analysis.finders import Finder
-from gsvc.decoders.analysis.following import Following
+from gsvc.decoders.analysis.following import LEAST_GAP, Following
 from gsvc.decoders.analysis.pieces import Piece
 from gsvc.decoders.analysis.types import Cost
 
@@ -20,12 +20,26 @@ class SourceFollowing:
     """Gives what is in each frame, some frames later: `push` every frame, then `flush`."""
 
     def __init__(
-        self, size: tuple[int, int], rate: float, finder: Finder | None, *, moving: bool
+        self,
+        size: tuple[int, int],
+        rate: float,
+        finder: Finder | None,
+        *,
+        moving: bool,
+        each: bool = False,
     ) -> None:
-        """`size`: width and height; `rate`: frames a second; the rest as of `ObjectRecipe`."""
-        self._step = max(1, round(_LOOK_SECONDS * rate))
-        every = max(1, round(_DETECT_SECONDS * rate))
-        self._following = Following(size, finder, Cost(), every=every, moving=moving, side=_SIDE)
+        """`size`: width and height; `rate`: frames a second; `each`: look at every frame, whatever
+        it takes; the rest as of `ObjectRecipe`."""
+        self._step = 1 if each else max(1, round(_LOOK_SECONDS * rate))
+        self._following = Following(
+            size,
+            finder,
+            Cost(),
+            every=1 if each else max(1, round(_DETECT_SECONDS * rate)),
+            moving=moving,
+            side=_SIDE,
+            least_gap=1 if each else LEAST_GAP,
+        )
         self._waiting: list[int] = []
         self._picture: Picture | None = None
         self._frames = 0

@@ -39,8 +39,8 @@ class Detector(Protocol):
     def __call__(self, frames: Sequence[Picture]) -> Boxes | Seen:
         """Detect in RGB uint8 (H, W, 3), all of one size; ids may be missing.
 
-        Ignored is what may stay unseen: as pseudo-truth it does not count, otherwise it is left
-        out.
+        Ignored is what it is not sure of: as pseudo-truth it does not count, otherwise it only
+        goes on with what was found in the frame before.
         """
 
 

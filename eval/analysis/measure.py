@@ -6,13 +6,13 @@ from functools import partial
 from time import perf_counter
 
 from gsvc.codec.errors import ConfigError, GsvcError
-from gsvc.codec.frames import Picture
 from gsvc.datasets.annotated.boxes import NO_ID, Boxes
 from gsvc.datasets.clips import TestClip
 from gsvc.decoders.analysis.rules_text import Regions
 from gsvc.eval.analysis.accuracy import EVENTS, POINTS, accuracies, judged
 from gsvc.eval.analysis.detectors import Detector
 from gsvc.eval.analysis.events import event_scores
+from gsvc.eval.analysis.followed import look, with_tracks
 from gsvc.eval.analysis.iou_tracker import tracked
 from gsvc.eval.analysis.key_points import oks_ap
 from gsvc.eval.analysis.rule_events import rule_events
@@ -91,7 +91,7 @@ def _of_stream(
     for way in codec.ways_to_decode(settings):
         frames = codec.decode(data, judge.clip.format, settings, way).frames
         curve = ", ".join([codec.name, *told(way)])
-        yield judge.point(curve, settings, len(data), partial(judge.detect, frames))
+        yield judge.point(curve, settings, len(data), partial(look, judge.detector, frames))
     if codec.name in analysers:
         analyse = analysers[codec.name]
         curve = f"{codec.name}, {FROM_STREAM}"
@@ -102,16 +102,15 @@ class _Judge:
     """Compares with the truth of one clip."""
 
     def __init__(self, clip: TestClip, truth: Boxes | None, subject: Subject) -> None:
-        self.clip, self._detector, self._rules = clip, subject.detector, subject.rules
+        self.clip, self.detector, self._rules = clip, subject.detector, subject.rules
         start = perf_counter()
-        self._found = self.detect(clip.frames)
+        seen = as_seen(self.detector(clip.frames))
+        self._found = with_tracks(seen, clip.frames)
         self._seconds = perf_counter() - start
         self._pseudo = truth is None
-        labels = subject.detector.labels
-        self._truth = judged(self._found.boxes if truth is None else truth, labels)
-
-    def detect(self, frames: Sequence[Picture]) -> Seen:
-        return _with_ids(self._detector(frames))
+        # Pseudo-truth is what is seen in each frame alone; only its identities are a tracker's.
+        known = _with_ids(seen).boxes if truth is None else truth
+        self._truth = judged(known, self.detector.labels)
 
     def source(self) -> Point:
         return self._point(SOURCE, {}, 0, self._found, self._seconds)
@@ -128,7 +127,7 @@ class _Judge:
         if found.frame.min(initial=0) < 0 or found.frame.max(initial=0) >= form.frames:
             raise ConfigError(f"{curve}: boxes in frames outside 0 to {form.frames - 1}")
         rate = 8 * size * float(form.frame_rate) / form.frames
-        sure = judged(found.chosen(~found.ignored), self._detector.labels)
+        sure = judged(found.chosen(~found.ignored), self.detector.labels)
         scores = {
             **accuracies(self._truth, sure),
             POINTS: self._points(seen),

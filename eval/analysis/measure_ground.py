@@ -15,6 +15,7 @@ from gsvc.codec.errors import GsvcError
 from gsvc.datasets.annotated.boxes import Boxes, Floats, Places
 from gsvc.datasets.clips import TestClip
 from gsvc.eval.analysis.accuracy import ACCURACIES, GROUND
+from gsvc.eval.analysis.followed import look
 from gsvc.eval.analysis.ground import merged, standing
 from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE, Failed, Point, Subject, told
 from gsvc.eval.analysis.occupancy import ground_moda
@@ -43,7 +44,8 @@ def measure_ground(ground: GroundClip, subject: Subject, failed: Failed) -> Iter
     See `measure`.
     """
     frames = [view.frames for view in ground.views]
-    yield _point(ground, SOURCE, {}, 0, partial(_each, subject.detector, frames))
+    seen = partial(look, subject.detector)
+    yield _point(ground, SOURCE, {}, 0, partial(_each, seen, frames))
     for codec in subject.codecs:
         try:
             for settings in codec.rate_points():
@@ -63,7 +65,7 @@ def _of_streams(
             for data, view in zip(streams, ground.views, strict=True)
         ]
         curve = ", ".join([codec.name, *told(way)])
-        find = partial(_each, subject.detector, decoded)
+        find = partial(_each, partial(look, subject.detector), decoded)
         yield _point(ground, curve, settings, size, find)
     if codec.name in subject.analysers:
         analyse = subject.analysers[codec.name]

@@ -27,7 +27,10 @@ POINTS, TABLES = "points.csv", "analysis.md"
 _COLUMNS = ["clip", "curve", "settings", "bytes", "bits_per_second", "seconds", "truth"]
 _LOWEST = -0.25
 """Shown in plots: MODA and MOTA may fall far below."""
-_PSEUDO_NOTE = "pseudo-truth: what the detector finds in the source; the source is 1 by definition"
+_PSEUDO_NOTE = (
+    "pseudo-truth: what the detector finds in the source, each frame for itself; the source's own "
+    "point is what following makes of that"
+)
 
 
 def write_points(folder: Path, points: Sequence[Point]) -> None:

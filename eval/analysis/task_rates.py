@@ -19,12 +19,11 @@ from gsvc.codec.limits import DEFAULT_LIMITS
 from gsvc.codec.stream.container import StreamReader, StreamWriter
 from gsvc.datasets.annotated.boxes import Boxes, joined, make_boxes
 from gsvc.datasets.clips import TestClip
-from gsvc.decoders.analysis.drafts import Draft
 from gsvc.decoders.analysis.sent_objects import SentObjects
 from gsvc.decoders.analysis.types import Box
-from gsvc.encoders.cuts import CutDetector
 from gsvc.encoders.objects.source_following import SourceFollowing
 from gsvc.eval.analysis.accuracy import accuracies, judged
+from gsvc.eval.analysis.followed import followed
 from gsvc.eval.analysis.sources import find_sources
 from gsvc.eval.codecs import find_codec
 
@@ -122,20 +121,7 @@ def _video(clip: TestClip) -> VideoFormat:
 def _followed(frames: Sequence[Picture], rate: float) -> Boxes:
     """What moves in frames, followed as the encoder does."""
     size = frames[0].shape[1], frames[0].shape[0]
-    following, is_cut = SourceFollowing(size, rate, None, moving=True), CutDetector()
-    drafts: list[Draft] = []
-    for number, picture in enumerate(frames):
-        drafts += following.push(picture, 1, is_cut=is_cut(picture) and number > 0)
-    drafts += following.flush()
-    return joined(
-        [
-            _boxes(
-                draft.frame,
-                [(track.number, box, track.score) for track, box in draft.shown(size)],
-            )
-            for draft in drafts
-        ]
-    )
+    return followed(frames, SourceFollowing(size, rate, None, moving=True))
 
 
 def _boxes(frame: int, found: Sequence[tuple[int, Box, float]]) -> Boxes:
