@@ -2,9 +2,10 @@
 
 A face stays in an interval where the pictures come nearer to the source inside its box and its
 landmarks no farther away, and all stay where they save more than their bits would save in key
-pictures. Mostly these remain as they are without faces, and later groups make up for the bits: key
-pictures that are coded again, a little coarser, come out better here and worse there by more than
-faces change. Where the bits are too many, they are, and each face has to be better all the same.
+pictures. Mostly these remain as they are without faces, in later groups, too, and a rate is
+exceeded a little: key pictures that are coded again, a little coarser, come out better here and
+worse there by more than faces change. Where the bits are too many, they are, and each face has to
+be better all the same.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -135,7 +135,7 @@ class LookAhead(GroupCoder):
         self._tell(_CODED)
         group = self._packed(trial, keys, budget, open_ended=open_ended)
         self._packer.sent(group, budget)
-        self._rate.spent(group.bits, own)
+        self._rate.spent(group.bits - group.free, own)
         self._before = None
         if open_ended:
             self._before = self._continued(trial, group.keys, group.intervals[-1])

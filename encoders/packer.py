@@ -20,7 +20,7 @@ _FULLNESS = 1.0, 0.5, 0.25, 0.0
 """Shares of what a packet may hold that are tried where a limit would not be kept; at 0 each has
 one interval."""
 _CLOSE = 1.03
-"""Share of a budget to be met that other intervals may take; later groups make up for it."""
+"""Share of a budget to be met that other intervals may take; nothing else pays for it."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class PackedGroup:
     """Its packets."""
     rest: float
     """Bits that the packets take beside key pictures, about."""
+    free: int = 0
+    """Bits beyond the budget that no later group makes up for."""
 
     @property
     def bits(self) -> int:
@@ -83,12 +85,15 @@ class Packer:
             return None
         rest = group.rest + sum(packet.bits for packet in packets) - group.bits
         found = replace(group, intervals=intervals, packets=packets, rest=rest)
+        # Later groups lose more by coarser key pictures than they are asked about here.
+        found = replace(found, free=max(0, found.bits - group.bits) if exact else 0)
         most = max(group.bits, budget * (_CLOSE if exact else 1))
         return found if found.bits <= most else None
 
     def sent(self, group: PackedGroup, budget: float) -> None:
         """Go on from a group for which `budget` bits were there."""
-        self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, group.rest / budget))
+        usual = group.rest - group.free
+        self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, usual / budget))
         if self._cap is not None:
             self._cap.add(self._timed(group.packets))
         self._clock += sum(packet.ticks for packet in group.packets)

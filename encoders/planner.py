@@ -7,8 +7,14 @@ from dataclasses import replace
 from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.pictures import MAX_CRF
 from gsvc.encoders.plan import Plan, Trial
-from gsvc.encoders.search import GroupSearch
-from gsvc.encoders.tuning import EASIER, LEAST_TRIAL_CRF, TEXTURE_OF_ST_LPIPS, TEXTURE_SLOPE
+from gsvc.encoders.search import GroupSearch, price
+from gsvc.encoders.tuning import (
+    EASIER,
+    LEAST_TRIAL_CRF,
+    MORE_AT_RATE,
+    TEXTURE_OF_ST_LPIPS,
+    TEXTURE_SLOPE,
+)
 
 _RATE_ROUNDS, _QUALITY_ROUNDS = 4, 6
 _LEAST_TRIALS = 2
@@ -53,38 +59,44 @@ class Planner:
         """
         if search.begins:
             self._plan = None  # Another scene moves otherwise.
-        if self._goal is not None:
-            trials, again, rounds = self._effort.trials, self._effort.trials, _QUALITY_ROUNDS
+        if exact and self._goal is None:
+            trials = self._effort.trials_of(self._plan is None) + MORE_AT_RATE
+            trial = search.best_at(goal, self._plan, trials)
+            self.lmbda = price(trial.distortion, trial.bits)
         else:
-            if not exact:
-                self.lmbda = max(self._level.lmbda, EASIER * self.lmbda)
-            trials = self._effort.trials_of(self._plan is None)
-            again, rounds = self._effort.trials if exact else 0, _RATE_ROUNDS
-        trial = search.best(self.lmbda, self._plan, trials)
-        visited = [trial]
-        for _ in range(rounds):
-            lmbda = self._corrected(trial, goal, exact=exact)
-            if lmbda == self.lmbda:
-                break
-            self.lmbda = lmbda
-            trial = search.best(lmbda, trial.plan, max(_LEAST_TRIALS, again))
-            visited.append(trial)
-        if self._goal is not None:
-            trial = self._nearest(search, visited, self._goal)
+            trial = self._walked(search, goal)
         self._plan = trial.plan
         self._textures += trial.texture * search.frames
         self._frames += search.frames
         return trial
 
-    def _corrected(self, trial: Trial, goal: float, *, exact: bool) -> float:
+    def _walked(self, search: GroupSearch, goal: float) -> Trial:
+        """The best plan at the lambda that keeps to `goal` bits, or comes to the quality."""
+        if self._goal is not None:
+            trials, again, rounds = self._effort.trials, self._effort.trials, _QUALITY_ROUNDS
+        else:
+            self.lmbda = max(self._level.lmbda, EASIER * self.lmbda)
+            trials = self._effort.trials_of(self._plan is None)
+            again, rounds = 0, _RATE_ROUNDS
+        trial = search.best(self.lmbda, self._plan, trials)
+        visited = [trial]
+        for _ in range(rounds):
+            lmbda = self._corrected(trial, goal)
+            if lmbda == self.lmbda:
+                break
+            self.lmbda = lmbda
+            trial = search.best(lmbda, trial.plan, max(_LEAST_TRIALS, again))
+            visited.append(trial)
+        return trial if self._goal is None else self._nearest(search, visited, self._goal)
+
+    def _corrected(self, trial: Trial, goal: float) -> float:
         """The lambda to try after `trial`; the same where that came near enough."""
         if self._goal is not None:
             excess = trial.texture / self._goal
             is_near = abs(math.log(excess)) < _NEAR
             return self.lmbda if is_near else self.lmbda / min(8.0, max(0.125, excess**4))
         excess = trial.bits / goal
-        is_near = excess < 1.15 and (excess > 0.85 or not exact)
-        return self.lmbda if is_near else self.lmbda * min(4.0, max(0.25, excess))
+        return self.lmbda if excess < 1.15 else self.lmbda * min(4.0, excess)
 
     def _nearest(self, search: GroupSearch, visited: Sequence[Trial], goal: float) -> Trial:
         """The trial nearest to a texture: best plans lie far apart, so quantisers are moved."""

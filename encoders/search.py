@@ -1,5 +1,6 @@
 """The search over a group: where its pictures go, their size and quantiser, by D + lambda R."""
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -7,6 +8,7 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gsvc.codec.frames import Picture
 from gsvc.encoders.distortion import FloatMap, Judge
@@ -16,15 +18,22 @@ from gsvc.encoders.placement import Placement
 from gsvc.encoders.plan import Plan, Trial
 from gsvc.encoders.rate_model import PlanFeatures, foretold
 from gsvc.encoders.trials import Trials
-from gsvc.encoders.tuning import LEAST_TRIAL_CRF, PLANS_APART
+from gsvc.encoders.tuning import DISTORTION_OF_BITS, LEAST_TRIAL_CRF, PLANS_APART
 
 _SCALES = (8, 6, 4)
 _AT_ONCE = 2
 _CRF_STEP = 2
 _LEAST_SAVED = 1e-4
 """Of the error of drawing, mean of 1 - SSIM, by more pictures; a still scene needs one."""
+_NEAR, _BEYOND = 0.05, 2.0
+"""Logarithm of the bits by which a trial may miss those that are to be taken, and what each unit
+beyond that adds to the logarithm of its distortion: what it would come to there is a guess."""
+_MOVES = 4
+"""How often the quantiser of the best plan is moved towards these bits."""
 _WEIGHED = 4
 """Frames from one whose parts are weighed for the placement to the next: faces hardly go far."""
+
+_Array = NDArray[np.float64]
 
 
 class GroupSearch:
@@ -64,40 +73,92 @@ class GroupSearch:
         all trials; and `start`, a plan of another group, as one of the first two.
         """
         for left in range(trials, 0, -_AT_ONCE):
-            first = [self._transferred(start)] if start and not self.trials.made else []
-            ahead = self._proposed(lmbda, first, min(left, _AT_ONCE))
-            self.trials.make(lmbda, ahead)
-            self._tell(len(self.trials.made))
+            bits, distortion = self._foretold(self._grid)
+            plans = self._proposed(distortion + lmbda * bits, start, min(left, _AT_ONCE))
+            self._make(plans, lmbda)
         return min(self.trials.made.values(), key=lambda trial: trial.cost(lmbda))
+
+    def best_at(self, goal: float, start: Plan | None, trials: int) -> Trial:
+        """The trial with the least D where its quantiser is moved until it takes `goal` bits.
+
+        After `trials` new ones and some of moved quantisers; `start` as of `best`. No lambda leads
+        there: the best plans of all lambdas lie far apart in bits, and what is best between two of
+        them is the best of none.
+        """
+        for left in range(trials, 0, -_AT_ONCE):
+            costs = self._costs_at(goal, *self._foretold(self._grid))
+            plans = self._proposed(costs, start, min(left, _AT_ONCE))
+            self._make(plans, price(costs.min() * self._pixels, goal))
+        for _ in range(_MOVES):
+            trial, moved = self._best_moved(goal)
+            if abs(math.log(trial.bits / goal)) < _NEAR or moved in self.trials.made:
+                break
+            self._make([moved], price(trial.distortion, goal))
+        return self._best_moved(goal)[0]
 
     def tried(self, plan: Plan, lmbda: float) -> Trial:
         """The trial of a plan."""
         self.trials.make(lmbda, [plan])
         return self.trials.made[plan]
 
-    def _proposed(self, lmbda: float, first: list[Plan], count: int) -> list[Plan]:
-        """The `count` plans that should cost least, `first` before them, none near to another one
-        or to one that was tried."""
+    def _make(self, plans: Sequence[Plan], lmbda: float) -> None:
+        self.trials.make(lmbda, plans)
+        self._tell(len(self.trials.made))
+
+    def _best_moved(self, goal: float) -> tuple[Trial, Plan]:
+        """The trial that should have the least D at `goal` bits, and its plan moved there.
+
+        Of trials that differ in their quantiser alone the nearest to `goal` stands for all.
+        """
+        made = sorted(self.trials.made.values(), key=lambda one: -abs(math.log(one.bits / goal)))
+        trials = list({(one.plan.keys, one.plan.scale): one for one in made}.values())
+        moved = [self._moved(trial, goal) for trial in trials]
+        own, there = self._foretold([one.plan for one in trials]), self._foretold(moved)
+        tried = np.array([(one.bits, one.distortion) for one in trials]).T / self._pixels
+        costs = self._costs_at(goal, *(tried * there / own))
+        best = int(costs.argmin())
+        return trials[best], moved[best]
+
+    def _moved(self, trial: Trial, goal: float) -> Plan:
+        """A trial's plan with the quantiser that should bring it to `goal` bits."""
+        crfs = np.arange(LEAST_TRIAL_CRF, MAX_CRF + 1)
+        plans = [trial.plan, *(replace(trial.plan, crf=float(crf)) for crf in crfs)]
+        own, *each = np.log(self._foretold(plans)[0])
+        crf = np.interp(own - math.log(trial.bits / goal), each[::-1], crfs[::-1])
+        return replace(trial.plan, crf=round(4 * float(crf)) / 4)
+
+    def _costs_at(self, goal: float, bits: _Array, distortion: _Array) -> _Array:
+        """Distortion per pixel of plans with these bits per pixel, brought to `goal` bits."""
+        miss = np.log(bits * self._pixels / goal)
+        beyond = np.maximum(0.0, np.abs(miss) - _NEAR)
+        costs = distortion * np.exp(DISTORTION_OF_BITS * miss + _BEYOND * beyond)
+        return np.asarray(costs, np.float64)
+
+    def _foretold(self, plans: Sequence[Plan]) -> _Array:
+        """Bits and distortion per pixel that plans should come to, (2, plans)."""
         made = list(self.trials.made.values())
-        rows = [*first, *(trial.plan for trial in made)]
-        features = self._features([*self._grid, *rows])
-        known = range(len(self._grid) + len(first), len(self._grid) + len(rows))
-        bits, distortion = foretold(
+        features = self._features([*plans, *(trial.plan for trial in made)])
+        found = foretold(
             features,
-            known,
+            range(len(plans), len(plans) + len(made)),
             [trial.bits / self._pixels for trial in made],
             [trial.distortion / self._pixels for trial in made],
         )
-        taken = [*features.place[len(self._grid) :]]
-        found = list(first)
-        costs = (distortion + lmbda * bits)[: len(self._grid)]
+        return np.asarray(found, np.float64)[:, : len(plans)]
+
+    def _proposed(self, costs: _Array, start: Plan | None, count: int) -> list[Plan]:
+        """The `count` plans of least cost, before them in the first trials `start`, none near to
+        another one or to one that was tried. `costs`: of `_grid`."""
+        found = [self._transferred(start)] if start and not self.trials.made else []
+        places = self._features([*self._grid, *found, *self.trials.made]).place
+        taken = [*places[len(self._grid) :]]
         for row in np.argsort(costs, kind="stable"):
             if len(found) >= count:
                 break
-            near = (np.abs(features.place[row] - other) < PLANS_APART for other in taken)
+            near = (np.abs(places[row] - other) < PLANS_APART for other in taken)
             if not any(map(np.all, near)):
                 found.append(self._grid[row])
-                taken.append(features.place[row])
+                taken.append(places[row])
         return found
 
     @cached_property
@@ -136,6 +197,11 @@ class GroupSearch:
 
     def _count(self, plan: Plan) -> int:
         return len(self.trials.own_keys(plan))
+
+
+def price(distortion: float, bits: float) -> float:
+    """What a bit more in key pictures saves of a distortion over pixels and frames."""
+    return DISTORTION_OF_BITS * float(distortion) / bits
 
 
 def _weights(pictures: Sequence[Picture], judge: Judge) -> list[FloatMap | None]:

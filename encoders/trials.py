@@ -22,7 +22,7 @@ from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.layers.camera import CameraPath
 from gsvc.encoders.pictures import Planes, encode_planes, planes_of
 from gsvc.encoders.plan import Drawing, Plan, PlannedInterval, Trial, planned_intervals
-from gsvc.encoders.tuning import EMPHASIS_CRFS, TRIAL_PRESET
+from gsvc.encoders.tuning import EMPHASIS_CRFS, TRIAL_PRESET, TRIAL_PRESET_AT_RATE
 
 _GOLDEN = 0.6180339887
 
@@ -44,6 +44,7 @@ class Trials:
         self._pictures, self._pool, self._open_ended = pictures, pool, open_ended
         self._geometry, self._color = recipe.header.geometry, recipe.header.format.color
         self._framing_bits, self._visual = recipe.framing_bits, recipe.tune.visual
+        self._preset = TRIAL_PRESET_AT_RATE if recipe.exact else TRIAL_PRESET
         size, color = self._geometry.coded_size, self._color
         self._lean = recipe.lean
 
@@ -97,7 +98,7 @@ class Trials:
             size=self._geometry.coded_size(plan.scale),
             crf=plan.crf,
             color=self._color,
-            preset=TRIAL_PRESET,
+            preset=self._preset,
             threads=1,
             visual=self._visual,
         )

@@ -130,6 +130,11 @@ hand."""
 
 TRIAL_PRESET = 8
 """SVT-AV1's preset for trials: 10 loses points, 6 gains none ("The search by trials")."""
+TRIAL_PRESET_AT_RATE = 7
+"""The same where a rate is to be met: with 8, plans of four and more pictures come out up to a
+quarter worse than they are ("Plans for a rate")."""
+MORE_AT_RATE = 4
+"""Trials of a group more than for a lambda: the first ones miss the rate ("Plans for a rate")."""
 LEAST_TRIAL_CRF = 24.0
 """Finest quantiser that is tried: the finest of the grids of "The search leaps"."""
 SHORTEST_FADE = 5
