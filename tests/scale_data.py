@@ -14,11 +14,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from gsvc.decoders.training.preparation.items import Item, Operator, carried_out
 
 NODES = 2
 KILLS = 2
+_LOOK_EVERY = 0.2
 
 
 class InPool:
@@ -69,8 +71,36 @@ def cluster() -> Iterator[str]:
         nodes.shutdown()
 
 
+class Watch:
+    """Counts processor seconds of this process and all that it starts, also of those that lose
+    their parent; on Linux."""
+
+    def __init__(self) -> None:
+        self._ticks: dict[tuple[int, int], int] = {}
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def seconds(self) -> float:
+        """Up to now, of those that ended too."""
+        return sum(self._ticks.copy().values()) / os.sysconf("SC_CLK_TCK")
+
+    def _look(self) -> None:
+        while True:
+            rows = {}
+            for path in Path("/proc").glob("[0-9]*/stat"):
+                with suppress(OSError):
+                    fields = path.read_text().rpartition(") ")[2].split()
+                    key = int(path.parent.name), int(fields[19])  # when it began
+                    rows[key] = int(fields[1]), int(fields[11]) + int(fields[12])
+            own = {os.getpid(), *(key[0] for key in self._ticks if key in rows)}
+            while more := {key[0] for key, row in rows.items() if row[0] in own} - own:
+                own |= more
+            self._ticks |= {key: ticks for key, (_, ticks) in rows.items() if key[0] in own}
+            time.sleep(_LOOK_EVERY)
+
+
 class Took(NamedTuple):
-    """What a way took."""
+    """What a way took, or what it was when it began."""
 
     seconds: float
     cpu: float
@@ -79,25 +109,18 @@ class Took(NamedTuple):
     @classmethod
     def since(cls, begun: "Took") -> "Took":
         """From then to now."""
-        return cls(time.monotonic() - begun.seconds, cpu_seconds() - begun.cpu)
+        return cls(time.monotonic() - begun.seconds, watch().seconds() - begun.cpu)
 
     @classmethod
     def now(cls) -> "Took":
-        """Of this process and all that it started."""
-        return cls(time.monotonic(), cpu_seconds())
+        """A moment."""
+        return cls(time.monotonic(), watch().seconds())
 
 
-def cpu_seconds() -> float:
-    """Of this process and all that it started, those that ended included; on Linux."""
-    rows = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = path.read_text().rpartition(") ")[2].split()
-            rows[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    own = {os.getpid()}
-    while more := {process for process, (parent, _) in rows.items() if parent in own} - own:
-        own |= more
-    return sum(rows[process][1] for process in own) / os.sysconf("SC_CLK_TCK")
+@cache
+def watch() -> Watch:
+    """The one of this process."""
+    return Watch()
 
 
 def prepare(source: Path, out: Path, more: Sequence[str], kill_at: int = 0) -> Took:

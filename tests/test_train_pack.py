@@ -42,13 +42,13 @@ def photograph(seed: int, width: int, height: int) -> NDArray[np.uint8]:
 
 def write_clip(path: Path, seed: int) -> None:
     """A camera that pans over a photograph."""
-    photo = photograph(seed, 640, 240)
+    photo = photograph(seed, 520, 200)
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=25, options={"crf": "14", **SAME})
         assert isinstance(stream, av.video.stream.VideoStream)
-        stream.width, stream.height, stream.pix_fmt = 320, 240, "yuv420p"
+        stream.width, stream.height, stream.pix_fmt = 240, 200, "yuv420p"
         for index in range(90):
-            picture = np.ascontiguousarray(photo[:, 2 * index : 2 * index + 320])
+            picture = np.ascontiguousarray(photo[:, 3 * index : 3 * index + 240])
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, "rgb24")))
         container.mux(stream.encode(None))
 
@@ -60,7 +60,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed, name in enumerate(("a.mp4", "unseen.mp4")):
         write_clip(folder / name, seed)
     for seed in (2, 3):
-        cv2.imwrite(str(folder / f"photo{seed}.png"), photograph(seed, 480, 360))
+        cv2.imwrite(str(folder / f"photo{seed}.png"), photograph(seed, 320, 240))
     cutout = np.zeros((80, 80, 4), np.uint8)
     cv2.circle(cutout, (40, 40), 35, (40, 120, 220, 255), -1)
     cv2.imwrite(str(folder / "disc.png"), cutout)

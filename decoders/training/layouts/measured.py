@@ -58,15 +58,20 @@ def compare(trial: Trial, batch: int, name: str) -> dict[str, float]:
     if wanted not in found:
         raise ConfigError(f"--check {name}: with {count} processes take {', '.join(found)}")
     foretold = found[wanted].memory
+    layout, tensor, again = layout_of(wanted)
+    group = group_of(layout, tensor)
     return_freed_memory()  # else what a step freed counts, too
+
+    def steps(count: int, samples: int) -> None:
+        learner = trial.learner(recomputes=again, layout=layout, tensor=tensor)
+        for _ in range(count):
+            trial.step(learner, samples)
+
+    steps(1, group)  # what libraries load for the first step is no tensor
     gc.collect()
     release_freed_memory()
     peak = _Peak()
-    layout, tensor, again = layout_of(wanted)
-    learner = trial.learner(recomputes=again, layout=layout, tensor=tensor)
-    own = batch * group_of(layout, tensor)
-    for _ in range(_STEPS):
-        trial.step(learner, own)
+    steps(_STEPS, batch * group)
     measured = peak.close()
     return {
         "foretold_mb": round(foretold / _MB, 1),
