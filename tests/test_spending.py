@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gsvc import DecoderSettings
+from gsvc.codec.command import planned
 from gsvc.codec.command.main import main
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.files import decode_file
@@ -21,6 +23,8 @@ from gsvc.codec.planning.profile import Usage, profile_path
 from gsvc.codec.planning.spending import Group, groups_of, spendings, within
 from gsvc.codec.scaffold.place import Place
 from gsvc.decoders.pace import REFINING
+from gsvc.encoders import look_ahead
+from gsvc.encoders.waiting import WaitingFrames
 from test_plan import MACHINE
 
 QUICK = replace(
@@ -122,6 +126,27 @@ def test_a_plan_is_carried_out_and_its_truth_is_kept(
     assert {"encode_seconds", "encode_memory"} < set(line["numbers"])
     assert main(["encode", str(clip), "--plan", str(budget), "--bpp", "0.01"]) == 2
     assert "--bpp is what --plan decides" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_plan_for_short_memory_is_carried_out_lean(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = {**QUICK.encode, "slow": replace(QUICK.encode["slow"], memory=1e12)}
+    hungry = {name: replace(one, memory_per_pixel=3e4) for name, one in encode.items()}
+    replace(QUICK, encode=hungry).save(profile_path())
+    packed = []
+
+    def waiting(*, packs: bool) -> WaitingFrames:
+        packed.append(packs)
+        return WaitingFrames(packs=packs)
+
+    monkeypatch.setattr(look_ahead, "WaitingFrames", waiting)
+    monkeypatch.setattr(planned, "trial_judge", nullcontext)  # seconds less
+    (budget := tmp_path / "budget.toml").write_text('bandwidth = "40k"\nmemory = "500M"\n')
+    target = str(tmp_path / "out.gsv")
+    assert main(["encode", str(clip), "-o", target, "--plan", str(budget)]) == 0
+    assert packed[-1] and not packed[0]  # the trial's own come first
 
 
 @pytest.mark.usefixtures("machine")

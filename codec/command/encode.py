@@ -42,10 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--jobs", "-j", type=int, default=1, metavar="N", help="files at once, with --out (1)")
     add_level(parser, defaults)
     _add_rate(parser)
-    slow = "less waiting, 1.1 to 1.5 times the bits at equal quality, ten on fast pans"
-    add("--low-delay", action="store_true", help=f"no look-ahead: {slow}")
-    held = "with look-ahead: hold about half the memory, take longer; the same stream"
-    add("--lean", action="store_true", help=held)
+    _add_look_ahead(parser)
     seen = "how much more faces weigh than the rest (%(default)g)"
     hint = "place pictures for a pretrained model: ltx ... (gsvc models list)"
     add("--for", dest="made_for", metavar="NAME", help=hint)
@@ -80,6 +77,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_overwrite(parser)
     add_quiet(parser)
     add_json(parser, "progress and result as ")
+
+
+def _add_look_ahead(parser: ArgumentParser) -> None:
+    """How many frames wait, and in how much memory."""
+    slow = "less waiting, 1.1 to 1.5 times the bits at equal quality, ten on fast pans"
+    parser.add_argument("--low-delay", action="store_true", help=f"no look-ahead: {slow}")
+    held = "with look-ahead: hold about half the memory, take longer; the same stream"
+    parser.add_argument("--lean", action="store_true", help=held)
 
 
 def _add_rate(parser: ArgumentParser) -> None:

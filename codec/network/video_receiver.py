@@ -61,8 +61,7 @@ class VideoReceiver:
         chosen = self._settings = settings or ReceiveSettings()
         self._tls = tls_context(self._address, self._settings.tls)
         self._queue: LatestQueue[Arrival] = LatestQueue(_WAITING_PACKETS)
-        most = max(1, chosen.decoder.steps)
-        pace = None if chosen.load is None else LivePace(chosen.load, steps=most)
+        pace = LivePace(chosen.load, steps=chosen.decoder.steps) if chosen.load else None
         self._pictures = lambda: pace.pictures if pace else None
         self._rtp = RtpReceiver(chosen.limits, chosen.reorder, chosen.bandwidth, self._pictures)
         self._udp: UdpReceiver | None = None

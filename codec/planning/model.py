@@ -162,9 +162,9 @@ class Model:
         usage, trial = self._sender.encode[settings.preset], self.trial
         held = 1.0 if settings.low_delay else min(trial.frames, LONG_LATENCY * trial.rate)
         preset = self._fit["presets"][settings.preset]
-        line = (preset["lean"] if settings.lean else preset)["memory"]
+        share = preset["lean"]["memory"] if settings.lean else 1.0
         parts = memory_parts(usage, trial.pixels, held)
-        total = usage.memory + float(np.dot(line, parts))
+        total = usage.memory + share * float(np.dot(preset["memory"], parts))
         return self._spread("encode_memory", total)
 
     def _decode_memory(self, settings: Settings) -> Range:

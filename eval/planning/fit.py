@@ -154,7 +154,7 @@ def _of_preset(
         "memory": memory.get(preset, usual.get("memory")),
         "lean": {
             "time": _median([row.lean_times for row in held_less], lean["time"]),
-            "memory": memory.get(preset + LEAN, lean["memory"]),
+            "memory": memory.get(preset + LEAN, [lean["memory"]])[0],
         },
     }
 

@@ -66,7 +66,7 @@ def costs(rows: Sequence[Row], machines: Machines) -> list[Cost]:
         of_preset = [row for row in rows if row.is_plain and row.preset == preset]
         found += [_seconds(of_preset, machines, preset), _memory(of_preset, machines, preset)]
         lean = [row for row in rows if row.preset == preset + LEAN]
-        found.append(_memory(lean, machines, preset, LEAN))
+        found.append(_lean_memory(lean, machines, preset, found[-1]))
     return [*found, *(_decoding(rows, machines, kind) for kind in KINDS)]
 
 
@@ -116,7 +116,7 @@ def _seconds(rows: Sequence[Row], machines: Machines, preset: str) -> Cost:
     return Cost("encode_seconds", preset, timed, fit, foretell, lambda row: row.encode_seconds)
 
 
-def _memory(rows: Sequence[Row], machines: Machines, preset: str, how: str = "") -> Cost:
+def _memory(rows: Sequence[Row], machines: Machines, preset: str) -> Cost:
     def base(row: Row) -> float:
         return machines[row].encode[preset].memory
 
@@ -133,7 +133,27 @@ def _memory(rows: Sequence[Row], machines: Machines, preset: str, how: str = "")
         return _positive([seen(row) for row in some], rest, weights)
 
     known = [row for row in rows if isfinite(row.encode_memory)]
-    return Cost("encode_memory", preset + how, known, fit, foretell, lambda row: row.encode_memory)
+    return Cost("encode_memory", preset, known, fit, foretell, lambda row: row.encode_memory)
+
+
+def _lean_memory(rows: Sequence[Row], machines: Machines, preset: str, usual: Cost) -> Cost:
+    """A share of what the usual encoding is foretold to hold beside its programs."""
+    line = np.array(usual.numbers)
+
+    def base(row: Row) -> float:
+        return machines[row].encode[preset].memory
+
+    def seen(row: Row) -> list[float]:
+        return [usual.foretell(row, line) - base(row)]
+
+    def foretell(row: Row, share: NDArray[np.float64]) -> float:
+        return base(row) + float(np.dot(share, seen(row)))
+
+    def fit(some: Sequence[Row]) -> NDArray[np.float64]:
+        rest = [row.encode_memory - base(row) for row in some]
+        return _positive([seen(row) for row in some], rest, [1 / row.encode_memory for row in some])
+
+    return Cost("encode_memory", preset + LEAN, rows, fit, foretell, lambda row: row.encode_memory)
 
 
 def _decoding(rows: Sequence[Row], machines: Machines, kind: str) -> Cost:
