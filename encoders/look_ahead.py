@@ -133,9 +133,11 @@ class LookAhead(GroupCoder):
         self._tell(_TRIED)
         keys = self._key_pictures(search, trial, goal)
         self._tell(_CODED)
-        group = self._packed(trial, keys, budget, open_ended=open_ended)
-        self._packer.sent(group, budget)
-        self._rate.spent(group.bits - group.free, own)
+        group, plain = self._packed(trial, keys, budget, open_ended=open_ended)
+        # Nobody asked later groups what they lose by coarser key pictures: faces are on top.
+        counted = plain if self._rate.exact else group
+        self._packer.sent(group, counted.rest, budget)
+        self._rate.spent(counted.bits, own)
         self._before = None
         if open_ended:
             self._before = self._continued(trial, group.keys, group.intervals[-1])
@@ -145,14 +147,14 @@ class LookAhead(GroupCoder):
 
     def _packed(
         self, trial: Trial, keys: KeyPictures, budget: float, *, open_ended: bool
-    ) -> PackedGroup:
-        """The group with its scaffold, and with faces where they pay."""
+    ) -> tuple[PackedGroup, PackedGroup]:
+        """The group with its scaffold, with faces where they pay, and without."""
         sources_of = partial(self._sources, trial, open_ended=open_ended)
         intervals = self._intervals(keys, sources_of(keys))
         packed = partial(self._packer.packed, budget=budget, exact=self._rate.exact)
         group = packed(keys, intervals)
         if self._faces is None:
-            return group
+            return group, group
 
         def views(made: PackedGroup) -> list[DrawnInterval]:
             return drawn_intervals(sources_of(made.keys), self._before, made.intervals)
@@ -161,7 +163,8 @@ class LookAhead(GroupCoder):
         price = min(self._planner.lmbda, DISTORTION_OF_BITS * trial.distortion / group.bits)
         repacked = partial(self._packer.repacked, budget=budget, exact=self._rate.exact)
         faced = self._faces.added(views(group), self._before, price)
-        return self._verdict.chosen(group, faced, WaysToPack(packed, repacked, views), price)
+        ways = WaysToPack(packed, repacked, views)
+        return self._verdict.chosen(group, faced, ways, price), group
 
     def _key_pictures(self, search: GroupSearch, trial: Trial, goal: float) -> KeyPictures:
         """The key pictures, near to `goal` bits with their framing."""

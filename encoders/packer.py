@@ -35,8 +35,6 @@ class PackedGroup:
     """Its packets."""
     rest: float
     """Bits that the packets take beside key pictures, about."""
-    free: int = 0
-    """Bits beyond the budget that no later group makes up for."""
 
     @property
     def bits(self) -> int:
@@ -85,15 +83,15 @@ class Packer:
             return None
         rest = group.rest + sum(packet.bits for packet in packets) - group.bits
         found = replace(group, intervals=intervals, packets=packets, rest=rest)
-        # Later groups lose more by coarser key pictures than they are asked about here.
-        found = replace(found, free=max(0, found.bits - group.bits) if exact else 0)
         most = max(group.bits, budget * (_CLOSE if exact else 1))
         return found if found.bits <= most else None
 
-    def sent(self, group: PackedGroup, budget: float) -> None:
-        """Go on from a group for which `budget` bits were there."""
-        usual = group.rest - group.free
-        self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, usual / budget))
+    def sent(self, group: PackedGroup, rest: float, budget: float) -> None:
+        """Go on from a group for which `budget` bits were there.
+
+        `rest`: the bits beside key pictures that the next group is likely to take, too.
+        """
+        self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget))
         if self._cap is not None:
             self._cap.add(self._timed(group.packets))
         self._clock += sum(packet.ticks for packet in group.packets)

@@ -95,7 +95,7 @@ class Told:
 
 
 def packets_of(
-    pictures: Sequence[Picture], *, faces: bool, bpp: float = 0.02, low_delay: bool = False
+    pictures: Sequence[Picture], *, faces: bool, bpp: float = 0.01, low_delay: bool = False
 ) -> tuple[Header, list[Packet]]:
     height, width = pictures[0].shape[:2]
     video = VideoFormat(width, height, Fraction(1, 25), Fraction(25))
@@ -106,7 +106,7 @@ def packets_of(
 
 
 def coded(
-    pictures: Sequence[Picture], *, faces: bool, bpp: float = 0.02, low_delay: bool = False
+    pictures: Sequence[Picture], *, faces: bool, bpp: float = 0.01, low_delay: bool = False
 ) -> tuple[bytes, int, list[Picture]]:
     """The payloads, how many faces are in them, and what the decoder shows."""
     header, packets = packets_of(pictures, faces=faces, bpp=bpp, low_delay=low_delay)
@@ -204,6 +204,16 @@ def cut() -> tuple[list[Picture], list[Points]]:
     """Another face in mid-sentence, found without a break."""
     points = states()
     return [*speaking(wall(), points)[:12], *speaking(wall(3), points)[12:]], [landmarks(points)]
+
+
+def test_faces_take_nothing_from_the_next_scene(tell: Tell) -> None:
+    first = speaking(wall(), states())
+    pictures = [*first, *(np.roll(wall(5)[::-1], 2 * k, axis=1) for k in range(FRAMES))]
+    tell(pictures, [np.concatenate([landmarks(states()), nobody()])])
+    sent, none = (packets_of(pictures, faces=faces)[1] for faces in (True, False))
+    begin = [k for k, packet in enumerate(none) if packet.is_key][1]
+    assert [one.payload for one in sent[:begin]] != [one.payload for one in none[:begin]]
+    assert [one.payload for one in sent[begin:]] == [one.payload for one in none[begin:]]
 
 
 @pytest.mark.parametrize("made", [twenty, returning, hidden, cut])

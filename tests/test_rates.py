@@ -1,7 +1,9 @@
 """Rates are met, caps are kept, quality and lambda mean more or fewer bits."""
 
 import io
+import math
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -17,11 +19,14 @@ from gsvc.codec.encoder_settings import EncoderSettings
 from gsvc.codec.errors import ConfigError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.codec.stream.container import StreamReader, StreamWriter
+from gsvc.codec.stream.header import Header
 from gsvc.datasets.packaged import load_clip
 from gsvc.encoders.distortion import Reference
+from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.layers.texture import choose_texture
 from gsvc.encoders.rate import WindowCap
-from gsvc.encoders.tuning import LEVELS
+from gsvc.encoders.search import GroupSearch
+from gsvc.encoders.tuning import LEVELS, PRESETS
 from needs import need_clip
 
 RATE = Fraction(25)
@@ -57,6 +62,23 @@ def test_a_rate_is_met(pictures: list[Picture], target: float) -> None:
     assert bpp(data, pictures) == pytest.approx(target, rel=0.05)
     bitrate = target * pictures[0][..., 0].size * float(RATE)
     assert encode(pictures, replace(FAST, bitrate=bitrate)) == data
+
+
+@pytest.mark.parametrize("target", [0.003, 0.01, 0.03])
+def test_the_plan_for_a_rate_was_tried_there(pictures: list[Picture], target: float) -> None:
+    """No plan whose quantiser must be moved far, and none that another one beats at fewer bits."""
+    height, width = pictures[0].shape[:2]
+    header = Header(VideoFormat(width, height, 1 / RATE, RATE), 1)
+    recipe = Recipe(header, LEVELS[1], PRESETS["medium"], target, exact=True)
+    goal = target * width * height * len(pictures)
+    with ThreadPoolExecutor(2) as pool:
+        ends = {"begins": True, "open_ended": False}
+        search = GroupSearch(pictures, recipe, recipe.judge(), pool, tell=lambda _: None, **ends)
+        best = search.best_at(goal, None, 8)
+        made = search.trials.made.values()
+    assert best.bits == pytest.approx(goal, rel=0.2)
+    cheaper = [one.distortion for one in made if one.bits < best.bits]
+    assert min(cheaper, default=math.inf) > 0.95 * best.distortion
 
 
 def test_levels_cost_more_and_stay_under_their_limits(pictures: list[Picture]) -> None:
