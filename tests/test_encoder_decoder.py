@@ -95,8 +95,8 @@ def check(
 ) -> None:
     """Every frame comes back at its time, near enough to its source.
 
-    It is clearly nearer than the clip's mean colour (`is_coarse`: hardly farther, since a picture of
-    a few blocks keeps little but that), and hardly farther than the first frame held (`moves`:
+    It is clearly nearer than the clip's mean colour (`is_coarse`: hardly farther, since a picture
+    of a few blocks keeps little but that), and hardly farther than the first frame held (`moves`:
     clearly nearer).
     """
     frames = decode(data)
