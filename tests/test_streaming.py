@@ -236,7 +236,7 @@ def test_after_a_picture_that_fits_no_packet_the_stream_goes_on(settings: Encode
     noise = [picture.repeat(8, 0).repeat(8, 1) for picture in tiles]
     pictures = [*8 * calm[:1], *noise, *8 * calm[1:]]
     packets, refused = list[Packet](), 0
-    with Encoder(form(pictures), replace(settings, max_packet_bytes=200)) as encoder:
+    with Encoder(form(pictures), replace(settings, max_packet_bytes=140)) as encoder:
         for picture in [*pictures, *noise]:
             try:
                 packets += encoder.encode(picture)
