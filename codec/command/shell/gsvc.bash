@@ -11,7 +11,7 @@ _shtab_gsvc_data_subparsers=(plan prepare)
 _shtab_gsvc_train_subparsers=(pack run shards plan adopt export)
 _shtab_gsvc_subparsers=(encode decode play info mux demux sign analyse analyze send recv serve score plan profile models bench data train doctor completion)
 
-_shtab_gsvc_encode_option_strings=(-h --help -o --out --jobs -j --level --preset --tune --bpp --bitrate --quality --target-size --budget --plan --max-bitrate --max-packet-bytes --low-delay --for --people --semantics --faces --no-faces --objects --task --detector --events-only --pre-roll --start --frames --fps --audio --audio-bitrate --no-texts --no-segmentation --no-pose --no-flow --no-texture --no-camera --seed --dry-run -n --score --metric -y --quiet -q --json)
+_shtab_gsvc_encode_option_strings=(-h --help -o --out --jobs -j --level --preset --tune --bpp --bitrate --quality --target-size --budget --plan --max-bitrate --max-packet-bytes --low-delay --lean --for --people --semantics --faces --no-faces --objects --task --detector --events-only --pre-roll --start --frames --fps --audio --audio-bitrate --no-texts --no-segmentation --no-pose --no-flow --no-texture --no-camera --seed --dry-run -n --score --metric -y --quiet -q --json)
 _shtab_gsvc_decode_option_strings=(-h --help -o --steps --backend --motion --device --seed --cache --latent-cache --vram --quantize --paste-keys --resume --budget --deadline --judge --start --frames --conceal --untrusted -y --quiet -q --json)
 _shtab_gsvc_play_option_strings=(-h --help --player --steps --backend --motion --device --seed --start --frames --conceal --untrusted --quiet -q)
 _shtab_gsvc_info_option_strings=(-h --help --packets --verbose --anchors --untrusted --json)
@@ -204,6 +204,7 @@ _shtab_gsvc_pos_0_choices=(encode decode play info mux demux sign analyse analyz
 _shtab_gsvc_encode__h_nargs=0
 _shtab_gsvc_encode___help_nargs=0
 _shtab_gsvc_encode___low_delay_nargs=0
+_shtab_gsvc_encode___lean_nargs=0
 _shtab_gsvc_encode___semantics_nargs=0
 _shtab_gsvc_encode___faces_nargs=0
 _shtab_gsvc_encode___no_faces_nargs=0

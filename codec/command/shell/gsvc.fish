@@ -75,6 +75,7 @@ complete -c gsvc -n '_shtab_gsvc_using encode' -l plan -xka "(__fish_complete_pa
 complete -c gsvc -n '_shtab_gsvc_using encode' -l max-bitrate -x -d 'never more than this in any second'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l max-packet-bytes -x -d 'no packet of pictures larger than this: 240 for LoRa'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l low-delay -d 'no look-ahead: less waiting, 1.1 to 1.5 times the bits at equal quality, ten on fast pans'
+complete -c gsvc -n '_shtab_gsvc_using encode' -l lean -d 'with look-ahead: hold about half the memory, take longer; the same stream'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l for -x -d 'place pictures for a pretrained model: ltx ... (gsvc models list)'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l people -x -d 'how much more faces weigh than the rest (4)'
 complete -c gsvc -n '_shtab_gsvc_using encode' -l semantics -d 'send people and regions even if they do not pay'

@@ -500,6 +500,7 @@ _shtab_gsvc_encode_options=(
   "--max-bitrate[never more than this in any second]:RATE:"
   "--max-packet-bytes[no packet of pictures larger than this\: 240 for LoRa]:N:"
   "--low-delay[no look-ahead\: less waiting, 1.1 to 1.5 times the bits at equal quality, ten on fast pans]"
+  "--lean[with look-ahead\: hold about half the memory, take longer\; the same stream]"
   "--for[place pictures for a pretrained model\: ltx ... (gsvc models list)]:NAME:"
   "--people[how much more faces weigh than the rest (4)]:1..8:"
   "--semantics[send people and regions even if they do not pay]"
