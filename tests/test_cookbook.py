@@ -87,4 +87,4 @@ def test_recipe_runs(title: str, kitchen: Path) -> None:
     shown = "\n".join(text for language, text in fenced(recipe) if language == "")
     for output in re.findall(r" (?:-o|--out|>) '?([\w./%]+)", shown):
         made = kitchen / output.replace("%05d", "00001")
-        assert made.is_dir() or made.stat().st_size > 100, output
+        assert made.is_dir() or made.stat().st_size > 60, output
