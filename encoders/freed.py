@@ -5,8 +5,8 @@ from functools import cache
 from typing import Any
 
 
-def give_back() -> None:
-    """Where the C library can; elsewhere nothing happens."""
+def release_freed_memory() -> None:
+    """So that resident memory is memory in use. Elsewhere than on glibc nothing happens."""
     trim = _trim()
     if trim is not None:
         trim(0)

@@ -85,8 +85,16 @@ def encode_pictures(
             f"pictures of {size[0]}x{size[1]} are too small or thin: enlarge the video"
         )
     planes = [planes_of(picture, size, color) for picture in pictures]
-    more = f":lp={threads}{_hierarchy(len(pictures))}{more}"
-    return _units(planes, color, partial(_open, size, crf, preset, color, visual, more))
+    return encode_planes(
+        planes,
+        size=size,
+        crf=crf,
+        color=color,
+        preset=preset,
+        threads=threads,
+        visual=visual,
+        more=more,
+    )
 
 
 def encode_planes(
@@ -98,9 +106,10 @@ def encode_planes(
     preset: int,
     threads: int,
     visual: bool,
+    more: str = "",
 ) -> list[bytes]:
     """`encode_pictures` for pictures that `planes_of` has prepared for `size` and `color`."""
-    more = f":lp={threads}{_hierarchy(len(pictures))}"
+    more = f":lp={threads}{_hierarchy(len(pictures))}{more}"
     return _units(pictures, color, partial(_open, size, crf, preset, color, visual, more))
 
 

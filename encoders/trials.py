@@ -17,7 +17,7 @@ from gsvc.decoders.pictures import decode_pictures
 from gsvc.encoders.distortion import Judge, quarter
 from gsvc.encoders.drawing import Drawer
 from gsvc.encoders.emphasis import emphasised
-from gsvc.encoders.freed import give_back
+from gsvc.encoders.freed import release_freed_memory
 from gsvc.encoders.group_coder import Recipe
 from gsvc.encoders.layers.camera import CameraPath
 from gsvc.encoders.pictures import Planes, encode_planes, planes_of
@@ -118,7 +118,7 @@ class Trials:
         pixels = float(self._geometry.width * self._geometry.height * frames)
         mean_texture = texture / (self._weight * pixels)
         if self._lean:
-            give_back()
+            release_freed_memory()
         return Trial(plan, units, bits, mean_texture, texture + misplaced, drawings)
 
     def _decoded(self, plan: Plan, units: Sequence[bytes]) -> list[Picture]:

@@ -1,4 +1,4 @@
-"""The C library's memory: kept between a network's layers, given back before memory is measured.
+"""The C library's memory: kept between a network's layers, or given back as soon as it is freed.
 
 glibc hands blocks of 32 MiB and more straight back to the kernel, so each large layer of a network
 is paid for again page by page: 15 % of ST-LPIPS's time. Elsewhere than on glibc these do nothing.
@@ -24,9 +24,3 @@ def return_freed_memory() -> None:
     """From now on blocks of 64 KiB and more go back to the system when they are freed."""
     with suppress(*_ELSEWHERE):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _SMALLEST_RETURNED)
-
-
-def release_freed_memory() -> None:
-    """Give back to the system what is free, so that resident memory is memory in use."""
-    with suppress(*_ELSEWHERE):
-        ctypes.CDLL(None).malloc_trim(0)

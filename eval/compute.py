@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from gsvc.eval.allocator import release_freed_memory
+from gsvc.encoders.freed import release_freed_memory
 
 _STATM = Path("/proc/self/statm")
 _INTERVAL = 0.005

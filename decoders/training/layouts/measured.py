@@ -12,7 +12,8 @@ from gsvc.decoders.training.layouts.needs import needs_of
 from gsvc.decoders.training.layouts.trial import Trial
 from gsvc.decoders.training.sharded.parallel import group_of
 from gsvc.decoders.training.standalone.workers import processes
-from gsvc.eval.allocator import release_freed_memory, return_freed_memory
+from gsvc.encoders.freed import release_freed_memory
+from gsvc.eval.allocator import return_freed_memory
 
 _STEPS = 3
 _EVERY = 0.002
