@@ -22,7 +22,7 @@ from gsvc.decoders.analysis.types import Box, Cost, Detection
 
 LEAST_GAP = 3
 """Frames between anchors, where pictures are dense."""
-_SIDE = 384
+_SIDE = 512
 """Pixels, the longer side of pictures in which what moves is cut out."""
 _THUMBNAIL = (32, 18)
 _CUT, _SURE_CUT, _CUT_SPREAD = 12.0, 45.0, 8.0
@@ -54,14 +54,12 @@ class Following:
         *,
         every: int,
         moving: bool,
-        side: int = _SIDE,
         least_gap: int = LEAST_GAP,
     ) -> None:
         """`every`: least frames between runs of the finder; `moving`: whether what it does not
-        name counts too; `cost` counts its runs; `side`: of the pictures in
-        which what moves is cut out; `least_gap`: frames between anchors."""
+        name counts too; `cost` counts its runs; `least_gap`: frames between anchors."""
         self._finder, self._every, self._moving, self._cost = finder, every, moving, cost
-        self._side, self._least_gap = side, least_gap
+        self._least_gap = least_gap
         self._tracker = Tracker(size)
         self._motion = ScaffoldMotion(size)
         self._gap: list[Draft] = []
@@ -117,7 +115,7 @@ class Following:
             return
         small = SmallPicture(self._next)
         arrival = None if self._last is None else Movement(self._last, small)
-        self._background.add(SmallPicture(self._next, self._side), arrival)
+        self._background.add(SmallPicture(self._next, _SIDE), arrival)
         self._waiting.append(_Anchor(self._next, small, arrival, self._gap))
         self._gap, self._next, self._last = [], None, small
         if len(self._waiting) > AHEAD:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,10 +28,19 @@ from gsvc.codec.stream.objects import ObjectRun
 from gsvc.decoders.analysis.boxes import overlap
 from gsvc.decoders.analysis.types import Box, CameraStep
 
-_NEAR = 0.8
-"""Intersection over union with the true box, from which a predicted one is good enough."""
-_SAME_SIZE = 0.12
-"""Share of its sides by which a box may change and keep its size."""
+
+
+class _Close(NamedTuple):
+    """When a box is where a reader expects it."""
+
+    near: float
+    """Intersection over union with the true box, from which the expected one is good enough."""
+    same_size: float
+    """Share of its sides by which a box may change and keep its size."""
+
+
+_CLOSE = {True: _Close(0.8, 0.12), False: _Close(0.9, 0.06)}
+"""By whether objects are alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +71,7 @@ class AnchorMaker:
     def __init__(self, geometry: Geometry, parts: Parts, gap: int, *, is_alone: bool) -> None:
         """`gap`: frames between anchors."""
         self._geometry, self._parts, self._gap, self._is_alone = geometry, parts, gap, is_alone
+        self._close = _CLOSE[is_alone]
         self._unit = object_unit(geometry, parts.unit_log2)
         self._begin()
 
@@ -125,8 +136,8 @@ class AnchorMaker:
         there = np.array([expected.left, expected.top, 0, 0]) * self._unit
         size = np.array([old.at.width, old.at.height]) * self._unit
         there[2:] = there[:2] + size
-        if overlap([there], [box])[0, 0] < _NEAR:
-            if (np.abs(size - sides) > _SAME_SIZE * sides).any():
+        if overlap([there], [box])[0, 0] < self._close.near:
+            if (np.abs(size - sides) > self._close.same_size * sides).any():
                 size = np.maximum(np.rint(sides / self._unit), 1) * self._unit
             left, top = np.rint(((box[:2] + box[2:]) - size) / 2 / self._unit).astype(int).tolist()
             width, height = np.rint(size / self._unit).astype(int).tolist()

@@ -15,7 +15,8 @@ from gsvc.encoders.objects.anchors import AnchorMaker, SeenFrame, SeenObject
 from gsvc.encoders.objects.key_points import KeyPointFinder
 from gsvc.encoders.objects.source_following import SourceFollowing
 
-_ANCHOR_SECONDS = 0.4
+_ANCHOR_SECONDS = {True: 0.4, False: 0.2}
+"""By whether objects are alone: beside pictures their bits are small change."""
 _MOST_FRAMES = 240
 """Of a packet: tight limits of receivers permit a few more."""
 _BEGIN_SECONDS = 20.0
@@ -46,12 +47,15 @@ class ObjectCoder:
         rate = float(header.format.frame_rate)
         self._size = header.format.width, header.format.height
         most = min(_MOST_FRAMES, DEFAULT_LIMITS.longest_interval(*self._size))
-        self._gap = max(1, min(most, round(_ANCHOR_SECONDS * rate)))
-        anchors = min(round(recipe.packet_seconds / _ANCHOR_SECONDS), most // self._gap)
+        seconds = _ANCHOR_SECONDS[recipe.is_alone]
+        self._gap = max(1, min(most, round(seconds * rate)))
+        anchors = min(round(recipe.packet_seconds / seconds), most // self._gap)
         self._chunk = self._gap * max(1, anchors)
         self._refresh = max(1, round(_BEGIN_SECONDS * rate / self._chunk))
-        self._following = SourceFollowing(self._size, rate, recipe.finder, moving=recipe.moving)
         parts, alone = recipe.parts, recipe.is_alone
+        self._following = SourceFollowing(
+            self._size, rate, recipe.finder, moving=recipe.moving, often=not alone
+        )
         self._maker = AnchorMaker(header.geometry, parts, self._gap, is_alone=alone)
         self._writer = ObjectWriter(header)
         self._points = KeyPointFinder(header.geometry) if parts.people else None

@@ -4,16 +4,15 @@ from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.types import Interval
 from gsvc.decoders.analysis.drafts import Draft
 from gsvc.decoders.analysis.finders import Finder
-from gsvc.decoders.analysis.following import LEAST_GAP, Following
+from gsvc.decoders.analysis.following import Following
 from gsvc.decoders.analysis.pieces import Piece
 from gsvc.decoders.analysis.types import Cost
 
-_LOOK_SECONDS = 0.12
-"""Between pictures in which objects are followed."""
-_DETECT_SECONDS = 0.2
-"""Least seconds between runs of the detector."""
-_SIDE = 256
-"""Pixels, the longer side of pictures in which what moves is cut out: bits depend on it."""
+_LOOK_SECONDS = 0.2
+"""Between pictures in which objects are looked for. Nearer ones show a slow thing in one place, and
+it is taken for background."""
+_OFTEN_SECONDS = 0.1
+"""The same, where it is a detector alone that looks, as often as it helps."""
 
 
 class SourceFollowing:
@@ -26,20 +25,15 @@ class SourceFollowing:
         finder: Finder | None,
         *,
         moving: bool,
+        often: bool = False,
         each: bool = False,
     ) -> None:
-        """`size`: width and height; `rate`: frames a second; `each`: look at every frame, whatever
-        it takes; the rest as of `ObjectRecipe`."""
-        self._step = 1 if each else max(1, round(_LOOK_SECONDS * rate))
-        self._following = Following(
-            size,
-            finder,
-            Cost(),
-            every=1 if each else max(1, round(_DETECT_SECONDS * rate)),
-            moving=moving,
-            side=_SIDE,
-            least_gap=1 if each else LEAST_GAP,
-        )
+        """`size`: width and height; `rate`: frames a second; `often`: look twice as often, where
+        what moves is not asked for; `each`: look at every frame, whatever it takes; the rest as of
+        `ObjectRecipe`."""
+        seconds = _OFTEN_SECONDS if often and not moving else _LOOK_SECONDS
+        self._step = 1 if each else max(1, round(seconds * rate))
+        self._following = Following(size, finder, Cost(), every=1, moving=moving, least_gap=1)
         self._waiting: list[int] = []
         self._picture: Picture | None = None
         self._frames = 0
