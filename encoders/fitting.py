@@ -1,7 +1,7 @@
 """Fitting: the quantiser and size of key pictures that bring them to a number of bits."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from gsvc.encoders.key_pictures import KeyPictures
@@ -13,6 +13,8 @@ _CLOSE = 0.01
 """Logarithm of the bits by which the goal may be missed; under a limit four times that."""
 _FAR = 0.03
 _ROUNDS = 6
+_STEP = 0.25
+"""Of the quantiser: SVT-AV1 knows quarters."""
 
 
 def fit_pictures(keys: KeyPictures, goal: float, *, exact: bool) -> KeyPictures:
@@ -37,8 +39,7 @@ def fit_pictures(keys: KeyPictures, goal: float, *, exact: bool) -> KeyPictures:
 def _walk(keys: KeyPictures, goal: float, exact: bool) -> Iterator[KeyPictures]:
     """`keys`, and others nearer and nearer to the goal: the quantiser is moved, then the size."""
     yield keys
-    # Too many bits at `low` and below, few enough at `high` and above.
-    low, high = _LEAST_CRF, float(MAX_CRF)
+    misses: dict[float, float] = {}
     for _ in range(_ROUNDS):
         plan, miss = keys.plan, math.log(keys.bits / max(goal, 1.0))
         if abs(miss) < _CLOSE or (not exact and -4 * _CLOSE < miss <= 0):
@@ -46,11 +47,10 @@ def _walk(keys: KeyPictures, goal: float, exact: bool) -> Iterator[KeyPictures]:
         if miss > 0 and plan.crf >= MAX_CRF:
             if not keys.recipe.can_scale(plan.scale - 2):
                 return
-            keys = keys.recoded(crf=64.0, scale=plan.scale - 2)
-            low, high = _LEAST_CRF, float(MAX_CRF)
+            keys, misses = keys.recoded(crf=64.0, scale=plan.scale - 2), {}
         else:
-            low, high = (plan.crf, high) if miss > 0 else (low, plan.crf)
-            crf = _next_crf(plan.crf, miss, low, high)
+            misses[plan.crf] = miss
+            crf = _next_crf(misses)
             if crf is None:
                 return
             keys = keys.recoded(crf=crf)
@@ -65,11 +65,15 @@ def _rank(keys: KeyPictures, goal: float, exact: bool) -> tuple[bool, float]:
     return True, -abs(math.log(bits / goal)) if goal > 0 else -bits
 
 
-def _next_crf(crf: float, miss: float, low: float, high: float) -> float | None:
-    """The quantiser to try where `crf` missed the goal by so much; None where none is left."""
-    guess = min(max(crf + miss / CRF_SLOPE, low), high)
-    if not low < guess < high and high < MAX_CRF:
-        guess = (low + high) / 2
-    guess = round(4 * guess) / 4
-    is_stuck = guess == crf or (guess in (low, high) and high - low <= 0.25)
-    return None if is_stuck else guess
+def _next_crf(misses: Mapping[float, float]) -> float | None:
+    """The quantiser to try after some that missed the goal by so much; None where none is left."""
+    low = max((crf for crf, miss in misses.items() if miss > 0), default=None)
+    high = min((crf for crf, miss in misses.items() if miss <= 0), default=None)
+    if low is not None and high is not None:
+        guess = low + (high - low) * misses[low] / (misses[low] - misses[high])
+    else:
+        crf, miss = list(misses.items())[-1]
+        guess = crf + miss / CRF_SLOPE
+    first = _LEAST_CRF if low is None else low + _STEP
+    last = float(MAX_CRF) if high is None else high - _STEP
+    return min(max(_STEP * round(guess / _STEP), first), last) if first <= last else None

@@ -49,7 +49,7 @@ class Packer:
         self._recipe = recipe
         most = recipe.max_bitrate
         self._cap = None if most is None else WindowCap(most, FIXED_BITS)
-        self._scaffold_share = 0.1
+        self._scaffold_share = 0.02
         # The first frame, one nominal step later, is shown at 0.
         self._clock = -nominal_time(1, recipe.header.frame_ticks)
 
