@@ -29,7 +29,6 @@ from gsvc.decoders.analysis.boxes import overlap
 from gsvc.decoders.analysis.types import Box, CameraStep
 
 
-
 class _Close(NamedTuple):
     """When a box is where a reader expects it."""
 
@@ -39,8 +38,8 @@ class _Close(NamedTuple):
     """Share of its sides by which a box may change and keep its size."""
 
 
-_CLOSE = {True: _Close(0.8, 0.12), False: _Close(0.9, 0.06)}
-"""By whether objects are alone."""
+_ALONE, _BESIDE_PICTURES = _Close(0.8, 0.12), _Close(0.9, 0.06)
+"""Of objects alone, and beside pictures, where their bits are small change."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +70,7 @@ class AnchorMaker:
     def __init__(self, geometry: Geometry, parts: Parts, gap: int, *, is_alone: bool) -> None:
         """`gap`: frames between anchors."""
         self._geometry, self._parts, self._gap, self._is_alone = geometry, parts, gap, is_alone
-        self._close = _CLOSE[is_alone]
+        self._close = _ALONE if is_alone else _BESIDE_PICTURES
         self._unit = object_unit(geometry, parts.unit_log2)
         self._begin()
 

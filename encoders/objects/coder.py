@@ -15,8 +15,8 @@ from gsvc.encoders.objects.anchors import AnchorMaker, SeenFrame, SeenObject
 from gsvc.encoders.objects.key_points import KeyPointFinder
 from gsvc.encoders.objects.source_following import SourceFollowing
 
-_ANCHOR_SECONDS = {True: 0.4, False: 0.2}
-"""By whether objects are alone: beside pictures their bits are small change."""
+_ANCHOR_SECONDS, _BESIDE_PICTURES_SECONDS = 0.4, 0.2
+"""Between anchors, of objects alone and beside pictures, where their bits are small change."""
 _MOST_FRAMES = 240
 """Of a packet: tight limits of receivers permit a few more."""
 _BEGIN_SECONDS = 20.0
@@ -47,7 +47,7 @@ class ObjectCoder:
         rate = float(header.format.frame_rate)
         self._size = header.format.width, header.format.height
         most = min(_MOST_FRAMES, DEFAULT_LIMITS.longest_interval(*self._size))
-        seconds = _ANCHOR_SECONDS[recipe.is_alone]
+        seconds = _ANCHOR_SECONDS if recipe.is_alone else _BESIDE_PICTURES_SECONDS
         self._gap = max(1, min(most, round(seconds * rate)))
         anchors = min(round(recipe.packet_seconds / seconds), most // self._gap)
         self._chunk = self._gap * max(1, anchors)
