@@ -11,8 +11,8 @@ from gsvc.codec.command.progress import json_lines
 from gsvc.codec.output import atomic_output, refuse_foreign
 from gsvc.codec.planning.profile import BEGINNING, Profile, Usage, load_profile, profile_path
 
-DESCRIPTION = """Measure what encoding and decoding take on this machine, for gsvc plan: about a
-minute, on a machine that does nothing else. It is kept in the cache for this processor and this
+DESCRIPTION = """Measure what encoding and decoding take on this machine, for gsvc plan: a minute or
+two, on a machine that does nothing else. It is kept in the cache for this processor and this
 version of gsvc."""
 
 _HEADER = (

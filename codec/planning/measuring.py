@@ -51,7 +51,7 @@ _TIMES = 3
 
 
 def measure(progress: Progress, *, cpu: bool = False) -> Profile:
-    """Measure this machine: about a minute. `cpu`: as of `timed`.
+    """Measure this machine: a minute or two. `cpu`: as of `timed`.
 
     A way that lacks a package or weights is left out. Raises GsvcError where plain coding fails.
     """

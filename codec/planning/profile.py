@@ -81,7 +81,7 @@ def load_profile(path: Path | None = None, *, foreign: bool = False) -> Profile:
         told: Any = json.loads(path.read_text())
     except FileNotFoundError as error:
         how = f"gsvc profile -o {path.name} on that machine" if foreign else "gsvc profile"
-        raise MissingModelError(f"no profile at {path}: run {how}, about a minute") from error
+        raise MissingModelError(f"no profile at {path}: run {how}, a minute or two") from error
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} is no profile: run gsvc profile again") from error
     try:

@@ -1,8 +1,8 @@
 """Fits the planner's numbers: `python -m gsvc.eval.planning.fit [FOLDER ...] [--log FILE]`.
 
 FOLDER is what `gsvc.eval.planning.points` measured of development clips; by default what gsvc keeps
-of them, 18 clips on two days. Quality is a line in what the trial sees; ways to decode and presets
-add a constant each; times and memory are lines in what is counted (`fit_costs`), beside the
+of them, 18 clips on three days. Quality is a line in what the trial sees; ways to decode and
+presets add a constant each; times and memory are lines in what is counted (`fit_costs`), beside the
 profile.json of the machine that measured, in each FOLDER. An interval holds 90 % of the errors on
 clips that were left out of the fit; logs of predictions (`gsvc bench plan`) correct all of it. What
 no FOLDER measures stays as it is.
@@ -34,8 +34,9 @@ from gsvc.eval.planning.rows import as_text
 
 TARGET = Path(planning_model.__file__).with_name("fitted.json")
 KEPT = Path(__file__).with_name("development")
-_LATER = KEPT / "later"
-"""Measured on another day, beside a profile of then."""
+_HELD = KEPT / "memory", KEPT / "lean"
+"""Measured on other days, beside profiles of then: what 33 and 97 frames hold, and what lean
+encodings take."""
 LINES = {
     "jod_of_trial": ("offset", "slope"),
     "jod": ("offset", "slope"),
@@ -215,7 +216,7 @@ def report(rows: Sequence[Row]) -> str:
 def main() -> int:
     """Fit and write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    kept = [KEPT, _LATER]
+    kept = [KEPT, *_HELD]
     parser.add_argument("folders", nargs="*", type=Path, default=kept, metavar="FOLDER")
     parser.add_argument("--log", action="append", type=Path, default=[], metavar="FILE")
     options = parser.parse_args()

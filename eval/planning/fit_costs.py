@@ -99,7 +99,7 @@ def _seconds(rows: Sequence[Row], machines: Machines, preset: str) -> Cost:
         return machines[row].encode["fast"].frame
 
     def seen(row: Row) -> list[float]:
-        return seen_work(row.trial_seconds / unit(row), row.trial_keys, row.trial_off)
+        return seen_work(row.trial_seconds / unit(row), row.trial_keys, row.bpp)
 
     def fit(some: Sequence[Row]) -> NDArray[np.float64]:
         taken = [
@@ -112,7 +112,7 @@ def _seconds(rows: Sequence[Row], machines: Machines, preset: str) -> Cost:
         per_pixel = unit(row) * exp(float(np.dot(line, seen(row))))
         return start(row) + per_pixel * row.pixels * row.frames
 
-    timed = [row for row in rows if isfinite(row.encode_seconds) and isfinite(row.trial_off)]
+    timed = [row for row in rows if isfinite(row.encode_seconds)]
     return Cost("encode_seconds", preset, timed, fit, foretell, lambda row: row.encode_seconds)
 
 

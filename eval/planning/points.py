@@ -1,6 +1,6 @@
 """What the planner's numbers are fitted to: encodings of development clips, measured.
 
-`python -m gsvc.eval.planning.points CLIP ... --out FOLDER`: 33 frames of 288 lines of each clip are
+`python -m gsvc.eval.planning.points CLIP ... --out FOLDER`: 49 frames of 288 lines of each clip are
 tried as a plan tries them (trials.jsonl), then encoded to two rates within what the trial saw with
 each preset, and decoded plainly, or with preset medium in every way with --ways, in processes of
 their own; and judged by ST-LPIPS VGG and, unless --no-cvvdp, CVVDP (points.csv). With --lean they
@@ -29,7 +29,6 @@ from gsvc.codec.planning.quality import seen_at
 from gsvc.codec.planning.timing import Timed, timed
 from gsvc.codec.planning.trial import Judge, Trial, try_video
 from gsvc.codec.planning.ways import WAYS, Way
-from gsvc.codec.planning.work import off_rate
 from gsvc.datasets.clips import TestClip
 from gsvc.datasets.sets import find_clips
 from gsvc.encoders.tuning import DEFAULT_PRESET, PRESETS
@@ -75,8 +74,6 @@ class Row:
     """...coded pictures in a frame..."""
     trial_seconds: float = math.nan
     """...and seconds per pixel of a frame, the mean of all of its rates."""
-    trial_off: float = math.nan
-    """...and how far the rate is from its level's (`work.off_rate`)."""
     pixels: float = math.nan
     """Of a frame."""
     frames: float = math.nan
@@ -154,7 +151,6 @@ def _row(clip: TestClip, trial: Trial, job: Job, stream: Path, encoded: Timed) -
         trial_likeness=seen_at(trial, "likeness", bpp),
         trial_keys=seen_at(trial, "keys", bpp),
         trial_seconds=float(np.mean([point.seconds for point in trial.points])),
-        trial_off=off_rate(trial, bpp),
         pixels=trial.pixels,
         frames=info.frames,
         rate=trial.rate,
@@ -225,14 +221,18 @@ def measure(
             clip = source.load(size, frames)
             count = len(clip.frames)
             left = [(p, s, w) for p, s, w in jobs if (clip.name, p, w.name, s, count) not in done]
-            for row in rows_of(clip, left, folder / "trials.jsonl", judge) if left else ():
+            if jobs and not left:
+                continue
+            for row in rows_of(clip, left, folder / "trials.jsonl", judge):
                 values = {n: f"{v:.5g}" if isinstance(v, float) else v
                           for n, v in asdict(row).items()}  # fmt: skip
                 table.writerow(values)
                 file.flush()
 
 
-def _jobs(presets: Sequence[str], *, all_ways: bool, lean: bool) -> list[Job]:
+def _jobs(presets: Sequence[str], *, trials: bool, all_ways: bool, lean: bool) -> list[Job]:
+    if trials:
+        return []
     if lean:
         return [(preset + LEAN, _SHARES[0], Way()) for preset in presets]
     if all_ways:
@@ -249,18 +249,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("clips", nargs="+", metavar="CLIP")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--frames", type=int, default=33, metavar="N", help="of each clip")
+    parser.add_argument("--frames", type=int, default=49, metavar="N", help="of each clip")
     size = "288 or 480 lines, or native (%(default)s)"
     parser.add_argument("--size", default="288", metavar="SIZE", help=size)
     parser.add_argument("--ways", action="store_true", help="every way to decode, preset medium")
     parser.add_argument("--lean", action="store_true", help="encodings that hold less memory")
+    parser.add_argument("--trials", action="store_true", help="trials alone")
     several = "repeat for several (all)"
     parser.add_argument("--preset", action="append", choices=tuple(PRESETS), help=several)
     parser.add_argument("--no-cvvdp", dest="cvvdp", action="store_false", help="ST-LPIPS alone")
     options = parser.parse_args()
     judge = jod if options.cvvdp else None
     presets = options.preset or tuple(PRESETS)
-    jobs = _jobs(presets, all_ways=options.ways, lean=options.lean)
+    jobs = _jobs(presets, trials=options.trials, all_ways=options.ways, lean=options.lean)
     try:
         measure(options.clips, options.out, options.frames, judge, jobs, options.size)
     except GsvcError as error:

@@ -301,7 +301,7 @@ complete -c gsvc -n '_shtab_gsvc_using plan' -l radio -xka "lte wifi lora" -d 'a
 complete -c gsvc -n '_shtab_gsvc_using plan' -l no-measure -d 'foretell JOD from SSIM, not by CVVDP in the trial: a third less time'
 complete -c gsvc -n '_shtab_gsvc_using plan' -l json -d 'one JSON object a line'
 complete -c gsvc -n '_shtab_gsvc_using plan; and test $_shtab_gsvc_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the video; none with --class'
-complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a profile -d 'Measure what encoding and decoding take on this machine, for gsvc plan: about a minute, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
+complete -c gsvc -n '_shtab_gsvc_using; and test $_shtab_gsvc_npos -eq 0' -a profile -d 'Measure what encoding and decoding take on this machine, for gsvc plan: a minute or two, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
 complete -c gsvc -n '_shtab_gsvc_using profile' -s h -l help -d 'show this help message and exit'
 complete -c gsvc -n '_shtab_gsvc_using profile' -l show -d 'what was measured before, instead of measuring'
 complete -c gsvc -n '_shtab_gsvc_using profile' -s o -xka "(__fish_complete_path (commandline -ct))" -d 'a copy, for who sends to this machine'

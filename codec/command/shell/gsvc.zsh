@@ -24,7 +24,7 @@ _shtab_gsvc_commands() {
     mux:'Put a stream into .mp4, .mkv or .webm: any player shows its coded pictures, with sound and subtitles; gsvc decode shows the video, gsvc demux gets the stream back.'
     plan:'Find the settings for encoder and decoder that reach the best quality within budgets, of a quick trial of the video and this machine'"'"'s profile (gsvc profile). Of quality, bandwidth, decoder'"'"'s and encoder'"'"'s time, the first that is no budget is optimised.'
     play:'Play a stream with mpv, ffplay or VLC in a window. Without a display, or with --player -, the video goes to standard output as Matroska, for a player there.'
-    profile:'Measure what encoding and decoding take on this machine, for gsvc plan: about a minute, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
+    profile:'Measure what encoding and decoding take on this machine, for gsvc plan: a minute or two, on a machine that does nothing else. It is kept in the cache for this processor and this version of gsvc.'
     recv:'Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends with the stream, or by Ctrl-C; the output is complete then.'
     score:'Measure video B against video A with the benchmark'"'"'s metrics. Both begin together, and frames that are shown at the same time are compared. Needs gsvc[eval].'
     send:'Encode a video as it plays and send it: udp://host:port (RTP) to one receiver, tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect. With --audio opus its sound goes along over UDP. Ctrl-C ends the stream in good order.'
