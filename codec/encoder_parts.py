@@ -1,10 +1,16 @@
 """What an encoder is made of, by its settings."""
 
+import logging
 from math import inf
 
 from gsvc.codec.encoder_settings import EncoderSettings
+from gsvc.codec.errors import MissingDependencyError, MissingModelError
 from gsvc.codec.frames import VideoFormat
+from gsvc.codec.scaffold.layers.pose import POSE
+from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
+from gsvc.codec.scaffold.tools import Tools
 from gsvc.codec.stream.header import Header
+from gsvc.decoders.people.body_pose import PoseEstimator
 from gsvc.encoders.events_only import EventsOnly
 from gsvc.encoders.group_coder import GroupCoder, Recipe
 from gsvc.encoders.look_ahead import LookAhead
@@ -12,8 +18,11 @@ from gsvc.encoders.low_delay import LowDelay
 from gsvc.encoders.no_pictures import NoPictures
 from gsvc.encoders.objects.coder import ObjectCoder
 from gsvc.encoders.objects.tasks import object_coder
+from gsvc.encoders.people.person_mask import PersonSegmenter
 from gsvc.encoders.pictures import check_size
 from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
+
+_log = logging.getLogger(__name__)
 
 
 def group_coder(settings: EncoderSettings, recipe: Recipe) -> GroupCoder:
@@ -39,11 +48,26 @@ def header_of(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> 
     return Header(
         format=video,
         level=settings.chosen_level(video),
-        tools=settings.chosen_tools(),
+        tools=_tools(settings),
         audio=audio,
         seed=settings.seed,
         model_id=settings.named_model(),
     )
+
+
+def _tools(settings: EncoderSettings) -> Tools:
+    """The layers: of people, which only the preset asks for, those whose models are here."""
+    tools = settings.chosen_tools()
+    if settings.tools is not None or settings.semantics:
+        return tools
+    for layer, finder in ((SEGMENTATION, PersonSegmenter), (POSE, PoseEstimator)):
+        if layer.name in tools:
+            try:
+                finder()
+            except (MissingModelError, MissingDependencyError) as cause:
+                _log.warning("%s is not tried: %s", layer.name, cause)
+                tools = tools.without(layer.name)
+    return tools
 
 
 def recipe_of(settings: EncoderSettings, header: Header) -> Recipe:

@@ -10,7 +10,7 @@ import pytest
 
 from gsvc.codec.encoder import Encoder
 from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.errors import ConfigError, MissingModelError
 from gsvc.codec.frames import Frame, Picture, VideoFormat
 from gsvc.datasets.packaged import load_clip
 from gsvc.encoders.distortion import Judge, Reference
@@ -75,3 +75,22 @@ def test_without_the_model_all_weighs_alike_and_a_line_says_so(
 def test_weights_out_of_range_are_refused(people: float) -> None:
     with pytest.raises(ConfigError, match="from 1 to 8"):
         EncoderSettings(people=people)
+
+
+def test_preset_slow_tries_no_layer_whose_model_is_missing(
+    speaker: list[Picture], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def missing() -> None:
+        raise MissingModelError(
+            "model pose_detection is not on this machine; run: gsvc models pull"
+        )
+
+    monkeypatch.setattr("gsvc.codec.encoder_parts.PoseEstimator", missing)
+    slow = replace(FAST, preset="slow")
+    assert payloads(speaker[:2], slow)
+    assert "pose is not tried: model pose_detection is not on this machine" in caplog.text
+    caplog.clear()
+    assert (
+        "pose"
+        not in Encoder(VideoFormat(176, 144, Fraction(1, 25), Fraction(25)), slow).header.tools
+    )

@@ -39,7 +39,7 @@ def settings_from(options: Namespace) -> EncoderSettings:
     """The settings of a command line. Raises ConfigError."""
     settings = settings_of(EncoderSettings, options, detector=_detector(options))
     off = [layer for layer in TOOLS if getattr(options, f"no_{layer}")]
-    return replace(settings, tools=settings.chosen_tools().without(*off))
+    return replace(settings, tools=settings.chosen_tools().without(*off)) if off else settings
 
 
 def _detector(options: Namespace) -> str | Detector:
