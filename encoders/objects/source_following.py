@@ -26,13 +26,11 @@ class SourceFollowing:
         *,
         moving: bool,
         often: bool = False,
-        each: bool = False,
     ) -> None:
         """`size`: width and height; `rate`: frames a second; `often`: look twice as often, where
-        what moves is not asked for; `each`: look at every frame, whatever it takes; the rest as of
-        `ObjectRecipe`."""
+        what moves is not asked for; the rest as of `ObjectRecipe`."""
         seconds = _OFTEN_SECONDS if often and not moving else _LOOK_SECONDS
-        self._step = 1 if each else max(1, round(seconds * rate))
+        self._step = max(1, round(seconds * rate))
         self._following = Following(size, finder, Cost(), every=1, moving=moving, least_gap=1)
         self._waiting: list[int] = []
         self._picture: Picture | None = None

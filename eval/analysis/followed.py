@@ -32,9 +32,8 @@ def with_tracks(seen: Seen, frames: Sequence[Picture]) -> Seen:
         return seen
     turn = iter([_detections(seen.boxes, number) for number in range(len(frames))])
     height, width = frames[0].shape[:2]
-    following = SourceFollowing(
-        (width, height), 1.0, lambda *_: next(turn), moving=False, each=True
-    )
+    # At a frame a second it looks at each.
+    following = SourceFollowing((width, height), 1.0, lambda *_: next(turn), moving=False)
     return seen._replace(boxes=followed(frames, following))
 
 
