@@ -83,7 +83,7 @@ def rows(clip: TestClip, rates: Sequence[float]) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m gsvc.eval.landmark_experiment",
         description=(__doc__ or "").split("\n\n")[1],
@@ -107,4 +107,4 @@ def _main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_main())
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""The experiment on landmarks: it really brings a face to its place."""
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from gsvc.datasets.packaged import load_clip
+from gsvc.encoders.people.face_points import FacePoints
+from gsvc.eval.landmark_experiment import FaceMover, main
+from gsvc.eval.metrics.semantic import normalised_error
+from needs import need_clip, need_models
+
+
+def test_a_face_that_is_misplaced_is_moved_back() -> None:
+    need_models()
+    source = load_clip(need_clip("carphone"), 1)[0][0]
+    away = np.asarray(cv2.warpAffine(source, np.array([[1.0, 0, 4], [0, 1, -3]]), (352, 288)))
+    find = FacePoints()
+    square = find.squares(source)[0]
+    wanted = find.points(source, square)
+    assert wanted is not None
+    before, after = (
+        normalised_error(wanted, find.points(one, square))
+        for one in (away, FaceMover().moved(away, source))
+    )
+    assert after < 0.3 * before
+    nobody = np.full_like(source, 128)
+    assert np.array_equal(FaceMover().moved(nobody, source), nobody)
+
+
+def test_what_is_no_video_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "clip.mp4"
+    path.write_bytes(b"no video")
+    assert main([str(path)]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
