@@ -11,6 +11,7 @@ from gsvc.codec.command.main import main
 from gsvc.eval.cache_replay import Replay, fits
 
 
+@pytest.mark.slow
 def test_a_replay_tells_hits_and_losses(
     run_gsvc: Callable[..., Any], stream: Path, tmp_path: Path
 ) -> None:

@@ -296,6 +296,7 @@ sys.exit("gsvc.eval" in sys.modules)
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_ray_gives_the_same_records(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
     need_package("ray")
     codec = "Blocks:sides=4+8+16,ways=2"

@@ -155,6 +155,7 @@ def test_more_steps_and_caches_show() -> None:
     assert one.per_pixel == pytest.approx(94e3, rel=0.02)  # as docs/model_card.md has it
 
 
+@pytest.mark.slow
 def test_the_table_names_its_sources(run_gsvc: Callable[..., Any]) -> None:
     told = run_gsvc("bench", "flops", "sd-turbo", "compact:nano", "--size", "288")
     text = told.stdout.decode()

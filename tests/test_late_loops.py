@@ -73,6 +73,7 @@ print(backend.latents.report().size)
 """
 
 
+@pytest.mark.slow
 def test_two_processes_restore_with_one_cache(tiny: Callable[[str], Any], tmp_path: Path) -> None:
     """Both write and evict; what is left serves a third."""
     backend, window = tiny("wan-v2v"), window_of(9, (32, 32))

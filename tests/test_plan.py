@@ -196,6 +196,7 @@ def test_a_class_is_planned_without_a_video(name: str) -> None:
     assert best.mean == exact.mean and best.low < exact.low  # its clips lie apart
 
 
+@pytest.mark.slow
 def test_the_command_plans_a_class_and_tells_models_that_a_gpu_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_missing_or_other_file_is_an_error_that_says_what_to_do(
         prior_path("x5")
 
 
+@pytest.mark.slow
 def test_a_viewer_sees_more_with_a_prior_than_without() -> None:
     """Carphone is an evaluation clip: nothing is chosen here, it is only looked at."""
     need_package("stlpips_pytorch")

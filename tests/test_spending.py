@@ -114,6 +114,7 @@ def test_learned_motion_is_no_way_to_decode_a_stream_that_leaves_nothing_to_draw
         assert ("rife" in [one.way.name for one in found]) is has_rife
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("machine")
 def test_a_plan_is_carried_out_and_its_truth_is_kept(
     clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

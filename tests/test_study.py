@@ -217,6 +217,7 @@ def sharpness(page: Any, side: int) -> float:
     return float(cv2.Laplacian(image[9:-9, 9:-9], cv2.CV_64F).var())  # without its edge
 
 
+@pytest.mark.slow
 def test_voters_in_chromium_come_out_as_they_chose(
     study: Path, browser: Any, tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ def pack(data: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MEGABYTES)
 def test_a_pack_holds_what_training_needs(
     kind: str, pack: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

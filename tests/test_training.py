@@ -166,6 +166,7 @@ def losses(pack: Path, weights: Path) -> tuple[float, float]:
     return found[0], found[1]
 
 
+@pytest.mark.slow
 def test_the_script_learns_alone_is_killed_and_goes_on(
     packs: Callable[[str], Path], bare: Path, script: Path, tmp_path: Path
 ) -> None:
@@ -263,6 +264,7 @@ def test_recipes_train_on_a_gpu(
     assert all(torch.isfinite(value).all() for value in weights.values())
 
 
+@pytest.mark.slow
 def test_several_processes_train_one_network(
     packs: Callable[[str], Path], script: Path, tmp_path: Path
 ) -> None:
