@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gsvc.codec.errors import GsvcError
+from gsvc.codec.errors import GsvcError, InputError
 from gsvc.codec.frames import Picture
 from gsvc.codec.scaffold.geometry import Geometry
 from gsvc.codec.scaffold.layers.faces import FACES, MAX_FACES, Face, face_unit
@@ -65,7 +65,10 @@ class FaceMover:
 
 
 def rows(clip: TestClip, rates: Sequence[float]) -> Iterator[tuple[str, ...]]:
-    """The clip's rows of the table. Errors as of `Gsvc.encode`, `Gsvc.decode` and the metrics."""
+    """The clip's rows of the table.
+
+    Raises InputError where it shows no face; errors as of `Gsvc.encode`, `Gsvc.decode` and metrics.
+    """
     mover, codec = FaceMover(), Gsvc(bpp=tuple(rates), steps=0)
     every = range(len(clip.frames))
     inside = InsideFace(PsnrY()), InsideFace(Cvvdp())
@@ -74,6 +77,8 @@ def rows(clip: TestClip, rates: Sequence[float]) -> Iterator[tuple[str, ...]]:
         frames = codec.decode(data, clip.format, point, codec.ways_to_decode(point)[0]).frames
         tests = [frames, [mover.moved(*pair) for pair in zip(frames, clip.frames, strict=True)]]
         drawn, moved = FaceError().measure(clip, tests, every)
+        if np.isnan(drawn).all():
+            raise InputError(f"{clip.name} shows no face: name a clip that does")
         keys = key_frames(read_info(io.BytesIO(data)))
         errors = drawn[keys], np.delete(drawn, keys), moved
         yield (

@@ -30,8 +30,13 @@ def test_a_face_that_is_misplaced_is_moved_back() -> None:
     assert np.array_equal(FaceMover().moved(nobody, source), nobody)
 
 
-def test_what_is_no_video_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "clip.mp4"
+def test_what_shows_no_face_is_one_line(
+    clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_models()
+    path = tmp_path / "none.mp4"
     path.write_bytes(b"no video")
-    assert main([str(path)]) == 1
-    assert capsys.readouterr().err.count("\n") == 1
+    for one, told in ((path, "none.mp4"), (clip, "shows no face: name a clip that does")):
+        assert main([str(one), "--frames", "3"]) == 1
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and told in error
