@@ -30,7 +30,7 @@ from gsvc.encoders.people.face_points import FacePoints
 from gsvc.eval.codecs.ours import Gsvc, key_frames
 from gsvc.eval.layout import markdown
 from gsvc.eval.metrics.cvvdp import Cvvdp
-from gsvc.eval.metrics.faces import InsideFace
+from gsvc.eval.metrics.faces import InsideFace, main_faces
 from gsvc.eval.metrics.psnr import PsnrY
 from gsvc.eval.metrics.semantic import FaceError
 
@@ -69,6 +69,8 @@ def rows(clip: TestClip, rates: Sequence[float]) -> Iterator[tuple[str, ...]]:
 
     Raises InputError where it shows no face; errors as of `Gsvc.encode`, `Gsvc.decode` and metrics.
     """
+    if all(face.points is None for face in main_faces(clip).values()):
+        raise InputError(f"{clip.name} shows no face: name a clip that does")
     mover, codec = FaceMover(), Gsvc(bpp=tuple(rates), steps=0)
     every = range(len(clip.frames))
     inside = InsideFace(PsnrY()), InsideFace(Cvvdp())
@@ -77,8 +79,6 @@ def rows(clip: TestClip, rates: Sequence[float]) -> Iterator[tuple[str, ...]]:
         frames = codec.decode(data, clip.format, point, codec.ways_to_decode(point)[0]).frames
         tests = [frames, [mover.moved(*pair) for pair in zip(frames, clip.frames, strict=True)]]
         drawn, moved = FaceError().measure(clip, tests, every)
-        if np.isnan(drawn).all():
-            raise InputError(f"{clip.name} shows no face: name a clip that does")
         keys = key_frames(read_info(io.BytesIO(data)))
         errors = drawn[keys], np.delete(drawn, keys), moved
         yield (
