@@ -1,6 +1,7 @@
 """gsvc, its ablation and the floors as codecs of the benchmark."""
 
 import io
+import json
 import subprocess
 import sys
 from fractions import Fraction
@@ -11,7 +12,8 @@ import pytest
 
 from gsvc.codec.stream.info import read_info
 from gsvc.datasets.clips import TestClip
-from gsvc.eval.codecs.code_hash import code_hash, used_modules
+from gsvc.eval.codecs import code_hash as hashes
+from gsvc.eval.codecs.code_hash import own_hash, used_modules
 from gsvc.eval.codecs.floors import Hold, Motion
 from gsvc.eval.codecs.ours import ALL_TOOLS, NO_TOOLS, Gsvc, GsvcLayers, key_frames
 from gsvc.eval.compute import count_flops
@@ -111,14 +113,25 @@ print(*(name for name in loaded if not hasattr(sys.modules[name], "__path__")))
 
 
 def test_comments_and_docstrings_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, before = Path.read_text, code_hash()
+    read, before = Path.read_text, own_hash()
 
     def hash_with(more: str) -> str:
         monkeypatch.setattr(Path, "read_text", lambda path: read(path) + more)
-        return code_hash.__wrapped__()
+        return own_hash()
 
     assert hash_with('\n\n# why\n"""A string that stands alone."""\n') == before
     assert hash_with("\n_MORE = 1\n") != before
+
+
+def test_code_that_was_shown_to_make_the_same_bytes_keeps_the_hash(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hash_now = hashes.code_hash.__wrapped__
+    monkeypatch.setattr(hashes, "SAME_BYTES", tmp_path / "same.json")
+    hashes.SAME_BYTES.write_text(json.dumps({"code": own_hash(), "as": "the older"}))
+    assert hash_now() == "the older"
+    hashes.SAME_BYTES.write_text(json.dumps({"code": "another", "as": "the older"}))
+    assert hash_now() == own_hash()
 
 
 def test_cost_is_what_decoding_really_runs(moving: TestClip) -> None:
