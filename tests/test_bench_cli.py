@@ -184,9 +184,9 @@ def test_a_metric_in_the_current_folder_keeps_its_traceback(
     assert texts and all("of_mine.py" in one and "return 1 / 0" in one for one in texts)
 
 
-def test_the_metric_of_the_guide_measures(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
-    guide = Path(TESTS).with_name("docs") / "guide.md"
-    code = guide.read_text().partition("```python\n")[2].partition("```")[0]
+def test_the_metric_of_the_page_measures(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+    page = Path(TESTS).with_name("docs") / "bench.md"
+    code = page.read_text().partition("```python\n")[2].partition("```")[0]
     (tmp_path / "my_metrics.py").write_text(code)
     done = run_gsvc(
         *arguments(clips, tmp_path / "run", "Blocks", "--metric", "my_metrics:MeanError"),
