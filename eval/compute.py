@@ -1,13 +1,22 @@
-"""What decoding costs: floating-point operations and memory at the peak."""
+"""What running code costs: floating-point operations, memory, energy, processor time.
 
+Operations are counted; memory, energy and time are measured while the code runs. A process may also
+choose whether the C library keeps the memory of one network for the next.
+"""
+
+import ctypes
+import os
+import sys
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from gsvc.encoders.freed import release_freed_memory
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.planning.energy import POWERCAP, EnergyMeter
+from gsvc.encoders.coding.lookahead_buffer import malloc_trim
 
 _STATM = Path("/proc/self/statm")
 _INTERVAL = 0.005
@@ -102,7 +111,7 @@ class PeakMemory:
         self._before = 0
 
     def __enter__(self) -> Self:
-        release_freed_memory()
+        malloc_trim()
         before = resident_bytes()
         if before is not None:
             self._before, self.peak = before, 0
@@ -134,3 +143,79 @@ def resident_bytes() -> int | None:
     import resource
 
     return pages * resource.getpagesize()
+
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt's numbers in <malloc.h>
+_LARGEST_KEPT, _SMALLEST_RETURNED = 2**30, 2**16
+_ELSEWHERE = OSError, TypeError, AttributeError  # no such library, no such function
+
+
+def keep_freed_memory() -> None:
+    """From now on this process reuses what it freed; for workers that do nothing but such work."""
+    with suppress(*_ELSEWHERE):
+        library = ctypes.CDLL(None)
+        library.mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
+        library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def return_freed_memory() -> None:
+    """From now on blocks of 64 KiB and more go back to the system when they are freed."""
+    with suppress(*_ELSEWHERE):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _SMALLEST_RETURNED)
+
+
+class StepEnergy:
+    """Context manager: what the processor took meanwhile, by its own counters (RAPL).
+
+    `joules` is None without counters or the right to read them, and where this process does not
+    have all cores: the counters know processors, not programs, and other workers would count.
+    """
+
+    def __init__(self, folder: Path = POWERCAP) -> None:
+        """`folder`: as of `EnergyMeter`."""
+        self._folder = folder
+        self.joules: float | None = None
+        self._meter: EnergyMeter | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        if _has_all_cores():
+            try:
+                self._meter = self._stack.enter_context(EnergyMeter(self._folder))
+            except ConfigError:
+                self._meter = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+        self.joules = self._meter.joules if self._meter else None
+
+
+def _has_all_cores() -> bool:
+    return sys.platform == "linux" and len(os.sched_getaffinity(0)) == os.cpu_count()
+
+
+class ProcessorTime:
+    """Context manager: `seconds` that all cores spent on this process and on its ended children.
+
+    None where the system does not count them.
+    """
+
+    seconds: float | None = None
+
+    def __enter__(self) -> Self:
+        self._before = _spent()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            self.seconds = (_spent() or 0.0) - self._before
+
+
+def _spent() -> float | None:
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)

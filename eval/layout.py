@@ -1,8 +1,11 @@
-"""Tables in Markdown, aligned to be read in a terminal as well, in CSV and in LaTeX."""
+"""Tables as Markdown, CSV and LaTeX, and files that are written whole or not at all."""
 
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from gsvc.codec.media.output import atomic_output, explain_failure, make_folder
 
 _LATEX = str.maketrans({char: f"\\{char}" for char in "%_&#$"})
 
@@ -52,3 +55,15 @@ FORMATS: Mapping[str, Callable[[str, Sequence[str], Sequence[Sequence[str]]], st
     "latex": _latex,
 }
 """By name: from title, header and rows to text."""
+
+
+def write_text(target: Path, text: str) -> None:
+    """Replace a file. Raises OutputError."""
+    write_bytes(target, text.encode())
+
+
+def write_bytes(target: Path, data: bytes) -> None:
+    """Replace a file, in a folder that is made where it is missing. Raises OutputError."""
+    make_folder(target.parent)
+    with atomic_output(target, overwrite=True) as partial, explain_failure(target):
+        partial.write_bytes(data)

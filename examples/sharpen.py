@@ -9,14 +9,14 @@ import cv2
 import numpy as np
 
 import gsvc
-from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.refiners.base import KeyRefiner
+from gsvc.decoders.keyframes.keyframe import Keyframe
+from gsvc.decoders.keyframes.refiner import KeyRefiner
 
 
 class Sharpen(KeyRefiner):
     """An unsharp mask; put a network in its place."""
 
-    def refine(self, key: KeyPicture, *, steps: int, seed: int) -> gsvc.Picture:
+    def refine(self, key: Keyframe, *, steps: int, seed: int) -> gsvc.Picture:
         """The picture as coded, sharpened `steps` times: RGB uint8 (H, W, 3)."""
         picture = key.picture.astype(np.float32)
         for _ in range(steps):

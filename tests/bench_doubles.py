@@ -11,11 +11,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import InputError, MissingDependencyError
-from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import ClipFormat, TestClip
-from gsvc.datasets.sets import find_clips
-from gsvc.eval.codecs.base import Codec, Compute, Decoded, Encoded, Settings
+from gsvc.codec.bitstream.errors import InputError, MissingDependencyError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.datasets.clips.sets import find_clips
+from gsvc.eval.baselines.base import Codec, Compute, Decoded, Encoded, Settings
 
 
 def note(what: str) -> None:

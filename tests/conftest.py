@@ -158,8 +158,8 @@ def tiny(tiny_hub: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any
 
     def make(name: str) -> Any:
         # Late: these need torch.
-        from gsvc.datasets.hub import hub_folder
-        from gsvc.decoders.refiners.registry import load_refiner
+        from gsvc.codec.weights.hub import hub_folder
+        from gsvc.decoders.keyframes.backends import load_refiner
         from tiny_models import put_tiny
 
         if not hub_folder(name).exists():

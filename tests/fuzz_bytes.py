@@ -9,13 +9,12 @@ from pathlib import Path
 
 from google_crc32c import value as crc32c
 
-from gsvc.codec.errors import BitstreamError
-from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.group import GroupReader, split_payload
-from gsvc.codec.stream.header import FIELDS, HEADER_BYTES
-from gsvc.codec.stream.packet import PacketType
-from gsvc.codec.stream.varint import varint
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.group import GroupReader, split_payload
+from gsvc.codec.bitstream.header import FIELDS, HEADER_BYTES
+from gsvc.codec.bitstream.packet import PacketType, varint
+from gsvc.codec.bitstream.scaffold import Geometry
 from scaffolds import join_payload
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -10,18 +10,18 @@ from itertools import islice
 import numpy as np
 
 from fuzz_bytes import bend, golden_units
-from gsvc.codec.decoder import Decoder
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.errors import BitstreamError, GsvcError, VersionError
-from gsvc.codec.frames import Color, Frame
-from gsvc.codec.limits import DEFAULT_LIMITS
-from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.header import HEADER_BYTES, Header
-from gsvc.codec.stream.index import StreamIndex
-from gsvc.codec.stream.packet import Packet, read_packet
-from gsvc.decoders.analysis.analyser import Analyser, AnalysisSettings
-from gsvc.decoders.analysis.sent_objects import find_content
-from gsvc.decoders.pictures import PictureDecoder
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.errors import BitstreamError, GsvcError, VersionError
+from gsvc.codec.bitstream.frames import Color, Frame
+from gsvc.codec.bitstream.header import HEADER_BYTES, Header
+from gsvc.codec.bitstream.index import StreamIndex
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
+from gsvc.codec.bitstream.packet import Packet, read_packet
+from gsvc.decoders.detection.analyser import Analyser, AnalysisSettings
+from gsvc.decoders.detection.sent_objects import find_content
+from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 
 
 def check_picture(data: bytes) -> None:
@@ -30,7 +30,7 @@ def check_picture(data: bytes) -> None:
     A byte says which golden group gives the size; each unit is led by its length in two bytes.
     """
     size, _ = golden_units()[data[0] % len(golden_units())] if data else ((16, 16), ())
-    decoder = PictureDecoder(size, Color())
+    decoder = KeyframeDecoder(size, Color())
     data = data[1:]
     while data:
         length = int.from_bytes(data[:2], "big")

@@ -5,11 +5,11 @@ import random
 from contextlib import suppress
 
 from fuzz_bytes import any_bytes, bend, golden_streams, golden_units, join_stream
-from gsvc.codec.errors import BitstreamError
-from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.mapping import (
-    Kind,
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.media.mapping import (
     Record,
+    RecordKind,
     packet_of,
     picture_bytes,
     record_of,
@@ -21,7 +21,7 @@ from gsvc.codec.stream.mapping import (
 def make_note(rng: random.Random) -> bytes:
     """A sample with records that are true or random, bent."""
     _, units = rng.choice(golden_units())
-    records = [Record(rng.choice(list(Kind)), any_bytes(rng, 60), rng.randbytes(4), 1)]
+    records = [Record(rng.choice(list(RecordKind)), any_bytes(rng, 60), rng.randbytes(4), 1)]
     if rng.random() < 0.5:
         reader = StreamReader(io.BytesIO(join_stream(*rng.choice(golden_streams()))))
         records = [record_of(packet, 1) for packet in reader][:3]

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from fuzz_bytes import any_bytes, bend
-from gsvc.codec.errors import TruncatedStreamError
+from gsvc.codec.bitstream.errors import TruncatedStreamError
 from gsvc.codec.network.sealing import Opener, Sealer
 from gsvc.codec.network.secure_channel import HELLO_BYTES, MAGIC, secured
 from gsvc.codec.network.tcp_websocket import Channel

@@ -7,13 +7,18 @@ import re
 import numpy as np
 
 from fuzz_bytes import any_bytes, bend
-from gsvc.codec.command.homography_file import parse_homographies
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.decoders.analysis.ground import standing
-from gsvc.decoders.analysis.regions import Watcher, check_names, check_regions
-from gsvc.decoders.analysis.rules import RuleWatcher, check_rules
-from gsvc.decoders.analysis.rules_text import parse_file
-from gsvc.decoders.analysis.types import FrameAnalysis, TrackedObject
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.command.analyse_together import parse_homographies
+from gsvc.decoders.detection.findings import FrameAnalysis, TrackedObject
+from gsvc.decoders.detection.ground_tracker import standing
+from gsvc.decoders.detection.rules import (
+    RuleWatcher,
+    Watcher,
+    check_names,
+    check_regions,
+    check_rules,
+)
+from gsvc.decoders.detection.rules_text import parse_file
 
 _RULES = b"""# at the door
 zone door = 300,150,768,150,768,450

@@ -35,32 +35,26 @@ from fuzz_network import check_datagrams, check_rtcp, make_datagrams, make_rtcp
 from fuzz_sealing import check_greeting, check_sealed, make_greeting, make_sealed
 from fuzz_settings import check_homographies, check_rules_file, make_homographies, make_rules
 from fuzz_truth import check_truth, make_truth
-from gsvc.codec.errors import BitstreamError
-from gsvc.codec.limits import DEFAULT_LIMITS, Held
-from gsvc.codec.scaffold.coder import Reader, Writer
-from gsvc.codec.scaffold.digest import scaffold_bytes
-from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.codec.scaffold.layer import Layer, Site
-from gsvc.codec.scaffold.layers import ALL_LAYERS
-from gsvc.codec.scaffold.layers.pose import POSE, People
-from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.tools import TOOLS, Tools
-from gsvc.codec.scaffold.types import Interval
-from gsvc.codec.stream.audio import pack_audio, unpack_audio
-from gsvc.codec.stream.av1_units import (
+from gsvc.codec.bitstream.audio import pack_audio, unpack_audio
+from gsvc.codec.bitstream.coded_pictures import (
     check_temporal_unit,
     joined,
     parted,
     strip_temporal_unit,
 )
-from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.group import split_payload
-from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.info import read_info
-from gsvc.codec.stream.objects import ObjectReader, ObjectWriter
-from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.codec.stream.texts import read_texts, text_packets
-from gsvc.codec.stream.varint import varint
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.entropy_coding import Reader, Writer
+from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.group import split_payload
+from gsvc.codec.bitstream.header import TOOLS, Header, Tools
+from gsvc.codec.bitstream.layers import ALL_LAYERS
+from gsvc.codec.bitstream.layers.pose import POSE, People
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes
+from gsvc.codec.bitstream.objects import ObjectReader, ObjectWriter
+from gsvc.codec.bitstream.packet import Packet, PacketType, varint
+from gsvc.codec.bitstream.scaffold import Geometry, Interval, Layer, Place, Site
+from gsvc.codec.bitstream.stream_info import read_info, scaffold_bytes
+from gsvc.codec.bitstream.texts import read_texts, text_packets
 from scaffolds import GroupCoder
 
 SIZES = ((64, 48), (16, 16), (72, 48), (37, 51), (256, 9), (1, 1), (130, 290))
@@ -113,8 +107,8 @@ def check_audio(data: bytes) -> None:
 
 def check_texts(data: bytes) -> None:
     """Title, chapters and subtitles."""
-    texts = read_texts([Packet(PacketType.TEXT, 0, data)], Held(DEFAULT_LIMITS))
-    assert read_texts(text_packets(texts), Held(DEFAULT_LIMITS)) == texts
+    texts = read_texts([Packet(PacketType.TEXT, 0, data)], HeldBytes(DEFAULT_LIMITS))
+    assert read_texts(text_packets(texts), HeldBytes(DEFAULT_LIMITS)) == texts
 
 
 def make_texts(rng: random.Random) -> bytes:

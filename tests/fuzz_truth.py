@@ -13,7 +13,7 @@ from gsvc.datasets.annotated.mot import read_mot
 from gsvc.datasets.annotated.vatic import read_vatic
 from gsvc.datasets.annotated.visdrone import read_visdrone
 from gsvc.datasets.annotated.wildtrack import read_wildtrack
-from gsvc.datasets.file_manifest import faults, read_manifest
+from gsvc.datasets.clips.file_manifest import faults, read_manifest
 
 _MOT = b"1,7,11,21,30,40,1,1,0.5\n2,8,1,1,5,5,0,7,1\n"
 _INFO = b"[Sequence]\nname=a\nimDir=img1\nframeRate=30\nseqLength=2\nimExt=.png\n"

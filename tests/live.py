@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import gsvc
-from gsvc.codec.frames import Frame, VideoFormat
+from gsvc.codec.bitstream.frames import Frame, VideoFormat
 from gsvc.codec.network.depacketizer import ReorderLimits
 from gsvc.codec.network.video_receiver import VideoReceiver
 

@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from gsvc.codec.errors import InputError, MissingDependencyError, MissingModelError
-from gsvc.datasets.models import EXTRACTORS, model_path
-from gsvc.datasets.packaged import packaged_clip
+from gsvc.codec.bitstream.errors import InputError, MissingDependencyError, MissingModelError
+from gsvc.codec.weights.model_files import EXTRACTORS, model_path
+from gsvc.datasets.clips.packaged import packaged_clip
 
 
 def lack(name: str, why: object) -> NoReturn:

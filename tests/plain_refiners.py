@@ -8,9 +8,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
-from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.refiners.base import KeyRefiner, WindowRefiner
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.decoders.keyframes.keyframe import Keyframe
+from gsvc.decoders.keyframes.refiner import KeyRefiner, WindowRefiner
 
 
 class Window(NamedTuple):
@@ -24,7 +24,7 @@ class Window(NamedTuple):
 class PlainKeys(KeyRefiner):
     """Shows key pictures as they are decoded."""
 
-    def refine(self, key: KeyPicture, *, steps: int, seed: int) -> Picture:
+    def refine(self, key: Keyframe, *, steps: int, seed: int) -> Picture:
         """See `KeyRefiner.refine`."""
         return key.picture
 
@@ -37,7 +37,7 @@ class OneKey(PlainKeys):
 
     _has_shown = False
 
-    def refine(self, key: KeyPicture, *, steps: int, seed: int) -> Picture:
+    def refine(self, key: Keyframe, *, steps: int, seed: int) -> Picture:
         """See `KeyRefiner.refine`."""
         if OneKey._has_shown:
             Path("drawing").touch()

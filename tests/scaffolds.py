@@ -9,22 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.scaffold.coder import Coder
-from gsvc.codec.scaffold.digest import scaffold_bytes
-from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.codec.scaffold.layer import Layer
-from gsvc.codec.scaffold.layers.camera import CAMERA, Camera
-from gsvc.codec.scaffold.layers.faces import FACES, Faces
-from gsvc.codec.scaffold.layers.flow import FLOW, Correction
-from gsvc.codec.scaffold.layers.pose import POSE, People
-from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION, Segmentation
-from gsvc.codec.scaffold.layers.texture import TEXTURE, Texture
-from gsvc.codec.scaffold.layout import LayoutCoder
-from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.syntax import IntervalCoder
-from gsvc.codec.scaffold.tools import TOOLS, Tools
-from gsvc.codec.scaffold.types import Interval, Sample
-from gsvc.codec.stream.varint import varint
+from gsvc.codec.bitstream.entropy_coding import Coder
+from gsvc.codec.bitstream.group import IntervalCoder
+from gsvc.codec.bitstream.header import TOOLS, Tools
+from gsvc.codec.bitstream.layers.camera import CAMERA, Camera
+from gsvc.codec.bitstream.layers.faces import FACES, Faces
+from gsvc.codec.bitstream.layers.flow import FLOW, Correction
+from gsvc.codec.bitstream.layers.pose import POSE, People
+from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION, Segmentation
+from gsvc.codec.bitstream.layers.texture import TEXTURE, Texture
+from gsvc.codec.bitstream.layout import LayoutCoder
+from gsvc.codec.bitstream.packet import varint
+from gsvc.codec.bitstream.scaffold import Geometry, Interval, Layer, Place, Sample
+from gsvc.codec.bitstream.stream_info import scaffold_bytes
 
 
 def make_sample(

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gsvc.datasets.clips import frames_sha256
-from gsvc.datasets.sets import find_clips
-from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
-from gsvc.eval.bench.store import RunFolder
-from gsvc.eval.codecs import find_codec
+from gsvc.datasets.clips.clip import frames_sha256
+from gsvc.datasets.clips.sets import find_clips
+from gsvc.eval.baselines import find_codec
+from gsvc.eval.bench.store import BenchFolder, CellRecord, DecodeRecord, MetricScores
 from gsvc.eval.metrics import find_metric
 
 CLIP = "synthetic/turn"
@@ -31,7 +30,9 @@ def record(
         values = find_metric("psnr_y").measure(source, [decoded.frames], range(0, FRAMES, stride))[
             0
         ]
-        scores = {"psnr_y": Scores(float(np.mean(values)), [float(v) for v in values], "test")}
+        scores = {
+            "psnr_y": MetricScores(float(np.mean(values)), [float(v) for v in values], "test")
+        }
         decodes.append(
             DecodeRecord(dict(way), decoded.seconds, frames_sha256(decoded.frames), scores)
         )
@@ -58,7 +59,7 @@ def record(
 
 
 def write_run(folder: Path, cells: list[tuple[CellRecord, bytes, str]], stride: int) -> Path:
-    run = RunFolder(folder)
+    run = BenchFolder(folder)
     run.make()
     for cell, data, suffix in cells:
         run.write(cell, data, suffix)

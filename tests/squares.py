@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gsvc
-from gsvc.decoders.analysis.boxes import overlap
+from gsvc.decoders.detection.findings import overlap
 
 FRAMES, SIZE, SIDE, SPEED = 60, (320, 192), 40, 4
 

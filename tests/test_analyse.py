@@ -13,10 +13,9 @@ import pytest
 
 import gsvc
 from gsvc.codec.command.main import main
-from gsvc.decoders.analysis.adapters import OnnxDetector, TorchvisionDetector
-from gsvc.decoders.analysis.background import Background
-from gsvc.decoders.analysis.boxes import overlap
-from gsvc.decoders.analysis.movement import SmallPicture
+from gsvc.decoders.detection.detectors import OnnxDetector, TorchvisionDetector
+from gsvc.decoders.detection.findings import overlap
+from gsvc.decoders.detection.motion_detection import Background, SmallPicture
 from needs import need_clip, need_models, need_package
 from squares import (
     FRAMES,

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.analysis_ground import open_ground
-from gsvc.codec.command.ground_view import seen_ground
+from gsvc.codec.api.analysis import open_ground
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.command.analysis_page import seen_ground
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import ConfigError
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene
-from gsvc.decoders.analysis.ground import GroundTracker, standing
-from gsvc.decoders.analysis.types import TrackedObject
+from gsvc.decoders.detection.findings import TrackedObject
+from gsvc.decoders.detection.ground_tracker import GroundTracker, standing
 
 SCENE = SceneSettings(
     seed=7, frames=45, width=480, height=272, cameras=2, people=2, animals=0, things=0, pillars=0

@@ -9,11 +9,18 @@ import numpy as np
 import pytest
 
 import gsvc
+from gsvc.codec.bitstream.layers.pose import Person
+from gsvc.codec.bitstream.objects import (
+    MAX_TRACK,
+    Anchor,
+    AnchorMotion,
+    ObjectBox,
+    ObjectRun,
+    ObjectWriter,
+    Parts,
+)
+from gsvc.codec.bitstream.packet import varint
 from gsvc.codec.command.main import main
-from gsvc.codec.scaffold.layers.objects import MAX_TRACK, Anchor, Motion, ObjectBox, Parts
-from gsvc.codec.scaffold.layers.pose import Person
-from gsvc.codec.stream.objects import ObjectRun, ObjectWriter
-from gsvc.codec.stream.varint import varint
 
 GOLDEN = Path(__file__).parent / "golden"
 HEADER = gsvc.Header(gsvc.VideoFormat(320, 192, Fraction(1, 25), Fraction(25)), 0)
@@ -74,7 +81,7 @@ def test_numbers_that_come_again_are_other_tracks(tmp_path: Path) -> None:
 
 def test_cuts_motion_lines_and_zones(tmp_path: Path) -> None:
     parts = Parts(motion=True)
-    motion = Motion(51, (-32, 0, 0, 64))
+    motion = AnchorMotion(51, (-32, 0, 0, 64))
     anchors = [Anchor(1 if not n else 5, (walker(1, 10 * n),), motion=motion) for n in range(12)]
     anchors.append(Anchor(1, (walker(2, 4),), is_cut=True, motion=motion))
     path = stream_of([run_of(*anchors, begins=True, parts=parts)], tmp_path / "it.gsv")

@@ -9,12 +9,19 @@ import numpy as np
 import pytest
 
 import gsvc
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import ConfigError
-from gsvc.decoders.analysis.regions import Watcher
-from gsvc.decoders.analysis.rules import Activity, Count, Inside, RuleWatcher, Visit, check_rules
-from gsvc.decoders.analysis.rules_text import parse_file
-from gsvc.decoders.analysis.types import FrameAnalysis, TrackedObject
+from gsvc.decoders.detection.findings import FrameAnalysis, TrackedObject
+from gsvc.decoders.detection.rules import (
+    Activity,
+    Count,
+    Inside,
+    RuleWatcher,
+    Visit,
+    Watcher,
+    check_rules,
+)
+from gsvc.decoders.detection.rules_text import parse_file
 
 
 def frame(second: float, people: int = 0, activity: float | None = None) -> FrameAnalysis:

@@ -5,17 +5,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.datasets.annotated.boxes import NO_ID, Boxes, make_boxes, make_places
-from gsvc.eval.analysis.accuracy import EVENTS, GROUND, POINTS, accuracies, judged
-from gsvc.eval.analysis.average_precision import average_precision
-from gsvc.eval.analysis.events import Event, event_scores
-from gsvc.eval.analysis.followed import with_tracks
-from gsvc.eval.analysis.iou_tracker import tracked
-from gsvc.eval.analysis.key_points import Pose, PoseScores, oks_ap
-from gsvc.eval.analysis.occupancy import box_moda, ground_moda
-from gsvc.eval.analysis.seen import Seen
-from gsvc.eval.analysis.tracking import track_scores
+from gsvc.eval.bench.analysis.accuracy import (
+    EVENTS,
+    GROUND,
+    POINTS,
+    Pose,
+    PoseScores,
+    TimedEvent,
+    accuracies,
+    average_precision,
+    box_moda,
+    event_scores,
+    ground_moda,
+    judged,
+    oks_ap,
+    track_scores,
+)
+from gsvc.eval.bench.analysis.box_detectors import SeenClip, tracked, with_tracks
 from needs import need_package
 
 need_package("scipy")
@@ -92,11 +100,11 @@ def test_moda() -> None:
 
 
 def test_events() -> None:
-    truth = [Event("enters", 2, 2), Event("stays", 5, 15)]
+    truth = [TimedEvent("enters", 2, 2), TimedEvent("stays", 5, 15)]
     assert event_scores(truth, truth) == (1, 1, 1)
-    near = [Event("enters", 2.2, 2.2), Event("stays", 6, 13)]
+    near = [TimedEvent("enters", 2.2, 2.2), TimedEvent("stays", 6, 13)]
     assert event_scores(truth, near) == (1, 1, 1)
-    found = [Event("enters", 4, 4), Event("stays", 5, 15), Event("leaves", 5, 15)]
+    found = [TimedEvent("enters", 4, 4), TimedEvent("stays", 5, 15), TimedEvent("leaves", 5, 15)]
     assert event_scores(truth, found) == pytest.approx((1 / 3, 1 / 2, 2 / 5))
     assert event_scores(truth, []) == (0, 0, 0)
     assert event_scores([], []) is None
@@ -122,12 +130,12 @@ def test_what_is_found_in_frames_is_followed_as_what_is_read_from_streams() -> N
         ignored=[frame == 6 for frame in seen] + [True, True],
     )
     frames = [np.full((96, 160, 3), 90, np.uint8)] * 8
-    found = with_tracks(Seen(stands), frames).boxes
+    found = with_tracks(SeenClip(stands), frames).boxes
     assert found.frame.tolist() == list(range(8))
     assert set(found.id) == {1} and not found.ignored.any()
     assert found.box == pytest.approx(np.tile([20, 30, 50, 90], (8, 1)))
     own = replace(stands, id=np.arange(len(stands)))
-    assert with_tracks(Seen(own), frames).boxes is own
+    assert with_tracks(SeenClip(own), frames).boxes is own
 
 
 def test_without_identities_tracks_have_no_scores() -> None:

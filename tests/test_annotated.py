@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import ConfigError, InputError, OutputError
+from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
 from gsvc.datasets.annotated.boxes import arrays, joined, make_boxes, overlaps
 from gsvc.datasets.annotated.coco import read_coco
 from gsvc.datasets.annotated.mot import mot_text, read_mot, sequence_info
 from gsvc.datasets.annotated.synthetic import (
-    Scene,
     SceneSettings,
+    SyntheticScene,
     make_scene,
     read_synthetic,
     write_synthetic,
@@ -24,13 +24,13 @@ from gsvc.datasets.annotated.synthetic import (
 from gsvc.datasets.annotated.vatic import read_vatic
 from gsvc.datasets.annotated.visdrone import read_visdrone
 from gsvc.datasets.annotated.wildtrack import read_wildtrack
-from gsvc.eval.analysis.sources import find_sources
+from gsvc.eval.bench.analysis.analysis_run import find_sources
 from video_clips import Clip, scene
 
 SMALL = SceneSettings(seed=3, frames=6, width=320, height=192, noise=0.0)
 
 
-def _foreground(scene: Scene, index: int, *without: int) -> NDArray[np.bool_]:
+def _foreground(scene: SyntheticScene, index: int, *without: int) -> NDArray[np.bool_]:
     """Which pixels change when the actors of these ids are taken away."""
     bare = replace(scene, actors=tuple(one for one in scene.actors if one.id not in without))
     shots = scene.shot(0, index).picture, bare.shot(0, index).picture

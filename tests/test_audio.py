@@ -15,19 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import (
+from gsvc.codec.bitstream.audio import SAMPLE_RATE, pack_audio, packet_samples, unpack_audio
+from gsvc.codec.bitstream.errors import (
     BitstreamError,
     ConfigError,
     InputError,
     LimitError,
     MissingDependencyError,
 )
-from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
+from gsvc.codec.bitstream.frames import AudioChunk, Frame, VideoFormat
 from gsvc.codec.media.audio_source import read_audio
 from gsvc.codec.media.opus_encoder import OPUS_ENCODER
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
-from gsvc.codec.stream.audio import SAMPLE_RATE, pack_audio, packet_samples, unpack_audio
 from video_clips import SAME
 
 RATE = 44_100

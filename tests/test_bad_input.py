@@ -12,7 +12,7 @@ import pytest
 from google_crc32c import value as crc32c
 
 import gsvc
-from gsvc.codec.stream.packet import PacketType
+from gsvc.codec.bitstream.packet import PacketType
 from one_line import FAILED, USAGE, assert_one_line
 
 Result = subprocess.CompletedProcess[bytes]

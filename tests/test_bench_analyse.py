@@ -8,25 +8,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.frames import Picture
 from gsvc.datasets.annotated.boxes import Boxes, joined, make_boxes
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene, write_synthetic
-from gsvc.datasets.clips import ClipFormat, TestClip
-from gsvc.decoders.analysis.rules_text import parse_file
-from gsvc.eval.analysis.accuracy import GROUND
-from gsvc.eval.analysis.bd import rate_for
-from gsvc.eval.analysis.events import Event
-from gsvc.eval.analysis.key_points import Pose
-from gsvc.eval.analysis.measure import FROM_STREAM, SOURCE, Subject, measure
-from gsvc.eval.analysis.rule_events import check_events, rule_events
-from gsvc.eval.analysis.run import AnalysisSettings, run_analysis
-from gsvc.eval.analysis.seen import Seen
-from gsvc.eval.analysis.sources import load_ground
-from gsvc.eval.analysis.task_rates import main as task_rates
-from gsvc.eval.codecs import find_codec
+from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.decoders.detection.rules_text import parse_file
+from gsvc.eval.baselines import find_codec
+from gsvc.eval.bench.analysis.accuracy import GROUND, Pose, TimedEvent
+from gsvc.eval.bench.analysis.analysis_results import rate_for
+from gsvc.eval.bench.analysis.analysis_run import AnalysisRunSettings, load_ground, run_analysis
+from gsvc.eval.bench.analysis.box_detectors import SeenClip
+from gsvc.eval.bench.analysis.rate_accuracy import (
+    FROM_STREAM,
+    SOURCE,
+    Subject,
+    check_events,
+    measure,
+    rule_events,
+)
 from needs import need_package
+from task_rates import main as task_rates
 
 for package in ("bjontegaard", "matplotlib", "motmetrics", "pycocotools", "scipy"):
     need_package(package)
@@ -41,7 +44,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_measures_codecs_and_streams(scene: Path, tmp_path: Path) -> None:
-    from gsvc.eval.analysis.sources import find_sources
+    from gsvc.eval.bench.analysis.analysis_run import find_sources
 
     (source,) = find_sources([str(scene)])
     _, truth = source.load("native", None)
@@ -54,7 +57,7 @@ def test_a_run_measures_codecs_and_streams(scene: Path, tmp_path: Path) -> None:
 
     codecs = ("jpeg:quality=10+80,scale=1", "gsvc:level=0,steps=0,preset=fast")
     rules = parse_file("line gate = 128,0,128,160\nbusy: count anything > 3", "rules")
-    settings = AnalysisSettings((str(scene),), codecs, analyser=analyse, rules=rules)
+    settings = AnalysisRunSettings((str(scene),), codecs, analyser=analyse, rules=rules)
     done = run_analysis(settings, tmp_path)
     assert done.failed == 0
     names = [point.curve for point in done.points]
@@ -85,7 +88,7 @@ def test_events_are_those_that_rules_make_of_boxes() -> None:
     )
     form = ClipFormat(100, 100, Fraction(10), 50)
     stays, crossed, visit = sorted(rule_events(boxes, rules, form))
-    assert crossed == Event("person at gate, right to left", 2.4, 2.4)
+    assert crossed == TimedEvent("person at gate, right to left", 2.4, 2.4)
     assert stays.name == "long" and visit.name == "person in door"
     # The zone's border has a width: one enters behind it, and leaves before it.
     assert (visit.start, visit.end) == pytest.approx((1.1, 3.5))
@@ -110,7 +113,7 @@ def test_rules_that_no_detector_can_fulfil(
 
 
 def test_streams_are_read_by_default(scene: Path, tmp_path: Path) -> None:
-    settings = AnalysisSettings((str(scene),), ("gsvc:level=0,steps=0,preset=fast",))
+    settings = AnalysisRunSettings((str(scene),), ("gsvc:level=0,steps=0,preset=fast",))
     done = run_analysis(settings, tmp_path)
     *_, last = done.points
     assert done.failed == 0
@@ -119,7 +122,7 @@ def test_streams_are_read_by_default(scene: Path, tmp_path: Path) -> None:
 
 def test_streams_of_objects_stand_beside_others(scene: Path, tmp_path: Path) -> None:
     codecs = ("jpeg:quality=2+90,scale=1", "gsvc-task", "gsvc-objects")
-    done = run_analysis(AnalysisSettings((str(scene),), codecs), tmp_path)
+    done = run_analysis(AnalysisRunSettings((str(scene),), codecs), tmp_path)
     assert done.failed == 0
     rates = {f"{point.curve}, {point.settings}": point.bits_per_second for point in done.points}
     task = f"gsvc-task, {FROM_STREAM}, task motion"
@@ -159,14 +162,14 @@ def test_key_points_are_judged_against_the_source(tmp_path: Path) -> None:
         name = "posing"
         labels: frozenset[str] | None = frozenset({"person"})
 
-        def __call__(self, frames: Sequence[Picture]) -> Seen:
+        def __call__(self, frames: Sequence[Picture]) -> SeenClip:
             """The first call is the source's: nobody is found in what was coded."""
             body = np.stack([np.linspace(5, 60, 17), np.linspace(5, 60, 17) ** 1.1], axis=1)
             count = 0 if hasattr(self, "called") else len(frames)
             self.called = True
             poses = [Pose(n, body, np.ones(17, np.bool_)) for n in range(count)]
             box = np.tile([4.0, 4.0, 61.0, 61.0], (count, 1))
-            return Seen(make_boxes(np.arange(count), box, label="person"), poses)
+            return SeenClip(make_boxes(np.arange(count), box, label="person"), poses)
 
     clip = TestClip("blank", [np.zeros((64, 64, 3), np.uint8)] * 3, Fraction(25))
     codecs = [find_codec("jpeg", quality=50, scale="1")]
@@ -187,7 +190,7 @@ def test_places_on_the_ground(tmp_path: Path) -> None:
     views = [joined([shot.truth for shot in made.shots(camera)]) for camera in range(3)]
     turn = iter(views)  # the streams come camera by camera
     codecs = ("jpeg:quality=60,scale=1", "gsvc:level=0,steps=0,preset=fast")
-    run = AnalysisSettings(
+    run = AnalysisRunSettings(
         (str(tmp_path / "set"),), codecs, analyser=lambda _: next(turn), ground=True
     )
     done = run_analysis(run, tmp_path / "run")

@@ -29,7 +29,7 @@ def test_the_kit_makes_a_folder_to_send_back(
 ) -> None:
     need_package("pycvvdp")
     tiny("wan-v2v")
-    monkeypatch.setattr("gsvc.eval.window_speed._SIZES", ((32, 32), (40, 70)))
+    monkeypatch.setattr("gsvc.eval.bench.speed._SIZES", ((32, 32), (40, 70)))
     monkeypatch.setattr("gsvc.codec.command.bench_backend.METRICS", QUICK)
     clip, out = tmp_path / "it.mp4", tmp_path / "out"
     write_video(clip, moving_pictures(9))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gsvc.codec.command.main import main
-from gsvc.eval.cache_replay import Replay, fits
+from gsvc.eval.bench.cache_replay import Replay, fits
 
 
 @pytest.mark.slow

@@ -16,8 +16,7 @@ import pytest
 
 import gsvc
 from gsvc.codec.command.main import main
-from gsvc.eval.bench.record import CellRecord
-from gsvc.eval.bench.store import load_run
+from gsvc.eval.bench.store import CellRecord, load_run
 from needs import need_package
 
 Result = subprocess.CompletedProcess[bytes]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gsvc.codec.planning.energy import RADIOS
-from gsvc.eval.bench.energy import StepEnergy
-from gsvc.eval.summary.compute_tables import costs_table
+from gsvc.eval.compute import StepEnergy
+from gsvc.eval.summary.stream_tables import costs_table
 from gsvc.eval.summary.summarise import summarise
 from gsvc.eval.summary.write import summary_csv
 from test_summary import RUN, cell

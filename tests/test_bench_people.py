@@ -6,10 +6,10 @@ import cv2
 import pytest
 
 from gsvc.codec.command.main import main
-from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
-from gsvc.eval.report import people_strips
-from gsvc.eval.report.strips import Place
-from gsvc.eval.summary.people_table import METRICS, people_table
+from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
+from gsvc.eval.report import sheets as people_strips
+from gsvc.eval.report.differences import StripPlace
+from gsvc.eval.summary.rate_tables import METRICS, people_table
 from gsvc.eval.summary.summarise import summarise
 from small_run import record, write_run
 
@@ -30,7 +30,7 @@ RUN = {
 
 def cell(codec: str, bits: int, value: float, **settings: float) -> CellRecord:
     """100 frames of 10x10 pixels; every metric has the same value."""
-    scores = {name: Scores(value, [value], "test", "") for name in METRICS}
+    scores = {name: MetricScores(value, [value], "test", "") for name in METRICS}
     return CellRecord(
         key=f"{codec}{bits}{settings}",
         clip="talk",
@@ -81,7 +81,7 @@ def test_strips_have_a_row_for_the_source_av1_and_both_ways_of_ours(
     cells = [record("svtav1", {"preset": 10, "crf": 50, "scale": "1"})]
     cells += [record("gsvc", {**ours, **way}) for way in ({"faces": 0}, {})]
     folder = write_run(tmp_path, cells, 4)
-    monkeypatch.setattr(people_strips, "speaking_place", lambda _: Place(0, 0, 0, 64))
+    monkeypatch.setattr(people_strips, "speaking_place", lambda _: StripPlace(0, 0, 0, 64))
     (path,) = people_strips.write_people_strips(folder)
     picture = cv2.imread(str(path))
     assert path.parent == folder / "strips" and picture is not None

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.planning.ledger import Truth, note, ratios
-from gsvc.codec.planning.quality import Range
-from gsvc.eval.planning.verdict import GOALS, error_table, kept_line
+from gsvc.codec.planning.prediction import Range, Truth, note, ratios
+from gsvc.eval.planning.validation import GOALS, error_table, kept_line
 
 TRUTH = Truth(Range(0.5, 1.0, 2.0), raw=2.0, measured=1.5)
 

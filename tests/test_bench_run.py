@@ -12,20 +12,15 @@ from pathlib import Path
 import pytest
 
 import gsvc
-from gsvc.codec.errors import ConfigError, InputError, OutputError
-from gsvc.datasets.sets import find_clips
-from gsvc.eval.bench.cells import Job
-from gsvc.eval.bench.named import codec_spec
-from gsvc.eval.bench.pace import Pace
-from gsvc.eval.bench.plan import RunPlan, make_plan
-from gsvc.eval.bench.pool import Pool, Workers, local_pool
-from gsvc.eval.bench.record import CellRecord
-from gsvc.eval.bench.run import carry_out
-from gsvc.eval.bench.settings import RunSettings
-from gsvc.eval.bench.show import TextReporter
-from gsvc.eval.bench.steps import Step
-from gsvc.eval.bench.store import RunFolder, load_run
-from gsvc.eval.report.decoding import source_of
+from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
+from gsvc.datasets.clips.sets import find_clips
+from gsvc.eval.bench.cells import CellJob
+from gsvc.eval.bench.named import RunSettings, codec_spec
+from gsvc.eval.bench.run import RunPlan, carry_out, make_plan
+from gsvc.eval.bench.show import RunProgress, TextReporter
+from gsvc.eval.bench.store import BenchFolder, CellRecord, load_run
+from gsvc.eval.bench.workers import CellStep, Pool, Workers, local_pool
+from gsvc.eval.report.exhibits import source_of
 
 BLOCKS = "bench_doubles:Blocks"
 DISTANCE = "bench_doubles:Distance"
@@ -37,16 +32,16 @@ class Listener(TextReporter):
     def __init__(self) -> None:
         super().__init__()
         self.notes: list[tuple[str, str]] = []
-        self.steps: list[Step] = []
+        self.steps: list[CellStep] = []
         self.planned = self.resumed = self.ended = 0
 
     def note(self, kind: str, text: str, **values: object) -> None:
         self.notes.append((kind, text))
 
-    def plan(self, cells: int, jobs: Sequence[Job]) -> None:
+    def plan(self, cells: int, jobs: Sequence[CellJob]) -> None:
         self.planned, self.resumed = cells, cells - len(jobs)
 
-    def step(self, worker: int, step: Step) -> None:
+    def step(self, worker: int, step: CellStep) -> None:
         self.steps.append(step)
 
     def tick(self) -> None:
@@ -109,14 +104,14 @@ def settings(clips: Path, *codecs: str, metrics: tuple[str, ...] = (DISTANCE,)) 
 
 
 def run(asked: RunSettings, folder: Path, workers: Workers) -> tuple[Listener, int]:
-    listener, place = Listener(), RunFolder(folder)
+    listener, place = Listener(), BenchFolder(folder)
     place.make()
     errors = carry_out(plan(asked, folder, workers, listener), place, workers, listener)
     return listener, errors
 
 
 def plan(asked: RunSettings, folder: Path, workers: Workers, listener: Listener) -> RunPlan:
-    return make_plan(asked, RunFolder(folder), workers, listener)
+    return make_plan(asked, BenchFolder(folder), workers, listener)
 
 
 def records(folder: Path) -> dict[str, CellRecord]:
@@ -180,7 +175,7 @@ def test_what_is_added_later_does_not_code_again(
 
 def test_a_changed_codec_replaces_its_cells(clips: Path, tmp_path: Path, pool: Pool) -> None:
     run(settings(clips), tmp_path, pool)
-    place = RunFolder(tmp_path)
+    place = BenchFolder(tmp_path)
     values = place.settings()
     assert values is not None
     for cell in values["cells"]:
@@ -364,9 +359,9 @@ def test_a_plan_writes_nothing(clips: Path, tmp_path: Path, pool: Pool) -> None:
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:
     with (
-        RunFolder(tmp_path).locked(),
+        BenchFolder(tmp_path).locked(),
         pytest.raises(ConfigError, match="another gsvc bench"),
-        RunFolder(tmp_path).locked(),
+        BenchFolder(tmp_path).locked(),
     ):
         pass
 
@@ -393,13 +388,13 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
     jobs = plan(asked, tmp_path, pool, Listener()).jobs
     blocks, failing = jobs[:2], next(job for job in jobs if job.cell.codec_name == "failing")
     now = 0.0
-    monkeypatch.setattr("gsvc.eval.bench.pace.monotonic", lambda: now)
-    pace = Pace(7, [*blocks, failing])
+    monkeypatch.setattr("gsvc.eval.bench.show.monotonic", lambda: now)
+    pace = RunProgress(7, [*blocks, failing])
     assert (pace.resumed, pace.left()) == (4, None)
 
-    def do(job: Job, kind: str, name: str, seconds: float) -> None:
+    def do(job: CellJob, kind: str, name: str, seconds: float) -> None:
         nonlocal now
-        step = Step(kind, name, (job.cell.key,))
+        step = CellStep(kind, name, (job.cell.key,))
         pace.step(0, step)
         now += seconds
         assert (

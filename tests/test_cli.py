@@ -17,8 +17,8 @@ import pytest
 import gsvc
 from gsvc.codec.command.arguments import bitrate
 from gsvc.codec.command.main import main
-from gsvc.datasets.hub import HUB_MODELS
-from gsvc.datasets.models import EXTRACTORS, MODELS, model_path
+from gsvc.codec.weights.hub import HUB_MODELS
+from gsvc.codec.weights.model_files import EXTRACTORS, MODELS, model_path
 from needs import need_models
 
 Result = subprocess.CompletedProcess[bytes]
@@ -139,7 +139,7 @@ finally:
 
 def test_info_loads_no_codec_and_no_renderer(stream: Path) -> None:
     loaded = loaded_by("info", str(stream), "--verbose")
-    assert "gsvc.codec.stream.info" in loaded
+    assert "gsvc.codec.bitstream.stream_info" in loaded
     assert not loaded & {"cv2", "av", "torch", "gsvc.decoders", "gsvc.encoders", "gsvc.codec.media"}
 
 
@@ -149,7 +149,6 @@ def test_help_loads_no_command() -> None:
     assert {name for name in loaded if name.startswith("gsvc.codec.command.")} == {
         "gsvc.codec.command.main",
         "gsvc.codec.command.parser",
-        "gsvc.codec.command.wording",
     }
 
 

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.errors import MissingModelError
-from gsvc.datasets.models import COCO, pull
-from gsvc.datasets.package_files import cached_path, state_of
-from gsvc.datasets.packaged import load_clip
-from gsvc.decoders.analysis.coco import CocoDetector
-from gsvc.decoders.analysis.finders import own_finder
-from gsvc.decoders.analysis.graph_model import as_onnx
+from gsvc.codec.bitstream.errors import MissingModelError
+from gsvc.codec.weights.model_files import COCO, pull
+from gsvc.codec.weights.package_files import cached_path, state_of
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.decoders.detection.coco_detector import CocoDetector, as_onnx
+from gsvc.decoders.detection.detectors import own_finder
 from needs import need, need_clip, need_package
 
 

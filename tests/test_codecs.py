@@ -9,25 +9,26 @@ import av
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import (
+from demo import nearest_rate
+from gsvc.codec.bitstream.errors import (
     BitstreamError,
     ConfigError,
     InputError,
     MissingDependencyError,
     MissingModelError,
 )
-from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip
-from gsvc.datasets.packaged import load_clip, packaged_clip
-from gsvc.decoders.motion.learned.rife import loaded_rife
-from gsvc.eval.codecs import DEFAULT_CODECS, codecs, find_codec
-from gsvc.eval.codecs.base import Codec, Settings, Value
-from gsvc.eval.codecs.conventional import ConventionalCodec
-from gsvc.eval.codecs.search import nearest_rate
-from gsvc.eval.codecs.svtav1 import SvtAv1
-from gsvc.eval.codecs.vvenc import VVenC
-from gsvc.eval.codecs.x264 import X264
-from gsvc.eval.codecs.x265 import X265
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.packaged import packaged_clip
+from gsvc.decoders.interpolation.rife import loaded_rife
+from gsvc.eval.baselines import DEFAULT_CODECS, codecs, find_codec
+from gsvc.eval.baselines.base import Codec, Settings, Value
+from gsvc.eval.baselines.conventional import ConventionalCodec
+from gsvc.eval.baselines.svtav1 import SvtAv1
+from gsvc.eval.baselines.vvenc import VVenC
+from gsvc.eval.baselines.x264 import X264
+from gsvc.eval.baselines.x265 import X265
 from gsvc.eval.metrics.psnr import psnr_y
 from needs import need, need_clip, need_package
 
@@ -184,7 +185,7 @@ def test_vvenc_has_a_random_access_point_every_four_seconds() -> None:
 
 
 def test_vvenc_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gsvc.eval.codecs import vvenc
+    from gsvc.eval.baselines import vvenc
 
     monkeypatch.setitem(__import__("sys").modules, "imageio_ffmpeg", None)
     vvenc._ffmpeg.cache_clear()

@@ -22,7 +22,7 @@ from gsvc import (
     Picture,
     VideoFormat,
 )
-from gsvc.decoders.motion.extrapolation import Extrapolator
+from gsvc.decoders.streams.concealment import Extrapolator
 from needs import need_package
 
 Pictures = Callable[..., list[Picture]]

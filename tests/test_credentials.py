@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import gsvc
-from gsvc.codec.media.credentials import read_credentials, sign_file
-from gsvc.codec.media.marked import read_marks
+from gsvc.codec.api.credentials import read_credentials, sign_file
+from gsvc.codec.media.marks import read_marks
 from needs import need_package
 from one_line import assert_one_line
 from test_marking import MARK, remuxed, write

@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from needs import need_package
-from odd_operators import EXITS, HANGS, Fragile, Mortal, Noting
-
-need_package("fsspec")
-need_package("stlpips_pytorch")
-from gsvc.codec.command.data_progress import WorkLine
+from gsvc.codec.command.data_prepare import WorkLine
 from gsvc.decoders.training.preparation import guard
 from gsvc.decoders.training.preparation.engine import InTurn, OnRay
 from gsvc.decoders.training.preparation.items import ClipItem, Item, Operator, Resources
 from gsvc.decoders.training.preparation.live import Watched
 from gsvc.decoders.training.preparation.residency import Cards, Model, model_of, residences
 from gsvc.decoders.training.preparation.resident import mps_environment
+from needs import need_package
+from odd_operators import EXITS, HANGS, Fragile, Mortal, Noting
+
+need_package("fsspec")
+need_package("stlpips_pytorch")
 
 GB = 1_000_000_000
 ITEMS = 8

@@ -7,13 +7,11 @@ import av
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
-from gsvc.codec.media.y4m import Y4mEncoder
-from gsvc.datasets.clip_reader import load_clip
-from gsvc.datasets.raw_format import RawFormat, format_from_name
-from gsvc.datasets.raw_video import read_raw
+from gsvc.codec.media.video_writer import Y4mEncoder
+from gsvc.datasets.clips.clip_reader import RawFormat, format_from_name, load_clip, read_raw
 
 
 def _pictures(width: int, height: int, count: int) -> list[Picture]:

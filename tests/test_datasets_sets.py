@@ -9,12 +9,12 @@ import av
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.media.y4m import Y4mEncoder
-from gsvc.datasets.manifests import MANIFESTS
-from gsvc.datasets.raw_format import RawFormat, format_from_name
-from gsvc.datasets.sets import SETS, ClipSource, find_clips
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.media.video_writer import Y4mEncoder
+from gsvc.datasets.clips.clip_reader import RawFormat, format_from_name
+from gsvc.datasets.clips.published_sets import MANIFESTS
+from gsvc.datasets.clips.sets import SETS, ClipSource, find_clips
 
 LENGTHS = {"uvg": 16, "mcl-jcv": 30, "hevc-b": 5, "hevc-c": 4}
 

@@ -4,23 +4,23 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import ConfigError
-from gsvc.datasets.sets import find_clips
-from gsvc.datasets.synthetic import (
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.datasets.clips.sets import find_clips
+from gsvc.datasets.clips.synthetic_clips import (
     FRAMES,
     HEIGHT,
     SCENES,
     WIDTH,
-    Layer,
-    Scene,
+    DrawnClip,
+    MovingLayer,
     coverage,
     grid,
     moved,
 )
-from gsvc.decoders.motion.estimation import Flow, dense_flow, gray, pixel_grid, warp
+from gsvc.decoders.interpolation.optical_flow import Flow, dense_flow, gray, pixel_grid, warp
 
 
-def true_flow(scene: Scene, index: int, to: int) -> NDArray[np.float32]:
+def true_flow(scene: DrawnClip, index: int, to: int) -> NDArray[np.float32]:
     """Displacement of each pixel from frame `index` to frame `to`, float32 (H, W, 2), in pixels.
 
     Also of pixels that become hidden or leave the frame; all NaN across a cut.
@@ -34,7 +34,7 @@ def true_flow(scene: Scene, index: int, to: int) -> NDArray[np.float32]:
     return flow.astype(np.float32)
 
 
-def visible(scene: Scene, index: int, to: int) -> NDArray[np.bool_]:
+def visible(scene: DrawnClip, index: int, to: int) -> NDArray[np.bool_]:
     """Which pixels of frame `index` are visible in frame `to`, bool (H, W)."""
     target = grid() + np.nan_to_num(true_flow(scene, index, to), nan=1e6)
     inside = ((target >= 0) & (target <= (WIDTH - 1, HEIGHT - 1))).all(-1)
@@ -45,7 +45,7 @@ def visible(scene: Scene, index: int, to: int) -> NDArray[np.bool_]:
     return np.asarray(inside & (in_front | ~covered))
 
 
-def _displacement(layer: Layer, index: int, to: int) -> NDArray[np.float64]:
+def _displacement(layer: MovingLayer, index: int, to: int) -> NDArray[np.float64]:
     there = np.linalg.inv(layer.position(to)) @ layer.position(index)
     return moved(there, grid()) - grid()
 

@@ -3,10 +3,10 @@ from pathlib import Path
 import cv2
 import pytest
 
-from gsvc.codec.errors import GsvcError
-from gsvc.codec.inspection import stream_info
+from demo import run
+from gsvc.codec.api.inspection import stream_info
+from gsvc.codec.bitstream.errors import GsvcError
 from gsvc.codec.media.video_reader import open_video
-from gsvc.eval.demo import run
 from gsvc.eval.layout import markdown
 from needs import need_clip, need_models
 

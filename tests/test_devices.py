@@ -17,25 +17,21 @@ from safetensors.torch import save_file
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from gsvc.codec.errors import DeviceError
-from gsvc.codec.frames import Picture
-from gsvc.decoders.devices import enough_memory
-from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.motion.learned.rife import load_rife
-from gsvc.decoders.refiners.base import WindowRefiner
-from gsvc.decoders.refiners.compact import pipeline as pipelines
-from gsvc.decoders.refiners.compact.backend import WEIGHTS, CompactBackend, load_pipeline
-from gsvc.decoders.refiners.compact.bands import detail_bands
-from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
-from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline
-from gsvc.decoders.refiners.compact.samplers import noise_field
-from gsvc.decoders.refiners.priors.drawing import drawings, load_prior, make_prior
-from gsvc.decoders.refiners.registry import check_device, load_refiner
-from gsvc.decoders.refiners.windowed import frames as windowed
-from gsvc.decoders.refiners.windowed.network import WindowRestorer
-from gsvc.eval.bench.speed.run import SpeedSettings, measure
-from gsvc.eval.bench.speed.subjects import MOTION
-from gsvc.eval.bench.speed.timing import timed
+from gsvc.codec.bitstream.errors import DeviceError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.decoders.interpolation.rife import load_rife
+from gsvc.decoders.keyframes.backends import check_device, load_refiner
+from gsvc.decoders.keyframes.compact import pipeline as pipelines
+from gsvc.decoders.keyframes.compact.backend import WEIGHTS, CompactBackend, load_pipeline
+from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner, detail_bands
+from gsvc.decoders.keyframes.compact.pipeline import RefinerPipeline, noise_field
+from gsvc.decoders.keyframes.devices import enough_memory
+from gsvc.decoders.keyframes.keyframe import Keyframe
+from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior, make_prior
+from gsvc.decoders.keyframes.refiner import WindowRefiner
+from gsvc.decoders.keyframes.windowed import window_frames as windowed
+from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
+from gsvc.eval.bench.speed import MOTION, SpeedSettings, measure, timed
 from needs import need, need_gpu
 
 TOLERANCE = 2
@@ -53,20 +49,20 @@ def device(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def key_picture(width: int = 90, height: int = 66, shift: int = 0) -> KeyPicture:
+def key_picture(width: int = 90, height: int = 66, shift: int = 0) -> Keyframe:
     """Waves, edges and grain, as damaged as a key picture may be."""
     y, x = np.mgrid[:height, :width].astype(np.float64)
     waves = [np.sin((x + shift) / (4 + k)) * np.cos(y / (5 + k)) for k in range(3)]
     edges = 60 * np.sign(np.sin((x + shift) / 17 + y / 23))[..., None]
     grain = np.random.default_rng(3).normal(0, 8, (height, width, 1))
     picture = np.clip(128 + 50 * np.dstack(waves) + edges + grain, 0, 255).astype(np.uint8)
-    return KeyPicture(picture, np.full((height, width), 0.5, np.float32), 0.8, 1.0)
+    return Keyframe(picture, np.full((height, width), 0.5, np.float32), 0.8, 1.0)
 
 
-def extreme_picture() -> KeyPicture:
+def extreme_picture() -> Keyframe:
     """Pixels of black and full colour at random: nothing makes the networks' values larger."""
     colors = np.random.default_rng(1).integers(0, 2, (64, 96, 3)).astype(np.uint8) * 255
-    return KeyPicture(colors, np.full((64, 96), 1.75, np.float32), 1.0, 1.0)
+    return Keyframe(colors, np.full((64, 96), 1.75, np.float32), 1.0, 1.0)
 
 
 def assert_near(picture: Picture, truth: Picture) -> None:

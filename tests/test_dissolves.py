@@ -5,13 +5,13 @@ from fractions import Fraction
 import cv2
 import numpy as np
 
-from gsvc.codec.decoder import Decoder
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.encoder import Encoder
-from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.scaffold.types import Interval
-from gsvc.codec.stream.group import GroupReader
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.group import GroupReader
+from gsvc.codec.bitstream.scaffold import Interval
 
 SIZE = 96, 64
 WAIT, FADE = 12, 24

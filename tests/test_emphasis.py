@@ -4,11 +4,11 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.frames import Picture
-from gsvc.datasets.packaged import load_clip
-from gsvc.decoders.motion.estimation import gray
-from gsvc.encoders.distortion import Reference
-from gsvc.encoders.emphasis import emphasised
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.encoders.coding.keyframes import emphasised
+from gsvc.encoders.search.distortion import Reference
 from needs import need_clip
 
 CRF = 50.0

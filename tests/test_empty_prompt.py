@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from gsvc.codec.errors import MissingModelError
-from gsvc.codec.hashes import sha256_of
-from gsvc.datasets.hub import PROMPT, hub_folder
-from gsvc.decoders.refiners.pretrained.loading import embed_empty_prompt, load_prompt
-from gsvc.decoders.refiners.registry import load_refiner
+from gsvc.codec.bitstream.errors import MissingModelError
+from gsvc.codec.weights.hub import PROMPT, hub_folder
+from gsvc.codec.weights.package_files import sha256_of
+from gsvc.decoders.keyframes.backends import load_refiner
+from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import embed_empty_prompt, load_prompt
 from needs import need_package
 from pretrained_windows import window_of
 from tiny_models import MAKERS, TEXT, put_tiny

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 import gsvc
+from gsvc.codec.bitstream.objects import ObjectReader, Parts
 from gsvc.codec.command.main import main
-from gsvc.codec.scaffold.layers.objects import Parts
-from gsvc.codec.stream.objects import ObjectReader
-from gsvc.encoders.objects.anchors import AnchorMaker, SeenFrame, SeenObject
-from gsvc.encoders.objects.coder import settled
+from gsvc.encoders.scaffold.object_coder import AnchorMaker, SeenFrame, SeenObject, settled
 from needs import need_clip, need_models
 from squares import FRAMES, Eye, check_motion_follows, overlaps, square_pictures
 from test_analyse_objects import HEADER, stream_of

@@ -15,26 +15,25 @@ import numpy as np
 import pytest
 
 from gsvc import EncoderSettings
-from gsvc.codec.decoder import Decoder
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.encoder import Encoder
-from gsvc.codec.errors import (
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.bitstream.container import StreamReader, StreamWriter
+from gsvc.codec.bitstream.errors import (
     BitstreamError,
     ConfigError,
     GsvcError,
     InputError,
     LimitError,
 )
-from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
-from gsvc.codec.scaffold.tools import TOOLS
-from gsvc.codec.scaffold.types import Interval
-from gsvc.codec.stream.container import StreamReader, StreamWriter
-from gsvc.codec.stream.group import GroupReader, GroupWriter, ParsedPacket
-from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.codec.stream.varint import varint
-from gsvc.datasets.packaged import CLIPS, load_clip
-from gsvc.decoders.pictures import PictureDecoder
+from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.group import GroupReader, GroupWriter, ParsedPacket
+from gsvc.codec.bitstream.header import TOOLS, Header
+from gsvc.codec.bitstream.packet import Packet, PacketType, varint
+from gsvc.codec.bitstream.scaffold import Interval
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.packaged import CLIPS
+from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 from needs import need_clip, need_models
 from scaffolds import only, scaffold_hash
 
@@ -206,13 +205,13 @@ def test_key_pictures_are_what_the_encoder_saw(
     moving_pictures: Pictures, bare_settings: EncoderSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    plain = PictureDecoder.decode
+    plain = KeyframeDecoder.decode
 
-    def watched(self: PictureDecoder, unit: bytes, coded_size: tuple[int, int]) -> Picture:
+    def watched(self: KeyframeDecoder, unit: bytes, coded_size: tuple[int, int]) -> Picture:
         seen.append(plain(self, unit, coded_size))
         return seen[-1]
 
-    monkeypatch.setattr(PictureDecoder, "decode", watched)
+    monkeypatch.setattr(KeyframeDecoder, "decode", watched)
     pictures = moving_pictures(25, (65, 49))
     data = encode(pictures, bare_settings, video=video_format(pictures, Fraction(5)))
     encoders = seen.copy()

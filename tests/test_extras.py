@@ -7,8 +7,8 @@ import pytest
 
 import gsvc
 from gsvc.codec.command.main import main
-from gsvc.codec.extras import EXTRAS
-from gsvc.decoders.refiners.registry import check_device
+from gsvc.codec.weights.extras import EXTRAS
+from gsvc.decoders.keyframes.backends import check_device
 
 
 @pytest.fixture(autouse=True)

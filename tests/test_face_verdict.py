@@ -8,23 +8,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gsvc.codec.decoder import Decoder
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.encoder import Encoder
-from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.codec.scaffold.layers.faces import FACES, MAX_FACES, NUMBERS, Face, face_unit
-from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.types import Interval
-from gsvc.codec.stream.group import GroupReader
-from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.packet import Packet
-from gsvc.datasets.packaged import load_clip
-from gsvc.decoders.motion.face_shape import LANDMARKS, points_of
-from gsvc.decoders.rendering import held_picture
-from gsvc.encoders.distortion import Judge
-from gsvc.encoders.people.face_likeness import unlikeness
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.group import GroupReader
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.layers.faces import FACES, MAX_FACES, NUMBERS, Face, face_unit
+from gsvc.codec.bitstream.packet import Packet
+from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.decoders.interpolation.face_motion import LANDMARKS, points_of
+from gsvc.decoders.interpolation.rendering import held_picture
+from gsvc.encoders.scaffold.face_landmarks import landmark_error
+from gsvc.encoders.search.distortion import Distortion
 from needs import need_clip, need_models
 
 SIZE = 176, 144
@@ -118,7 +116,7 @@ def coded(
 
 
 def distance(pictures: Sequence[Picture], shown: Sequence[Picture]) -> float:
-    judge = Judge(4.0)
+    judge = Distortion(4.0)
     assert len(pictures) == len(shown)
     return sum(judge.reference(a).total(b) for a, b in zip(pictures, shown, strict=True))
 
@@ -129,7 +127,7 @@ def tell(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[Picture], Sequen
 
     def told(pictures: Sequence[Picture], faces: Sequence[Points]) -> None:
         found = Told(pictures, faces)
-        monkeypatch.setattr("gsvc.encoders.group_coder.FacePoints", lambda: found)
+        monkeypatch.setattr("gsvc.encoders.scaffold.face_landmarks.FaceMesh", lambda: found)
 
     return told
 
@@ -231,12 +229,12 @@ def test_odd_faces_never_make_it_worse(
 def test_a_face_is_unlike_by_where_its_points_are_and_how_its_mouth_is() -> None:
     face = landmarks(states()[:1])[0]
     eyes = float(np.linalg.norm(face[33] - face[263]))
-    assert unlikeness(face, face) == 0 == unlikeness(None, face)
-    assert unlikeness(face, face + [3, 4]) == pytest.approx(5 / eyes)
+    assert landmark_error(face, face) == 0 == landmark_error(None, face)
+    assert landmark_error(face, face + [3, 4]) == pytest.approx(5 / eyes)
     shut, mouth = face.copy(), face[14] - face[13]
     shut[14] -= mouth
-    assert unlikeness(face, shut) == pytest.approx(np.linalg.norm(mouth) * (1 + 1 / 468) / eyes)
-    assert unlikeness(face, None) == 2 == unlikeness(face, face + 1000)
+    assert landmark_error(face, shut) == pytest.approx(np.linalg.norm(mouth) * (1 + 1 / 468) / eyes)
+    assert landmark_error(face, None) == 2 == landmark_error(face, face + 1000)
 
 
 def with_hand(pictures: list[Picture]) -> list[Picture]:

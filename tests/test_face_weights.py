@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.encoder import Encoder
-from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import ConfigError, MissingModelError
-from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.datasets.packaged import load_clip
-from gsvc.encoders.distortion import Judge, Reference
-from gsvc.encoders.people.face_weights import FaceWeights
+from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.encoders.scaffold.face_landmarks import FaceWeights
+from gsvc.encoders.search.distortion import Distortion, Reference
 from needs import need_clip, need_models
 
 FAST = EncoderSettings(preset="fast", people=1, faces=False)
@@ -48,7 +48,7 @@ def test_the_same_error_counts_for_more_on_the_face(speaker: list[Picture]) -> N
     need_models()
     face, corner = speaker[0].copy(), speaker[0].copy()
     face[60:84, 76:100], corner[-24:, :24] = face[60:84, 76:100, ::-1] // 2, corner[-24:, :24] // 2
-    weighed = Judge(4.0, FaceWeights(4)).reference(speaker[0])
+    weighed = Distortion(4.0, FaceWeights(4)).reference(speaker[0])
     plain = Reference(speaker[0])
     assert weighed.total(face) > 1.5 * plain.total(face)
     assert weighed.total(corner) < plain.total(corner)
@@ -85,7 +85,7 @@ def test_preset_slow_tries_no_layer_whose_model_is_missing(
             "model pose_detection is not on this machine; run: gsvc models pull"
         )
 
-    monkeypatch.setattr("gsvc.codec.encoder_parts.PoseEstimator", missing)
+    monkeypatch.setattr("gsvc.decoders.detection.people.PoseEstimator", missing)
     slow = replace(FAST, preset="slow")
     assert payloads(speaker[:2], slow)
     assert "pose is not tried: model pose_detection is not on this machine" in caplog.text

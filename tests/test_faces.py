@@ -8,20 +8,16 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.scaffold.coder import Coder, Reader, Writer
-from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.codec.scaffold.layer import Site
-from gsvc.codec.scaffold.layers.camera import camera_nodes
-from gsvc.codec.scaffold.layers.faces import FACES, NUMBERS, POSE_NUMBERS, Face, Faces
-from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.syntax import Coding, code_coding
-from gsvc.codec.scaffold.types import Interval
-from gsvc.decoders.motion.face_shape import MEAN, openings, points_of, states_of
-from gsvc.decoders.motion.faces import FaceMotion
-from gsvc.decoders.rendering import IntervalRenderer, held_picture
-from gsvc.encoders.distortion import Judge
-from gsvc.encoders.group_coder import Recipe
+from gsvc.codec.bitstream.entropy_coding import Coder, Reader, Writer
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.group import Coding, code_coding
+from gsvc.codec.bitstream.layers.camera import camera_nodes
+from gsvc.codec.bitstream.layers.faces import FACES, NUMBERS, POSE_NUMBERS, Face, Faces
+from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Site
+from gsvc.decoders.interpolation.face_motion import MEAN, FaceMotion, openings, points_of, states_of
+from gsvc.decoders.interpolation.rendering import IntervalRenderer, held_picture
+from gsvc.encoders.coding.group_coder import CodingConfig
+from gsvc.encoders.search.distortion import Distortion
 from gsvc.encoders.tuning import LEVELS, PRESETS
 
 GEOMETRY = Geometry(352, 288)
@@ -141,13 +137,13 @@ def test_without_its_models_there_are_no_faces(
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
     video = gsvc.VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
-    recipe = Recipe(gsvc.Header(video, 1), LEVELS[1], PRESETS["medium"], 0.01, exact=False)
+    recipe = CodingConfig(gsvc.Header(video, 1), LEVELS[1], PRESETS["medium"], 0.01, exact=False)
     with caplog.at_level(logging.WARNING):
         for one in (recipe, replace(recipe, people=4.0, faces=True)):
             assert one.face_points(one.judge()) is None
         (line,) = [record.getMessage() for record in caplog.records]
         assert "faces weigh no more" in line and "gsvc models pull" in line
         caplog.clear()
-        assert replace(recipe, faces=True).face_points(Judge()) is None
+        assert replace(recipe, faces=True).face_points(Distortion()) is None
     (line,) = [record.getMessage() for record in caplog.records]
     assert "without their own motion" in line and "gsvc models pull" in line

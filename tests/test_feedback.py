@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsvc.codec.network.packetizer import WireSettings
+from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.network.rtcp import (
     Bye,
     Nack,
@@ -21,9 +21,8 @@ from gsvc.codec.network.rtcp import (
     time_of_day,
     write_rtcp,
 )
-from gsvc.codec.network.rtp_receiver import RtpReceiver, Source
-from gsvc.codec.network.rtp_sender import RtpSender
-from gsvc.codec.stream.packet import Packet
+from gsvc.codec.network.rtp import WireSettings
+from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender, RtpSource
 from test_transport import HEADER, stream
 
 PLAIN = WireSettings(redundancy=0, parity_span=0)
@@ -112,7 +111,7 @@ def test_a_receiver_that_joins_late_asks_for_a_group() -> None:
     assert asked == 2  # in 1.5 seconds: a sender heeds one a second
 
 
-def current_of(receiver: RtpReceiver) -> Source:
+def current_of(receiver: RtpReceiver) -> RtpSource:
     assert receiver.current is not None
     return receiver.current
 

@@ -12,13 +12,12 @@ import pytest
 from google_crc32c import value as crc32c
 
 import gsvc
+from gsvc.codec.bitstream.audio import unpack_audio
+from gsvc.codec.bitstream.packet import PacketType
+from gsvc.codec.bitstream.stream_info import read_info, whole_bits
 from gsvc.codec.media.audio_source import read_audio
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
-from gsvc.codec.stream.audio import unpack_audio
-from gsvc.codec.stream.info import read_info
-from gsvc.codec.stream.ledger import whole_bits
-from gsvc.codec.stream.packet import PacketType
 from needs import need_models
 
 Make = Callable[..., list[gsvc.Picture]]

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import ConfigError
-from gsvc.decoders.architectures.table import ARCHITECTURES
-from gsvc.decoders.architectures.work import Work, parameters
-from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.refiners.registry import load_refiner
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.decoders.keyframes.backends import load_refiner
+from gsvc.decoders.keyframes.keyframe import Keyframe
+from gsvc.decoders.keyframes.pretrained.architecture_work import ArchitectureWork, parameters
+from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
+from gsvc.eval.bench.flops import computes
 from gsvc.eval.compute import count_flops
-from gsvc.eval.flops import computes
 from tiny_models import MAKERS, TEXT, put_tiny
 
 _LTX: dict[str, Any] = {
@@ -92,7 +92,10 @@ def test_counted_without_storage_as_when_computed(name: str) -> None:
         connectors="",
     )
     frames = 9 if form.time else 1
-    told, done = Work(small, 64, 96, frames), Work(small, 64, 96, frames, device="cpu")
+    told, done = (
+        ArchitectureWork(small, 64, 96, frames),
+        ArchitectureWork(small, 64, 96, frames, device="cpu"),
+    )
     for part in ("step", "once"):
         without: Callable[[], object] = getattr(told, part)
         assert count_flops(without).count == count_flops(getattr(done, part)).count > 0, part
@@ -123,11 +126,11 @@ def test_a_window_costs_what_its_architecture_foretells(
 
     def restore() -> object:
         if not form.time:
-            key = KeyPicture.of(frames[0], None, 40, 1)
+            key = Keyframe.of(frames[0], None, 40, 1)
             return refiner.refine(key, steps=steps, seed=0)
         return refiner.restore(frames, keys, sure, steps=steps, seed=0)
 
-    work = Work(tiny, side, side, refiner.frames)
+    work = ArchitectureWork(tiny, side, side, refiner.frames)
     told = count_flops(work.once).count + steps * count_flops(work.step).count
     assert told == count_flops(restore).count
 
@@ -138,7 +141,7 @@ def _settings(part: Any) -> dict[str, Any]:
 
 def test_a_transformer_costs_what_its_formula_says() -> None:
     """Wan 1.3B: two operations a weight and token, and attention among all tokens."""
-    work = Work(ARCHITECTURES["wan-v2v"], 288, 512, 33)
+    work = ArchitectureWork(ARCHITECTURES["wan-v2v"], 288, 512, 33)
     width, layers, tokens, words = 1536, 30, 9 * 18 * 32, 512
     assert 1.41e9 < parameters(work.network) < 1.43e9
     linear = (4 + 2) * width**2 * tokens + 2 * width**2 * words + 2 * width * 8960 * tokens

@@ -16,19 +16,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gsvc.codec.scaffold.digest import scaffold_bytes
-from gsvc.codec.scaffold.layers.camera import Camera
-from gsvc.codec.scaffold.layers.faces import Face, Faces
-from gsvc.codec.scaffold.layers.flow import Correction
-from gsvc.codec.scaffold.layers.object_kinds import KINDS as KINDS_OF_OBJECTS
-from gsvc.codec.scaffold.layers.pose import Person
-from gsvc.codec.scaffold.layers.texture import Texture
-from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.types import Interval, Sample
-from gsvc.codec.stream.av1_units import strip_temporal_unit
-from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.group import GroupReader
-from gsvc.codec.stream.objects import ObjectReader
+from gsvc.codec.bitstream.coded_pictures import strip_temporal_unit
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.group import GroupReader
+from gsvc.codec.bitstream.layers.camera import Camera
+from gsvc.codec.bitstream.layers.faces import Face, Faces
+from gsvc.codec.bitstream.layers.flow import Correction
+from gsvc.codec.bitstream.layers.pose import Person
+from gsvc.codec.bitstream.layers.texture import Texture
+from gsvc.codec.bitstream.objects import KINDS as KINDS_OF_OBJECTS
+from gsvc.codec.bitstream.objects import ObjectReader
+from gsvc.codec.bitstream.scaffold import Interval, Place, Sample
+from gsvc.codec.bitstream.stream_info import scaffold_bytes
 from scaffolds import make_interval, make_sample
 
 FORMAT = (Path(__file__).resolve().parent.parent / "docs" / "format.md").read_text()

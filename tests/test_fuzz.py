@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fuzz_targets import TARGETS, Target
-from gsvc.codec.errors import GsvcError
+from gsvc.codec.bitstream.errors import GsvcError
 
 Randoms = st.randoms(use_true_random=False)
 

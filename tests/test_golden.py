@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from golden.make import STREAMS as MAKERS
-from gsvc.codec.decoder import Decoder
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.errors import BitstreamError
-from gsvc.codec.stream.audio import unpack_audio
-from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.group import GroupReader
-from gsvc.codec.stream.packet import PacketType
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.bitstream.audio import unpack_audio
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.group import GroupReader
+from gsvc.codec.bitstream.packet import PacketType
 from scaffolds import scaffold_hash
 
 STREAMS = sorted(Path(__file__).parent.glob("golden/*.gsv"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from google_crc32c import value as crc32c
 
-from gsvc.codec.errors import (
+from gsvc.codec.bitstream.errors import (
     BitstreamError,
     ChecksumError,
     ConfigError,
@@ -16,10 +16,9 @@ from gsvc.codec.errors import (
     TruncatedStreamError,
     VersionError,
 )
-from gsvc.codec.frames import Color, VideoFormat
-from gsvc.codec.limits import Limits
-from gsvc.codec.scaffold.tools import Tools
-from gsvc.codec.stream.header import FIELDS, HEADER_BYTES, Header, storable_format
+from gsvc.codec.bitstream.frames import Color, VideoFormat
+from gsvc.codec.bitstream.header import FIELDS, HEADER_BYTES, Header, Tools, storable_format
+from gsvc.codec.bitstream.limits import Limits
 
 VIDEO = VideoFormat(
     width=853,

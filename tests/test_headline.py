@@ -4,17 +4,10 @@ from typing import Any
 
 import pytest
 
-from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
-from gsvc.eval.summary.durations import slowest
-from gsvc.eval.summary.headline_tables import (
-    headline_gaps,
-    headline_table,
-    slideshow_table,
-    warnings,
-)
-from gsvc.eval.summary.summarise import Summary, summarise
-from gsvc.eval.summary.tables import tables
-from gsvc.eval.summary.write import headline_csv
+from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
+from gsvc.eval.summary.rate_tables import headline_gaps, headline_table, slideshow_table, warnings
+from gsvc.eval.summary.summarise import Summary, slowest, summarise
+from gsvc.eval.summary.write import headline_csv, tables
 
 JUDGES = {"cvvdp": True, "st_lpips_vgg": False}
 """And whether higher is better."""
@@ -58,7 +51,7 @@ def _cell(codec: str, clip: str, bits: int, judge: str, value: float) -> CellRec
         bits=bits,
         ledger={"all": bits},
         encode_seconds=1.0,
-        decodes=[DecodeRecord({}, 1.0, "", {judge: Scores(value, [value], "1")})],
+        decodes=[DecodeRecord({}, 1.0, "", {judge: MetricScores(value, [value], "1")})],
     )
 
 
@@ -157,7 +150,7 @@ def test_codecs_of_one_family_have_a_joint_hull_that_no_member_beats() -> None:
 
 def test_the_slowest_metric_codec_and_cell_are_named() -> None:
     cells = curve("svtav1", "runner", cvvdp=1) + curve("gsvc", "runner", cvvdp=1)
-    cells[4].decodes[0].scores["cvvdp"] = Scores(7.0, [7.0], "1", seconds=20.0)
+    cells[4].decodes[0].scores["cvvdp"] = MetricScores(7.0, [7.0], "1", seconds=20.0)
     made = summarise(RUN, cells)
     metric, *codecs, cell = made.durations
     assert (metric.kind, metric.name, metric.seconds) == ("metric", "cvvdp", 20.0)

@@ -10,25 +10,22 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.decoder import Decoder
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.encoder import Encoder
-from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import BitstreamError, ConfigError
-from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
-from gsvc.codec.scaffold.layers.camera import CAMERA
-from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.syntax import Coding
-from gsvc.codec.scaffold.tools import Tools
-from gsvc.codec.scaffold.types import Interval
-from gsvc.codec.stream.av1_units import joined, parted
-from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.group import GroupReader, GroupWriter
-from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.info import read_info
-from gsvc.codec.stream.info_text import info_lines
-from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.encoders.pictures import encode_pictures
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.api.info_text import info_lines
+from gsvc.codec.bitstream.coded_pictures import joined, parted
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
+from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.group import Coding, GroupReader, GroupWriter
+from gsvc.codec.bitstream.header import Header, Tools
+from gsvc.codec.bitstream.layers.camera import CAMERA
+from gsvc.codec.bitstream.packet import Packet, PacketType
+from gsvc.codec.bitstream.scaffold import Interval, Place
+from gsvc.codec.bitstream.stream_info import read_info
+from gsvc.encoders.coding.svt_av1 import encode_pictures
 from scaffolds import only
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -17,21 +17,21 @@ import pytest
 import gsvc
 from fuzz_bytes import Part, golden_streams, golden_units, join_stream, split_stream
 from fuzz_targets import TARGETS
-from gsvc.codec.frames import AudioChunk
-from gsvc.codec.limits import MAX_UNIT_FRAMES, Held
-from gsvc.codec.scaffold import coder as syntax
-from gsvc.codec.scaffold.coder import Reader, Writer
-from gsvc.codec.scaffold.layer import Layer
-from gsvc.codec.scaffold.layers.camera import CAMERA, Camera
-from gsvc.codec.scaffold.layers.flow import FLOW
-from gsvc.codec.scaffold.layers.pose import POSE
-from gsvc.codec.scaffold.layers.segmentation import SEGMENTATION
-from gsvc.codec.stream.audio import pack_audio
-from gsvc.codec.stream.av1_units import check_temporal_unit
-from gsvc.codec.stream.group import GroupReader
-from gsvc.codec.stream.info import read_info
-from gsvc.decoders.motion.extrapolation import Extrapolator
-from gsvc.decoders.pictures import PictureDecoder
+from gsvc.codec.bitstream import entropy_coding as syntax
+from gsvc.codec.bitstream.audio import pack_audio
+from gsvc.codec.bitstream.coded_pictures import check_temporal_unit
+from gsvc.codec.bitstream.entropy_coding import Reader, Writer
+from gsvc.codec.bitstream.frames import AudioChunk
+from gsvc.codec.bitstream.group import GroupReader
+from gsvc.codec.bitstream.layers.camera import CAMERA, Camera
+from gsvc.codec.bitstream.layers.flow import FLOW
+from gsvc.codec.bitstream.layers.pose import POSE
+from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
+from gsvc.codec.bitstream.limits import MAX_UNIT_FRAMES, HeldBytes
+from gsvc.codec.bitstream.scaffold import Layer
+from gsvc.codec.bitstream.stream_info import read_info
+from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
+from gsvc.decoders.streams.concealment import Extrapolator
 from scaffolds import join_payload
 
 _ELEMENT = SEGMENTATION.elements[0]
@@ -165,7 +165,7 @@ def test_a_picture_of_another_size_never_reaches_the_decoder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     size, sequence, frame = first_unit()
-    decoder = PictureDecoder(size, gsvc.Color())
+    decoder = KeyframeDecoder(size, gsvc.Color())
     assert decoder.decode(sequence + frame, size).shape == (size[1], size[0], 3)
 
     def never(*_: object) -> None:
@@ -182,7 +182,7 @@ def test_a_unit_with_two_pictures_is_refused() -> None:
     size, (first, second, *_) = next(group for group in golden_units() if len(group[1]) > 1)
     both = b"".join(cut(first)) + second
     with pytest.raises(gsvc.BitstreamError, match="after the one that is shown"):
-        PictureDecoder(size, gsvc.Color()).decode(both, size)
+        KeyframeDecoder(size, gsvc.Color()).decode(both, size)
 
 
 def with_sound(chunks: int) -> bytes:
@@ -201,7 +201,7 @@ def test_sound_and_packets_are_held_within_a_limit(tmp_path: Path) -> None:
     with pytest.raises(gsvc.LimitError, match="split it"):
         gsvc.info(source, limits=replace(limits, held_bytes=1 << 14))
     # Where no sound is wanted, none is held against it; a pipe holds nothing then.
-    held = Held(limits)
+    held = HeldBytes(limits)
     held.add(1 << 20)
     with pytest.raises(gsvc.LimitError):
         held.add(1)
@@ -259,7 +259,7 @@ def test_a_stream_names_no_model_to_load(tmp_path: Path) -> None:
 MAY = {
     "codec/network/address.py": {"urllib"},  # parses
     "codec/player/server.py": {"http", "socket", "urllib"},
-    "decoders/motion/learned/rife.py": {"pickle", "torch.load"},  # of a file whose hash is known
+    "decoders/interpolation/rife.py": {"pickle", "torch.load"},  # of a file whose hash is known
 }
 """What a module may use that does not read streams."""
 
@@ -314,8 +314,8 @@ def test_packets_of_nothing_take_no_memory() -> None:
 
 def test_pictures_stay_pictures_however_far_things_are_moved() -> None:
     """Vectors, people and the camera as far out as they may be: no overflow, nothing but pixels."""
-    from gsvc.codec.scaffold.geometry import Geometry
-    from gsvc.decoders.rendering import IntervalRenderer
+    from gsvc.codec.bitstream.scaffold import Geometry
+    from gsvc.decoders.interpolation.rendering import IntervalRenderer
     from worst_case import dear_interval
 
     rng = np.random.default_rng(3)

@@ -10,11 +10,17 @@ from typing import Any, ClassVar
 
 import pytest
 
-from gsvc.codec.errors import DeviceError, MissingModelError
-from gsvc.datasets.hub import HUB_MODELS, PROMPT, check_hub_model, hub_folder, read_manifest
-from gsvc.datasets.hub_pull import pull_hub_model
-from gsvc.decoders.refiners.budget import Budget
-from gsvc.decoders.refiners.pretrained.memory import need_of
+from gsvc.codec.bitstream.errors import DeviceError, MissingModelError
+from gsvc.codec.weights.hub import (
+    HUB_MODELS,
+    PROMPT,
+    check_hub_model,
+    hub_folder,
+    pull_hub_model,
+    read_hub_manifest,
+)
+from gsvc.decoders.keyframes.pretrained.gpu_memory import need_of
+from gsvc.decoders.keyframes.refiner import Budget
 from needs import need_package
 from tiny_models import put_tiny
 
@@ -130,7 +136,7 @@ def test_an_interrupted_pull_goes_on(tiny: type[_Hub]) -> None:
     with pytest.raises(MissingModelError, match="the hub cannot be reached .* gsvc models pull wa"):
         pull_hub_model(MODEL)
     with pytest.raises(MissingModelError, match="was not pulled to its end"):
-        read_manifest(MODEL.name)
+        read_hub_manifest(MODEL.name)
     whole = {name for name in tiny.asked if name.endswith(".safetensors")} - {tiny.cut}
     tiny.cut = ""
     tiny.asked.clear()
@@ -163,7 +169,7 @@ def test_a_pull_stays_at_its_commit(tiny: type[_Hub]) -> None:
 @pytest.mark.parametrize("kind", [".safetensors", ".json"])
 def test_what_changed_at_its_commit_is_refused(tiny: type[_Hub], kind: str) -> None:
     folder = pull_hub_model(MODEL)
-    name = next(name for name in read_manifest(MODEL.name).files if name.endswith(kind))
+    name = next(name for name in read_hub_manifest(MODEL.name).files if name.endswith(kind))
     tiny.files[name] = b"{}" + tiny.files[name]
     if kind == ".json":
         (folder / name).unlink()  # its hash is not told: only what comes is seen to be another
@@ -181,7 +187,7 @@ def test_what_came_torn_is_not_kept(tiny: type[_Hub]) -> None:
     with pytest.raises(MissingModelError, match="run again: gsvc models pull wan-v2v|reached"):
         pull_hub_model(MODEL)
     with pytest.raises(MissingModelError, match="was not pulled to its end; run: gsvc models pull"):
-        read_manifest(MODEL.name)
+        read_hub_manifest(MODEL.name)
     tiny.torn = ""
     pull_hub_model(MODEL)
     check_hub_model(MODEL.name, whole=True)

@@ -6,10 +6,10 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.datasets.packaged import load_clip
-from gsvc.encoders.people.face_points import FacePoints
-from gsvc.eval.landmark_experiment import FaceMover, main
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.encoders.scaffold.face_landmarks import FaceMesh
 from gsvc.eval.metrics.semantic import normalised_error
+from landmark_experiment import FaceMover, main
 from needs import need_clip, need_models
 
 
@@ -17,7 +17,7 @@ def test_a_face_that_is_misplaced_is_moved_back() -> None:
     need_models()
     source = load_clip(need_clip("carphone"), 1)[0][0]
     away = np.asarray(cv2.warpAffine(source, np.array([[1.0, 0, 4], [0, 1, -3]]), (352, 288)))
-    find = FacePoints()
+    find = FaceMesh()
     square = find.squares(source)[0]
     wanted = find.points(source, square)
     assert wanted is not None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gsvc.decoders.caches.latents import LatentCache
+from gsvc.decoders.keyframes.latent_cache import LatentCache
 from pretrained_windows import window_of
 
 GIVEN: Mapping[str, int] = {"steps": 10, "seed": 1}
@@ -59,8 +59,8 @@ def test_a_loop_begins_where_its_like_was(
 PROCESS = """
 import sys
 import numpy as np
-from gsvc.decoders.caches.latents import LatentCache
-from gsvc.decoders.refiners.registry import load_refiner
+from gsvc.decoders.keyframes.latent_cache import LatentCache
+from gsvc.decoders.keyframes.backends import load_refiner
 from pretrained_windows import window_of
 
 folder, capacity, shift = sys.argv[1:]

@@ -12,12 +12,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gsvc.codec.errors import ConfigError
-from gsvc.decoders.caches.depths import reuse_depth, steps_at
-from gsvc.decoders.caches.embedding import Embedding, embedding, similarity
-from gsvc.decoders.caches.latents import LatentCache, denoised
-from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.refiners.registry import load_refiner
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.decoders.keyframes.backends import load_refiner
+from gsvc.decoders.keyframes.keyframe import Keyframe
+from gsvc.decoders.keyframes.latent_cache import (
+    Embedding,
+    LatentCache,
+    denoised,
+    embedding,
+    reuse_depth,
+    similarity,
+    steps_at,
+)
 
 MUCH = 10**8
 STEPS = 50
@@ -165,7 +171,7 @@ def test_a_full_disk_stops_the_cache_and_not_the_work(
 PROCESS = """
 import sys
 import numpy as np, torch
-from gsvc.decoders.caches.latents import LatentCache, denoised
+from gsvc.decoders.keyframes.latent_cache import LatentCache, denoised
 torch.set_num_threads(1)
 cache = LatentCache(sys.argv[1], int(sys.argv[2]))
 dice = np.random.default_rng(int(sys.argv[3]))
@@ -212,8 +218,8 @@ def test_windows_are_told_apart_by_motion_place_and_light() -> None:
     assert alike(still, still // 3) < 0.95
 
 
-def key_of(picture: NDArray[np.uint8]) -> KeyPicture:
-    return KeyPicture(picture, np.zeros(picture.shape[:2], np.float32), 0.8, 1.0)
+def key_of(picture: NDArray[np.uint8]) -> Keyframe:
+    return Keyframe(picture, np.zeros(picture.shape[:2], np.float32), 0.8, 1.0)
 
 
 def test_the_shipped_refiner_begins_where_it_was(tmp_path: Path) -> None:

@@ -12,36 +12,13 @@ import pytest
 import gsvc
 
 LAYERS = {
-    "words": ("gsvc.codec",),
-    "scaffold": ("gsvc.codec.scaffold",),
-    "stream": ("gsvc.codec.stream",),
+    "bitstream": ("gsvc.codec.bitstream",),
     "media": ("gsvc.codec.media",),
+    "weights": ("gsvc.codec.weights",),
     "datasets": ("gsvc.datasets",),
     "decoders": ("gsvc.decoders",),
     "encoders": ("gsvc.encoders",),
-    "façade": tuple(
-        f"gsvc.codec.{name}"
-        for name in (
-            *(
-                "analysis",
-                "analysis_ground",
-                "analysis_video",
-                "asyncio",
-                "decoder",
-                "encode_job",
-                "encoder",
-                "encoder_parts",
-                "encoder_settings",
-                "files",
-                "inspection",
-                "file_work",
-                "missed",
-                "playing",
-                "portion",
-                "target_size",
-            ),
-        )
-    ),
+    "api": ("gsvc.codec.api",),
     "network": ("gsvc.codec.network",),
     "player": ("gsvc.codec.player",),
     "package": ("gsvc",),
@@ -57,8 +34,8 @@ BY_COMMANDS = {"eval", "training"}
 
 TORCH = {"torch", "diffusers", "safetensors"}
 WITHOUT = {
-    ("gsvc.codec.scaffold", "gsvc.codec.stream"): {"cv2", "av", *TORCH},
-    ("gsvc.encoders", "gsvc.codec.encoder"): TORCH,
+    ("gsvc.codec.bitstream",): {"cv2", "av", *TORCH},
+    ("gsvc.encoders", "gsvc.codec.api.encoder"): TORCH,
 }
 """Modules, and the packages that nothing they import may import, late imports included."""
 

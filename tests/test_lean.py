@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.encoders.waiting import Joined, WaitingFrames
+from gsvc.encoders.coding.lookahead_buffer import JoinedFrames, LookaheadBuffer
 
 FORM = gsvc.VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
 USUAL = gsvc.EncoderSettings(level=2, preset="fast", faces=False, people=1)
@@ -37,10 +37,10 @@ def test_a_lean_encoder_makes_the_same_stream(
 def test_packed_frames_come_back_as_they_were(size: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     pictures = [rng.integers(0, 256, (*size, 3), np.uint8) for _ in range(4)]
-    waiting = WaitingFrames(packs=True)
+    waiting = LookaheadBuffer(packs=True)
     for picture in pictures:
         waiting.append(picture)
-    shown = Joined(waiting[1:], pictures[:1])
+    shown = JoinedFrames(waiting[1:], pictures[:1])
     for found, true in zip(
         [*waiting, *shown], [*pictures, *pictures[1:], pictures[0]], strict=True
     ):

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import (
+from gsvc.codec.bitstream.errors import (
     BitstreamError,
     ConfigError,
     MissingDependencyError,
     MissingModelError,
 )
-from gsvc.datasets.clips import TestClip
-from gsvc.eval.codecs import find_codec
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.eval.baselines import find_codec
 from needs import need_package
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import MissingModelError
-from gsvc.codec.frames import Picture
-from gsvc.datasets.models import RIFE
-from gsvc.datasets.package_files import cached_path
-from gsvc.decoders.motion.learned.rife import Rife, load_rife
+from gsvc.codec.bitstream.errors import MissingModelError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.weights.model_files import RIFE
+from gsvc.codec.weights.package_files import cached_path
+from gsvc.decoders.interpolation.rife import Rife, load_rife
 from needs import need
 
 
@@ -104,5 +104,5 @@ def test_missing_and_damaged_weights_name_the_command(
 
 
 def test_importing_it_does_not_import_torch() -> None:
-    code = "import gsvc.decoders.motion.learned.rife, sys; sys.exit('torch' in sys.modules)"
+    code = "import gsvc.decoders.interpolation.rife, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gsvc.codec.leftovers import held
-from gsvc.codec.output import atomic_folder, atomic_output
+from gsvc.codec.media.output import atomic_folder, atomic_output, held
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="locks and signals are POSIX")
 
@@ -50,7 +49,7 @@ def test_a_folder_that_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 _WRITE = """
 import sys, time
 from gsvc.codec.command import main
-from gsvc.codec.output import atomic_output
+from gsvc.codec.media.output import atomic_output
 
 class Command:
     def run(options):

@@ -8,9 +8,8 @@ from fractions import Fraction
 import pytest
 
 import gsvc
-from gsvc.codec.network.live_analysis import LiveAnalysis
-from gsvc.codec.network.live_decoder import Arrival
-from gsvc.decoders.analysis.types import FrameAnalysis
+from gsvc.codec.network.live_decoder import ArrivedPacket, LiveAnalysis
+from gsvc.decoders.detection.findings import FrameAnalysis
 from live import PATIENT, free_port, listening, run, socket_of
 from squares import Eye, is_on_square, square_pictures
 
@@ -64,7 +63,7 @@ def test_a_receiver_tells_what_it_receives(scheme: str, objects: bool) -> None:
     run(main())
 
 
-def arrivals(settings: gsvc.EncoderSettings, forced: int | None = None) -> list[Arrival]:
+def arrivals(settings: gsvc.EncoderSettings, forced: int | None = None) -> list[ArrivedPacket]:
     with gsvc.Encoder(FORM, settings) as encoder:
         packets = []
         for number, frame in enumerate(frames()):
@@ -72,10 +71,10 @@ def arrivals(settings: gsvc.EncoderSettings, forced: int | None = None) -> list[
                 encoder.force_keyframe()
             packets += encoder.encode(frame)
         packets += encoder.flush()
-    return [Arrival(1, encoder.header, packet, 0.0) for packet in packets]
+    return [ArrivedPacket(1, encoder.header, packet, 0.0) for packet in packets]
 
 
-def told_of(given: list[Arrival]) -> tuple[LiveAnalysis, list[FrameAnalysis]]:
+def told_of(given: list[ArrivedPacket]) -> tuple[LiveAnalysis, list[FrameAnalysis]]:
     live = LiveAnalysis(None, gsvc.Limits.restrictive())
     told = [frame for arrival in given for frame in live.frames(arrival)]
     return live, told + list(live.flush())

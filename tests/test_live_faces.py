@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from gsvc.codec.decoder import Decoder
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.frames import Picture
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.bitstream.frames import Picture
 from test_face_verdict import (
     FRAMES,
     Points,

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import gsvc
+from gsvc.codec.command.live_session import Watch
 from gsvc.codec.command.main import command_parser, main
 from gsvc.codec.command.recv import _recv
 from gsvc.codec.command.send import _send
-from gsvc.codec.command.watch import Watch
 from gsvc.codec.media.audio_source import open_sound, read_audio
-from gsvc.codec.media.audio_track import _decoded
+from gsvc.codec.media.tracks import _decoded
 from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.network.sound import ArrivedSound, cut_to_fit, sound_packet
+from gsvc.codec.network.live_sound import ArrivedSound, cut_to_fit, sound_packet
 from gsvc.codec.network.wire_key import WireKey
 
 FAST = gsvc.EncoderSettings(level=0, preset="fast", low_delay=True)

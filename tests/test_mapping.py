@@ -13,8 +13,8 @@ import pytest
 
 import gsvc
 from browsing import chromium, new_page
-from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.group import GroupReader
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.group import GroupReader
 from one_line import FAILED, USAGE, assert_one_line
 
 Gsvc = Callable[..., subprocess.CompletedProcess[bytes]]

@@ -12,11 +12,17 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.marks import SOURCE_TYPE, Mark, find_marks, mark_of, marked_comment
-from gsvc.codec.media.marked import read_marks
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.bitstream.texts import Texts
+from gsvc.codec.media.marks import (
+    SOURCE_TYPE,
+    Mark,
+    find_marks,
+    mark_of,
+    marked_comment,
+    read_marks,
+)
 from gsvc.codec.media.video_writer import open_writer
-from gsvc.codec.stream.texts import Texts
 from needs import need_package
 from one_line import assert_one_line
 

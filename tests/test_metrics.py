@@ -3,11 +3,11 @@ import sys
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import InputError, MissingDependencyError
-from gsvc.codec.frames import Picture
+from demo import measure
+from gsvc.codec.bitstream.errors import InputError, MissingDependencyError
+from gsvc.codec.bitstream.frames import Picture
 from gsvc.eval.metrics import shift_tolerant
 from gsvc.eval.metrics.psnr import psnr_y
-from gsvc.eval.metrics.quality import measure
 from gsvc.eval.metrics.shift_tolerant import NETS, Net, st_lpips, st_lpips_each
 
 

@@ -8,11 +8,11 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import InputError
-from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip
-from gsvc.datasets.packaged import load_clip
-from gsvc.eval.codecs import find_codec
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.eval.baselines import find_codec
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.cvvdp import DISPLAY, differences_over_time
 from needs import need_clip, need_package

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gsvc.eval.metrics.faster import BlurredConvolution, SlidingMaximum, accelerate
+from gsvc.eval.metrics.fast_layers import BlurredConvolution, SlidingMaximum, accelerate
 
 
 class Blur(nn.Module):

@@ -7,10 +7,10 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip
-from gsvc.datasets.packaged import load_clip
-from gsvc.eval.bench.scoring import score
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.eval.bench.work import score
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.motion import diverging
 from needs import need, need_clip

@@ -9,21 +9,20 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import (
+from gsvc.codec.bitstream.errors import (
     ConfigError,
     InputError,
     MissingDependencyError,
     MissingModelError,
 )
-from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip import TestClip
 from gsvc.eval.metrics import find_metric, metrics
+from gsvc.eval.metrics.base import Golden
 from gsvc.eval.metrics.frechet import Fvd, frechet_distance
-from gsvc.eval.metrics.image_nets import FILES
-from gsvc.eval.metrics.lpips import Lpips
+from gsvc.eval.metrics.lpips import FILES, Lpips
 from gsvc.eval.metrics.lpips import network as lpips_network
 from gsvc.eval.metrics.ms_ssim import MsSsim
-from gsvc.eval.metrics.proved import Golden
 from needs import need, need_package
 
 FREE = [

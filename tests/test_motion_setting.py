@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import gsvc
+from gsvc.codec.bitstream.scaffold import Place
+from gsvc.codec.bitstream.stream_info import read_info
 from gsvc.codec.command.main import main
-from gsvc.codec.scaffold.place import Place
-from gsvc.codec.stream.info import read_info
-from gsvc.datasets.clips import ClipFormat
-from gsvc.decoders.motion.learned.rife import load_rife
-from gsvc.eval.codecs.ours import Gsvc
+from gsvc.datasets.clips.clip import ClipFormat
+from gsvc.decoders.interpolation.rife import load_rife
+from gsvc.eval.baselines.gsvc import Gsvc
 from gsvc.eval.compute import count_flops
 from needs import need
 from plain_refiners import PlainWindows

@@ -21,18 +21,16 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.asyncio import LatestQueue
-from gsvc.codec.frames import Frame, VideoFormat
+from gsvc.codec.api.asyncio import LatestQueue
+from gsvc.codec.bitstream.frames import Frame, VideoFormat
+from gsvc.codec.bitstream.packet import PacketType
 from gsvc.codec.network.address import Address, parse_address
 from gsvc.codec.network.broadcast import Broadcaster
 from gsvc.codec.network.depacketizer import ReorderLimits
-from gsvc.codec.network.packetizer import WireSettings
-from gsvc.codec.network.playout import PlayoutClock
-from gsvc.codec.network.receive_settings import ReceiveSettings
-from gsvc.codec.network.video_receiver import VideoReceiver
+from gsvc.codec.network.live_decoder import PlayoutClock
+from gsvc.codec.network.rtp import WireSettings
+from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
-from gsvc.codec.stream.packet import PacketType
-from gsvc.eval.lossy_relay import Loss, LossyRelay
 from live import (
     PATIENT,
     RATE,
@@ -49,6 +47,7 @@ from live import (
     socket_of,
     some,
 )
+from lossy_relay import Loss, LossyRelay
 from test_cli import SCRIPT
 from video_clips import Clip, read
 

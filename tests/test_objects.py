@@ -6,17 +6,19 @@ from fractions import Fraction
 import pytest
 
 import gsvc
-from gsvc.codec.scaffold.layers.objects import (
+from gsvc.codec.bitstream.objects import (
     MAX_OBJECTS,
     MAX_PLACE,
     MAX_TRACK,
     Anchor,
-    Motion,
+    AnchorMotion,
     ObjectBox,
+    ObjectReader,
+    ObjectRun,
+    ObjectWriter,
     Parts,
 )
-from gsvc.codec.stream.objects import ObjectReader, ObjectRun, ObjectWriter
-from gsvc.codec.stream.varint import varint
+from gsvc.codec.bitstream.packet import varint
 
 HEADER = gsvc.Header(gsvc.VideoFormat(320, 192, Fraction(1, 25), Fraction(25)), 0)
 
@@ -45,7 +47,7 @@ def objects(run: ObjectRun) -> list[tuple[ObjectBox, ...]]:
 
 def test_what_goes_in_comes_out() -> None:
     moving = box(3, left=9)
-    motion = Motion(200, (-5, 6, 0, 99))
+    motion = AnchorMotion(200, (-5, 6, 0, 99))
     parts = Parts(2, motion=True)
     first = run_of(Anchor(1, (box(3),), motion=motion), Anchor(5, (moving,), motion=motion))
     other = ObjectBox(9, "fork lift", -3, 0, 0, 1, 4, early=3)

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.stream.info import read_info
-from gsvc.datasets.clips import TestClip
-from gsvc.eval.codecs import code_hash as hashes
-from gsvc.eval.codecs.code_hash import own_hash, used_modules
-from gsvc.eval.codecs.floors import Hold, Motion
-from gsvc.eval.codecs.ours import ALL_TOOLS, NO_TOOLS, Gsvc, GsvcLayers, key_frames
+from gsvc.codec.bitstream.stream_info import read_info
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.eval.baselines import code_hash as hashes
+from gsvc.eval.baselines.code_hash import own_hash, used_modules
+from gsvc.eval.baselines.floors import HoldFloor, MotionFloor
+from gsvc.eval.baselines.gsvc import ALL_TOOLS, NO_TOOLS, Gsvc, GsvcLayers, key_frames
 from gsvc.eval.compute import count_flops
 from needs import need, need_models
 
@@ -31,12 +31,12 @@ def moving() -> TestClip:
 
 
 def test_hold_shows_the_latest_key_picture(moving: TestClip) -> None:
-    codec = Hold(level=3)
+    codec = HoldFloor(level=3)
     settings = codec.rate_points()[0]
     data = codec.encode(moving, settings).data
-    assert data == Motion(level=3).encode(moving, settings).data
+    assert data == MotionFloor(level=3).encode(moving, settings).data
     held = codec.decode(data, moving.format, settings, {}).frames
-    moved = Motion(level=3).decode(data, moving.format, settings, {"steps": 0}).frames
+    moved = MotionFloor(level=3).decode(data, moving.format, settings, {"steps": 0}).frames
     keys = key_frames(read_info(io.BytesIO(data)))
     assert len(keys) > 1
     for index, frame in enumerate(held):
@@ -45,7 +45,7 @@ def test_hold_shows_the_latest_key_picture(moving: TestClip) -> None:
 
 
 def test_floors_carry_no_scaffold(moving: TestClip) -> None:
-    codec = Motion(level=2)
+    codec = MotionFloor(level=2)
     ledger = codec.encode(moving, codec.rate_points()[0]).ledger
     assert not any(ledger[layer] for layer in ("segmentation", "pose", "flow", "texture", "camera"))
 
@@ -79,9 +79,11 @@ def test_a_rate_can_be_asked_for(moving: TestClip) -> None:
 
 
 def test_version_names_libraries_and_the_weights_that_are_used() -> None:
-    assert Motion().version() == Hold().version()
-    assert "opencv" in Motion().version() and "torch" not in Motion().version()
-    versions = [codec.version() for codec in (Motion(), GsvcLayers(), Gsvc(), Gsvc(model="base"))]
+    assert MotionFloor().version() == HoldFloor().version()
+    assert "opencv" in MotionFloor().version() and "torch" not in MotionFloor().version()
+    versions = [
+        codec.version() for codec in (MotionFloor(), GsvcLayers(), Gsvc(), Gsvc(model="base"))
+    ]
     assert len(set(versions)) == 3 and versions[2] == versions[3]
 
 
@@ -108,7 +110,7 @@ print(*(name for name in loaded if not hasattr(sys.modules[name], "__path__")))
     assert done.returncode == 0, done.stderr
     used = set(used_modules())
     assert set(done.stdout.split()) <= used
-    aside = ("gsvc.codec.network", "gsvc.codec.command", "gsvc.codec.files", "gsvc.eval")
+    aside = ("gsvc.codec.network", "gsvc.codec.command", "gsvc.codec.api.files", "gsvc.eval")
     assert not [name for name in used if name.startswith(aside)]
 
 

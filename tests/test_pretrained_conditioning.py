@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 import gsvc
-from gsvc.codec.stream.decoding import decoded_frames
-from gsvc.decoders.refiners.pretrained.wan_vace import TRUSTED
-from gsvc.decoders.refiners.pretrained.window import keys_on_grid
+from gsvc.codec.bitstream.index import decoded_frames
+from gsvc.decoders.keyframes.pretrained.pretrained import keys_on_grid
+from gsvc.decoders.keyframes.pretrained.wan_vace import TRUSTED
 from returning_models import BLUE, GREEN, RED, put_returning
 
 Pictures = Callable[..., list[gsvc.Picture]]
@@ -84,7 +84,7 @@ def test_each_frame_gets_what_is_its_own(
 ) -> None:
     backend = tiny(name)
     put_returning(backend, monkeypatch)
-    monkeypatch.setattr("gsvc.decoders.windows.joined", lambda _, window: window)
+    monkeypatch.setattr("gsvc.decoders.streams.windows.joined", lambda _, window: window)
     shown, windows = decoded(stream, backend)
     starts = [window.start for window in windows]
     assert len(shown) == COUNT and len(windows) > 3

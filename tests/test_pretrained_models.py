@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import gsvc
-from gsvc.codec.errors import ConfigError, MissingModelError
-from gsvc.decoders.refiners.registry import load_refiner
+from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
+from gsvc.decoders.keyframes.backends import load_refiner
 from pretrained_windows import window_of
 from tiny_models import put_tiny
 
@@ -30,7 +30,7 @@ def test_steps_are_those_asked_for(tiny: Callable[[str], Any]) -> None:
 
 
 def test_caches_within_windows(tiny: Callable[[str], Any]) -> None:
-    from gsvc.decoders.caches.transformer import TransformerCache
+    from gsvc.decoders.keyframes.transformer_cache import TransformerCache
 
     frames, keys, confidence = window_of(9)
     given: Mapping[str, int] = {"steps": 10, "seed": 1}
@@ -43,9 +43,9 @@ def test_caches_within_windows(tiny: Callable[[str], Any]) -> None:
 def test_the_benchmark_measures_it(
     tiny: Callable[[str], Any], moving_pictures: Pictures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gsvc.datasets.clips import TestClip
-    from gsvc.eval import window_speed
-    from gsvc.eval.codecs import find_codec
+    from gsvc.datasets.clips.clip import TestClip
+    from gsvc.eval.baselines import find_codec
+    from gsvc.eval.bench import speed as window_speed
 
     tiny("wan-v2v")
     codec = find_codec("gsvc", model="wan-v2v", steps=1, level=0, preset="fast")

@@ -11,15 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 import gsvc
-from gsvc.codec.asyncio import decode_stream
-from gsvc.codec.errors import DeviceError
-from gsvc.codec.frames import Frame
-from gsvc.codec.network.receive_settings import ReceiveSettings
-from gsvc.codec.network.video_receiver import VideoReceiver
+from gsvc.codec.api.asyncio import decode_stream
+from gsvc.codec.bitstream.errors import DeviceError
+from gsvc.codec.bitstream.frames import Frame
+from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
-from gsvc.decoders.refiners.pretrained.base import PretrainedWindows
-from gsvc.decoders.refiners.pretrained.memory import need_of
-from gsvc.decoders.refiners.pretrained.window import Window
+from gsvc.decoders.keyframes.pretrained.gpu_memory import need_of
+from gsvc.decoders.keyframes.pretrained.pretrained import PretrainedWindow, PretrainedWindows
 from live import PATIENT, SETTINGS, VIDEO, collect, frames, free_port, listening, run
 from pretrained_windows import WINDOWED, decode, window_of
 
@@ -33,7 +31,9 @@ class Returned(PretrainedWindows):
     def _loaded(self, pixels: int) -> Any:
         return None
 
-    def _drawn(self, pipeline: Any, window: Window, steps: int, seed: int) -> NDArray[np.uint8]:
+    def _drawn(
+        self, pipeline: Any, window: PretrainedWindow, steps: int, seed: int
+    ) -> NDArray[np.uint8]:
         shape = window.frames.shape[:3]
         assert window.confidence.shape == shape
         assert all(key.shape == (*shape[1:], 3) for key in window.keys.values())

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.asyncio import decode_stream
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.stream.decoding import decoded_frames
-from gsvc.codec.stream.info import read_info
-from gsvc.datasets.hub import HUB_MODELS
-from gsvc.decoders.key_picture import KeyPicture
+from gsvc.codec.api.asyncio import decode_stream
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.index import decoded_frames
+from gsvc.codec.bitstream.stream_info import read_info
+from gsvc.codec.weights.hub import HUB_MODELS
+from gsvc.decoders.keyframes.keyframe import Keyframe
 from pretrained_windows import WINDOWED, decode, window_of
 
 Pictures = Callable[..., list[gsvc.Picture]]
@@ -51,7 +51,7 @@ def test_sizes_and_lengths(tiny: Callable[[str], Any]) -> None:
 def test_sd_turbo_restores_key_pictures(tiny: Callable[[str], Any], cut_stream: bytes) -> None:
     refiner = tiny("sd-turbo")
     assert len(decode(cut_stream, refiner)) == 26
-    key = KeyPicture.of(np.full((50, 66, 3), 90, np.uint8), None, 40, 1)
+    key = Keyframe.of(np.full((50, 66, 3), 90, np.uint8), None, 40, 1)
     one, two = (refiner.refine(key, steps=2, seed=3) for _ in "ab")
     assert one.shape == (50, 66, 3) and np.array_equal(one, two)
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import ConfigError, DeviceError, MissingDependencyError
-from gsvc.decoders.refiners.budget import Budget
+from gsvc.codec.bitstream.errors import ConfigError, DeviceError, MissingDependencyError
+from gsvc.decoders.keyframes.refiner import Budget
 from pretrained_windows import window_of
 
 
@@ -44,6 +44,6 @@ def test_its_package_may_be_missing(
     tiny: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = tiny("swiftvr")
-    monkeypatch.setattr("gsvc.decoders.refiners.pretrained.swiftvr.find_spec", lambda _: None)
+    monkeypatch.setattr("gsvc.decoders.keyframes.pretrained.swiftvr.find_spec", lambda _: None)
     with pytest.raises(MissingDependencyError, match="pip install --no-deps ./SwiftVR decord"):
         backend.check(50, 66, steps=1)

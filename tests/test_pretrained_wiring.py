@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gsvc.decoders.refiners.pretrained.window import keys_on_grid
+from gsvc.decoders.keyframes.pretrained.pretrained import keys_on_grid
 from pretrained_windows import as_uint8, spied, window_of
 
 

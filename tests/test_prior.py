@@ -8,21 +8,25 @@ import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 from torch import nn
 
-from gsvc.codec.errors import MissingDependencyError, MissingModelError
-from gsvc.codec.frames import Color, Picture
-from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.pictures import PictureDecoder
-from gsvc.decoders.refiners.compact import pipeline as pipelines
-from gsvc.decoders.refiners.compact.backend import CompactBackend
-from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
-from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline
-from gsvc.decoders.refiners.priors import files as prior_files
-from gsvc.decoders.refiners.priors.drawing import PriorNetwork, drawings, load_prior, read_weights
-from gsvc.decoders.refiners.priors.files import prior_path
-from gsvc.decoders.refiners.priors.networks import RRDBNet, SRVGGNetCompact
-from gsvc.decoders.refiners.registry import load_refiner
-from gsvc.encoders.pictures import encode_pictures
+from gsvc.codec.bitstream.errors import MissingDependencyError, MissingModelError
+from gsvc.codec.bitstream.frames import Color, Picture
+from gsvc.codec.bitstream.scaffold import Geometry
+from gsvc.decoders.keyframes.backends import load_refiner
+from gsvc.decoders.keyframes.compact import pipeline as pipelines
+from gsvc.decoders.keyframes.compact.backend import CompactBackend
+from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner
+from gsvc.decoders.keyframes.compact.pipeline import RefinerPipeline
+from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder
+from gsvc.decoders.keyframes.priors import prior_files
+from gsvc.decoders.keyframes.priors.prior_drawings import (
+    PriorNetwork,
+    drawings,
+    load_prior,
+    read_weights,
+)
+from gsvc.decoders.keyframes.priors.prior_files import prior_path
+from gsvc.decoders.keyframes.priors.prior_networks import RRDBNet, SRVGGNetCompact
+from gsvc.encoders.coding.svt_av1 import encode_pictures
 from needs import need_clip, need_package
 
 SHALLOW = {"x4plus": RRDBNet(1, 8, 4), "animevideov3": SRVGGNetCompact(2, 8)}
@@ -59,7 +63,7 @@ def test_it_draws_once_for_all_steps_of_a_picture(monkeypatch: pytest.MonkeyPatc
     network = CompactRefiner(**SIZES["base"]).eval()
     pipeline = RefinerPipeline(network, FlowMatchEulerDiscreteScheduler(), SHALLOW["x4plus"])
     pixels = np.full((33, 47, 3), 90, np.uint8)
-    key = KeyPicture(pixels, np.zeros((33, 47), np.float32), 0.8, 1.0)
+    key = Keyframe(pixels, np.zeros((33, 47), np.float32), 0.8, 1.0)
     shown = pipeline(key, num_inference_steps=4)
     assert drawn == [(1, 3, 40, 48)]
     # Untrained, it believes nothing of what was drawn.
@@ -95,7 +99,7 @@ def test_a_missing_or_other_file_is_an_error_that_says_what_to_do(
 def test_a_viewer_sees_more_with_a_prior_than_without() -> None:
     """Carphone is an evaluation clip: nothing is chosen here, it is only looked at."""
     need_package("stlpips_pytorch")
-    from gsvc.datasets.packaged import load_clip
+    from gsvc.datasets.clips.clip_reader import load_clip
     from gsvc.eval.metrics.shift_tolerant import st_lpips
 
     (truth,), _ = load_clip(need_clip("carphone"), frames=1)
@@ -108,10 +112,10 @@ def test_a_viewer_sees_more_with_a_prior_than_without() -> None:
     assert max(scores[2:]) < min(scores[:2])
 
 
-def coded(picture: Picture) -> KeyPicture:
+def coded(picture: Picture) -> Keyframe:
     """The picture as a decoder gets it at about level 1."""
     color, (height, width) = Color(matrix=1), picture.shape[:2]
     size = Geometry(width, height).coded_size(8)
     (unit,) = encode_pictures([picture], size=size, crf=62, color=color, preset=8)
-    decoded = PictureDecoder((width, height), color).decode(unit, size)
-    return KeyPicture.of(decoded, None, 62, 8)
+    decoded = KeyframeDecoder((width, height), color).decode(unit, size)
+    return Keyframe.of(decoded, None, 62, 8)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import gsvc
-from gsvc.codec import errors
+from gsvc.codec.bitstream import errors
 
 
 def test_the_list_is_sorted_and_everything_on_it_is_there() -> None:

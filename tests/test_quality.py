@@ -9,8 +9,8 @@ import pytest
 
 import gsvc
 from conftest import Gsvc
-from gsvc.codec.command import encode_quality
-from gsvc.codec.command.encode_quality import encode_measured
+from gsvc.codec.command import encode_dry as encode_quality
+from gsvc.codec.command.encode_dry import encode_measured
 from needs import need_package
 
 Law = Callable[[float], float]

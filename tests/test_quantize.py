@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.errors import ConfigError, DeviceError, MissingDependencyError
-from gsvc.decoders.refiners.options import set_options
-from gsvc.decoders.refiners.pretrained.memory import need_of, quantized_bytes
+from gsvc.codec.api.refiner_options import set_options
+from gsvc.codec.bitstream.errors import ConfigError, DeviceError, MissingDependencyError
+from gsvc.decoders.keyframes.pretrained.gpu_memory import need_of, quantized_bytes
 from needs import need_package
 from pretrained_windows import WINDOWED, window_of
 
@@ -35,10 +35,12 @@ def test_what_it_does_not_go_with_is_a_line(
     with pytest.raises(ConfigError, match="^quantize: swiftvr has no weights for it: leave it o"):
         set_options(tiny("swiftvr"), asked())
     with monkeypatch.context() as patch:
-        patch.setattr("gsvc.codec.extras.find_spec", lambda name: None if name == "torchao" else 1)
+        patch.setattr(
+            "gsvc.codec.weights.extras.find_spec", lambda name: None if name == "torchao" else 1
+        )
         with pytest.raises(MissingDependencyError, match=r"pip install 'gsvc\[quantize\]', or lea"):
             set_options(tiny("ltx"), asked())
-    monkeypatch.setattr("gsvc.codec.extras.find_spec", lambda name: 1)
+    monkeypatch.setattr("gsvc.codec.weights.extras.find_spec", lambda name: 1)
     for kind in ("groups", "fp8"):
         with pytest.raises(ConfigError, match=f"whole or offload, not with {kind}"):
             set_options(tiny("ltx"), asked(vram=kind))

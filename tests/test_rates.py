@@ -12,20 +12,20 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.decoder import Decoder
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.encoder import Encoder
-from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.stream.container import StreamReader, StreamWriter
-from gsvc.codec.stream.header import Header
-from gsvc.datasets.packaged import load_clip
-from gsvc.encoders.distortion import Reference
-from gsvc.encoders.group_coder import Recipe
-from gsvc.encoders.layers.texture import choose_texture
-from gsvc.encoders.rate import WindowCap
-from gsvc.encoders.search import GroupSearch
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream.container import StreamReader, StreamWriter
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.header import Header
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.encoders.coding.group_coder import CodingConfig
+from gsvc.encoders.scaffold.texture_gains import choose_texture
+from gsvc.encoders.search.distortion import Reference
+from gsvc.encoders.search.group_search import GroupSearch
+from gsvc.encoders.search.rate_control import WindowCap
 from gsvc.encoders.tuning import LEVELS, PRESETS
 from needs import need_clip
 
@@ -69,7 +69,7 @@ def test_the_plan_for_a_rate_was_tried_there(pictures: list[Picture], target: fl
     """No plan whose quantiser must be moved far, and none that another one beats at fewer bits."""
     height, width = pictures[0].shape[:2]
     header = Header(VideoFormat(width, height, 1 / RATE, RATE), 1)
-    recipe = Recipe(header, LEVELS[1], PRESETS["medium"], target, exact=True)
+    recipe = CodingConfig(header, LEVELS[1], PRESETS["medium"], target, exact=True)
     goal = target * width * height * len(pictures)
     with ThreadPoolExecutor(2) as pool:
         ends = {"begins": True, "open_ended": False}

@@ -14,21 +14,18 @@ import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 from torch.utils.flop_counter import FlopCounterMode
 
-from gsvc.codec.errors import ConfigError, DeviceError, MissingModelError
-from gsvc.codec.frames import Color, Picture
-from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.codec.scaffold.layers.texture import Texture
-from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.pictures import PictureDecoder
-from gsvc.decoders.refiners.compact import pipeline as pipelines
-from gsvc.decoders.refiners.compact.backend import WEIGHTS, CompactBackend, load_pipeline
-from gsvc.decoders.refiners.compact.levels import noise_levels, walk
-from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
-from gsvc.decoders.refiners.compact.pipeline import RefinerPipeline, conditions
-from gsvc.decoders.refiners.compact.samplers import euler, noise_field
-from gsvc.decoders.refiners.priors.drawing import make_prior
-from gsvc.decoders.refiners.registry import load_refiner, model_id
-from gsvc.encoders.pictures import encode_pictures
+from gsvc.codec.bitstream.errors import ConfigError, DeviceError, MissingModelError
+from gsvc.codec.bitstream.frames import Color, Picture
+from gsvc.codec.bitstream.layers.texture import Texture
+from gsvc.codec.bitstream.scaffold import Geometry
+from gsvc.decoders.keyframes.backends import load_refiner, model_id
+from gsvc.decoders.keyframes.compact import pipeline as pipelines
+from gsvc.decoders.keyframes.compact.backend import WEIGHTS, CompactBackend, load_pipeline
+from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner, noise_levels, walk
+from gsvc.decoders.keyframes.compact.pipeline import RefinerPipeline, conditions, euler, noise_field
+from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder
+from gsvc.decoders.keyframes.priors.prior_drawings import make_prior
+from gsvc.encoders.coding.svt_av1 import encode_pictures
 from needs import need_clip, need_package
 
 CRF = 60
@@ -45,19 +42,19 @@ def source(width: int = 200, height: int = 136) -> Picture:
     return picture
 
 
-def coded(picture: Picture) -> KeyPicture:
+def coded(picture: Picture) -> Keyframe:
     """The picture as a decoder gets it, with some texture raised."""
     color, (height, width) = Color(matrix=1), picture.shape[:2]
     size = Geometry(width, height).coded_size(8)
     (unit,) = encode_pictures([picture], size=size, crf=CRF, color=color, preset=10)
-    decoded = PictureDecoder((width, height), color).decode(unit, size)
+    decoded = KeyframeDecoder((width, height), color).decode(unit, size)
     gains = np.zeros(Geometry(width, height).block_shape(2), np.uint8)
     gains[1:] = 2
-    return KeyPicture.of(decoded, Texture(2, gains), CRF, 8)
+    return Keyframe.of(decoded, Texture(2, gains), CRF, 8)
 
 
 @pytest.fixture(scope="module")
-def key() -> KeyPicture:
+def key() -> Keyframe:
     return coded(source())
 
 
@@ -73,15 +70,16 @@ def pipeline() -> RefinerPipeline:
 
 def test_zero_steps_do_without_torch_and_loading_too() -> None:
     code = (
-        "import sys; from gsvc.decoders.refiners.registry import load_refiner, model_id;"
-        "model_id(); load_refiner(); import gsvc.codec.decoder; assert 'torch' not in sys.modules"
+        "import sys; from gsvc.decoders.keyframes.backends import load_refiner, model_id;"
+        "model_id(); load_refiner(); import gsvc.codec.api.decoder;"
+        "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_trained_weights_bring_key_pictures_nearer_to_the_source() -> None:
     need_package("stlpips_pytorch")
-    from gsvc.datasets.packaged import load_clip
+    from gsvc.datasets.clips.clip_reader import load_clip
     from gsvc.eval.metrics.shift_tolerant import Net, st_lpips
 
     (truth,), _ = load_clip(need_clip("carphone"), frames=1)
@@ -98,7 +96,7 @@ def test_trained_weights_bring_key_pictures_nearer_to_the_source() -> None:
             assert after < before
 
 
-def test_same_seed_same_picture(key: KeyPicture) -> None:
+def test_same_seed_same_picture(key: Keyframe) -> None:
     backend = CompactBackend("compact")
     one = backend.refine(key, steps=1, seed=5)
     assert np.array_equal(one, CompactBackend("compact").refine(key, steps=1, seed=5))
@@ -106,13 +104,13 @@ def test_same_seed_same_picture(key: KeyPicture) -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (17, 33), (135, 199)])
-def test_any_size_comes_back_in_that_size(size: tuple[int, int], key: KeyPicture) -> None:
+def test_any_size_comes_back_in_that_size(size: tuple[int, int], key: Keyframe) -> None:
     shown = CompactBackend("compact").refine(_cut(key, *size), steps=2, seed=0)
     assert shown.shape == (*size, 3) and shown.dtype == np.uint8
 
 
 def test_tiles_do_not_show(
-    pipeline: RefinerPipeline, key: KeyPicture, monkeypatch: pytest.MonkeyPatch
+    pipeline: RefinerPipeline, key: Keyframe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = pipeline(key, num_inference_steps=2, seed=1)
     monkeypatch.setattr(pipelines, "WHOLE_PIXELS", 0)
@@ -132,19 +130,19 @@ def test_no_pixel_sees_farther_than_the_margin_of_tiles(pipeline: RefinerPipelin
     assert (seen - 256).abs().max() <= network.reach
 
 
-def test_untrained_network_shows_the_picture(key: KeyPicture) -> None:
+def test_untrained_network_shows_the_picture(key: Keyframe) -> None:
     fresh = RefinerPipeline(CompactRefiner().eval(), FlowMatchEulerDiscreteScheduler())
     assert np.array_equal(fresh(key, num_inference_steps=1), key.picture)
 
 
-def test_quantizer_size_and_gain_are_heard(pipeline: RefinerPipeline, key: KeyPicture) -> None:
+def test_quantizer_size_and_gain_are_heard(pipeline: RefinerPipeline, key: Keyframe) -> None:
     shown = pipeline(key, seed=1)
     for change in ({"quantizer": 0.1}, {"size": 0.5}, {"gain": 0 * key.gain}):
         assert not np.array_equal(shown, pipeline(replace(key, **change), seed=1))
 
 
 def test_pipeline_saves_and_loads(
-    pipeline: RefinerPipeline, key: KeyPicture, tmp_path: object
+    pipeline: RefinerPipeline, key: Keyframe, tmp_path: object
 ) -> None:
     pipeline.save_pretrained(str(tmp_path))
     loaded = RefinerPipeline.from_pretrained(str(tmp_path), local_files_only=True)
@@ -248,7 +246,7 @@ def test_noise_is_the_seeds_alone() -> None:
     assert not torch.equal(a, noise_field(8, 8, seed=10, deviation=1.0))
 
 
-def test_conditions_say_what_training_said(key: KeyPicture) -> None:
+def test_conditions_say_what_training_said(key: Keyframe) -> None:
     from gsvc.decoders.training.standalone.pack import Pack
     from gsvc.decoders.training.standalone.restore import given_to, held_pictures
 
@@ -264,6 +262,6 @@ def test_conditions_say_what_training_said(key: KeyPicture) -> None:
     assert torch.allclose(shown[1], trained["scalars"], atol=1e-3)
 
 
-def _cut(key: KeyPicture, height: int, width: int) -> KeyPicture:
+def _cut(key: Keyframe, height: int, width: int) -> Keyframe:
     part = slice(0, height), slice(0, width)
     return replace(key, picture=np.ascontiguousarray(key.picture[part]), gain=key.gain[part])

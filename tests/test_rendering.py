@@ -7,14 +7,12 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.codec.scaffold.layers.camera import MAX_CAMERA, Camera, camera_nodes
-from gsvc.codec.scaffold.layers.flow import LEFT, RIGHT, Correction
-from gsvc.codec.scaffold.layers.pose import POINTS, Person
-from gsvc.codec.scaffold.layers.segmentation import MAX_LABEL
-from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.types import Interval
-from gsvc.decoders.rendering import IntervalRenderer, held_picture
+from gsvc.codec.bitstream.layers.camera import MAX_CAMERA, Camera, camera_nodes
+from gsvc.codec.bitstream.layers.flow import LEFT, RIGHT, Correction
+from gsvc.codec.bitstream.layers.pose import POINTS, Person
+from gsvc.codec.bitstream.layers.segmentation import MAX_LABEL
+from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place
+from gsvc.decoders.interpolation.rendering import IntervalRenderer, held_picture
 from scaffolds import make_interval, make_sample
 
 SIZE = 96, 64

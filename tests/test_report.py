@@ -12,21 +12,20 @@ import numpy as np
 import pytest
 
 from browsing import chromium, new_page, troubles_of
-from gsvc.codec.errors import InputError
-from gsvc.datasets.clips import TestClip
-from gsvc.datasets.packaged import load_clip
-from gsvc.datasets.sets import find_clips
-from gsvc.eval.bench.record import CellRecord
-from gsvc.eval.codecs import find_codec
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.sets import find_clips
+from gsvc.eval.baselines import find_codec
+from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.report import compare_runs, write_plots, write_report, write_sheets
-from gsvc.eval.report.differences import differences, worst_second
-from gsvc.eval.report.front import tunes
-from gsvc.eval.report.mouths import speaking_place
-from gsvc.eval.report.readme_chart import draw_chart, keep_results
+from gsvc.eval.report.differences import differences, speaking_place, worst_second
+from gsvc.eval.report.plots import tunes
 from gsvc.eval.report.style import label, legend, panels
 from gsvc.eval.summary import write_summary
-from gsvc.eval.summary.points import point_rows
+from gsvc.eval.summary.curves import point_rows
 from needs import need, need_clip
+from readme_chart import draw_chart, keep_results
 from small_run import FRAMES, record, write_run
 
 STRIDE = 4

@@ -9,19 +9,17 @@ from math import floor
 import numpy as np
 import pytest
 
-from gsvc.codec.errors import BitstreamError, ConfigError
-from gsvc.codec.scaffold.coder import Coder, Reader, Writer
-from gsvc.codec.scaffold.digest import scaffold_bytes
-from gsvc.codec.scaffold.geometry import MAX_VECTOR, Geometry
-from gsvc.codec.scaffold.layers.camera import MAX_CAMERA, Camera, camera_nodes
-from gsvc.codec.scaffold.layers.flow import FLOW, Correction
-from gsvc.codec.scaffold.layers.pose import MAX_PEOPLE, MAX_POINT, POINTS, POSE, People, Person
-from gsvc.codec.scaffold.layers.segmentation import MAX_LABEL, SEGMENTATION, Segmentation
-from gsvc.codec.scaffold.layers.texture import MAX_GAIN, Texture
-from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.syntax import MAX_SAMPLES
-from gsvc.codec.scaffold.tools import TOOLS, Tools
-from gsvc.codec.scaffold.types import Interval, Sample
+from gsvc.codec.bitstream.entropy_coding import Coder, Reader, Writer
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
+from gsvc.codec.bitstream.group import MAX_SAMPLES
+from gsvc.codec.bitstream.header import TOOLS, Tools
+from gsvc.codec.bitstream.layers.camera import MAX_CAMERA, Camera, camera_nodes
+from gsvc.codec.bitstream.layers.flow import FLOW, Correction
+from gsvc.codec.bitstream.layers.pose import MAX_PEOPLE, MAX_POINT, POINTS, POSE, People, Person
+from gsvc.codec.bitstream.layers.segmentation import MAX_LABEL, SEGMENTATION, Segmentation
+from gsvc.codec.bitstream.layers.texture import MAX_GAIN, Texture
+from gsvc.codec.bitstream.scaffold import MAX_VECTOR, Geometry, Interval, Place, Sample
+from gsvc.codec.bitstream.stream_info import scaffold_bytes
 from scaffolds import GroupCoder, make_interval, make_sample, only, scaffold_hash
 
 SIZES = [(16, 16), (17, 31), (64, 48), (176, 144), (333, 95), (96, 400), (512, 288)]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gsvc
+from gsvc.codec.bitstream.objects import Anchor
 from gsvc.codec.command.main import main
-from gsvc.codec.scaffold.layers.objects import Anchor
 from test_analyse_objects import GOLDEN, run_of, stream_of, walker
 
 PLAIN = gsvc.DecoderSettings(steps=0)

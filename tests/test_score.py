@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.errors import InputError
+from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.media.video_writer import open_writer
+from gsvc.eval.bench.score import read_pair
 from gsvc.eval.metrics.psnr import psnr_y
-from gsvc.eval.score.pair import read_pair
 
 Gsvc = Callable[..., CompletedProcess[bytes]]
 Pictures = Callable[..., list[gsvc.Picture]]

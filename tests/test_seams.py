@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 import gsvc
-from gsvc.codec.stream.decoding import decoded_frames
-from gsvc.decoders.seams import FADE, joined
+from gsvc.codec.bitstream.index import decoded_frames
+from gsvc.decoders.streams.windows import FADE, joined
 from plain_refiners import PlainWindows, UnevenWindows
 
 Pictures = Callable[..., list[gsvc.Picture]]

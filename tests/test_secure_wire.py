@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 import gsvc
-from gsvc.codec.frames import Frame
-from gsvc.codec.network.receive_settings import ReceiveSettings
+from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.network.sealing import FRESH_SECONDS, OVERHEAD_BYTES, Opener, Sealer
 from gsvc.codec.network.secure_channel import secured
 from gsvc.codec.network.tcp_websocket import Channel
-from gsvc.codec.network.video_receiver import VideoReceiver
+from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.codec.network.wire_key import WireKey, find_key
 from live import (

@@ -9,29 +9,26 @@ from pathlib import Path
 import pytest
 
 from gsvc import DecoderSettings
+from gsvc.codec.api.files import decode_file
+from gsvc.codec.api.inspection import stream_info
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.command import planned
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.files import decode_file
-from gsvc.codec.inspection import stream_info
 from gsvc.codec.planning.budgets import time_of
-from gsvc.codec.planning.deadline import Costs, DeadlinePace
-from gsvc.codec.planning.learning import learned
-from gsvc.codec.planning.ledger import log_path
-from gsvc.codec.planning.model import shipped
-from gsvc.codec.planning.profile import Usage, profile_path
-from gsvc.codec.planning.spending import Group, groups_of, spendings, within
-from gsvc.codec.scaffold.place import Place
-from gsvc.decoders.pace import REFINING
-from gsvc.encoders import look_ahead
-from gsvc.encoders.waiting import WaitingFrames
+from gsvc.codec.planning.machine_profile import ResourceUsage, profile_path
+from gsvc.codec.planning.prediction import learned, log_path, shipped
+from gsvc.codec.planning.realtime import Costs, DeadlinePace, Group, groups_of, spendings, within
+from gsvc.decoders.streams.pace import REFINING
+from gsvc.encoders.coding import lookahead as look_ahead
+from gsvc.encoders.coding.lookahead_buffer import LookaheadBuffer
 from test_plan import MACHINE
 
 QUICK = replace(
     MACHINE,
     decode={
-        "dis": Usage(1.0, 1e-7, 1e-7, 0.0, 2e8, 100.0),
-        "dis + compact:nano": Usage(2.0, 1e-7, 1e-7, 1e-6, 8e8, 500.0),
+        "dis": ResourceUsage(1.0, 1e-7, 1e-7, 0.0, 2e8, 100.0),
+        "dis + compact:nano": ResourceUsage(2.0, 1e-7, 1e-7, 1e-6, 8e8, 500.0),
     },
 )
 
@@ -138,9 +135,9 @@ def test_a_plan_for_short_memory_is_carried_out_lean(
     replace(QUICK, encode=hungry).save(profile_path())
     packed = []
 
-    def waiting(*, packs: bool) -> WaitingFrames:
+    def waiting(*, packs: bool) -> LookaheadBuffer:
         packed.append(packs)
-        return WaitingFrames(packs=packs)
+        return LookaheadBuffer(packs=packs)
 
     monkeypatch.setattr(look_ahead, "WaitingFrames", waiting)
     monkeypatch.setattr(planned, "trial_judge", nullcontext)  # seconds less

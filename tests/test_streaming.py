@@ -14,8 +14,8 @@ import pytest
 
 import gsvc
 from gsvc import Encoder, EncoderSettings, Frame, Packet, Picture, VideoFormat
-from gsvc.codec.asyncio import Timed
-from gsvc.codec.stream.group import GroupReader
+from gsvc.codec.api.asyncio import Timed
+from gsvc.codec.bitstream.group import GroupReader
 from needs import need_package
 
 Pictures = Callable[..., list[Picture]]

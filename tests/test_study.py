@@ -14,12 +14,21 @@ import numpy as np
 import pytest
 
 from browsing import chromium, new_page, troubles_of
+from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.eval.codecs import find_codec
-from gsvc.eval.study import StudySettings, make_study, score_study
-from gsvc.eval.study.bradley_terry import fit
-from gsvc.eval.study.key import DAMAGED, EQUAL, SOURCE, Key, Trial, Version, read_key
+from gsvc.eval.baselines import find_codec
+from gsvc.eval.report.study import (
+    DAMAGED,
+    EQUAL,
+    SOURCE,
+    Key,
+    StudySettings,
+    StudyTrial,
+    StudyVersion,
+    make_study,
+    read_key,
+)
+from gsvc.eval.report.study_scores import fit, score_study
 from small_run import record, write_run
 from voters import Voter, saved, vote_in, votes_text
 
@@ -51,13 +60,17 @@ def attentive(seed: int, strengths: dict[str, float] = STRENGTHS) -> Voter:
 def plain_key(clips: int = 4) -> Key:
     """A key alone, for voters who need no page."""
     trials = [
-        Trial(f"{clip}-{level}-{other}", f"clip{clip}", level, Version(OURS), Version(other))
+        StudyTrial(
+            f"{clip}-{level}-{other}", f"clip{clip}", level, StudyVersion(OURS), StudyVersion(other)
+        )
         for clip in range(clips)
         for level in "12"
         for other in (AV1, HOLD)
     ]
-    caught = Trial("c", "clip0", "", Version(SOURCE), Version("damaged source"), DAMAGED)
-    equal = Trial("e", "clip1", "", Version(OURS), Version(OURS), EQUAL)
+    caught = StudyTrial(
+        "c", "clip0", "", StudyVersion(SOURCE), StudyVersion("damaged source"), DAMAGED
+    )
+    equal = StudyTrial("e", "clip1", "", StudyVersion(OURS), StudyVersion(OURS), EQUAL)
     return Key("5", "run", AV1, [*trials, caught, equal])
 
 

@@ -8,20 +8,22 @@ from math import log
 
 import pytest
 
-from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
-from gsvc.eval.summary.ablation import ablation_rows
-from gsvc.eval.summary.bd_rate import NO_BITS, NO_OVERLAP, SINGLE_POINT, bd_rate
-from gsvc.eval.summary.bootstrap import pooled_rate
-from gsvc.eval.summary.curves import curves
-from gsvc.eval.summary.frontier import PUBLISHED, Dial, exchange, frontier, targets
-from gsvc.eval.summary.hull import RatePoint, hull_at, lower_hull, rate_at
-from gsvc.eval.summary.reasons import reasons_without_rate
-from gsvc.eval.summary.recorded import codecs_of
-from gsvc.eval.summary.seeds import seed_spreads
-from gsvc.eval.summary.summarise import summarise
-from gsvc.eval.summary.tables import tables
-from gsvc.eval.summary.times import reference_seconds
-from gsvc.eval.summary.write import summary_csv
+from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
+from gsvc.eval.summary.bd_rate import (
+    NO_BITS,
+    NO_OVERLAP,
+    SINGLE_POINT,
+    RatePoint,
+    bd_rate,
+    hull_at,
+    lower_hull,
+    pooled_rate,
+    rate_at,
+)
+from gsvc.eval.summary.compute_frontier import PUBLISHED, Dial, exchange, frontier, targets
+from gsvc.eval.summary.curves import codecs_of, curves, reference_seconds
+from gsvc.eval.summary.summarise import ablation_rows, reasons_without_rate, seed_spreads, summarise
+from gsvc.eval.summary.write import summary_csv, tables
 
 RUN = {
     "metrics": {
@@ -47,7 +49,9 @@ def cell(
     **others: object,
 ) -> CellRecord:
     """100 frames of 10x10 pixels: bits are 10,000 times bpp. Every way has the same scores."""
-    scores = {"psnr_y": Scores(score, [score, score], "test", "" if score is not None else "why")}
+    scores = {
+        "psnr_y": MetricScores(score, [score, score], "test", "" if score is not None else "why")
+    }
     values: dict[str, object] = {
         "key": f"{codec}{bits}{settings}{clip}",
         "clip": clip,
@@ -206,7 +210,7 @@ def test_a_curve_is_a_codec_and_a_way_and_seeds_are_averaged() -> None:
     sampled = cell("gsvc", 300, 30.0, ways=ways)
     other = replace(
         sampled.decodes[2],
-        scores={"psnr_y": Scores(32.0, [32.0, 32.0], "test")},
+        scores={"psnr_y": MetricScores(32.0, [32.0, 32.0], "test")},
         frames_sha256="other",
     )
     sampled.decodes[2] = other
@@ -250,8 +254,8 @@ def test_a_summary_loads_neither_codecs_nor_metrics() -> None:
     script = "import sys, gsvc.eval.summary; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     loaded = done.stdout.decode().split()
-    assert "gsvc.eval.summary.tables" in loaded
-    assert not {"gsvc.eval.codecs", "gsvc.eval.metrics", "cv2", "av", "torch"} & set(loaded)
+    assert "gsvc.eval.summary.write" in loaded
+    assert not {"gsvc.eval.baselines", "gsvc.eval.metrics", "cv2", "av", "torch"} & set(loaded)
 
 
 def test_our_points_stand_beside_the_hulls_at_the_same_rate() -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from browsing import chromium, new_page, troubles_of
 from gsvc.codec.command.main import main
-from gsvc.eval.planning.memory_curve import saved
-from gsvc.eval.planning.surface import exchanges, read_points, surface
+from gsvc.eval.planning.surface import exchanges, read_points, saved, surface
 from gsvc.eval.planning.surface_page import page, still_name, stills_of
 
 ROWS = (

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gsvc.codec.errors import BitstreamError, ConfigError
-from gsvc.codec.scaffold.coder import FLAG, SIGNED, Coder, Element, Reader, Writer
-from gsvc.codec.scaffold.layers.flow import FLOW
-from gsvc.codec.scaffold.syntax import ELEMENTS
-from gsvc.codec.stream.ledger import LEDGER
+from gsvc.codec.bitstream.entropy_coding import FLAG, SIGNED, Coder, Element, Reader, Writer
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
+from gsvc.codec.bitstream.group import ELEMENTS
+from gsvc.codec.bitstream.layers.flow import FLOW
+from gsvc.codec.bitstream.stream_info import LEDGER
 
 
 def random_symbols(seed: int, count: int) -> list[tuple[Element, int, int]]:

@@ -9,11 +9,11 @@ from subprocess import CompletedProcess
 import pytest
 
 import gsvc
-from gsvc.codec.encode_job import EncodeJob
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.planning.forecast import forecast, spans_of, ssim, take_samples
+from gsvc.codec.api.files import EncodeJob
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.planning.encode_forecast import forecast, spans_of, ssim, take_samples
 from gsvc.eval.bench.named import make_metric
-from gsvc.eval.score.pair import read_pair
+from gsvc.eval.bench.score import read_pair
 from needs import need_package
 
 Gsvc = Callable[..., CompletedProcess[bytes]]

@@ -15,25 +15,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gsvc
-from gsvc.codec.errors import BitstreamError, LimitError
-from gsvc.codec.limits import DEFAULT_LIMITS, Held, Limits
+from gsvc.codec.bitstream.errors import BitstreamError, LimitError
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
+from gsvc.codec.bitstream.packet import Packet, PacketType, varint
+from gsvc.codec.bitstream.texts import Subtitles, Texts, TimedText, moved, read_texts, text_packets
 from gsvc.codec.media.text_source import Wanted, read_beside
-from gsvc.codec.media.text_track import TextTrack
-from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.codec.stream.texts import Span, Subtitles, Texts, moved, read_texts, text_packets
-from gsvc.codec.stream.varint import varint
+from gsvc.codec.media.tracks import TextTrack
 from video_clips import SAME
 
 TEXTS = Texts(
     {"title": "Stadt – ein Film", "artist": "Someone"},
-    (Span(0, 400, "First"), Span(400, 400, "Second")),
-    (Subtitles("deu", "", (Span(80, 200, "Guten Tag"), Span(480, 120, "zwei\nZeilen"))),),
+    (TimedText(0, 400, "First"), TimedText(400, 400, "Second")),
+    (Subtitles("deu", "", (TimedText(80, 200, "Guten Tag"), TimedText(480, 120, "zwei\nZeilen"))),),
 )
-SPANS = st.builds(Span, st.integers(0, 1 << 30), st.integers(0, 1 << 30), st.text(max_size=30))
+SPANS = st.builds(TimedText, st.integers(0, 1 << 30), st.integers(0, 1 << 30), st.text(max_size=30))
 
 
-def held(limits: Limits = DEFAULT_LIMITS) -> Held:
-    return Held(limits)
+def held(limits: Limits = DEFAULT_LIMITS) -> HeldBytes:
+    return HeldBytes(limits)
 
 
 # The payload
@@ -41,7 +40,7 @@ def held(limits: Limits = DEFAULT_LIMITS) -> Held:
 
 def test_the_payload_is_what_the_format_says() -> None:
     texts = Texts(
-        {"title": "T"}, (Span(300, 5, "c"),), (Subtitles("deu", "n", (Span(9, 1, "s"),)),)
+        {"title": "T"}, (TimedText(300, 5, "c"),), (Subtitles("deu", "n", (TimedText(9, 1, "s"),)),)
     )
     (packet,) = text_packets(texts)
     assert packet.payload == (
@@ -55,7 +54,7 @@ def test_the_payload_is_what_the_format_says() -> None:
     st.lists(st.lists(SPANS, max_size=4), max_size=2),
 )
 def test_any_texts_come_back(
-    tags: dict[str, str], chapters: list[Span], tracks: list[list[Span]]
+    tags: dict[str, str], chapters: list[TimedText], tracks: list[list[TimedText]]
 ) -> None:
     in_order = (tuple(sorted(cues, key=lambda cue: cue.start)) for cues in tracks)
     texts = Texts(tags, tuple(chapters), tuple(Subtitles("", "x", cues) for cues in in_order))
@@ -63,7 +62,7 @@ def test_any_texts_come_back(
 
 
 def test_many_texts_take_several_packets_and_unknown_entries_are_skipped() -> None:
-    cues = tuple(Span(1000 * index, 900, f"line {index}" * 20) for index in range(1000))
+    cues = tuple(TimedText(1000 * index, 900, f"line {index}" * 20) for index in range(1000))
     texts = Texts({}, (), (Subtitles("eng", "", cues),))
     packets = list(text_packets(texts))
     assert len(packets) > 1 and max(len(packet.payload) for packet in packets) <= 1 << 16
@@ -92,8 +91,11 @@ def test_texts_hold_no_more_memory_than_the_limits_say() -> None:
 
 def test_a_part_has_its_texts() -> None:
     part = moved(TEXTS, 200, 300)
-    assert part.chapters == (Span(0, 200, "First"), Span(200, 100, "Second"))
-    assert part.subtitles[0].cues == (Span(0, 80, "Guten Tag"), Span(280, 20, "zwei\nZeilen"))
+    assert part.chapters == (TimedText(0, 200, "First"), TimedText(200, 100, "Second"))
+    assert part.subtitles[0].cues == (
+        TimedText(0, 80, "Guten Tag"),
+        TimedText(280, 20, "zwei\nZeilen"),
+    )
 
 
 # Files

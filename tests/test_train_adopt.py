@@ -14,16 +14,17 @@ import torch
 from safetensors.torch import load_file
 
 import gsvc
+from gsvc.codec.bitstream.errors import InputError, MissingModelError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.stream_info import read_info
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import InputError, MissingModelError
-from gsvc.codec.frames import Picture
-from gsvc.codec.stream.info import read_info
-from gsvc.decoders.motion.learned import rife
-from gsvc.decoders.motion.learned.ifnet import IFNet
-from gsvc.decoders.motion.learned.rife import load_rife
-from gsvc.decoders.refiners.compact.backend import WEIGHTS, CompactBackend, load_pipeline
-from gsvc.decoders.refiners.priors.drawing import load_prior
-from gsvc.decoders.refiners.registry import load_refiner
+from gsvc.codec.weights.safetensors_files import SUMS, check_shipped
+from gsvc.decoders.interpolation import rife
+from gsvc.decoders.interpolation.ifnet import IFNet
+from gsvc.decoders.interpolation.rife import load_rife
+from gsvc.decoders.keyframes.backends import load_refiner
+from gsvc.decoders.keyframes.compact.backend import WEIGHTS, CompactBackend, load_pipeline
+from gsvc.decoders.keyframes.priors.prior_drawings import load_prior
 from gsvc.decoders.training.adoption.candidate import read_candidate, write_candidate
 from gsvc.decoders.training.adoption.card import card_section
 from gsvc.decoders.training.adoption.comparison import Comparison, comparison, verdict
@@ -31,7 +32,6 @@ from gsvc.decoders.training.adoption.scores import Score, Scores, is_better, mov
 from gsvc.decoders.training.adoption.shipping import ship, shipping_folder
 from gsvc.decoders.training.standalone.folder import AVERAGE
 from gsvc.decoders.training.standalone.tensors import write_tensors
-from gsvc.decoders.weights import SUMS, check_shipped
 from needs import need, need_package
 
 NANO = WEIGHTS["compact:nano"]

@@ -16,14 +16,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from gsvc.decoders.interpolation.rife import load_rife
 from needs import need, need_package
 from video_clips import SAME
 
-need_package("stlpips_pytorch")
-from gsvc.decoders.motion.learned.rife import load_rife
-
 if TYPE_CHECKING:
     from torch import Tensor
+
+need_package("stlpips_pytorch")
+
 
 Told = list[dict[str, Any]]
 Run = Callable[..., tuple[int, Told]]

@@ -135,7 +135,7 @@ def test_a_mesh_is_chosen_where_nothing_else_fits() -> None:
 
 @pytest.mark.slow
 def test_several_processes_train_as_one_killed_or_not(shards: Path, tmp_path: Path) -> None:
-    script = Path(__file__).parent / "scale_train.py"
+    script = Path(__file__).parents[1] / "tools/scale_train.py"
     command = [sys.executable, str(script), str(shards), "--work", str(tmp_path), "--short"]
     command += ["--steps", "4", "--batch", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -196,7 +196,7 @@ def test_without_a_compiler_it_trains_as_it_is(shards: Path, tmp_path: Path) -> 
 @pytest.mark.slow
 def test_producers_may_die_and_join(shards: Path) -> None:
     need_package("ray")
-    script = Path(__file__).parent / "scale_producers.py"
+    script = Path(__file__).parents[1] / "tools/scale_producers.py"
     command = [sys.executable, str(script), "faults", str(shards), "--batch", "2", "--faults", "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ": 10 batches, 20 samples, each [2] times in 2 epochs" in done.stdout

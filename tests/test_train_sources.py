@@ -14,15 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from needs import need_package
-from panning import write_clip
-
-need_package("fsspec")
-need_package("stlpips_pytorch")
-need_package("efficientnet_lite_pytorch")
-need_package("tensorboard")
+from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import InputError
 from gsvc.decoders.training.bundle import read_recipes
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.packing.kinds import Sample
@@ -33,6 +26,13 @@ from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
 from gsvc.decoders.training.standalone.recipe import read_recipe
 from gsvc.decoders.training.standalone.restore import Restore
+from needs import need_package
+from panning import write_clip
+
+need_package("fsspec")
+need_package("stlpips_pytorch")
+need_package("efficientnet_lite_pytorch")
+need_package("tensorboard")
 
 SURVEY = ["--survey-only", "--lines", "160", "--frames", "9", "--lambdas", "90", "30"]
 SURVEY += ["--ray", "none", "--limits", "sharpness=1:"]
@@ -198,7 +198,7 @@ def ledger_of(run: Path) -> list[list[str]]:
 @pytest.mark.slow
 def test_two_who_train_share_what_producers_make(folder: Path, tmp_path: Path) -> None:
     need_package("ray")
-    script = Path(__file__).parent / "scale_train.py"
+    script = Path(__file__).parents[1] / "tools/scale_train.py"
     command = [sys.executable, str(script), str(folder), "--work", str(tmp_path)]
     command += ["--steps", "4", "--batch", "2", "--producers", "local:1"]
     done = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -214,7 +214,7 @@ def test_two_who_train_share_what_producers_make(folder: Path, tmp_path: Path) -
 @pytest.mark.slow
 def test_producers_of_samples_may_die_and_join(folder: Path) -> None:
     need_package("ray")
-    script = Path(__file__).parent / "scale_producers.py"
+    script = Path(__file__).parents[1] / "tools/scale_producers.py"
     command = [sys.executable, str(script), "faults", str(folder), "--anew", "--faults", "3"]
     done = subprocess.run([*command, "--batch", "2"], capture_output=True, text=True, check=True)
     assert "each [2] times in 2 epochs, 0 batches wrong" in done.stdout

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 import torch
 
+from gsvc.codec.bitstream.errors import GsvcError
 from gsvc.codec.command.main import main
-from gsvc.codec.errors import GsvcError
-from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.refiners.compact.backend import load_pipeline
-from gsvc.decoders.refiners.registry import load_refiner
+from gsvc.decoders.keyframes.backends import load_refiner
+from gsvc.decoders.keyframes.compact.backend import load_pipeline
+from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.training.standalone.folder import MOST_FILE_BYTES, read_average
 from gsvc.decoders.training.standalone.tensors import read_tensors, write_tensors
 from needs import need, need_gpu, need_package
@@ -198,7 +198,7 @@ def test_the_script_learns_alone_is_killed_and_goes_on(
     assert learned < as_decoded
     refiner: Any = load_refiner(str(run / "medium.safetensors"))
     shown = cv2.cvtColor(sheet[:160, 160:320], cv2.COLOR_BGR2RGB)
-    key = KeyPicture(shown, np.zeros(shown.shape[:2], np.float32), 0.8, 1.0)
+    key = Keyframe(shown, np.zeros(shown.shape[:2], np.float32), 0.8, 1.0)
     change = np.abs(refiner.refine(key, steps=1, seed=1).astype(int) - shown)
     assert 0 < change.mean() < 20
 
@@ -354,7 +354,7 @@ def test_what_is_cut_stays_together(packs: Callable[[str], Path]) -> None:
 
 
 def test_what_is_trained_on_moves_as_frames_do() -> None:
-    from gsvc.decoders.motion.estimation import pixel_grid, warp
+    from gsvc.decoders.interpolation.optical_flow import pixel_grid, warp
     from gsvc.decoders.training.standalone.dice import Dice
     from gsvc.decoders.training.standalone.moving import moved
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gsvc.datasets.packaged import load_clip
+from gsvc.datasets.clips.clip_reader import load_clip
 from needs import need, need_clip, need_package
 
 need_package("stlpips_pytorch")

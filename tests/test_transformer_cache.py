@@ -15,8 +15,8 @@ from diffusers import (
 )
 from torch import Tensor, nn
 
-from gsvc.codec.errors import ConfigError
-from gsvc.decoders.caches.transformer import CACHES, TransformerCache
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.decoders.keyframes.transformer_cache import CACHES, TransformerCache
 from gsvc.eval.compute import count_flops
 
 STEPS = 10

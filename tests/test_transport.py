@@ -11,15 +11,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsvc.codec.errors import BitstreamError, ConfigError
-from gsvc.codec.frames import VideoFormat
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
+from gsvc.codec.bitstream.frames import VideoFormat
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.packet import Packet, PacketType, varint
 from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
-from gsvc.codec.network.packetizer import Packetizer, WireSettings
-from gsvc.codec.network.rtp import RtpPacket, presentation_time, rtp_timestamp, unwrap
-from gsvc.codec.network.rtp_payload import Kind, Piece, Unit, read_units
-from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.codec.stream.varint import varint
+from gsvc.codec.network.rtp import (
+    Packetizer,
+    PacketPiece,
+    PayloadUnit,
+    RtpPacket,
+    UnitKind,
+    WireSettings,
+    presentation_time,
+    read_units,
+    rtp_timestamp,
+    unwrap,
+)
 
 TIME_BASE = Fraction(1001, 30_000)
 HEADER = Header(VideoFormat(64, 48, TIME_BASE, 1 / TIME_BASE), level=1)
@@ -181,7 +189,9 @@ def test_what_waits_is_bounded(bound: ReorderLimits) -> None:
 def test_pieces_that_never_become_a_packet_are_bounded() -> None:
     depacketizer = Depacketizer(reorder=ReorderLimits(60, bytes=20_000))
     for sequence in range(3000):
-        piece = Unit(Kind.PIECE, sequence // 20, bytes(500), piece=Piece(sequence % 20, 21))
+        piece = PayloadUnit(
+            UnitKind.PIECE, sequence // 20, bytes(500), piece=PacketPiece(sequence % 20, 21)
+        )
         rtp = RtpPacket(sequence, 0, 77, piece.to_bytes())
         depacketizer.push(rtp.to_bytes(), 0.0)
         assert depacketizer.depth <= 20_000 // 500
@@ -203,18 +213,18 @@ def rest_of(packets: Sequence[Packet]) -> list[int | None]:
 
 
 @pytest.mark.parametrize("ahead", [50, 250, 300, 20_000, 65_000])
-@pytest.mark.parametrize("kind", [Kind.PICTURE, Kind.PIECE, Kind.OTHER])
-def test_one_forged_number_does_little_harm(ahead: int, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [UnitKind.PICTURE, UnitKind.PIECE, UnitKind.OTHER])
+def test_one_forged_number_does_little_harm(ahead: int, kind: UnitKind) -> None:
     packets = stream([200] * 400, group=20)
     depacketizer = Depacketizer()
     came = []
     for index, (now, datagram) in enumerate(sent(packets)):
         came += depacketizer.push(datagram, now)
         if index == 100:
-            piece = Piece(0, 3) if kind == Kind.PIECE else None
+            piece = PacketPiece(0, 3) if kind == UnitKind.PIECE else None
             data = Packet(PacketType.INTER, 1, b"forged").to_bytes()
             number = packets[100].number or 0
-            forged = Unit(kind, number + ahead, data, back=5, piece=piece)
+            forged = PayloadUnit(kind, number + ahead, data, back=5, piece=piece)
             rtp = RtpPacket(number, 0, 77, forged.to_bytes())
             came += depacketizer.push(rtp.to_bytes(), now)
     numbers = [p.number for p in came if p.is_picture and p.payload != b"forged"]
@@ -355,17 +365,24 @@ def test_the_wire_format_does_not_change() -> None:
 
 
 def test_units_of_an_unknown_kind_are_skipped() -> None:
-    known = Unit(Kind.PICTURE, 5, b"data").to_bytes()
+    known = PayloadUnit(UnitKind.PICTURE, 5, b"data").to_bytes()
     unknown = bytes([3 << 6, 0, 9]) + varint(4) + b"what"
     assert [unit.number for unit in read_units(unknown + known + unknown)] == [5]
 
 
 @pytest.mark.parametrize(
-    "piece", [Piece(3, 3), Piece(0, 0), Piece(0, 20_000), Piece(2, 8, 2), Piece(0, 8, 9)]
+    "piece",
+    [
+        PacketPiece(3, 3),
+        PacketPiece(0, 0),
+        PacketPiece(0, 20_000),
+        PacketPiece(2, 8, 2),
+        PacketPiece(0, 8, 9),
+    ],
 )
-def test_pieces_that_cannot_be_are_refused(piece: Piece) -> None:
+def test_pieces_that_cannot_be_are_refused(piece: PacketPiece) -> None:
     with pytest.raises(BitstreamError):
-        list(read_units(Unit(Kind.PIECE, 0, b"", piece=piece).to_bytes()))
+        list(read_units(PayloadUnit(UnitKind.PIECE, 0, b"", piece=piece).to_bytes()))
 
 
 def test_rtp_headers_round_trip_and_extras_are_stepped_over() -> None:

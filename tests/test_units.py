@@ -9,12 +9,10 @@ import pytest
 
 import gsvc
 from gsvc import BitstreamError, Color, Decoder, DecoderSettings, Header, Packet, PacketType
-from gsvc.codec.scaffold.syntax import Coding
-from gsvc.codec.scaffold.types import Interval
-from gsvc.codec.scaffold.unit import HEAD_BYTES, Unit
-from gsvc.codec.stream.av1_units import joined, parted
-from gsvc.codec.stream.group import GroupReader, GroupWriter, picture_bits, split_payload
-from gsvc.encoders.pictures import encode_pictures
+from gsvc.codec.bitstream.coded_pictures import HEAD_BYTES, TemporalUnit, joined, parted
+from gsvc.codec.bitstream.group import Coding, GroupReader, GroupWriter, picture_bits, split_payload
+from gsvc.codec.bitstream.scaffold import Interval
+from gsvc.encoders.coding.svt_av1 import encode_pictures
 from scaffolds import join_payload, only
 
 Pictures = Callable[..., list[gsvc.Picture]]
@@ -87,8 +85,10 @@ def test_units_that_packets_cannot_hold_are_refused(unit: bytes) -> None:
 @pytest.mark.parametrize("size", [1, HEAD_BYTES - 1, HEAD_BYTES, HEAD_BYTES + 1, 300])
 def test_frames_of_any_size_come_back(size: int) -> None:
     rng = np.random.default_rng(size)
-    first = Unit((rng.bytes(40), rng.bytes(size)), None, rng.bytes(11))
-    given = [joined(unit) for unit in (first, Unit((), 7), Unit((rng.bytes(size),)))]
+    first = TemporalUnit((rng.bytes(40), rng.bytes(size)), None, rng.bytes(11))
+    given = [
+        joined(unit) for unit in (first, TemporalUnit((), 7), TemporalUnit((rng.bytes(size),)))
+    ]
     for count in (1, 2, 3):
         (packet,) = written(given[:count], COUNT)
         assert list(GroupReader(HEADER).read(packet).units) == given[:count]
@@ -127,7 +127,7 @@ def test_pictures_after_a_lost_packet_are_told_only_where_packets_stand_alone(
 
 def test_a_damaged_picture_ends_its_packet_and_no_frame_before(units: list[bytes]) -> None:
     bad = list(units)
-    bad[10] = joined(Unit((b"\xff" * 30,)))
+    bad[10] = joined(TemporalUnit((b"\xff" * 30,)))
     packets = written(bad, 8)
     whole = decoded(written(units, 8), PLAIN)
     shown = decoded(packets, CONCEAL)

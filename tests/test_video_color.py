@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from av.video.stream import VideoStream
 
-from gsvc.codec.errors import UnsupportedInputError
-from gsvc.codec.frames import Color, Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.coded_pictures import restore_temporal_unit
+from gsvc.codec.bitstream.errors import UnsupportedInputError
+from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.codec.media.video_writer import open_writer
-from gsvc.codec.stream.av1_units import restore_temporal_unit
-from gsvc.decoders.pictures import PictureDecoder
-from gsvc.encoders.pictures import encode_pictures
+from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
+from gsvc.encoders.coding.svt_av1 import encode_pictures
 from video_clips import CFR, Clip, index_of, read, refused, scene
 
 MATRICES = {1: (0.2126, 0.0722), 6: (0.299, 0.114), 9: (0.2627, 0.0593)}
@@ -116,7 +116,7 @@ def test_pictures_coded_smaller_keep_the_matrix_of_their_video() -> None:
     (coded,) = decoder.decode(None)
     middles = [np.asarray(plane)[plane.width * plane.height // 2] for plane in coded.planes]
     np.testing.assert_allclose(middles, exact_yuv((200, 30, 40), Color(matrix=1)), atol=3)
-    shown = PictureDecoder((64, 640), Color()).decode(unit, size)
+    shown = KeyframeDecoder((64, 640), Color()).decode(unit, size)
     assert np.abs(shown.astype(int) - picture).max() <= 5
 
 

@@ -11,7 +11,7 @@ from video_clips import CFR, Clip, scene
 
 READ_PIPE = """
 import sys
-from gsvc.codec.errors import GsvcError
+from gsvc.codec.bitstream.errors import GsvcError
 from gsvc.codec.media.video_reader import open_video
 try:
     with open_video("-") as video:
@@ -26,8 +26,8 @@ WRITE = """
 import sys
 import numpy as np
 from fractions import Fraction
-from gsvc.codec.errors import GsvcError
-from gsvc.codec.frames import Frame, VideoFormat
+from gsvc.codec.bitstream.errors import GsvcError
+from gsvc.codec.bitstream.frames import Frame, VideoFormat
 from gsvc.codec.media.video_writer import open_writer
 if len(sys.argv) > 2:
     import resource

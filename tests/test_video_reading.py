@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from av.audio.stream import AudioStream
 
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.frames import Frame, VideoFormat
-from gsvc.codec.media.timestamps import Clock
-from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.frames import Frame, VideoFormat
+from gsvc.codec.media.video_reader import Clock, open_video
 from gsvc.codec.media.video_writer import open_writer
 from video_clips import CFR, MS, VFR_TIMES, Clip, h264, index_of, read, refused, scene
 

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 
 import gsvc
-from gsvc.codec.errors import ConfigError, MissingModelError
-from gsvc.codec.stream.decoding import decoded_frames
-from gsvc.decoders.refiners.registry import load_refiner
-from gsvc.decoders.refiners.windowed import frames
-from gsvc.decoders.refiners.windowed.backend import WindowedBackend
-from gsvc.decoders.refiners.windowed.frames import Between, place_of, restored_frames
-from gsvc.decoders.refiners.windowed.network import WindowRestorer
-from gsvc.decoders.weights import CLASS
+from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
+from gsvc.codec.bitstream.index import decoded_frames
+from gsvc.codec.weights.safetensors_files import CLASS
+from gsvc.decoders.keyframes.backends import load_refiner
+from gsvc.decoders.keyframes.windowed import window_frames as frames
+from gsvc.decoders.keyframes.windowed.window_backend import WindowedBackend
+from gsvc.decoders.keyframes.windowed.window_frames import Between, place_of, restored_frames
+from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
 from gsvc.eval.compute import count_flops
 
 Pictures = Callable[..., list[gsvc.Picture]]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.asyncio import decode_stream
-from gsvc.codec.stream.decoding import decoded_frames
+from gsvc.codec.api.asyncio import decode_stream
+from gsvc.codec.bitstream.index import decoded_frames
 from plain_refiners import PlainWindows, Window
 
 Pictures = Callable[..., list[gsvc.Picture]]

@@ -9,14 +9,14 @@ import pytest
 
 import gsvc
 from conftest import Gsvc
+from gsvc.codec.api.info_text import info_lines
+from gsvc.codec.api.playing import play_file
 from gsvc.codec.command.main import main
-from gsvc.codec.command.wording import as_options
+from gsvc.codec.command.parser import as_options
 from gsvc.codec.network.secure_channel import secured
 from gsvc.codec.network.tcp_websocket import Channel
 from gsvc.codec.network.wire_key import WireKey
-from gsvc.codec.planning.profile import BEGINNING, Profile
-from gsvc.codec.playing import play_file
-from gsvc.codec.stream.info_text import info_lines
+from gsvc.codec.planning.machine_profile import BEGINNING, Profile
 from needs import need_package
 
 

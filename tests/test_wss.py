@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 import gsvc
-from gsvc.codec.frames import Frame
-from gsvc.codec.network.address import parse_address
-from gsvc.codec.network.receive_settings import ReceiveSettings
+from gsvc.codec.bitstream.frames import Frame
+from gsvc.codec.network.address import TlsSettings, parse_address
 from gsvc.codec.network.tcp_websocket import Channel, run_channels
-from gsvc.codec.network.tls import TlsSettings
-from gsvc.codec.network.video_receiver import VideoReceiver
+from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.codec.network.wire_key import WireKey
 from live import PATIENT, SETTINGS, STILL, VIDEO, collect, frames, free_port, listening, run

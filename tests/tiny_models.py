@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from gsvc.codec.hashes import sha256_of
-from gsvc.datasets.hub import HUB_MODELS, Manifest, hub_folder
-from gsvc.decoders.refiners.pretrained.loading import keep_prompt
+from gsvc.codec.weights.hub import HUB_MODELS, HubManifest, hub_folder
+from gsvc.codec.weights.package_files import sha256_of
+from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import keep_prompt
 from needs import need_package
 from stand_ins.swiftvr import CHECKPOINT
 
@@ -259,7 +259,7 @@ def put_tiny(name: str) -> Path:
         _put_swiftvr(folder)
     files = [path for path in folder.rglob("*") if path.is_file()]
     told = {str(path.relative_to(folder)): (path.stat().st_size, sha256_of(path)) for path in files}
-    Manifest(HUB_MODELS[name].repo, "0" * 40, told).write(folder)
+    HubManifest(HUB_MODELS[name].repo, "0" * 40, told).write(folder)
     if name in MAKERS:
         keep_prompt(name, prompt_of(name))
     return folder

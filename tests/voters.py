@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gsvc.eval.study.key import DAMAGED, EQUAL, SOURCE, Key, Trial
-from gsvc.eval.study.votes import COLUMNS
+from gsvc.eval.report.study import DAMAGED, EQUAL, SOURCE, Key, StudyTrial
+from gsvc.eval.report.study_scores import COLUMNS
 
 KEYS = {"left": "ArrowLeft", "right": "ArrowRight", "tie": "ArrowDown"}
 
@@ -23,7 +23,7 @@ class Voter:
     """Davidson's v."""
     random: np.random.Generator
 
-    def chosen(self, trial: Trial) -> str:
+    def chosen(self, trial: StudyTrial) -> str:
         """ "a", "b" or "" for a tie."""
         names = trial.a.name, trial.b.name
         if trial.catch == EQUAL:

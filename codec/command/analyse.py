@@ -4,19 +4,85 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
-from gsvc.codec.command.analysis_settings import add_settings, settings_of
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
 from gsvc.codec.command.arguments import add_overwrite, add_quiet, add_untrusted, limits_of
-from gsvc.codec.errors import BitstreamError, ConfigError
-from gsvc.codec.input import display_name
-from gsvc.codec.output import STANDARD_OUTPUT, atomic_output, refuse_same
+from gsvc.codec.media.output import STANDARD_OUTPUT, atomic_output, refuse_same
+from gsvc.codec.media.places import display_name
 
 if TYPE_CHECKING:
-    from gsvc.codec.analysis import AnalysisReader
+    from gsvc.codec.api.analysis import AnalysisReader
     from gsvc.codec.command.analysis_formats import Format
-    from gsvc.decoders.analysis.analyser import AnalysisSettings
-    from gsvc.decoders.analysis.types import Cost, FrameAnalysis
+    from gsvc.decoders.detection.analyser import AnalysisSettings
+    from gsvc.decoders.detection.findings import AnalysisCost, FrameAnalysis
+    from gsvc.decoders.detection.rules_text import Regions
+
+_Region = TypeVar("_Region")
+
+_DETECTOR_HELP = """auto: the objects that the stream has; without them what the best detector
+that is there finds, and what moves (default); objects; coco: people and 79 classes of things;
+people; moving; none: what the stream has, no picture is decoded; torchvision:NAME; a file .onnx or
+.pt of the YOLO family; your own as module:Class"""
+_EVERY_HELP = "least frames between pictures that the detector looks at (%(default)s)"
+_LINE_HELP = "count who crosses it; may be given again"
+_ZONE_HELP = "time who is in it; may be given again"
+_WHEN_HELP = """an event of your own, "person in door > 5 s", "count car > 3", "activity > 0.1",
+joined by and; may be given again"""
+_RULES_HELP = "lines, zones and rules, one a row: zone door = 10,20,... and NAME: RULE"
+
+
+def add_settings(parser: ArgumentParser) -> None:
+    """The options that say what to look for."""
+    add = parser.add_argument
+    add("--detector", default="auto", metavar="NAME|FILE|CLASS", help=_DETECTOR_HELP)
+    add("--every", type=int, default=5, metavar="N", help=_EVERY_HELP)
+    add("--least-score", type=float, default=0.5, metavar="0..1", help="of a user's detector")
+    add("--line", action="append", default=[], metavar="[NAME=]X1,Y1,X2,Y2", help=_LINE_HELP)
+    add("--zone", action="append", default=[], metavar="[NAME=]X1,Y1,...", help=_ZONE_HELP)
+    add("--when", action="append", default=[], metavar="[NAME:]RULE", help=_WHEN_HELP)
+    add("--rules", metavar="FILE", help=_RULES_HELP)
+
+
+def settings_of(options: Namespace) -> "AnalysisSettings":
+    """Raises ConfigError for what makes no sense, InputError without the file of rules."""
+    from gsvc.decoders.detection.analyser import AnalysisSettings
+    from gsvc.decoders.detection.rules_text import line_of, parse_rule, zone_of
+
+    lines, zones, rules = rules_of(options.rules)
+    return AnalysisSettings(
+        options.detector,
+        options.every,
+        options.least_score,
+        (*lines, *_regions("line", options.line, line_of)),
+        (*zones, *_regions("zone", options.zone, zone_of)),
+        (*rules, *(parse_rule(text, "--when") for text in options.when)),
+    )
+
+
+def rules_of(path: str | None) -> "Regions":
+    """What a file of rules says; nothing for None. Raises InputError, ConfigError."""
+    from gsvc.decoders.detection.rules_text import Regions, parse_file
+
+    if path is None:
+        return Regions((), (), ())
+    try:
+        return parse_file(Path(path).read_text("utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+
+
+def _regions(
+    kind: str, given: list[str], parse: Callable[[str, str], _Region]
+) -> tuple[_Region, ...]:
+    """Of options as NAME=NUMBERS; those without a name get a number."""
+    parts = [text.rpartition("=") for text in given]
+    return tuple(
+        parse(name or f"{kind} {number}", numbers)
+        for number, (name, _, numbers) in enumerate(parts, 1)
+    )
+
 
 DESCRIPTION = """Tell what is in a stream from its objects, or from its scaffold and coded
 pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits
@@ -54,7 +120,7 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _together(options: Namespace) -> "Cost":
+def _together(options: Namespace) -> "AnalysisCost":
     from gsvc.codec.command.analyse_together import write_together
 
     with _output(options) as file:
@@ -64,8 +130,8 @@ def _together(options: Namespace) -> "Cost":
     return cost
 
 
-def _alone(options: Namespace) -> "Cost":
-    from gsvc.codec.analysis import open_analysis
+def _alone(options: Namespace) -> "AnalysisCost":
+    from gsvc.codec.api.analysis import open_analysis
 
     (options.source,) = options.source
     settings, limits = settings_of(options), limits_of(options)
@@ -115,7 +181,7 @@ def _drawing(
         return
     if options.draw == options.output:
         raise ConfigError(f"--draw and -o both name {options.draw}: give two names")
-    from gsvc.codec.analysis_video import open_drawing
+    from gsvc.codec.api.analysis import open_drawing
 
     limits = limits_of(options)
     with open_drawing(
@@ -136,7 +202,7 @@ def _output(options: Namespace) -> Iterator[TextIO]:
         yield file
 
 
-def _line_of(cost: "Cost") -> str:
+def _line_of(cost: "AnalysisCost") -> str:
     return (
         f"read {cost.bytes_read} bytes, {cost.frames} frames, in {cost.milliseconds:.0f} ms; "
         f"decoded {cost.pictures} coded pictures, {cost.not_decoded} frames not; "

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Protocol, TextIO
 
+from gsvc.codec.bitstream.header import Header
 from gsvc.codec.command.analysis_page import PageFormat
-from gsvc.codec.stream.header import Header
-from gsvc.decoders.analysis.types import Cost, Event, FrameAnalysis, KeyPoints, Totals
+from gsvc.decoders.detection.findings import AnalysisCost, Event, FrameAnalysis, KeyPoints, Totals
 
 _COLUMNS = "frame", "seconds", "track", "class", "left", "top", "right", "bottom", "score"
 
@@ -20,7 +20,7 @@ class Format(Protocol):
 
     def frame(self, frame: FrameAnalysis) -> None: ...
 
-    def end(self, totals: Totals, cost: Cost) -> None: ...
+    def end(self, totals: Totals, cost: AnalysisCost) -> None: ...
 
 
 class JsonFormat:
@@ -55,7 +55,7 @@ class JsonFormat:
         for event in frame.events:
             self._put("event", **event_fields(event))
 
-    def end(self, totals: Totals, cost: Cost) -> None:
+    def end(self, totals: Totals, cost: AnalysisCost) -> None:
         self._put(
             "summary", **asdict(totals), **rounded_fields(asdict(cost)), saved=cost.not_decoded
         )
@@ -78,7 +78,7 @@ class CsvFormat:
             place = (frame.frame, round(frame.seconds, 4), one.track, one.kind)
             self._rows.writerow([*place, *_rounded(one.box.tolist()), round(one.score, 3)])
 
-    def end(self, totals: Totals, cost: Cost) -> None:
+    def end(self, totals: Totals, cost: AnalysisCost) -> None:
         """Nothing: a table has objects alone."""
 
 
@@ -97,7 +97,7 @@ class MotFormat:
             sizes = ",".join(f"{value:.2f}" for value in (left, top, right - left, bottom - top))
             self._file.write(f"{frame.frame + 1},{one.track},{sizes},{one.score:.3f},-1,-1,-1\n")
 
-    def end(self, totals: Totals, cost: Cost) -> None:
+    def end(self, totals: Totals, cost: AnalysisCost) -> None:
         """Nothing: such files have objects alone."""
 
 
@@ -136,7 +136,7 @@ class CocoFormat:
             }
             self._file.write(json.dumps(fields))
 
-    def end(self, totals: Totals, cost: Cost) -> None:
+    def end(self, totals: Totals, cost: AnalysisCost) -> None:
         width, height = self._size
         self._file.write('\n],\n"images": [')
         for number in range(self._frames):

@@ -7,16 +7,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.input import STANDARD_INPUT, is_glob
-from gsvc.codec.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.output import STANDARD_OUTPUT
-from gsvc.codec.stream.file import is_container
-from gsvc.codec.times import parsed_time
+from gsvc.codec.api.reports import parsed_time
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.media.output import STANDARD_OUTPUT
+from gsvc.codec.media.places import STANDARD_INPUT, is_glob
+from gsvc.codec.media.stream_files import is_container
 
 if TYPE_CHECKING:
-    from gsvc.codec.decoder_settings import DecoderSettings
-    from gsvc.codec.encoder_settings import EncoderSettings
+    from gsvc.codec.api.decoder_settings import DecoderSettings
+    from gsvc.codec.api.encoder_settings import EncoderSettings
 
 BITRATE = "meet this many bit/s: 8000, 8k, 0.5M"
 _SUFFIXES = {"": 1, "k": 1000, "m": 1_000_000}

@@ -9,19 +9,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.command.arguments import add_json, integers
 from gsvc.codec.command.parser import CommandParser
 from gsvc.codec.command.progress import JsonLines
-from gsvc.codec.errors import ConfigError, GsvcError
-from gsvc.codec.extras import need
+from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:
-    from gsvc.eval.bench.named import CodecSpec
-    from gsvc.eval.bench.pool import Workers
-    from gsvc.eval.bench.settings import RunSettings
+    from gsvc.eval.baselines.base import Option
+    from gsvc.eval.bench.named import CodecSpec, RunSettings
     from gsvc.eval.bench.show import Reporter
-    from gsvc.eval.bench.store import RunFolder
-    from gsvc.eval.codecs.options import Option
+    from gsvc.eval.bench.store import BenchFolder
+    from gsvc.eval.bench.workers import Workers
 
 DESCRIPTION = "Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval]."
 
@@ -33,13 +32,13 @@ _MODULES = {
     "cache": "gsvc.codec.command.bench_cache",
     "files": "gsvc.codec.command.bench_files",
     "flops": "gsvc.codec.command.bench_flops",
-    "list": "gsvc.codec.command.listing",
+    "list": "gsvc.codec.command.bench_list",
     "people": "gsvc.codec.command.bench_people",
     "plan": "gsvc.codec.command.bench_plan",
-    "table": "gsvc.codec.command.tables",
-    "speed": "gsvc.codec.command.speed",
+    "table": "gsvc.codec.command.bench_table",
+    "speed": "gsvc.codec.command.bench_speed",
     "surface": "gsvc.codec.command.bench_surface",
-    "study": "gsvc.codec.command.study",
+    "study": "gsvc.codec.command.bench_study",
 }
 """Actions that are modules of their own."""
 _OWN_NEEDS = "analyse", "files", "flops", "speed"
@@ -89,7 +88,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def _add_run(parser: ArgumentParser) -> None:
-    from gsvc.eval.bench.settings import RunSettings
+    from gsvc.eval.bench.named import RunSettings
 
     add = parser.add_argument
     frames, stride, (size,) = RunSettings.frames, RunSettings.stride, RunSettings.sizes
@@ -130,16 +129,16 @@ def run(options: Namespace) -> int:
 def _run(options: Namespace) -> int:
     """Run what is not done yet, or list it."""
     from gsvc.eval.bench.show import JsonReporter, Reporter, TextReporter
-    from gsvc.eval.bench.store import RunFolder
+    from gsvc.eval.bench.store import BenchFolder
 
-    settings, folder = _settings(options), RunFolder(Path(options.out))
+    settings, folder = _settings(options), BenchFolder(Path(options.out))
     reporter: Reporter = JsonReporter(JsonLines(sys.stdout)) if options.json else TextReporter()
     action = _list_cells if options.dry_run else _carry_out
     return action(options, settings, folder, reporter)
 
 
 def _settings(options: Namespace) -> "RunSettings":
-    from gsvc.eval.bench.settings import RunSettings
+    from gsvc.eval.bench.named import RunSettings
     from gsvc.eval.metrics import DEFAULT_METRICS
 
     return RunSettings(
@@ -155,8 +154,8 @@ def _settings(options: Namespace) -> "RunSettings":
 
 def _codecs(options: Namespace) -> "Iterator[CodecSpec]":
     """The codecs asked for; --levels, --steps and --seeds are options of gsvc."""
+    from gsvc.eval.baselines import DEFAULT_CODECS
     from gsvc.eval.bench.named import codec_spec
-    from gsvc.eval.codecs import DEFAULT_CODECS
 
     extra: dict[str, Option] = {
         option: tuple(values)
@@ -177,8 +176,7 @@ def _codecs(options: Namespace) -> "Iterator[CodecSpec]":
 
 @contextmanager
 def _workers(options: Namespace) -> "Iterator[Workers]":
-    from gsvc.eval.bench.pool import local_pool
-    from gsvc.eval.bench.ray_run import ray_workers
+    from gsvc.eval.bench.workers import local_pool, ray_workers
 
     if options.jobs < 0:
         raise ConfigError(f"jobs {options.jobs}: 0 for one a core, or a number of workers")
@@ -191,15 +189,14 @@ def _workers(options: Namespace) -> "Iterator[Workers]":
 
 
 def _carry_out(
-    options: Namespace, settings: "RunSettings", folder: "RunFolder", reporter: "Reporter"
+    options: Namespace, settings: "RunSettings", folder: "BenchFolder", reporter: "Reporter"
 ) -> int:
     """Run what is left, then write the summary and show the main tables.
 
     Returns 1 when a cell failed or a clip could not be read, else 0. A missing package is a gap in
     the tables.
     """
-    from gsvc.eval.bench.plan import make_plan
-    from gsvc.eval.bench.run import carry_out
+    from gsvc.eval.bench.run import carry_out, make_plan
 
     try:
         with folder.locked(), _workers(options) as workers:
@@ -219,9 +216,9 @@ def _carry_out(
 
 
 def _list_cells(
-    options: Namespace, settings: "RunSettings", folder: "RunFolder", reporter: "Reporter"
+    options: Namespace, settings: "RunSettings", folder: "BenchFolder", reporter: "Reporter"
 ) -> int:
-    from gsvc.eval.bench.plan import make_plan
+    from gsvc.eval.bench.run import make_plan
 
     with _workers(options) as workers:
         plan = make_plan(settings, folder, workers, reporter)
@@ -248,11 +245,9 @@ def _list_cells(
 def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> None:
     from gsvc.eval.layout import markdown
     from gsvc.eval.summary import write_summary
-    from gsvc.eval.summary.durations import slowest
-    from gsvc.eval.summary.headline_tables import headline_gaps, warnings
-    from gsvc.eval.summary.reasons import reasons_without_rate
-    from gsvc.eval.summary.table import protocol
-    from gsvc.eval.summary.tables import tables
+    from gsvc.eval.summary.rate_tables import headline_gaps, protocol, warnings
+    from gsvc.eval.summary.summarise import reasons_without_rate, slowest
+    from gsvc.eval.summary.write import tables
 
     summary = write_summary(folder)
     parts = [protocol(summary)]

@@ -5,13 +5,13 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from gsvc.codec.command.analysis_settings import rules_of
+from gsvc.codec.command.analyse import rules_of
 from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.progress import JsonLines
-from gsvc.codec.extras import need
+from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:
-    from gsvc.eval.analysis.run import AnalysisSettings
+    from gsvc.eval.bench.analysis.analysis_run import AnalysisRunSettings
 
 DESCRIPTION = """Run one detector on the decoded frames of each codec and on the source, and compare
 what it finds with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a
@@ -42,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Measure, then show the tables. Returns 1 when a clip or a codec failed."""
     need("analysis", "gsvc bench analyse")
-    from gsvc.eval.analysis.run import run_analysis
+    from gsvc.eval.bench.analysis.analysis_run import run_analysis
 
     done = run_analysis(_settings(options), options.out, lambda line: print(line, file=sys.stderr))
     if options.json:
@@ -55,12 +55,12 @@ def run(options: Namespace) -> int:
     return int(done.failed > 0)
 
 
-def _settings(options: Namespace) -> "AnalysisSettings":
-    from gsvc.eval.analysis.run import AnalysisSettings
+def _settings(options: Namespace) -> "AnalysisRunSettings":
+    from gsvc.eval.bench.analysis.analysis_run import AnalysisRunSettings
 
-    return AnalysisSettings(
+    return AnalysisRunSettings(
         clips=tuple(options.clips),
-        codecs=tuple(options.codec or AnalysisSettings.codecs),
+        codecs=tuple(options.codec or AnalysisRunSettings.codecs),
         detector=options.detector,
         analyser=options.analyser,
         size=options.size,

@@ -16,7 +16,7 @@ METRICS = "cvvdp", "st_lpips_vgg", "ms_ssim", "motion_error", "jumps"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc bench backend`."""
-    from gsvc.decoders.refiners.registry import PRETRAINED
+    from gsvc.decoders.keyframes.backends import PRETRAINED
 
     add = parser.add_argument
     add("name", choices=tuple(PRETRAINED), metavar="NAME", help=", ".join(PRETRAINED))
@@ -32,8 +32,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Time windows, then make the run."""
     from gsvc.codec.command import main
-    from gsvc.decoders.architectures.table import ARCHITECTURES
-    from gsvc.decoders.refiners.registry import gpu_or_cpu, load_refiner
+    from gsvc.decoders.keyframes.backends import gpu_or_cpu, load_refiner
+    from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
 
     device, usual = gpu_or_cpu(), ARCHITECTURES.get(options.name)
     steps = options.steps or [usual.steps if usual else 1]
@@ -54,8 +54,8 @@ def _time_windows(options: Namespace, device: str, steps: int) -> None:
     path = options.out / "backend.json"
     if path.exists():
         return
-    from gsvc.codec.output import make_folder
-    from gsvc.eval.window_speed import window_speeds
+    from gsvc.codec.media.output import make_folder
+    from gsvc.eval.bench.speed import window_speeds
 
     make_folder(options.out)
     told = window_speeds(options.name, device, steps)

@@ -5,10 +5,10 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from pathlib import Path
 
+from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.command.arguments import add_device, add_json
 from gsvc.codec.command.progress import JsonLines
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.extras import need
+from gsvc.codec.weights.extras import need
 
 DESCRIPTION = """Decode streams, one after another, with latent caches of several capacities: hit
 rate, steps saved, and how far frames are from those without a cache; two families of hit rates
@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Replay, then show table and fits."""
     need("eval", "gsvc bench cache")
-    from gsvc.eval.cache_replay import fits, plot, replay, table
+    from gsvc.eval.bench.cache_replay import fits, plot, replay, table
 
     missing = [path for path in options.streams if not path.is_file()]
     if missing:

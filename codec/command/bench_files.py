@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from gsvc.codec.command.arguments import add_overwrite
-from gsvc.codec.output import atomic_output
+from gsvc.codec.media.output import atomic_output
 
 DESCRIPTION = """Check the files of a folder against a manifest (CSV: path,bytes,sha256), or write
 one of them. A file that is missing or differs is told in a line."""
@@ -27,7 +27,7 @@ def run(options: Namespace) -> int:
 
 
 def _write(options: Namespace) -> int:
-    from gsvc.datasets.file_manifest import folder_entries, manifest_text
+    from gsvc.datasets.clips.file_manifest import folder_entries, manifest_text
 
     with atomic_output(options.write, options.overwrite) as path:
         entries = list(folder_entries(options.folder, but=options.write))
@@ -37,7 +37,7 @@ def _write(options: Namespace) -> int:
 
 
 def _check(options: Namespace) -> int:
-    from gsvc.datasets.file_manifest import faults, folder_files, read_manifest
+    from gsvc.datasets.clips.file_manifest import faults, folder_files, read_manifest
 
     entries = read_manifest(options.check)
     present = folder_files(options.folder, but=options.check)

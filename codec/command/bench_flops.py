@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from gsvc.codec.command.arguments import add_json, integers
 from gsvc.codec.command.progress import JsonLines
-from gsvc.codec.extras import need
+from gsvc.codec.weights.extras import need
 
 DESCRIPTION = """Count the operations of back ends for a window of frames, or a key picture, from
 their published settings: no weights are needed. Of 16:9; a multiply-add is two operations."""
@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Count, then show a table."""
     need("refine", "gsvc bench flops")
-    from gsvc.eval.flops import NAMES, SIZES, computes, table
+    from gsvc.eval.bench.flops import NAMES, SIZES, computes, table
 
     names, sizes = options.names or NAMES, options.size or SIZES
     dials = {"window": options.window, "steps": options.steps, "saved": options.saved}

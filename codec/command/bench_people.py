@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gsvc.eval.bench.settings import RunSettings
+    from gsvc.eval.bench.named import RunSettings
 
 DESCRIPTION = """Code clips of people who speak with and without the layer of faces, and with
 SVT-AV1, and print what is left of their faces at equal bits: landmarks' normalised mean error, the
@@ -40,11 +40,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Run what is left, then print the table; 1 when something failed."""
-    from gsvc.eval.bench.named import codec_spec
-    from gsvc.eval.bench.settings import RunSettings
+    from gsvc.eval.bench.named import RunSettings, codec_spec
     from gsvc.eval.layout import markdown
     from gsvc.eval.summary import write_summary
-    from gsvc.eval.summary.people_table import METRICS, people_table
+    from gsvc.eval.summary.rate_tables import METRICS, people_table
 
     ours = codec_spec(f"gsvc:bpp={options.bpp},steps=0,faces=0+1")
     settings = RunSettings(
@@ -59,7 +58,7 @@ def run(options: Namespace) -> int:
     table = people_table(write_summary(options.out))
     print(f"{table.title}\n\n{markdown(table.header, table.rows)}\n\n{table.note}")
     if options.strips:
-        from gsvc.eval.report.people_strips import write_people_strips
+        from gsvc.eval.report.sheets import write_people_strips
 
         for path in write_people_strips(options.out):
             print(path)
@@ -68,14 +67,13 @@ def run(options: Namespace) -> int:
 
 def _carried_out(settings: "RunSettings", out: Path, jobs: int) -> bool:
     """Run what is left; whether something failed."""
-    from gsvc.codec.errors import GsvcError
-    from gsvc.eval.bench.plan import make_plan
-    from gsvc.eval.bench.pool import local_pool
-    from gsvc.eval.bench.run import carry_out
+    from gsvc.codec.bitstream.errors import GsvcError
+    from gsvc.eval.bench.run import carry_out, make_plan
     from gsvc.eval.bench.show import TextReporter
-    from gsvc.eval.bench.store import RunFolder
+    from gsvc.eval.bench.store import BenchFolder
+    from gsvc.eval.bench.workers import local_pool
 
-    folder, reporter = RunFolder(out), TextReporter()
+    folder, reporter = BenchFolder(out), TextReporter()
     try:
         with folder.locked(), local_pool(jobs) as workers:
             folder.make()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gsvc.codec.planning.profile import Profile
+    from gsvc.codec.planning.machine_profile import Profile
 
 DESCRIPTION = """Judge the planner by random budgets on packaged clips, of which nothing is in its
 numbers: plans are carried out by real processes and measured, and regret is taken over the points
@@ -33,11 +33,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Carry out what is left, then show the tables."""
-    from gsvc.codec.errors import ConfigError, InputError
-    from gsvc.codec.output import make_folder
-    from gsvc.eval.planning.rows import read_rows, trial_of
-    from gsvc.eval.planning.validate import Validation
-    from gsvc.eval.planning.verdict import error_table, kept_line, regrets
+    from gsvc.codec.bitstream.errors import ConfigError, InputError
+    from gsvc.codec.media.output import make_folder
+    from gsvc.eval.planning.validation import (
+        Validation,
+        error_table,
+        kept_line,
+        read_rows,
+        regrets,
+        trial_of,
+    )
 
     if options.budgets < 0:
         raise ConfigError(f"budgets {options.budgets}: 0 or more")
@@ -76,8 +81,8 @@ def run(options: Namespace) -> int:
 
 def _profile(options: Namespace) -> "Profile":
     """Of this machine; that of the processor's seconds is measured once and kept in OUT."""
+    from gsvc.codec.planning.machine_profile import load_profile
     from gsvc.codec.planning.measuring import measure
-    from gsvc.codec.planning.profile import load_profile
 
     if not options.cpu:
         return load_profile()

@@ -4,8 +4,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from gsvc.codec.extras import need
-from gsvc.codec.output import make_folder
+from gsvc.codec.media.output import make_folder
+from gsvc.codec.weights.extras import need
 
 DESCRIPTION = """Draw what bits, computation and memory buy of each other, from a run with gsvc,
 CVVDP and ST-LPIPS VGG: contours of quality, bits at one quality over computation, what memory
@@ -25,14 +25,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Read the points, draw, and write the page."""
     need("eval", "gsvc bench surface")
-    from gsvc.codec.planning.model import shipped
-    from gsvc.datasets.sets import find_clips
-    from gsvc.eval.files import write_bytes, write_text
-    from gsvc.eval.planning import surface_plots
-    from gsvc.eval.planning.memory_curve import curve
-    from gsvc.eval.planning.surface import read_points
+    from gsvc.codec.planning.prediction import shipped
+    from gsvc.datasets.clips.sets import find_clips
+    from gsvc.eval.layout import write_bytes, write_text
+    from gsvc.eval.planning import surface_page as surface_plots
+    from gsvc.eval.planning.surface import curve, exchange_table, read_points
     from gsvc.eval.planning.surface_page import page, stills_of
-    from gsvc.eval.planning.surface_tables import exchange_table
     from gsvc.eval.report.plots import image
 
     folder = options.run if options.run.is_dir() else None

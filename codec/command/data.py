@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from importlib import import_module
 
 from gsvc.codec.command.parser import add_modules
-from gsvc.codec.extras import need
+from gsvc.codec.weights.extras import need
 
 DESCRIPTION = """Make video ready for training, on one machine or many. Needs gsvc[data]."""
 

@@ -5,6 +5,8 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.reports import DecodeReport, shown_time
 from gsvc.codec.command.arguments import (
     add_json,
     add_overwrite,
@@ -20,13 +22,10 @@ from gsvc.codec.command.arguments import (
 )
 from gsvc.codec.command.planned import Foretold, budgeted_decoding, hurried_decoding
 from gsvc.codec.command.progress import has_watcher, json_lines, shown_progress
-from gsvc.codec.decoder_settings import DecoderSettings
 from gsvc.codec.planning.process import peak_memory, process_seconds
-from gsvc.codec.reports import DecodeReport
-from gsvc.codec.times import shown_time
 
 if TYPE_CHECKING:
-    from gsvc.codec.planning.deadline import DeadlinePace
+    from gsvc.codec.planning.realtime import DeadlinePace
 
 DESCRIPTION = """Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...),
 images ('out/%05d.png'), or y4m (.y4m, or - for standard output)."""
@@ -62,7 +61,9 @@ def _add_time(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Decode a file, then tell what came out."""
-    from gsvc.codec.files import decode_file  # late: --help and usage errors do not wait for FFmpeg
+    from gsvc.codec.api.files import (
+        decode_file,  # late: --help and usage errors do not wait for FFmpeg
+    )
 
     target = target_of(options, ".decoded.mp4")
     settings, pace, foretold = _spending(options)

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
 
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.progress import json_lines
-from gsvc.codec.errors import ConfigError, GsvcError
-from gsvc.codec.extras import EXTRAS, Extra
+from gsvc.codec.weights.extras import EXTRAS, Extra
 
 DESCRIPTION = "Check this machine for everything gsvc needs; exits with 1 if something is missing."
 
@@ -147,7 +147,7 @@ def _energy() -> Check:
 
 
 def _weights() -> str:
-    from gsvc.decoders.refiners.registry import BACKENDS, load_refiner, model_id
+    from gsvc.decoders.keyframes.backends import BACKENDS, load_refiner, model_id
 
     for backend in BACKENDS:
         load_refiner(backend)
@@ -155,7 +155,7 @@ def _weights() -> str:
 
 
 def _cache() -> Check:
-    from gsvc.datasets.package_files import cache_dir
+    from gsvc.codec.weights.package_files import cache_dir
 
     folder = cache_dir()
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
@@ -166,8 +166,8 @@ def _cache() -> Check:
 
 
 def _models() -> Iterator[Check]:
-    from gsvc.datasets.models import EXTRACTORS, MODELS, pull_command
-    from gsvc.datasets.package_files import state_of
+    from gsvc.codec.weights.model_files import EXTRACTORS, MODELS, pull_command
+    from gsvc.codec.weights.package_files import state_of
 
     for name, model in MODELS.items():
         state, task = state_of(model), model.description

@@ -1,10 +1,19 @@
-"""`gsvc encode`: video to stream."""
+"""`gsvc encode`: video to stream; its report, and with --score what it measures."""
 
 import sys
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.api.reports import EncodeReport, Report, shown_time
+from gsvc.codec.bitstream.audio import AUDIO_CODINGS
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.header import TOOLS
 from gsvc.codec.command.arguments import (
     BITRATE,
     add_json,
@@ -15,18 +24,180 @@ from gsvc.codec.command.arguments import (
     add_quiet,
     bitrate,
     frame_rate,
+    settings_of,
     size,
     target_of,
 )
-from gsvc.codec.command.encode_one import as_json, as_line, encode_one
-from gsvc.codec.command.encode_score import add_score, metrics_of, score_stream
 from gsvc.codec.command.planned import encoded, planned_encoding
-from gsvc.codec.command.progress import has_watcher, json_lines, shown_progress
-from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.scaffold.tools import TOOLS
-from gsvc.codec.stream.audio import AUDIO_CODINGS
-from gsvc.encoders.objects.tasks import TASKS
+from gsvc.codec.command.progress import (
+    JsonLines,
+    has_watcher,
+    json_lines,
+    shown_progress,
+    without_warnings,
+)
+from gsvc.codec.media.output import STANDARD_OUTPUT
+from gsvc.codec.media.places import STANDARD_INPUT
+from gsvc.codec.weights.extras import need
+from gsvc.decoders.detection.detectors import AUTO, OWN
+from gsvc.decoders.detection.findings import Detector
+from gsvc.encoders.scaffold.object_coder import TASKS
+
+if TYPE_CHECKING:
+    from gsvc.codec.planning.encode_forecast import EncodedSample
+    from gsvc.eval.bench.score import Measured, VideoPair
+    from gsvc.eval.metrics.base import Metric
+
+
+def encode_one(
+    options: Namespace, source: str, target: str, progress: Report | None = None
+) -> EncodeReport:
+    """Encode a file as the options say."""
+    from gsvc.codec.api.files import (
+        encode_file,  # late: --help and usage errors do not wait for FFmpeg
+    )
+
+    return encode_file(
+        source,
+        target,
+        settings=settings_from(options),
+        start=options.start,
+        frames=options.frames,
+        fps=options.fps,
+        audio=options.audio,
+        texts=not options.no_texts,
+        audio_bitrate=options.audio_bitrate and round(options.audio_bitrate),
+        target_size=options.target_size,
+        overwrite=options.overwrite,
+        progress=progress,
+    )
+
+
+def settings_from(options: Namespace) -> EncoderSettings:
+    """The settings of a command line. Raises ConfigError."""
+    settings = settings_of(EncoderSettings, options, detector=_detector(options))
+    off = [layer for layer in TOOLS if getattr(options, f"no_{layer}")]
+    return replace(settings, tools=settings.chosen_tools().without(*off)) if off else settings
+
+
+def _detector(options: Namespace) -> str | Detector:
+    """The name of one that gsvc brings, or one of others."""
+    name: str | None = options.detector
+    if name is not None and not options.objects and options.task is None:
+        raise ConfigError("--detector looks for what --objects and --task send: add one of them")
+    if name is None or name in OWN:
+        return name or AUTO
+    from gsvc.decoders.detection.detectors import named_detector
+
+    return named_detector(name)
+
+
+def as_json(report: EncodeReport) -> dict[str, object]:
+    """The report's values by name."""
+    return {**asdict(report), "bpp": report.bpp, "bitrate": report.bitrate}
+
+
+def as_line(report: EncodeReport) -> str:
+    """The report for people."""
+    beside = {"sound": report.audio_size, "texts": report.text_size}
+    also = "".join(f" + {size} bytes of {what}" for what, size in beside.items() if size)
+    alone = f" without {' and '.join(w for w, size in beside.items() if size)}" if also else ""
+    reached = ""
+    if report.measured_quality is not None:
+        reached = f"distance {report.measured_quality:.3f} (measured), "
+    elif report.estimated_quality is not None:
+        reached = f"distance {report.estimated_quality:.3f} by estimate, --score measures it, "
+    return (
+        f"{report.target}: {report.frames} frames, level {report.level}, {reached}"
+        f"{report.video_size} bytes{also}, {report.bpp:.5f} bpp, "
+        f"{report.bitrate / 1000:.2f} kbit/s{alone}, in {shown_time(report.elapsed)}"
+    )
+
+
+JUDGES = "cvvdp", "st_lpips_vgg"
+"""What --score measures: the judges of the headline."""
+
+
+def add_score(parser: ArgumentParser) -> None:
+    """--score and --metric."""
+    help = "measure the stream beside its source (gsvc[eval]); of a long one, parts"
+    parser.add_argument("--score", action="store_true", help=help)
+    usual = f"of --score, repeatable ({', '.join(JUDGES)})"
+    parser.add_argument("--metric", action="append", metavar="NAME", help=usual)
+
+
+def metrics_of(options: Namespace, target: str | None = None) -> "dict[str, Metric]":
+    """The metrics of --score; none without it. Raises ConfigError for names that are none."""
+    if not options.score:
+        if options.metric:
+            raise ConfigError("--metric says what --score measures: add --score")
+        return {}
+    if options.task is not None:
+        raise ConfigError("--task sends no pictures, and --score compares pictures: leave one out")
+    if options.source == STANDARD_INPUT:
+        raise ConfigError("--score reads the source again: give a file")
+    if target == STANDARD_OUTPUT:
+        raise ConfigError("--score reads the stream again: write it to a file")
+    need("eval", "--score")
+    from gsvc.eval.bench.score import named_metrics
+
+    return named_metrics(options.metric or JUDGES)
+
+
+def score_stream(
+    options: Namespace, source: str, target: str, metrics: "Mapping[str, Metric]"
+) -> int:
+    """Measure a stream as `gsvc decode` shows it, and tell; 1 when a metric has no value."""
+    from gsvc.eval.bench.score import measured_parts, stream_pairs
+
+    pairs = stream_pairs(source, target, start=options.start, fps=options.fps)
+    with without_warnings(options.quiet):
+        found = measured_parts(pairs, metrics, lambda line: say(options, line))
+    say(options, "")
+    show_scores(options, found)
+    return int(any(m.scores.mean is None for m in found))
+
+
+def score_samples(
+    options: Namespace, samples: "Sequence[EncodedSample]", metrics: "Mapping[str, Metric]"
+) -> "list[Measured]":
+    """The metrics over samples of a video, as `gsvc decode` would show them."""
+    from gsvc.eval.bench.score import measured_parts
+
+    return measured_parts(_sampled(samples), metrics, lambda line: say(options, line))
+
+
+def _sampled(samples: "Sequence[EncodedSample]") -> "Iterator[VideoPair]":
+    from gsvc.eval.bench.score import pair_from, part_frames
+
+    for sample in samples:
+        with sample.job.open() as video:
+            form = video.format
+        frames = list(islice(sample.pairs(DecoderSettings()), part_frames(form)))
+        yield pair_from(str(sample.job.source), form, frames)
+
+
+def show_scores(options: Namespace, found: "Sequence[Measured]") -> None:
+    """A table, or a JSON object for each."""
+    from gsvc.codec.command.score import put_scores
+    from gsvc.eval.bench.score import mean_rows
+    from gsvc.eval.layout import markdown
+
+    if options.json:
+        put_scores(JsonLines(sys.stdout), found)
+    elif found:
+        rows = mean_rows(found)
+        print(markdown(rows[0], rows[1:]))
+        for m in found:
+            if m.scores.mean is None:
+                print(f"{m.name} has no value: {m.scores.gap}")
+
+
+def say(options: Namespace, line: str) -> None:
+    """Write over the line on a terminal."""
+    if has_watcher(options):
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
 
 DESCRIPTION = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, images
 ('in/*.png', quoted, or in/%05d.png), or - for y4m on standard input. With --out: several videos, or
@@ -118,7 +289,7 @@ def run(options: Namespace) -> int:
     metrics = metrics_of(options, target)
     with shown_progress(options, "encoded") as progress:
         if metrics and options.quality is not None:
-            from gsvc.codec.command.encode_quality import encode_measured
+            from gsvc.codec.command.encode_dry import encode_measured
 
             report = encode_measured(options, options.source, target, progress)
         else:

@@ -9,15 +9,15 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from gsvc.codec.api.reports import EncodeReport
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.command.arguments import shown_size
-from gsvc.codec.command.encode_one import as_json, as_line, encode_one, settings_from
+from gsvc.codec.command.encode import as_json, as_line, encode_one, settings_from
 from gsvc.codec.command.main import prepare_process
 from gsvc.codec.command.parser import complain
 from gsvc.codec.command.progress import JsonLines, without_warnings
-from gsvc.codec.errors import ConfigError, GsvcError, InputError
-from gsvc.codec.input import STANDARD_INPUT
-from gsvc.codec.output import explain_failure
-from gsvc.codec.reports import EncodeReport
+from gsvc.codec.media.output import explain_failure
+from gsvc.codec.media.places import STANDARD_INPUT
 
 VIDEO_SUFFIXES = {
     ".3gp", ".avi", ".flv", ".gif", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg",

@@ -16,9 +16,8 @@ from types import FrameType
 from typing import NoReturn
 
 from gsvc import __version__
-from gsvc.codec.command.parser import FAILED, USAGE, Parser, add_modules, complain
-from gsvc.codec.command.wording import as_options
-from gsvc.codec.errors import ConfigError, GsvcError
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError
+from gsvc.codec.command.parser import FAILED, USAGE, Parser, add_modules, as_options, complain
 
 COMMANDS = {
     "encode": "video to stream",
@@ -89,7 +88,7 @@ def _unexpected(error: Exception) -> str:
         raise error
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         # Every file names its own failures: what is left is what was printed.
-        from gsvc.codec.output import STANDARD_OUTPUT, failure_text
+        from gsvc.codec.media.output import STANDARD_OUTPUT, failure_text
 
         return failure_text(STANDARD_OUTPUT, error.errno, error.strerror)
     if isinstance(error, OSError) and error.filename and error.strerror:

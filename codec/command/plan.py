@@ -1,20 +1,155 @@
-"""`gsvc plan`: the settings that reach the best quality within budgets."""
+"""`gsvc plan`: the settings that reach the best quality within budgets.
+
+With --vram also the pretrained model to take on a GPU, by counts alone, beside the plan.
+"""
 
 import re
+import shlex
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import add_json, frame_rate
-from gsvc.codec.command.judging import trial_judge
+from gsvc.codec.command.planned import trial_judge
 from gsvc.codec.command.progress import json_lines
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.planning.budgets import JUDGES, Budgets, parse_budgets, read_budgets
-from gsvc.codec.planning.kinds import CLASSES, Kind
+from gsvc.codec.planning.budgets import (
+    CLASSES,
+    JUDGES,
+    Budgets,
+    VideoClass,
+    parse_budgets,
+    read_budgets,
+)
+from gsvc.codec.planning.vram import WINDOW, HeldModel, held_within, preferred, smaller_sizes
 
 if TYPE_CHECKING:
-    from gsvc.codec.command.plan_pretrained import PretrainedChoice
-    from gsvc.codec.planning.search import Planner
+    from gsvc.codec.planning.plan_search import BudgetPlanner
+
+_KINDS = {
+    "whole": "whole",
+    "offload": "a part at a time: slower",
+    "groups": "a few layers at a time: slowest",
+}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A model for a video."""
+
+    model: HeldModel
+    flops: float
+    """Operations for a second of video, counted; of a model of pictures the most: as if each
+    frame were a key picture."""
+    size: tuple[int, int]
+    """Width and height at which it is held: the video's own, or smaller."""
+
+
+class PretrainedChoice:
+    """What a GPU of so much memory holds, and which model of it to take.
+
+    The fastest way to hold one comes first, then the largest network; `--decoder-flops` leaves out
+    what computes more. No quality and no time is foretold: neither was measured on a GPU.
+    """
+
+    def __init__(self, budgets: Budgets, size: tuple[int, int], rate: float) -> None:
+        """`size`: width and height in pixels; `rate`: frames per second.
+
+        Raises MissingDependencyError without gsvc[refine].
+        """
+        assert budgets.vram is not None
+        self._vram, self._flops, self._rate = budgets.vram, budgets.decoder_flops, rate
+        self._size = size
+        self.models = held_within(self._vram, *size)
+        """All, at the video's own size."""
+        self.chosen = self._chosen()
+        """None where nothing fits, whatever the size."""
+
+    def as_json(self, source: str) -> dict[str, object]:
+        """Values by name; quality and seconds are null: nobody measured them."""
+        chosen = self.chosen and {
+            **asdict(self.chosen.model),
+            "flops": self.chosen.flops,
+            "size": list(self.chosen.size),
+            "quality": None,
+            "seconds": None,
+            "commands": self._commands(source, self.chosen.model),
+        }
+        return {"vram": [asdict(model) for model in self.models], "pretrained": chosen}
+
+    def as_lines(self, source: str) -> list[str]:
+        """For people."""
+        fitting = preferred(self.models)
+        lines = ["", f"--vram {self._text} holds, besides, at {_dimensions(self._size)}:"]
+        for one in fitting:
+            how = _KINDS[one.kind or ""]
+            lines.append(f"  {one.name:<16}{one.memory / 1e9:>5.1f} GB  {how}")
+        if missing := [m for m in self.models if m.kind is None]:
+            lines.append(
+                f"  not {', '.join(f'{m.name} ({m.memory / 1e9:.1f} GB)' for m in missing)}"
+            )
+        return [*lines, *self._told(source)]
+
+    def _told(self, source: str) -> list[str]:
+        if self.chosen is None:
+            return [self._refusal()]
+        model, scaled = self.chosen.model, self.chosen.size != self._size
+        at = f", the video scaled to {_dimensions(self.chosen.size)} first" if scaled else ""
+        how = _KINDS[model.kind or ""].partition(":")[0]
+        told = (
+            f"by counts alone: {model.name}{at}, the largest network held {how}; {model.steps} "
+            f"steps take {self.chosen.flops / 1e12:,.1f} TFLOP for a second of video. What its "
+            "pictures are worth and how long it takes was not measured: the plan above does not "
+            "need it"
+        )
+        return [told, *self._commands(source, model)]
+
+    def _refusal(self) -> str:
+        if preferred(self.models):
+            return "--decoder-flops is too little for any of them: the plan above needs none"
+        least = min(self.models, key=lambda model: model.memory)
+        return (
+            f"no pretrained model fits: the nearest that can be met is --vram "
+            f"{least.memory / 1e9 + 0.05:.1f}G, {least.name}; the plan above needs no GPU"
+        )
+
+    def _chosen(self) -> Chosen | None:
+        for size in (self._size, *smaller_sizes(*self._size)):
+            for model in preferred(held_within(self._vram, *size)):
+                flops = flops_of(model, size, self._rate)
+                if self._flops is None or flops <= self._flops:
+                    return Chosen(model, flops, size)
+        return None
+
+    def _commands(self, source: str, model: HeldModel) -> list[str]:
+        stream = str(Path(source).with_suffix(".gsv"))
+        steps = ["--steps", str(model.steps), "--vram", self._text, "--device", "cuda"]
+        return [
+            shlex.join(["gsvc", "models", "pull", model.name]),
+            shlex.join(["gsvc", "decode", stream, "--backend", model.name, *steps]),
+        ]
+
+    @property
+    def _text(self) -> str:
+        return f"{self._vram / 1e9:g}G"
+
+
+def flops_of(model: HeldModel, size: Sequence[int], rate: float) -> float:
+    """Operations for a second of video, counted; a multiply-add is two."""
+    from gsvc.decoders.keyframes.pretrained.architecture_work import ArchitectureWork, architecture
+    from gsvc.eval.compute import count_flops
+
+    form, (width, height) = architecture(model.name), size
+    work = ArchitectureWork(form, height, width, WINDOW if form.time else 1)
+    total = count_flops(work.once).count + model.steps * count_flops(work.step).count
+    return total * rate / max(1, work.frames - 1)
+
+
+def _dimensions(size: Sequence[int]) -> str:
+    return f"{size[0]}x{size[1]}"
+
 
 DESCRIPTION = """Find the settings for encoder and decoder that reach the best quality within
 budgets, of a quick trial of the video and this machine's profile (gsvc profile). Of quality,
@@ -57,7 +192,7 @@ def run(options: Namespace) -> int:
     """Plan, and show the plan."""
     budgets, kind = budgets_of(options), kind_of(options)
     planner = planner_of(options, kind or options.source, budgets)
-    from gsvc.codec.planning.commands import as_json, as_lines
+    from gsvc.codec.planning.plan_commands import as_json, as_lines
 
     plan = planner.plan(budgets, options.judge or JUDGES[0])
     source = options.source or f"{options.kind}.mp4"
@@ -68,7 +203,7 @@ def run(options: Namespace) -> int:
         return 0
     lines = as_lines(source, plan)
     if kind is not None:
-        from gsvc.codec.planning.classes import clips_of
+        from gsvc.codec.planning.video_trial import clips_of
 
         lines.insert(0, f"{kind.name}: by {clips_of(kind)} clips; a trial of a video is nearer")
     if models:
@@ -77,16 +212,15 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _pretrained(budgets: Budgets, planner: "Planner") -> "PretrainedChoice | None":
+def _pretrained(budgets: Budgets, planner: "BudgetPlanner") -> "PretrainedChoice | None":
     """Of --vram, at the planned video's size."""
-    from gsvc.codec.command.plan_pretrained import PretrainedChoice
 
     return PretrainedChoice(budgets, planner.size, planner.rate) if budgets.vram else None
 
 
 def add_class(parser: ArgumentParser) -> None:
     """--class and what is known of such a video."""
-    usual = Kind(CLASSES[0])
+    usual = VideoClass(CLASSES[0])
     add = parser.add_argument
     told = "no video yet, but what is usual for its kind"
     add("--class", dest="kind", choices=CLASSES, help=told)
@@ -96,7 +230,7 @@ def add_class(parser: ArgumentParser) -> None:
     add("--seconds", type=float, metavar="S", help=f"of a --class ({usual.seconds:g})")
 
 
-def kind_of(options: Namespace) -> Kind | None:
+def kind_of(options: Namespace) -> VideoClass | None:
     """The video of --class; None: there is one to try. Raises ConfigError for both or neither."""
     known = {"--size": options.size, "--fps": options.fps, "--seconds": options.seconds}
     if options.kind is None:
@@ -107,12 +241,12 @@ def kind_of(options: Namespace) -> Kind | None:
         return None
     if options.source is not None:
         raise ConfigError("--class is for a video that is not there yet: leave out one of them")
-    usual = Kind(options.kind)
+    usual = VideoClass(options.kind)
     match = re.fullmatch(r"(\d+)x(\d+)", options.size or f"{usual.width}x{usual.height}")
     if match is None:
         raise ConfigError(f"--size {options.size!r}: write 640x360")
     width, height = int(match[1]), int(match[2])
-    return Kind(
+    return VideoClass(
         options.kind, width, height, options.fps or usual.rate,
         usual.seconds if options.seconds is None else options.seconds,
     )  # fmt: skip
@@ -131,11 +265,11 @@ def budgets_of(options: Namespace) -> Budgets:
     return given
 
 
-def planner_of(options: Namespace, source: str | Kind, budgets: Budgets) -> "Planner":
+def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -> "BudgetPlanner":
     """The planner of a video, which is tried, or of a class; profiles are asked for first."""
     from gsvc.codec.planning.energy import RADIOS
-    from gsvc.codec.planning.planners import planner_for
-    from gsvc.codec.planning.profile import load_profile
+    from gsvc.codec.planning.machine_profile import load_profile
+    from gsvc.codec.planning.plan_search import planner_for
 
     if options.watts is not None and not 0 < options.watts < float("inf"):
         raise ConfigError(f"--watts {options.watts:g}: a power is above 0")

@@ -5,22 +5,39 @@ What a job took is written beside what was foretold of it, for the next plan to 
 
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
-from gsvc.codec.command.judging import trial_judge
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.api.reports import EncodeReport
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.progress import has_watcher
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.input import STANDARD_INPUT
-from gsvc.codec.reports import EncodeReport
+from gsvc.codec.media.places import STANDARD_INPUT
+from gsvc.codec.weights.extras import EXTRAS
 
 if TYPE_CHECKING:
-    from gsvc.codec.planning.deadline import DeadlinePace
-    from gsvc.codec.planning.quality import Range
-    from gsvc.codec.planning.search import Plan
+    from gsvc.codec.planning.plan_search import BudgetPlan
+    from gsvc.codec.planning.prediction import Range
+    from gsvc.codec.planning.realtime import DeadlinePace
+    from gsvc.codec.planning.video_trial import Judge
+
+
+@contextmanager
+def trial_judge(wanted: bool = True) -> "Iterator[Judge | None]":
+    """CVVDP, where gsvc[eval] is installed and it is wanted; else None."""
+    if not wanted or EXTRAS["eval"].missing:
+        yield None
+        return
+    from gsvc.eval.planning.validation import jod
+
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        yield lambda source, shown, rate: pool.submit(jod, source, shown, rate).result()
+
 
 _ENCODING = {
     "level": "--level",
@@ -44,7 +61,7 @@ class Foretold:
 
     def note(self, measured: Mapping[str, float | None]) -> None:
         """Write the truth beside it, in the log of predictions. Raises OutputError."""
-        from gsvc.codec.planning.ledger import Truth, note
+        from gsvc.codec.planning.prediction import Truth, note
 
         truth = {
             name: Truth(*self.numbers[name], value)
@@ -54,14 +71,14 @@ class Foretold:
         note(self.job, truth)
 
 
-def planned_encoding(options: Namespace) -> "tuple[Plan, Foretold]":
+def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
     """Plan for the budgets of the file `options.plan`; the options then say what was chosen.
 
     Raises ConfigError for budgets that cannot be met, and for options that a plan decides.
     """
     from gsvc.codec.planning.budgets import read_budgets
-    from gsvc.codec.planning.commands import encoder_settings
-    from gsvc.codec.planning.planners import planner_for
+    from gsvc.codec.planning.plan_commands import encoder_settings
+    from gsvc.codec.planning.plan_search import planner_for
 
     _refuse(options, EncoderSettings(), _ENCODING, "--plan")
     if options.target_size is not None:
@@ -87,7 +104,9 @@ def planned_encoding(options: Namespace) -> "tuple[Plan, Foretold]":
     return plan, Foretold(f"encode {options.source}", numbers)
 
 
-def encoded(options: Namespace, plan: "Plan", foretold: Foretold, report: EncodeReport) -> None:
+def encoded(
+    options: Namespace, plan: "BudgetPlan", foretold: Foretold, report: EncodeReport
+) -> None:
     """After the job: the truth into the log, and how to decode, for who watches."""
     import shlex
 
@@ -110,19 +129,19 @@ def encoded(options: Namespace, plan: "Plan", foretold: Foretold, report: Encode
 
 
 def _starting(preset: str) -> float:
-    from gsvc.codec.planning.profile import load_profile
+    from gsvc.codec.planning.machine_profile import load_profile
 
     return load_profile().encode[preset].start
 
 
 def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
     """The best way that keeps the time `options.budget`. Raises ConfigError where none does."""
+    from gsvc.codec.api.inspection import stream_info
     from gsvc.codec.command.arguments import limits_of
-    from gsvc.codec.inspection import stream_info
     from gsvc.codec.planning.budgets import time_of
-    from gsvc.codec.planning.planners import own_numbers
-    from gsvc.codec.planning.profile import load_profile
-    from gsvc.codec.planning.spending import spendings, within
+    from gsvc.codec.planning.machine_profile import load_profile
+    from gsvc.codec.planning.plan_search import own_numbers
+    from gsvc.codec.planning.realtime import spendings, within
 
     time = time_of("--budget", options.budget)
     _check_whole(options, "--budget")
@@ -141,19 +160,19 @@ def hurried_decoding(options: Namespace) -> "tuple[DecoderSettings, DeadlinePace
 
     Raises ConfigError where plain decoding alone takes longer.
     """
+    from gsvc.codec.api.inspection import stream_info
     from gsvc.codec.command.arguments import limits_of
-    from gsvc.codec.inspection import stream_info
     from gsvc.codec.planning.budgets import time_of
-    from gsvc.codec.planning.hurry import hurried
-    from gsvc.codec.planning.planners import own_numbers
+    from gsvc.codec.planning.machine_profile import load_profile
+    from gsvc.codec.planning.plan_search import own_numbers
     from gsvc.codec.planning.process import process_seconds
-    from gsvc.codec.planning.profile import load_profile
+    from gsvc.codec.planning.realtime import decoding_by_deadline
 
     time = time_of("--deadline", options.deadline)
     _check_whole(options, "--deadline")
     info, profile = stream_info(options.source, limits=limits_of(options)), load_profile()
     seconds = time.seconds(info.duration)
-    way, pace = hurried(info, profile, own_numbers(), seconds, process_seconds())
+    way, pace = decoding_by_deadline(info, profile, own_numbers(), seconds, process_seconds())
     return _settings(options, way.settings), pace
 
 

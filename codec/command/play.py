@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
+from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.command.arguments import (
     add_part,
     add_quiet,
@@ -10,7 +11,6 @@ from gsvc.codec.command.arguments import (
     limits_of,
     settings_of,
 )
-from gsvc.codec.decoder_settings import DecoderSettings
 
 DESCRIPTION = """Play a stream with mpv, ffplay or VLC in a window. Without a display, or with
 --player -, the video goes to standard output as Matroska, for a player there."""
@@ -31,8 +31,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Play a stream to its end."""
-    from gsvc.codec.media.player import find_player  # late: --help does not wait for FFmpeg
-    from gsvc.codec.playing import play_file
+    from gsvc.codec.api.playing import (
+        find_player,  # late: --help does not wait for FFmpeg
+        play_file,
+    )
 
     play_file(
         options.source,

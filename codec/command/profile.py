@@ -8,8 +8,14 @@ from pathlib import Path
 
 from gsvc.codec.command.arguments import add_json, add_quiet
 from gsvc.codec.command.progress import json_lines
-from gsvc.codec.output import atomic_output, refuse_foreign
-from gsvc.codec.planning.profile import BEGINNING, Profile, Usage, load_profile, profile_path
+from gsvc.codec.media.output import atomic_output, refuse_foreign
+from gsvc.codec.planning.machine_profile import (
+    BEGINNING,
+    Profile,
+    ResourceUsage,
+    load_profile,
+    profile_path,
+)
 
 DESCRIPTION = """Measure what encoding and decoding take on this machine, for gsvc plan: a minute or
 two, on a machine that does nothing else. It is kept in the cache for this processor and this
@@ -66,7 +72,7 @@ def _lines(profile: Profile) -> list[str]:
     return lines + [_line(f"decode, {name}", usage) for name, usage in profile.decode.items()]
 
 
-def _line(name: str, usage: Usage) -> str:
+def _line(name: str, usage: ResourceUsage) -> str:
     times = 1e9 * usage.frame, 1e9 * usage.drawn, 1e9 * usage.key
     return (
         f"{name:<26}{usage.start:>7.2f}{times[0]:>19.1f}{times[1]:>8.1f}{times[2]:>9.0f}"

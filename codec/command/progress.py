@@ -10,10 +10,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, TextIO
 
 from gsvc.codec.command.arguments import given_target
-from gsvc.codec.output import STANDARD_OUTPUT
+from gsvc.codec.media.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
-    from gsvc.codec.reports import Progress, Report
+    from gsvc.codec.api.reports import Progress, Report
 
 _LINE_SECONDS = 0.1
 _JSON_SECONDS = 0.5

@@ -9,20 +9,18 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import NoReturn
 
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.bitstream.audio import SAMPLE_RATE
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
 from gsvc.codec.command.arguments import add_overwrite, add_refiner, bitrate, settings_of
+from gsvc.codec.command.live_session import Watch, add_security, add_watch, security_of
 from gsvc.codec.command.parser import complain
-from gsvc.codec.command.security import add_security, security_of
-from gsvc.codec.command.watch import Watch, add_watch
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.limits import DEFAULT_LIMITS
-from gsvc.codec.marks import mark_of
+from gsvc.codec.media.marks import mark_of
+from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.video_writer import VideoWriter, open_writer
 from gsvc.codec.network.depacketizer import ReorderLimits
-from gsvc.codec.network.receive_settings import ReceiveSettings
-from gsvc.codec.network.video_receiver import VideoReceiver
-from gsvc.codec.output import STANDARD_OUTPUT
-from gsvc.codec.stream.audio import SAMPLE_RATE
+from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 
 DESCRIPTION = """Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need
 gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends

@@ -6,17 +6,16 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.command.arguments import add_json, add_overwrite, add_quiet
 from gsvc.codec.command.parser import complain
 from gsvc.codec.command.progress import JsonLines, has_watcher, without_warnings
-from gsvc.codec.errors import ConfigError, OutputError
-from gsvc.codec.extras import need
+from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gsvc.eval.score.measure import Measured
-    from gsvc.eval.score.pair import Pair
+    from gsvc.eval.bench.score import Measured, VideoPair
 
 DESCRIPTION = """Measure video B against video A with the benchmark's metrics. Both begin together,
 and frames that are shown at the same time are compared. Needs gsvc[eval]."""
@@ -47,9 +46,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Measure, then show; fails when a metric that was named has no value."""
     need("eval", "gsvc score")
+    from gsvc.eval.bench.score import check_stride, indices_of, measure, named_metrics, read_pair
     from gsvc.eval.metrics import DEFAULT_METRICS
-    from gsvc.eval.score.measure import check_stride, indices_of, measure, named_metrics
-    from gsvc.eval.score.pair import read_pair
 
     _check_plot(options)
     check_stride(options.stride)
@@ -81,11 +79,11 @@ def _say(options: Namespace, line: str) -> None:
 
 
 def _plot(
-    options: Namespace, found: "Sequence[Measured]", pair: "Pair", indices: "Sequence[int]"
+    options: Namespace, found: "Sequence[Measured]", pair: "VideoPair", indices: "Sequence[int]"
 ) -> None:
-    from gsvc.eval.files import write_bytes
+    from gsvc.eval.bench.score import plotted
+    from gsvc.eval.layout import write_bytes
     from gsvc.eval.report.plots import image
-    from gsvc.eval.score.tables import plotted
 
     target = Path(options.plot)
     title = f"{Path(options.test).name} against {Path(options.source).name}"
@@ -94,10 +92,10 @@ def _plot(
 
 
 def _show(
-    options: Namespace, found: "Sequence[Measured]", pair: "Pair", indices: "Sequence[int]"
+    options: Namespace, found: "Sequence[Measured]", pair: "VideoPair", indices: "Sequence[int]"
 ) -> None:
+    from gsvc.eval.bench.score import as_csv, frame_rows, mean_rows
     from gsvc.eval.layout import markdown
-    from gsvc.eval.score.tables import as_csv, frame_rows, mean_rows
 
     if options.json:
         _put(options, found, pair, indices)
@@ -110,9 +108,9 @@ def _show(
 
 
 def _put(
-    options: Namespace, found: "Sequence[Measured]", pair: "Pair", indices: "Sequence[int]"
+    options: Namespace, found: "Sequence[Measured]", pair: "VideoPair", indices: "Sequence[int]"
 ) -> None:
-    from gsvc.eval.score.tables import each_frame
+    from gsvc.eval.bench.score import each_frame
 
     lines = JsonLines(sys.stdout)
     for row, index in enumerate(indices if options.per_frame else ()):
@@ -136,7 +134,7 @@ def put_scores(lines: JsonLines, found: "Sequence[Measured]") -> None:
         )
 
 
-def _code(options: Namespace, found: "Sequence[Measured]", pair: "Pair") -> int:
+def _code(options: Namespace, found: "Sequence[Measured]", pair: "VideoPair") -> int:
     """Say what is missing; 1 when a metric that was named has no value, or none has."""
     missing = [m for m in found if m.scores.mean is None]
     has_failed = bool(missing) and (bool(options.metric) or len(missing) == len(found))

@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream.audio import AUDIO_CODINGS
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import Frame
+from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.command.arguments import (
     BITRATE,
     add_level,
@@ -15,24 +21,16 @@ from gsvc.codec.command.arguments import (
     frame_rate,
     settings_of,
 )
-from gsvc.codec.command.security import add_security, security_of
-from gsvc.codec.command.watch import Watch, add_watch
-from gsvc.codec.encoder import Encoder
-from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.frames import Frame
-from gsvc.codec.input import STANDARD_INPUT
+from gsvc.codec.command.live_session import Watch, add_security, add_watch, security_of
 from gsvc.codec.media.audio_source import Sound, open_sound
 from gsvc.codec.media.opus_encoder import check_bitrate
+from gsvc.codec.media.output import explain_failure, refuse_foreign
+from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.media.video_reader import VideoReader, open_video
-from gsvc.codec.network.packetizer import WireSettings
-from gsvc.codec.network.pilot import Adaptation
-from gsvc.codec.network.sdp import session_description
+from gsvc.codec.network.congestion_control import Adaptation
+from gsvc.codec.network.rtp import WireSettings, session_description
 from gsvc.codec.network.stats import IP_UDP_BYTES, SenderStats
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
-from gsvc.codec.output import explain_failure, refuse_foreign
-from gsvc.codec.scaffold.timing import nominal_time
-from gsvc.codec.stream.audio import AUDIO_CODINGS
 
 DESCRIPTION = """Encode a video as it plays and send it: udp://host:port (RTP) to one receiver,
 tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect.

@@ -22,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Sign a file."""
-    from gsvc.codec.media.credentials import sign_file  # late: --help does not wait for FFmpeg
+    from gsvc.codec.api.credentials import sign_file  # late: --help does not wait for FFmpeg
 
     sign_file(
         options.source,

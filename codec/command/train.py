@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from importlib import import_module
 
 from gsvc.codec.command.parser import add_modules
-from gsvc.codec.extras import need
+from gsvc.codec.weights.extras import need
 
 DESCRIPTION = """Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval]."""
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from gsvc.codec.frames import AudioChunk
-from gsvc.codec.input import STANDARD_INPUT, is_glob
+from gsvc.codec.bitstream.audio import SAMPLE_RATE
+from gsvc.codec.bitstream.frames import AudioChunk
 from gsvc.codec.media.opus_encoder import check_bitrate, encode_audio
+from gsvc.codec.media.places import STANDARD_INPUT, is_glob
 from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.stream.audio import SAMPLE_RATE
 
 _PREROLL = 3840
 """Samples that an Opus decoder needs to converge: 80 ms (RFC 7845, section 4.6)."""

@@ -1,14 +1,15 @@
 """Conversion between RGB and YUV by FFmpeg's swscale, with accurate rounding.
 
 Every conversion names its matrix and range by the code points of ITU-T H.273, so that no default
-shifts a colour.
+shifts a colour. Decoded frames are converted by their tags; HDR and alpha are refused.
 """
 
 import av
 import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, Interpolation
 
-from gsvc.codec.frames import Color, Picture
+from gsvc.codec.bitstream.errors import UnsupportedInputError
+from gsvc.codec.bitstream.frames import UNSPECIFIED, Color, Picture
 
 _SWSCALE_MATRIX = {
     1: Colorspace.ITU709,
@@ -69,3 +70,91 @@ def _matrix(color: Color, height: int) -> Colorspace:
 
 def _range(color: Color) -> ColorRange:
     return ColorRange.JPEG if color.full_range else ColorRange.MPEG
+
+
+_HDR_TRANSFER = {16: "PQ", 18: "HLG"}
+_MATRICES = {1, 2, 4, 5, 6, 7, 9}
+_LIMITED, _FULL = 1, 2
+_LIMITED_TO_FULL = np.clip(np.rint((np.arange(256) - 16) * 255 / 219), 0, 255).astype(np.uint8)
+
+_TONE_MAP = (
+    'ffmpeg -i INPUT -vf "zscale=t=linear:npl=100,tonemap=hable,'
+    'zscale=p=bt709:t=bt709:m=bt709:r=tv,format=yuv420p" OUTPUT'
+)
+_FLATTEN = "ffmpeg -i INPUT -vf premultiply=inplace=1,format=yuv420p OUTPUT"
+
+
+def source_color(frame: av.VideoFrame) -> Color:
+    """A frame's colour. Reserved code points become "unspecified".
+
+    RGB has no matrix: its matrix is unspecified and its output range limited, as players expect.
+    Grey without a range tag is full range, as FFmpeg assumes.
+    """
+    tags = Color(_tag(frame.color_primaries), _tag(frame.color_trc))
+    if _is_rgb(frame):
+        return tags
+    name = frame.format.name
+    full = frame.color_range == _FULL or name.startswith("yuvj")
+    if name.startswith("gray") and frame.color_range != _LIMITED:
+        full = True
+    return Color(tags.primaries, tags.transfer, _tag(frame.colorspace), full)
+
+
+def rgb_picture(frame: av.VideoFrame, label: str) -> Picture:
+    """RGB uint8 (H, W, 3), before rotation. Raises UnsupportedInputError for HDR and alpha.
+
+    `label` names the frame in the message.
+    """
+    _refuse_hdr(frame, label)
+    _refuse_alpha(frame, label)
+    color = source_color(frame)
+    if _is_rgb(frame):
+        full = "JPEG"
+        plain = frame.reformat(format="rgb24", src_color_range=full, dst_color_range=full)
+        return np.asarray(plain.to_ndarray(), np.uint8)
+    if color.matrix not in _MATRICES:
+        raise UnsupportedInputError(
+            f"{label}: colour matrix {color.matrix} is not supported: "
+            "convert it with ffmpeg -i INPUT -vf scale=out_color_matrix=bt709 OUTPUT"
+        )
+    picture = rgb_from_yuv(frame, color)
+    if frame.format.name.startswith("gray") and not color.full_range:
+        return _LIMITED_TO_FULL[picture]  # swscale takes all grey as full range
+    return picture
+
+
+def refuse_alpha_track(metadata: dict[str, str], label: str) -> None:
+    """Raise UnsupportedInputError for VP8 and VP9 with alpha, which the decoder drops silently."""
+    if metadata.get("alpha_mode") == "1":
+        raise _alpha_error(label)
+
+
+def _refuse_hdr(frame: av.VideoFrame, label: str) -> None:
+    kind = _HDR_TRANSFER.get(frame.color_trc)
+    if kind is not None:
+        raise UnsupportedInputError(
+            f"{label}: HDR video ({kind}) is not supported: tone-map it first with {_TONE_MAP}"
+        )
+
+
+def _refuse_alpha(frame: av.VideoFrame, label: str) -> None:
+    has_alpha = any(component.is_alpha for component in frame.format.components)
+    if _is_rgb(frame) and (has_alpha or frame.format.has_palette):
+        # GIFs and screenshots have the channel and yet, nearly always, opaque pictures.
+        has_alpha = bool((frame.reformat(format="rgba").to_ndarray()[..., 3] < 255).any())
+    if has_alpha:
+        raise _alpha_error(label)
+
+
+def _alpha_error(label: str) -> UnsupportedInputError:
+    return UnsupportedInputError(
+        f"{label}: transparency (alpha) is not supported: flatten it first with {_FLATTEN}"
+    )
+
+
+def _is_rgb(frame: av.VideoFrame) -> bool:
+    return frame.format.is_rgb or frame.format.has_palette
+
+
+def _tag(code: int) -> int:
+    return UNSPECIFIED if code in (0, 3) else int(code)

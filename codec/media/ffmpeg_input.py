@@ -11,9 +11,9 @@ from typing import Any, Protocol, cast
 import av
 from av.container import InputContainer
 
-from gsvc.codec.errors import InputError
-from gsvc.codec.input import STANDARD_INPUT, display_name
-from gsvc.codec.stream.file import SUFFIX
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.codec.media.places import STANDARD_INPUT, display_name
+from gsvc.codec.media.stream_files import SUFFIX
 
 # These demuxers draw any text file as an animation.
 _TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import av
 import numpy as np
 
-from gsvc.codec.errors import ConfigError, WrongTypeError
-from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.media.frame_to_rgb import rgb_picture
-from gsvc.codec.media.orientation import Matrices, oriented
-from gsvc.codec.scaffold.timing import nominal_time
-from gsvc.codec.typed import check_type
+from gsvc.codec.bitstream.errors import ConfigError, WrongTypeError
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.layout import nominal_time
+from gsvc.codec.bitstream.typed import check_type
+from gsvc.codec.media.color import rgb_picture
+from gsvc.codec.media.video_source import Matrices, oriented
 
 if TYPE_CHECKING:
     import torch

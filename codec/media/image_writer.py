@@ -8,13 +8,12 @@ from pathlib import Path
 import av
 from av.video.codeccontext import VideoCodecContext
 
-from gsvc.codec.errors import ConfigError, OutputError
-from gsvc.codec.frames import Color, Frame, VideoFormat
-from gsvc.codec.input import NUMBER
-from gsvc.codec.marks import NO_ROOM, Mark
+from gsvc.codec.bitstream.errors import ConfigError, OutputError
+from gsvc.codec.bitstream.frames import Color, Frame, VideoFormat
 from gsvc.codec.media.color import coded_picture
-from gsvc.codec.media.xmp import with_xmp
-from gsvc.codec.output import explain_failure
+from gsvc.codec.media.marks import NO_ROOM, Mark, with_xmp
+from gsvc.codec.media.output import explain_failure
+from gsvc.codec.media.places import NUMBER
 
 DEFAULT_NAME = "%05d.png"
 

@@ -12,17 +12,17 @@ from av.container import InputContainer
 from av.packet import Packet
 from av.stream import Stream
 
-from gsvc.codec.errors import BitstreamError, InputError
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.errors import BitstreamError, InputError
+from gsvc.codec.bitstream.header import MAGIC
+from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.ffmpeg_input import open_media, reason
-from gsvc.codec.open_files import Place, is_pipe, local_path
-from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.file import create_stream, is_container, named_errors, open_stream
-from gsvc.codec.stream.header import MAGIC
-from gsvc.codec.stream.mapping import Kind, Record, packet_of, picture_bytes, records_in
-from gsvc.codec.typed import typed
+from gsvc.codec.media.mapping import Record, RecordKind, packet_of, picture_bytes, records_in
+from gsvc.codec.media.places import PathOrFile, is_pipe, local_path
+from gsvc.codec.media.stream_files import create_stream, is_container, named_errors, open_stream
 
 _IN_MEMORY = 1 << 24
-_TRACKS = {"video": Kind.PICTURES, "audio": Kind.SOUND}
+_TRACKS = {"video": RecordKind.PICTURES, "audio": RecordKind.SOUND}
 
 
 @typed
@@ -57,7 +57,7 @@ def demux_file(source: str | Path, target: str | Path, *, overwrite: bool = Fals
 
 
 @contextmanager
-def open_any(source: Place) -> Iterator[BinaryIO]:
+def open_any(source: PathOrFile) -> Iterator[BinaryIO]:
     """`open_stream`, of a stream or of a video file that one was mapped into."""
     if not isinstance(source, str | Path) and not is_pipe(source):
         with local_path(source) as path, open_any(path) as file:
@@ -89,20 +89,20 @@ def _copy_stream(container: InputContainer, stream: BinaryIO) -> None:
         raise BitstreamError("the stream's beginning is missing: the video was cut, take all of it")
     for record in records:
         left = samples[record.kind]
-        if record.kind is Kind.SOUND and not container.streams.audio:
+        if record.kind is RecordKind.SOUND and not container.streams.audio:
             raise BitstreamError("the stream's sound was taken out of this video: take all of it")
         if record.samples > len(left):
             return
         stream.write(packet_of(record, [left.popleft() for _ in range(record.samples)]))
 
 
-def _parts(container: InputContainer) -> tuple[list[Record], dict[Kind, deque[bytes]]]:
+def _parts(container: InputContainer) -> tuple[list[Record], dict[RecordKind, deque[bytes]]]:
     """The records of the first AV1 track, and what each track has of them."""
     records: list[Record] = []
-    samples: dict[Kind, deque[bytes]] = defaultdict(deque)
+    samples: dict[RecordKind, deque[bytes]] = defaultdict(deque)
     for packet in container.demux(*container.streams.video[:1], *container.streams.audio[:1]):
         data, kind = bytes(packet), _TRACKS[packet.stream.type]
-        if kind is Kind.PICTURES and _is_av1(packet):
+        if kind is RecordKind.PICTURES and _is_av1(packet):
             records += records_in(data)
             data = picture_bytes(data)
         if packet.size:

@@ -13,17 +13,15 @@ from av.packet import Packet
 from av.stream import Stream
 from av.video.stream import VideoStream
 
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.frames import VideoFormat
-from gsvc.codec.media.audio_track import AudioTrack
-from gsvc.codec.media.sink import Sink
-from gsvc.codec.media.text_track import TextTrack
-from gsvc.codec.output import atomic_output
-from gsvc.codec.stream.av1_units import parted, sequence_size
-from gsvc.codec.stream.file import open_stream
-from gsvc.codec.stream.mapped import MappedPicture, MappedStream
-from gsvc.codec.stream.mapping import sample_of
-from gsvc.codec.typed import typed
+from gsvc.codec.bitstream.coded_pictures import parted, sequence_size
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import VideoFormat
+from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.media.mapping import MappedPicture, MappedStream, sample_of
+from gsvc.codec.media.muxer import Sink
+from gsvc.codec.media.output import atomic_output
+from gsvc.codec.media.stream_files import open_stream
+from gsvc.codec.media.tracks import AudioTrack, TextTrack
 
 FORMATS = {".mp4": "mp4", ".mkv": "matroska", ".webm": "webm"}
 """FFmpeg's names of the containers, by suffix."""

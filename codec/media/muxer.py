@@ -1,25 +1,88 @@
 """Writing a video file in any container that FFmpeg muxes, with audio."""
 
+import io
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import av
 from av.container import OutputContainer
 from av.format import Flags
 from av.video.stream import VideoStream
 
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.frames import AudioChunk, Color, Frame, VideoFormat
-from gsvc.codec.marks import NO_ROOM, Mark, marked_comment
-from gsvc.codec.media.audio_track import AudioTrack
+from gsvc.codec.bitstream.errors import ConfigError, OutputError
+from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, VideoFormat
+from gsvc.codec.bitstream.texts import Texts
 from gsvc.codec.media.color import coded_picture
-from gsvc.codec.media.fixed_rate import FixedRate
-from gsvc.codec.media.sink import Sink
-from gsvc.codec.media.text_track import TextTrack
-from gsvc.codec.stream.texts import Texts
+from gsvc.codec.media.marks import NO_ROOM, Mark, marked_comment
+from gsvc.codec.media.tracks import AudioTrack, TextTrack
+
+
+class Sink(io.FileIO):
+    """A file that FFmpeg writes to. No exception may travel through FFmpeg: `check` raises it."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        """`path`: what is written; `name`: of the file that it becomes."""
+        super().__init__(path, "wb")
+        self.name = name  # by which FFmpeg chooses the container
+        self._failure: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        """As a file's, but for failures."""
+        size, view = len(data), memoryview(data)
+        try:
+            while view and self._failure is None:
+                view = view[super().write(view) :]
+        except BaseException as error:  # noqa: BLE001 - raised again by `check`
+            self._failure = error
+        return size
+
+    def check(self) -> None:
+        """Raise what writing failed with, if it did."""
+        if self._failure is not None:
+            raise self._failure
+
+    @contextmanager
+    def explained(self, advice: str) -> Iterator[None]:
+        """Raise the failures of a block that has FFmpeg write; OutputError with `advice`."""
+        try:
+            yield
+        except av.FFmpegError as error:
+            self.check()
+            raise OutputError(
+                f"{self.name}: FFmpeg cannot write this video to it ({error.strerror}): {advice}"
+            ) from error
+        self.check()
+
+
+_NEAR = Fraction(1, 4)
+"""Of a frame: what the rounding of times to a container's ticks may come to."""
+
+_log = logging.getLogger(__name__)
+
+
+class FixedRate:
+    """Notices the first frame that a file of a fixed rate shows at a wrong time, and warns."""
+
+    def __init__(self, target: str, form: VideoFormat) -> None:
+        self._target = target
+        self._scale = form.time_base * form.frame_rate
+        self._is_told = False
+
+    def check(self, pts: int, number: int) -> None:
+        """A frame with this time, in ticks, becomes the one of this number."""
+        if self._is_told or abs(pts * self._scale - number) <= _NEAR:
+            return
+        self._is_told = True
+        _log.warning(
+            "%s: has one frame rate, so the frames' own times are lost: use .mp4 or .mkv",
+            self._target,
+        )
+
 
 USUAL_SUFFIXES = ".mp4, .mkv, .mov, .webm, .avi, .y4m, or images as folder/%05d.png"
 
@@ -28,8 +91,6 @@ _LIMITED, _FULL = 1, 2
 _HAS_COMMENT = {"avi", "flv", "ipod", "matroska", "mov", "mp4", "nut", "ogg", "webm"}
 _LOSES_ASPECT = {"webm", "nut"}  # they read it from the stream, where PyAV cannot set it
 _NO_VIDEO = {"none", "png"}  # the video codec that audio containers name
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

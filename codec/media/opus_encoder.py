@@ -14,10 +14,10 @@ from av.audio.stream import AudioStream
 from av.container import InputContainer
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import ConfigError, MissingDependencyError
-from gsvc.codec.frames import AudioChunk
+from gsvc.codec.bitstream.audio import SAMPLE_RATE, packet_samples
+from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
+from gsvc.codec.bitstream.frames import AudioChunk
 from gsvc.codec.media.ffmpeg_input import fraction, open_media
-from gsvc.codec.stream.audio import SAMPLE_RATE, packet_samples
 
 Samples = NDArray[np.float32]
 """Planar audio, shape (channels, samples), nominally -1 to 1, 48000 samples a second."""

@@ -13,10 +13,10 @@ from av.stream import Disposition, Stream
 from av.subtitles.stream import SubtitleStream
 from av.subtitles.subtitle import AssSubtitle
 
-from gsvc.codec.input import STANDARD_INPUT, is_glob
+from gsvc.codec.bitstream.texts import TAGS, Subtitles, Texts, TimedText, moved
 from gsvc.codec.media.ffmpeg_input import fraction, open_media
 from gsvc.codec.media.opus_encoder import coded_layout
-from gsvc.codec.stream.texts import TAGS, Span, Subtitles, Texts, moved
+from gsvc.codec.media.places import STANDARD_INPUT, is_glob
 
 _FOREVER = 1 << 34
 _STYLE = re.compile(r"\{\\[^}]*\}")
@@ -114,7 +114,7 @@ def _texts(container: InputContainer) -> Texts:
 
 def _subtitles(container: InputContainer) -> Iterator[Subtitles]:
     streams = [stream for stream in container.streams.subtitles if _is_text(stream)]
-    cues: dict[int, list[Span]] = {stream.index: [] for stream in streams}
+    cues: dict[int, list[TimedText]] = {stream.index: [] for stream in streams}
     try:
         for packet in container.demux(streams) if streams else ():
             base = fraction(packet.time_base)
@@ -149,6 +149,6 @@ def _clean(text: str) -> str:
     return text.replace("\0", "").encode(errors="replace").decode()
 
 
-def _span(begin: Fraction, end: Fraction, text: str) -> Span:
+def _span(begin: Fraction, end: Fraction, text: str) -> TimedText:
     start = round(1000 * begin)
-    return Span(start, max(0, round(1000 * end) - start), _clean(text))
+    return TimedText(start, max(0, round(1000 * end) - start), _clean(text))

@@ -1,24 +1,88 @@
-"""Reading video as RGB frames: what FFmpeg reads, a glob of images, or y4m on standard input."""
+"""Reading video as RGB frames: what FFmpeg reads, a glob of images, or y4m on standard input.
+
+Presentation times are the source's own, repaired until they increase.
+"""
 
 import logging
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import chain, islice
+from math import floor
 from pathlib import Path
 from typing import Protocol, Self
 
 import av
 
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.frames import Frame, Picture, VideoFormat
-from gsvc.codec.input import is_glob
-from gsvc.codec.media.frame_to_rgb import rgb_picture, source_color
-from gsvc.codec.media.image_source import IMAGE_RATE, ImageSource
-from gsvc.codec.media.orientation import Matrix, oriented, swaps_sides
-from gsvc.codec.media.thinning import Thinning
-from gsvc.codec.media.timestamps import Clock
-from gsvc.codec.media.video_source import VideoSource
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.media.color import rgb_picture, source_color
+from gsvc.codec.media.places import is_glob
+from gsvc.codec.media.video_source import (
+    IMAGE_RATE,
+    ImageSource,
+    Matrix,
+    VideoSource,
+    oriented,
+    swaps_sides,
+)
+
+
+class Thinning:
+    """Keeps at most `rate` frames a second: the first one of every interval of 1/rate.
+
+    Frames keep their own times, so that things are where they were at that time.
+    """
+
+    def __init__(self, rate: Fraction | None, source_rate: Fraction) -> None:
+        """`rate` in frames a second, None for all of a source that has `source_rate`."""
+        self._rate = rate
+        # Times are rounded to a container's ticks.
+        self._early = 1 / source_rate / 4
+        self._last = -1
+
+    def keeps(self, seconds: Fraction) -> bool:
+        """Whether to keep the frame of this time after the first frame; ask in order."""
+        if self._rate is None:
+            return True
+        interval = floor((seconds + self._early) * self._rate)
+        keeps, self._last = interval > self._last, max(interval, self._last)
+        return keeps
+
+
+FINEST_TIME_BASE = Fraction(1, 90_000)
+"""Finer ticks are rounded to this: they cost bits and show nothing."""
+
+
+class Clock:
+    """Turns a source's timestamps into strictly increasing ones, in units of `time_base`.
+
+    Good timestamps are kept exactly; a missing, repeated or backward one becomes the time at which
+    the frame is due at the nominal rate.
+    """
+
+    def __init__(self, time_base: Fraction, frame_rate: Fraction) -> None:
+        self.time_base = max(time_base, FINEST_TIME_BASE)
+        self._scale = time_base / self.time_base
+        self._interval = 1 / (frame_rate * self.time_base)
+        self._due = Fraction(0)
+        self._last: int | None = None
+
+    def stamp(self, pts: int | None) -> int:
+        """The time of the next frame; `pts` is the source's timestamp, None without one."""
+        value = None if pts is None else round(pts * self._scale)
+        if value is None or (self._last is not None and value <= self._last):
+            value = self._next_due()
+        else:
+            self._due = Fraction(value)
+        self._due += self._interval
+        self._last = value
+        return value
+
+    def _next_due(self) -> int:
+        value = round(self._due)
+        return value if self._last is None else max(value, self._last + 1)
+
 
 # Above the rounding of times to 1/90000 s, below the interval of any two frames.
 _TOLERANCE = Fraction(1, 100_000)

@@ -1,27 +1,153 @@
-"""Decoded frames of one video stream, from any time on; truncation and damage become errors."""
+"""Decoded frames of a video stream, from any time on, or of images; damage becomes an error.
+
+Frames come with their display matrix, by which `oriented` rotates and mirrors pictures.
+"""
 
 import logging
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import cast
 
 import av
+import numpy as np
+from av.filter import Graph
 from av.packet import Packet
+from av.sidedata.sidedata import SideData
 from av.stream import Disposition
 from av.video.stream import VideoStream
+from numpy.typing import NDArray
 
-from gsvc.codec.errors import InputError
-from gsvc.codec.input import STANDARD_INPUT, display_name
-from gsvc.codec.media.ffmpeg_input import (
-    InputPipe,
-    fraction,
-    open_media,
-    open_pipe,
-    reason,
-)
-from gsvc.codec.media.frame_to_rgb import refuse_alpha_track
-from gsvc.codec.media.orientation import Matrices
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.media.color import refuse_alpha_track
+from gsvc.codec.media.ffmpeg_input import InputPipe, fraction, open_media, open_pipe, reason
+from gsvc.codec.media.places import STANDARD_INPUT, display_name, matches
+
+Matrix = NDArray[np.int32]
+"""FFmpeg's display matrix, (3, 3): a stored point (x, y) is shown at (x, y, 1) @ matrix."""
+
+_UNKNOWN_KINDS = range(28, 40)
+
+
+def display_matrix(frame: av.VideoFrame) -> Matrix | None:
+    """A frame's display matrix: from rotation in MP4 and MKV, Exif orientation in JPEG."""
+    for data in _side_data(frame):
+        if data.type.name == "DISPLAYMATRIX":
+            return np.frombuffer(bytes(data), np.int32).reshape(3, 3)
+    return None
+
+
+class Matrices:
+    """The display matrix of a video's frames, looked up once for each angle.
+
+    PyAV keeps a frame whose side data was read until the garbage collector runs.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, Matrix | None] = {}
+
+    def __call__(self, frame: av.VideoFrame) -> Matrix | None:
+        angle = frame.rotation
+        if angle not in self._known:
+            self._known[angle] = display_matrix(frame)
+        return self._known[angle]
+
+
+def swaps_sides(matrix: Matrix | None) -> bool:
+    """Whether the matrix maps rows to columns."""
+    return matrix is not None and abs(int(matrix[0, 1])) > abs(int(matrix[0, 0]))
+
+
+def oriented(picture: Picture, matrix: Matrix | None) -> Picture:
+    """Apply the nearest of the eight upright orientations."""
+    if matrix is None:
+        return picture
+    if swaps_sides(matrix):
+        picture = picture.swapaxes(0, 1)
+        mirrored, upside_down = matrix[1, 0] < 0, matrix[0, 1] < 0
+    else:
+        mirrored, upside_down = matrix[0, 0] < 0, matrix[1, 1] < 0
+    picture = picture[:, ::-1] if mirrored else picture
+    picture = picture[::-1] if upside_down else picture
+    return np.ascontiguousarray(picture)
+
+
+def _side_data(frame: av.VideoFrame) -> list[SideData]:
+    try:
+        found = cast(Sequence[SideData], frame.side_data)
+    except ValueError:
+        # PyAV 18 raises when there is a kind it does not know, such as Exif.
+        found = cast(Sequence[SideData], _without_unknown(frame).side_data)
+    return [found[index] for index in range(len(found))]  # PyAV 19 iterates over the kinds
+
+
+def _without_unknown(frame: av.VideoFrame) -> av.VideoFrame:
+    graph = Graph()
+    last = graph.add_buffer(
+        width=frame.width, height=frame.height, format=frame.format, time_base=Fraction(1)
+    )
+    source = last
+    for kind in _UNKNOWN_KINDS:
+        remover = graph.add("sidedata", f"mode=delete:type={kind}")
+        last.link_to(remover)
+        last = remover
+    sink = graph.add("buffersink")
+    last.link_to(sink)
+    graph.configure()
+    source.push(frame)
+    return cast(av.VideoFrame, sink.pull())
+
+
+IMAGE_RATE = Fraction(25)
+
+
+class ImageSource:
+    """Images in order of their names, numbers counted as numbers (img2 before img10)."""
+
+    start_time = Fraction(0)
+    has_sound = False
+    matrix = staticmethod(display_matrix)
+
+    def __init__(self, pattern: str | Path, rate: Fraction = IMAGE_RATE) -> None:
+        """`rate`: images a second."""
+        self.name = str(pattern)
+        self.frame_rate, self.time_base = rate, 1 / rate
+        self.pixel_aspect = Fraction(1)
+        self._paths = sorted(matches(self.name), key=_natural)
+        if not self._paths:
+            raise InputError(f"{self.name}: no image matches: check the folder and the pattern")
+        self.frame_count: int | None = len(self._paths)
+
+    def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]:
+        """The images from the one shown at `start` seconds on, each after its file name."""
+        first = math.floor(start * self.frame_rate)
+        for index, path in enumerate(self._paths[first:], first):
+            frame = self._read(path)
+            frame.pts = index
+            yield path, frame
+
+    def close(self) -> None:
+        """Nothing to close: each image was closed after reading."""
+
+    def _read(self, path: str) -> av.VideoFrame:
+        with open_media(path) as container:
+            try:
+                stream = container.streams.video[0]
+                self.pixel_aspect = fraction(stream.sample_aspect_ratio) or Fraction(1)
+                return next(container.decode(stream))
+            except (IndexError, StopIteration):
+                raise InputError(f"{path}: holds no picture: remove it or replace it") from None
+            except av.FFmpegError as error:
+                raise InputError(f"{path}: {reason(error)}") from error
+
+
+def _natural(path: str) -> list[tuple[int, int | str]]:
+    parts = re.split(r"(\d+)", path)
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]
+
 
 FALLBACK_RATE = Fraction(25)
 _FASTEST = 1000

@@ -6,31 +6,70 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
-from gsvc.codec.errors import ConfigError, OutputError
-from gsvc.codec.frames import AudioChunk, Frame, VideoFormat
-from gsvc.codec.marks import Mark
-from gsvc.codec.media.image_writer import (
-    ImageWriter,
-    OneImageWriter,
-    image_pattern,
-    is_numbered,
-)
-from gsvc.codec.media.muxer import Beside, Muxer
-from gsvc.codec.media.y4m import Y4mEncoder
-from gsvc.codec.open_files import Place, refuse_unwritable, shown
-from gsvc.codec.output import (
+import numpy as np
+
+from gsvc.codec.bitstream.errors import ConfigError, OutputError
+from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, VideoFormat
+from gsvc.codec.bitstream.texts import NO_TEXTS, Texts
+from gsvc.codec.media.color import yuv_from_rgb
+from gsvc.codec.media.image_writer import ImageWriter, OneImageWriter, image_pattern, is_numbered
+from gsvc.codec.media.marks import Mark
+from gsvc.codec.media.muxer import Beside, FixedRate, Muxer
+from gsvc.codec.media.output import (
     STANDARD_OUTPUT,
     StandardOutput,
     atomic_folder,
     atomic_output,
     explain_failure,
 )
-from gsvc.codec.stream.texts import NO_TEXTS, Texts
+from gsvc.codec.media.places import PathOrFile, refuse_unwritable, shown
+
+
+class Y4mEncoder:
+    """Writes RGB pictures to a binary file as 4:2:0, or 4:4:4 where a side is odd.
+
+    y4m has a range tag but no matrix tag: the matrix is what readers assume for the size. It has
+    one frame rate and no timestamps; a warning tells of times that are lost.
+    """
+
+    def __init__(self, file: BinaryIO, form: VideoFormat, target: str) -> None:
+        """`target`: what a warning calls the file."""
+        self._file = file
+        self._rate, self._first, self._count = FixedRate(target, form), 0, 0
+        even = form.width % 2 == 0 and form.height % 2 == 0
+        self._pixel_format = "yuv420p" if even else "yuv444p"
+        self._color = Color(full_range=form.color.full_range)
+        rate, aspect = form.frame_rate, form.pixel_aspect
+        fields = (
+            "YUV4MPEG2",
+            f"W{form.width}",
+            f"H{form.height}",
+            f"F{rate.numerator}:{rate.denominator}",
+            "Ip",
+            f"A{aspect.numerator}:{aspect.denominator}",
+            "C420jpeg" if even else "C444",
+            f"XCOLORRANGE={'FULL' if form.color.full_range else 'LIMITED'}",
+        )
+        file.write(" ".join(fields).encode() + b"\n")
+
+    def write(self, frame: Frame) -> None:
+        """Write one frame of the format's size."""
+        coded = yuv_from_rgb(frame.pixels, self._color, self._pixel_format)
+        planes = np.asarray(coded.to_ndarray(), np.uint8)
+        self._file.write(b"FRAME\n" + planes.tobytes())
+        self._first = frame.pts if self._count == 0 else self._first
+        self._rate.check(frame.pts - self._first, self._count)
+        self._count += 1
+
+    def finish(self) -> None:
+        """Write out what is buffered."""
+        self._file.flush()
+
 
 _log = logging.getLogger(__name__)
 
 
-class Writer(Protocol):
+class FrameWriter(Protocol):
     """One kind of output: frames in order, then `finish`."""
 
     def write(self, frame: Frame) -> None: ...
@@ -40,7 +79,7 @@ class Writer(Protocol):
 class VideoWriter:
     """The frames' way out of the `with` block of `open_writer`."""
 
-    def __init__(self, writer: Writer, target: str, form: VideoFormat) -> None:
+    def __init__(self, writer: FrameWriter, target: str, form: VideoFormat) -> None:
         self._writer, self._target = writer, target
         self._shape = (form.height, form.width, 3)
         self._written = False
@@ -76,7 +115,7 @@ class VideoWriter:
 
 @contextmanager
 def open_writer(
-    target: Place,
+    target: PathOrFile,
     format: VideoFormat,
     *,
     audio: Sequence[AudioChunk] = (),
@@ -105,7 +144,7 @@ def open_writer(
     with ExitStack() as opened:
         with explain_failure(name):
             if not isinstance(target, str | Path):
-                writer: Writer = Y4mEncoder(_for_y4m(target), format, name)
+                writer: FrameWriter = Y4mEncoder(_for_y4m(target), format, name)
             else:
                 beside = Beside(audio, texts, mark, live_sound)
                 writer = _opened(opened, name, format, beside, overwrite)
@@ -127,7 +166,7 @@ def _for_y4m(file: BinaryIO) -> BinaryIO:
 
 def _opened(
     opened: ExitStack, target: str, form: VideoFormat, beside: Beside, overwrite: bool
-) -> Writer:
+) -> FrameWriter:
     """The writer of `target`; what is to be closed or removed in the end goes to `opened`."""
     if target == STANDARD_OUTPUT:
         return Y4mEncoder(cast(BinaryIO, StandardOutput()), form, "standard output")

@@ -1,9 +1,15 @@
-"""Addresses of live streams: udp://host:port, tcp://, ws:// or wss://host:port/path; @ listens."""
+"""Addresses of live streams, and the certificates of wss:// ones.
 
+udp://host:port, tcp://, ws:// or wss://host:port/path; @ before the host: gsvc listens there.
+"""
+
+import ssl
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.typed import typed
 
 SCHEMES = ("udp", "tcp", "ws", "wss")
 
@@ -42,3 +48,52 @@ def parse_address(text: str) -> Address:
     if parts.scheme not in SCHEMES or not port or not (host or listens) or parts.username:
         raise ConfigError(f"{text!r} is no address: {how}")
     return Address(parts.scheme, host, port, listens, parts.path or "/")
+
+
+@typed
+@dataclass(frozen=True)
+class TlsSettings:
+    """Files in PEM. Raises ConfigError for a certificate without its key or a key without it."""
+
+    certificate: str | Path | None = None
+    """Certificate of this side and those above it; whoever listens needs one."""
+    private_key: str | Path | None = None
+    """Its key."""
+    authorities: str | Path | None = None
+    """Certificates that vouch for the other side, when connecting; None takes the system's."""
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.private_key is None):
+            raise ConfigError("a certificate and its key go together: give both or none")
+
+
+def tls_context(address: Address, settings: TlsSettings) -> ssl.SSLContext | None:
+    """The context of a wss:// address, TLS 1.2 or newer; None for any other scheme.
+
+    Raises ConfigError for files that cannot be used, for a wss:// address that listens without a
+    certificate, and for certificates with another scheme.
+    """
+    if address.scheme != "wss":
+        if settings != TlsSettings():
+            raise ConfigError(f"{address}: certificates are for wss:// addresses: use one")
+        return None
+    if address.listens and settings.certificate is None:
+        raise ConfigError(f"{address}: to listen, wss:// needs certificate= and private_key=")
+    try:
+        return _context(address, settings)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise ConfigError(
+            f"{address}: its certificate or key cannot be used ({error}): are they PEM?"
+        ) from error
+
+
+def _context(address: Address, settings: TlsSettings) -> ssl.SSLContext:
+    if address.listens:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    else:
+        context = ssl.create_default_context(cafile=settings.authorities)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if settings.certificate is not None:
+        # An empty password: OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(settings.certificate, settings.private_key, password="")
+    return context

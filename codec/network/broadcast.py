@@ -5,12 +5,10 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gsvc.codec.network.announcing import Announced, heed, strictest
-from gsvc.codec.network.backlog import Backlog
-from gsvc.codec.network.pilot import Reception
-from gsvc.codec.network.tcp_websocket import Channel
-from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.packet import Packet
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.packet import Packet
+from gsvc.codec.network.congestion_control import Reception
+from gsvc.codec.network.tcp_websocket import Announced, Channel, SendQueue, heed, strictest
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +25,7 @@ class _Client:
     )
     has_begun: bool = False
     is_cut_off: asyncio.Event = field(default_factory=asyncio.Event)
-    backlog: Backlog = field(default_factory=Backlog)
+    backlog: SendQueue = field(default_factory=SendQueue)
     announced: Announced = field(default_factory=Announced)
     put: int = 0
     """Bytes that were queued."""
@@ -35,7 +33,7 @@ class _Client:
     """Bytes that the channel was given."""
 
     def sample(self, now: float) -> Reception | None:
-        """See `Backlog.sample`."""
+        """See `SendQueue.sample`."""
         return self.backlog.sample(now, self.put, self.put - self.taken + self.channel.unsent)
 
 

@@ -1,17 +1,217 @@
-"""RTP datagrams to packets in order: a jitter buffer in bounded memory and time."""
+"""RTP datagrams to packets in order: a jitter buffer in bounded memory and time.
+
+`SequenceTracker` counts loss, jitter and duplicates as RFC 3550 has them (sections 6.4.1 and A.1 to
+A.8) and says which datagrams to request again. `PendingPacket` assembles one picture packet from
+its fragments and their parity.
+"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from gsvc.codec.errors import BitstreamError
-from gsvc.codec.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.network.reassembly import PendingPacket
-from gsvc.codec.network.rtp import CLOCK_RATE, RtpPacket, presentation_time, unwrap
-from gsvc.codec.network.rtp_payload import Kind, Unit, read_packet_data, read_units
-from gsvc.codec.network.sequence_tracker import SequenceTracker
-from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.codec.typed import typed
+from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.bitstream.packet import Packet, PacketType
+from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.network.rtcp import ReportBlock
+from gsvc.codec.network.rtp import (
+    CLOCK_RATE,
+    PacketPiece,
+    PayloadUnit,
+    RtpPacket,
+    UnitKind,
+    parity,
+    presentation_time,
+    read_packet_data,
+    read_units,
+    unwrap,
+)
+
+PIECE_COST = 128
+"""Bytes of memory that a piece takes beside its data."""
+
+
+@dataclass
+class PendingPacket:
+    """A picture packet in the jitter buffer, whole or in pieces."""
+
+    since: float
+    """When its last piece came, or, without any, when it was found missing."""
+    timestamp: int = 0
+    """Unwrapped RTP timestamp."""
+    group: int = 0
+    """Number of the INTRA packet that it builds on."""
+    packet: Packet | None = None
+    """The packet, once it is whole."""
+    size: int = 0
+    """Bytes of memory."""
+    _count: int = 0
+    _stripes: int = 0
+    _fragments: dict[int, bytes] = field(default_factory=dict)
+    _parities: dict[int, bytes] = field(default_factory=dict)
+
+    def add(self, piece: PacketPiece, data: bytes) -> bytes | None:
+        """Add a piece and repair what it allows; gives the packet's bytes once all are there.
+
+        Raises BitstreamError for a piece that contradicts those before it.
+        """
+        self._count = self._count or piece.count
+        self._stripes = self._stripes or piece.stripes
+        if piece.count != self._count or piece.stripes not in (0, self._stripes):
+            raise BitstreamError("pieces of a packet do not fit together: one is damaged")
+        self._keep(self._parities if piece.stripes else self._fragments, piece.index, data)
+        if self._stripes:
+            self._repair(piece.index % self._stripes)
+        if len(self._fragments) < self._count:
+            return None
+        return b"".join(self._fragments[index] for index in range(self._count))
+
+    def complete(self, packet: Packet, size: int) -> None:
+        """Keep the whole packet of `size` bytes in place of its pieces."""
+        self.packet, self.size = packet, size + PIECE_COST
+        self._fragments, self._parities = {}, {}
+
+    def _keep(self, pieces: dict[int, bytes], index: int, data: bytes) -> None:
+        if index not in pieces:
+            pieces[index] = data
+            self.size += len(data) + PIECE_COST
+
+    def _repair(self, stripe: int) -> None:
+        """Restore the one fragment that a stripe lacks, if its parity came.
+
+        The packet's last fragment may come back padded with zeros.
+        """
+        members = range(stripe, self._count, self._stripes)
+        lost = [index for index in members if index not in self._fragments]
+        if stripe in self._parities and len(lost) == 1:
+            known = [self._fragments[index] for index in members if index != lost[0]]
+            self._keep(self._fragments, lost[0], parity([*known, self._parities[stripe]]))
+
+
+_WINDOW = 512
+"""Missing datagrams that are remembered. A number further away needs its successor to count."""
+_MAX_JUMP = 3000
+"""A larger jump of numbers is a restart of the source, no loss (MAX_DROPOUT of RFC 3550)."""
+_REORDERED = 16
+"""How far before the first datagram that arrived another one is taken."""
+_FIRST_NACK, _NEXT_NACK, _NACKS = 0.01, 0.1, 3
+"""Seconds from a gap to its first NACK (reordering fills many), from one to the next; how many."""
+_LAST_NACK = 2.0
+"""Seconds from a gap after which nothing waits for it any more."""
+_OUTAGE = 10.0
+"""Seconds without a datagram after which sequence numbers may have wrapped around."""
+
+
+@dataclass
+class _Absent:
+    """A missing datagram: when it was found missing, when and how often it was requested."""
+
+    since: float
+    requested: float = 0.0
+    requests: int = 0
+
+
+class SequenceTracker:
+    """Tracks one source. Counts are of datagrams, `now` is in seconds of a monotonic clock."""
+
+    def __init__(self) -> None:
+        self.received = self.duplicates = self.reordered = self.retransmitted = 0
+        self._first = self._highest = -1
+        self._follower = -1  # sequence number that would confirm one far away
+        self._absent: dict[int, _Absent] = {}
+        self._jitter = 0.0
+        self._transit: float | None = None
+        self._heard = float("-inf")
+        self._reported = 0, 0  # expected and received at the last report
+
+    @property
+    def expected(self) -> int:
+        """Datagrams sent, as far as the numbers that came tell."""
+        return self._highest - self._first + 1 if self._first >= 0 else 0
+
+    @property
+    def lost(self) -> int:
+        """Datagrams that have not come yet."""
+        return max(0, self.expected - self.received)
+
+    def arrived(self, packet: RtpPacket, now: float) -> bool:
+        """Note a datagram; False if it came before."""
+        number = unwrap(packet.sequence, max(self._highest, 0), 16)
+        jump = number - self._highest
+        is_around = jump <= 0 and now - self._heard > _OUTAGE
+        is_far = self._first >= 0 and (is_around or abs(jump) > _WINDOW)
+        if is_far and not self._is_confirmed(packet.sequence):
+            return True
+        self._heard = now
+        if self._first < 0 or is_around or not -_WINDOW <= jump <= _MAX_JUMP:
+            self._begin(packet.sequence)
+        elif jump > 0:
+            self._miss(range(max(self._highest + 1, number - _WINDOW), number), now)
+            self._highest = number
+        elif self._first - _REORDERED <= number < self._first:
+            self._miss(range(number + 1, self._first), now)
+            self._first = number
+        elif (gap := self._absent.pop(number, None)) is None:
+            self.duplicates += 1
+            return False
+        elif gap.requests:
+            self.retransmitted += 1
+        else:
+            self.reordered += 1
+        self.received += 1
+        self._follow_jitter(packet.timestamp, now)
+        return True
+
+    def to_nack(self, now: float) -> list[int]:
+        """Sequence numbers (0-65535) to request now, oldest first; each a few times at most."""
+        due = []
+        for number, gap in self._absent.items():
+            wait = now - (gap.requested if gap.requests else gap.since)
+            is_wanted = gap.requests < _NACKS and now - gap.since <= _LAST_NACK
+            if is_wanted and wait >= (_NEXT_NACK if gap.requests else _FIRST_NACK):
+                gap.requests, gap.requested = gap.requests + 1, now
+                due.append(number % (1 << 16))
+        return due
+
+    def report(self, source: int, last_report: int, delay: float) -> ReportBlock:
+        """Report what came since the last report; `last_report` is LSR, `delay` DLSR in seconds."""
+        expected, received = self.expected - self._reported[0], self.received - self._reported[1]
+        self._reported = self.expected, self.received
+        lost = max(0, expected - received)
+        return ReportBlock(
+            source=source,
+            fraction_lost=min(255, 256 * lost // expected) if expected > 0 else 0,
+            lost=min(self.lost, (1 << 23) - 1),
+            highest=max(self._highest, 0) % (1 << 32),
+            jitter=int(self._jitter) % (1 << 32),
+            last_report=last_report,
+            delay=min(int(65536 * delay), (1 << 32) - 1),
+        )
+
+    def _is_confirmed(self, sequence: int) -> bool:
+        """Whether a far number follows the last one: a single forgery moves nothing (A.1)."""
+        expected, self._follower = self._follower, (sequence + 1) % (1 << 16)
+        return sequence == expected
+
+    def _miss(self, numbers: range, now: float) -> None:
+        self._absent.update((number, _Absent(now)) for number in numbers)
+        while len(self._absent) > _WINDOW:
+            del self._absent[next(iter(self._absent))]
+
+    def _begin(self, sequence: int) -> None:
+        self._first = self._highest = sequence + (1 << 16)  # leaves room for earlier ones
+        self.received = 0
+        self._reported = 0, 0
+        self._absent.clear()
+
+    def _follow_jitter(self, timestamp: int, now: float) -> None:
+        transit = now * CLOCK_RATE - timestamp
+        if self._transit is not None:
+            change = abs(transit - self._transit)
+            if change < CLOCK_RATE * 60:  # else the timestamps have wrapped around
+                self._jitter += (change - self._jitter) / 16
+        self._transit = transit
+
 
 _LATE_SECONDS, _LATE_PACKETS = 2.0, 16
 """How long, and how many, packets given up are still taken: they mend the rest of their group."""
@@ -122,13 +322,13 @@ class Depacketizer:
         """Sequence numbers of datagrams to request again, if pictures wait for any."""
         return self.tracker.to_nack(now) if self._slots or self._late or self._far else []
 
-    def _take(self, unit: Unit, timestamp: int, now: float) -> None:
+    def _take(self, unit: PayloadUnit, timestamp: int, now: float) -> None:
         number = self._number(unit)
         time = unwrap((timestamp - unit.age) % (1 << 32), self._clock, 32)
         is_known = self._head >= 0  # which numbers and times are near
         if is_known and (number > self._head + _AHEAD or abs(time - self._clock) > _FAR_TICKS):
             self._take_far(number, time, unit, now)
-        elif unit.kind == Kind.OTHER:
+        elif unit.kind == UnitKind.OTHER:
             self._take_other(number, unit.data, timestamp)
             if 0 <= self._head < number:  # the picture before it was sent: it is waited for
                 self._slots.setdefault(number - 1, PendingPacket(now))
@@ -138,16 +338,16 @@ class Depacketizer:
         elif number in self._late:
             self._take_picture(self._late, number, time, unit, now)
 
-    def _number(self, unit: Unit) -> int:
+    def _number(self, unit: PayloadUnit) -> int:
         """The unit's number, unwrapped: if it is not just behind the next picture, it is ahead."""
         if self._head < 0:
             return unwrap(unit.number, max(self._slots, default=0), 16)
         return self._head + (unit.number - self._head + _BEHIND) % (1 << 16) - _BEHIND
 
-    def _take_far(self, number: int, time: int, unit: Unit, now: float) -> None:
+    def _take_far(self, number: int, time: int, unit: PayloadUnit, now: float) -> None:
         """Take a forgery or the end of an outage: only a whole INTRA packet proves the latter."""
         self._is_broken = True
-        if unit.kind == Kind.OTHER or unit.back:
+        if unit.kind == UnitKind.OTHER or unit.back:
             raise BitstreamError("a packet is far from those before it: begin at an INTRA packet")
         if number < self._head:
             number += 1 << 16  # numbers never go back
@@ -156,7 +356,7 @@ class Depacketizer:
         self._take_picture(self._far, number, time, unit, now)
 
     def _take_picture(
-        self, slots: dict[int, PendingPacket], number: int, time: int, unit: Unit, now: float
+        self, slots: dict[int, PendingPacket], number: int, time: int, unit: PayloadUnit, now: float
     ) -> None:
         slot = slots[number]
         if slot.packet:
@@ -168,7 +368,7 @@ class Depacketizer:
             slots[number] = PendingPacket(now)
             raise
 
-    def _fill(self, number: int, slot: PendingPacket, unit: Unit) -> None:
+    def _fill(self, number: int, slot: PendingPacket, unit: PayloadUnit) -> None:
         """Put the unit into its slot, and complete the packet if that is all of it."""
         if unit.piece is None:
             self._complete(number, slot, unit.data)

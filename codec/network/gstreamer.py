@@ -16,22 +16,22 @@ from typing import Any
 
 import gi
 import numpy as np
+from gi.repository import GLib, GObject, Gst, GstVideo
+
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream.errors import GsvcError
+from gsvc.codec.bitstream.frames import Frame, VideoFormat
+from gsvc.codec.bitstream.limits import Limits
+from gsvc.codec.bitstream.packet import Packet
+from gsvc.codec.network.depacketizer import Depacketizer
+from gsvc.codec.network.rtp import CLOCK_RATE, PAYLOAD_TYPE, Packetizer, WireSettings
 
 gi.require_version("Gst", "1.0")
 gi.require_version("GstVideo", "1.0")
-from gi.repository import GLib, GObject, Gst, GstVideo
 
-from gsvc.codec.decoder import Decoder
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.encoder import Encoder
-from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import GsvcError
-from gsvc.codec.frames import Frame, VideoFormat
-from gsvc.codec.limits import Limits
-from gsvc.codec.network.depacketizer import Depacketizer
-from gsvc.codec.network.packetizer import Packetizer, WireSettings
-from gsvc.codec.network.rtp import CLOCK_RATE, PAYLOAD_TYPE
-from gsvc.codec.stream.packet import Packet
 
 Gst.init(None)  # pad templates need it; again does nothing
 

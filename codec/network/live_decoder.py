@@ -1,30 +1,256 @@
-"""Decoding of live packets: one stream after another, each with its playout clock."""
+"""Live packets to frames or to analysis: one stream after another, each frame in time.
+
+`PlayoutClock` says when frames are due, `PlayoutTimeline` puts successive streams on one timeline.
+`LivePace` decides where there is time for networks. Frames may take a share of the time that they
+are shown for, less what their packet waited; what a packet leaves, up to half a second's, the next
+ones may take. Where there is no time for all steps of a refiner, it takes fewer before it is left
+out. Hysteresis keeps the picture from changing to and fro: what there was no time for is left out
+for a while, twice as long each time it comes back too early.
+"""
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import chain
+from math import floor
 from typing import Protocol, TypeVar
 
-from gsvc.codec.decoder import Decoder
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.errors import BitstreamError, InputError
-from gsvc.codec.frames import Frame
-from gsvc.codec.limits import Limits
-from gsvc.codec.network.live_pace import LivePace
-from gsvc.codec.network.playout import PlayoutClock
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.bitstream.errors import BitstreamError, InputError
+from gsvc.codec.bitstream.frames import Frame
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.index import next_frames
+from gsvc.codec.bitstream.layout import nominal_time
+from gsvc.codec.bitstream.limits import Limits
+from gsvc.codec.bitstream.packet import Packet, PacketType
 from gsvc.codec.network.stats import LayerMeter
-from gsvc.codec.stream.decoding import next_frames
-from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.packet import Packet
-from gsvc.decoders.motion.learned.rife import loaded_rife
-from gsvc.decoders.refiners.base import Refiner
-from gsvc.decoders.refiners.registry import load_refiner
+from gsvc.decoders.detection.analyser import Analyser, AnalysisSettings
+from gsvc.decoders.detection.findings import FrameAnalysis
+from gsvc.decoders.detection.sent_objects import find_content
+from gsvc.decoders.interpolation.rife import loaded_rife
+from gsvc.decoders.keyframes.backends import load_refiner
+from gsvc.decoders.keyframes.refiner import Refiner
+from gsvc.decoders.streams.pace import MOTION, REFINING
+
+_PACKETS, _FEWEST = 32, 3
+_SLACK = 0.1
+
+
+class PlayoutClock:
+    """Estimates the playout delay from the packets of one stream.
+
+    A frame is due when its packet would have arrived with the largest delay of the last 32 packets
+    and then waited for `patience` seconds. Times are seconds of any monotonic clock, `pts` is in
+    units of `time_base`.
+    """
+
+    def __init__(self, time_base: Fraction, patience: float) -> None:
+        self._time_base = float(time_base)
+        self._patience = patience + _SLACK
+        self._delays: deque[float] = deque(maxlen=_PACKETS)
+
+    def arrived(self, pts: int, duration: int | None, now: float) -> None:
+        """Note a packet whose frames fill the `duration` up to `pts`. Ignored if that is None."""
+        if duration is not None:
+            self._delays.append(now - (pts - duration) * self._time_base)
+
+    def due(self, now: float) -> int | None:
+        """The pts that is due now; None until three packets have told their delay."""
+        if len(self._delays) < _FEWEST:
+            return None
+        return floor((now - max(self._delays) - self._patience) / self._time_base)
+
+
+class PlayoutTimeline:
+    """Shifts the times of each new stream so that they follow those of the stream before."""
+
+    def __init__(self) -> None:
+        self._stream = self._shift = self._last = 0
+        self._shown_at: float | None = None
+        self._tick = Fraction(0)
+
+    @property
+    def shift(self) -> tuple[int, Fraction]:
+        """Number of the stream that is shown, and seconds by which its times are shifted."""
+        return self._stream, self._shift * self._tick
+
+    def placed(self, frame: Frame, stream: int, header: Header, now: float) -> Frame:
+        """The frame, shown `now`, with its time on the timeline."""
+        if stream != self._stream:
+            self._stream, self._shift = stream, 0
+            self._tick = header.format.time_base
+            if self._shown_at is not None:
+                gap = round((now - self._shown_at) / float(header.format.time_base))
+                gap = max(nominal_time(1, header.frame_ticks), gap)
+                self._shift = self._last + gap - frame.pts
+        self._last, self._shown_at = frame.pts + self._shift, now
+        return replace(frame, pts=self._last)
+
+
+_SAFE = 1.15
+"""What work is taken to need, in proportion to what it took last."""
+_AGAIN = 1.3
+"""The same, where it was left out before."""
+_FORGOTTEN = 0.99
+"""What is kept of a cost each time that it was too high: it may have been so by chance."""
+_SAVED = 0.5
+"""Seconds shown whose time may be saved up: an intra picture may have a packet of one frame."""
+_MEMORY = 0.7
+"""Of what earlier packets took for plain decoding, at each packet."""
+_MOST_PICTURES = 100.0
+"""A second: more are not sent."""
+_SHORTEST, _LONGEST = 2.0, 15.0
+"""Seconds for which work is left out."""
+_FEWER = 4, 2, 1
+"""Steps that a refiner may take in place of more: its own loops are trained for these."""
+
+
+@dataclass
+class _Work:
+    """One kind of work."""
+
+    shares: tuple[float, ...] = (0.0, 1.0)
+    """Of the whole work, rising: what may be done of it, from nothing to all."""
+    cost: float | None = None
+    """Seconds that all of it took last, for one picture or interval; None: not known."""
+    pace: float = 1.0
+    """What plain decoding took then, in proportion to the time shown."""
+    is_warm: bool = False
+    """Whether it was done before: the first time takes longer than any other."""
+    now: int = -1
+    """Which of the shares is done; at first all."""
+    rose: float = float("-inf")
+    """When more was done than before."""
+    fell: list[float] = field(default_factory=list)
+    """By share, when there was no time for it."""
+    holds: list[float] = field(default_factory=list)
+    """By share, seconds for which it is left out then."""
+    granted: float = 0.0
+    spent: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.now = len(self.shares) - 1
+        self.fell = [float("-inf")] * len(self.shares)
+        self.holds = [_SHORTEST] * len(self.shares)
+
+
+class LivePace:
+    """See `Pace`. `begins` and `ends` frame each packet; its methods run in one thread.
+
+    `granted` and `refused` count what was asked for; `switches`, how often work was switched.
+    """
+
+    def __init__(
+        self, load: float, clock: Callable[[], float] = time.monotonic, steps: int = 1
+    ) -> None:
+        """`load`: the share of the time that decoding may take, above 0; `steps`: of the refiner,
+        at most."""
+        self.granted = self.refused = self.switches = 0
+        self._load, self._clock = load, clock
+        fewer = sorted(count / steps for count in _FEWER if count < steps)
+        self._works = {REFINING: _Work((0.0, *fewer, 1.0)), MOTION: _Work()}
+        self._took = self._shown = self._seconds = 0.0
+        self._share = 1.0
+        self._room, self._credit = 0.0, load * _SAVED
+
+    def begins(self, waited: float, seconds: float) -> None:
+        """A packet is next, whose frames are shown for `seconds`; it has waited for `waited`."""
+        self._seconds = seconds
+        most = self._load * max(_SAVED, seconds)
+        self._credit = min(most, self._credit + self._load * seconds)
+        self._room = self._credit - waited - self._plain * seconds
+        for work in self._works.values():
+            work.granted, work.spent = 0, 0.0
+
+    def may(self, work: str) -> bool:
+        """See `Pace`."""
+        kind = self._works[work]
+        fits = max(n for n in range(len(kind.shares)) if not n or self._fits(kind, n))
+        if fits != kind.now:
+            self._switch(kind, fits)
+        share = kind.shares[fits]
+        if not share:
+            kind.cost = kind.cost and _FORGOTTEN * kind.cost
+            self.refused += 1
+            return False
+        self._room -= share * self._needs(kind, _SAFE)
+        self.granted += 1
+        kind.granted += share
+        self._share = share
+        return True
+
+    def steps(self, most: int) -> int:
+        """See `StepPace`."""
+        return max(1, round(self._share * most))
+
+    def took(self, work: str, seconds: float) -> None:
+        """See `Pace`."""
+        self._works[work].spent += seconds
+
+    def ends(self, seconds: float) -> None:
+        """The packet's frames are there; they took `seconds`."""
+        extra = sum(work.spent for work in self._works.values())
+        self._credit -= seconds
+        self._took = _MEMORY * self._took + max(0.0, seconds - extra)
+        self._shown = _MEMORY * self._shown + self._seconds
+        for work in self._works.values():
+            if work.granted and work.is_warm:
+                work.cost, work.pace = work.spent / work.granted, max(1e-6, self._plain)
+            work.is_warm |= work.granted > 0
+
+    @property
+    def pictures(self) -> float | None:
+        """Coded pictures a second that there is time to restore, 0 to 100; None: not known yet.
+
+        May be asked for in another thread."""
+        cost = self._works[REFINING].cost
+        if cost is None:
+            return None
+        spare = self._load - self._plain
+        kind = self._works[REFINING]
+        share, safe = kind.shares[max(1, kind.now)], _SAFE if kind.now else _AGAIN
+        return min(_MOST_PICTURES, max(0.0, spare / max(1e-6, share * self._needs(kind, safe))))
+
+    @property
+    def _plain(self) -> float:
+        """What plain decoding takes, in proportion to the time shown."""
+        return self._took / max(1e-3, self._shown)
+
+    def _fits(self, kind: _Work, number: int) -> bool:
+        """Whether one of its shares may be done: there is time, and it is not left out."""
+        is_more = number > kind.now
+        if is_more and self._clock() - kind.fell[number] < kind.holds[number]:
+            return False
+        safe = _AGAIN if is_more else _SAFE
+        return kind.shares[number] * self._needs(kind, safe) <= self._room
+
+    def _needs(self, kind: _Work, safe: float) -> float:
+        """Seconds for all of it: what it took last, slower where all has become slower since."""
+        if kind.cost is None:
+            return 0.0  # one is tried
+        return safe * kind.cost * max(0.1, self._plain / kind.pace)
+
+    def _switch(self, kind: _Work, number: int) -> None:
+        now, before = self._clock(), kind.now
+        if number > before:
+            kind.rose = now
+        else:
+            hold = kind.holds[before]
+            relapsed = now - kind.rose < 4 * hold
+            kind.holds[before] = min(_LONGEST, 2 * hold) if relapsed else _SHORTEST
+            kind.fell[number + 1 :] = [now] * (len(kind.shares) - number - 1)
+        kind.now = number
+        self.switches += 1
+
 
 _Made_co = TypeVar("_Made_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class Arrival:
+class ArrivedPacket:
     """A packet that arrived."""
 
     stream: int
@@ -50,7 +276,7 @@ class LiveStream:
 class Live(Protocol[_Made_co]):
     """What makes something of arrivals, in a thread."""
 
-    def frames(self, arrival: Arrival) -> Iterator[_Made_co]: ...
+    def frames(self, arrival: ArrivedPacket) -> Iterator[_Made_co]: ...
 
     def due(self) -> Iterator[_Made_co]: ...
 
@@ -90,7 +316,7 @@ class LiveDecoder:
         if self._settings.motion == "rife":
             loaded_rife(self._settings.device)
 
-    def frames(self, arrival: Arrival) -> Iterator[Frame]:
+    def frames(self, arrival: ArrivedPacket) -> Iterator[Frame]:
         """The frames of one packet.
 
         Of a new stream's first packet: before them those that the stream before held back. Raises
@@ -109,7 +335,7 @@ class LiveDecoder:
         except BitstreamError:
             self.damaged += 1
 
-    def _paced(self, stream: LiveStream, arrival: Arrival) -> Iterator[Frame]:
+    def _paced(self, stream: LiveStream, arrival: ArrivedPacket) -> Iterator[Frame]:
         """The frames of a packet; the pace learns how long they took."""
         packet, pace = arrival.packet, self.pace
         if pace is None or not packet.is_picture:
@@ -140,7 +366,7 @@ class LiveDecoder:
         if self.stream:
             self.stream.decoder.close()
 
-    def _begun(self, arrival: Arrival) -> LiveStream:
+    def _begun(self, arrival: ArrivedPacket) -> LiveStream:
         """The stream of this packet."""
         old, header = self.stream, arrival.header
         if old and old.header.format != header.format:
@@ -153,3 +379,62 @@ class LiveDecoder:
             decoder = Decoder(header, self._settings, self._limits, self._refiner, self.pace)
         clock = PlayoutClock(header.format.time_base, self._patience)
         return LiveStream(arrival.stream, header, decoder, LayerMeter(header), clock)
+
+
+class LiveAnalysis:
+    """Analyses arrivals. Its methods run in one worker thread.
+
+    A stream's objects are read where there are any up to its second picture packet; else its
+    pictures are looked at. What is lost is left out: numbers and times of frames count on.
+    `damaged` counts packets that could not be read.
+    """
+
+    def __init__(self, settings: AnalysisSettings | None, limits: Limits) -> None:
+        self.damaged = 0
+        self._settings, self._limits = settings, limits
+        self._stream = 0
+        self._header: Header | None = None
+        self._analyser: Analyser | None = None
+        self._waiting: list[Packet] = []
+
+    def frames(self, arrival: ArrivedPacket) -> Iterator[FrameAnalysis]:
+        """What is known after one more packet. Raises as making an `Analyser` does."""
+        if arrival.stream != self._stream:
+            yield from self.flush()
+            self._stream, self._header = arrival.stream, arrival.header
+        if self._analyser is not None:
+            yield from self._taken(arrival.packet)
+            return
+        self._waiting.append(arrival.packet)
+        pictures = sum(packet.is_picture for packet in self._waiting)
+        if pictures == 2 or arrival.packet.type == PacketType.OBJECTS:
+            yield from self._begun()
+
+    def due(self) -> Iterator[FrameAnalysis]:
+        """Nothing: only what arrives is told."""
+        return iter(())
+
+    def flush(self) -> Iterator[FrameAnalysis]:
+        """What is left of a stream at its end."""
+        if self._waiting:
+            yield from self._begun()
+        analyser, self._analyser = self._analyser, None
+        if analyser is not None:
+            yield from analyser.finish()
+
+    def _begun(self) -> Iterator[FrameAnalysis]:
+        """The stream's first packets, now that it is known what it has."""
+        waiting, self._waiting = self._waiting, []
+        assert self._header is not None
+        # Objects decide, wherever they stand among the first packets.
+        ordered = sorted(waiting, key=lambda packet: packet.type != PacketType.OBJECTS)
+        content, _ = find_content(self._header, ordered, self._limits)
+        self._analyser = Analyser(self._header, self._settings, self._limits, content)
+        yield from chain.from_iterable(map(self._taken, waiting))
+
+    def _taken(self, packet: Packet) -> Iterator[FrameAnalysis]:
+        assert self._analyser is not None
+        try:
+            yield from self._analyser.take(packet)
+        except BitstreamError:
+            self.damaged += 1

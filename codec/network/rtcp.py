@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gsvc.codec.errors import BitstreamError
+from gsvc.codec.bitstream.errors import BitstreamError
 
 _SENDER, _RECEIVER, _BYE, _APP, _TRANSPORT, _PAYLOAD = 200, 201, 203, 204, 205, 206
 _NACK = _PLI = 1  # formats of _TRANSPORT and of _PAYLOAD

@@ -1,11 +1,28 @@
-"""RTP headers (RFC 3550, section 5.1) and the 90 kHz clock."""
+"""RTP: headers (RFC 3550, section 5.1), the payload's units, and the packetizer (docs/wire.md).
+
+unit    descriptor (1 byte), number (2 bytes, big-endian), length (varint), then `length` bytes:
+        [age (varint)], [back (varint)], [index, count, stripes (2 bytes each)], data
+
+A packet that does not fit a datagram is cut into fragments. The fragments of an INTRA packet are
+interleaved into stripes, and each stripe has an exclusive-or parity (as in RFC 5109) that repairs
+one lost fragment; a burst of losses no longer than the number of stripes is repaired too.
+"""
 
 import struct
-from dataclasses import dataclass
+from base64 import b64encode
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 
-from gsvc.codec.errors import BitstreamError
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
+from gsvc.codec.bitstream.header import HEADER_BYTES, MAGIC, Header
+from gsvc.codec.bitstream.limits import Limits
+from gsvc.codec.bitstream.packet import Cutter, Packet, PacketType, read_packet, read_varint, varint
+from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.network.address import Address
 
 CLOCK_RATE = 90_000
 """Ticks of an RTP timestamp in a second, as for all video payloads (RFC 3551)."""
@@ -75,3 +92,281 @@ def unwrap(value: int, near: int, bits: int) -> int:
     half = 1 << bits - 1
     number = near + (value - near + half) % (1 << bits) - half
     return number if number >= 0 else number + (1 << bits)
+
+
+_AGED, _COPY = 1 << 5, 1 << 4
+_MAX_AGE = (1 << 31) - 1
+MAX_PIECES = 1 << 14
+"""Fragments of one packet: 16 MiB in datagrams of 1200 bytes."""
+MAX_SPAN = 64
+"""Fragments that share one parity."""
+PIECE_HEAD_BYTES = 3 + 5 + 5 + 3 + 6
+"""Bytes of a piece beside its data, at most."""
+
+_FIELDS = struct.Struct("!HHH")
+
+
+class UnitKind(IntEnum):
+    """What a unit holds: the two highest bits of its descriptor; 3 is reserved."""
+
+    PICTURE = 0
+    """A picture packet, whole."""
+    PIECE = 1
+    """A piece of a picture packet."""
+    OTHER = 2
+    """Any other packet, whole."""
+
+
+@dataclass(frozen=True)
+class PacketPiece:
+    """Which piece of a packet a unit holds: a fragment, or the parity of a stripe of fragments."""
+
+    index: int
+    """Number of the fragment, or of the stripe."""
+    count: int
+    """Fragments of the packet, of equal length; the last may be shorter."""
+    stripes: int = 0
+    """0: a fragment. Else: the parity of the fragments whose number is `index` modulo `stripes`."""
+
+
+@dataclass(frozen=True)
+class PayloadUnit:
+    """A packet, or a piece of one."""
+
+    kind: UnitKind
+    number: int
+    """The picture packet's number modulo 2^16; for any other packet, that of the next picture."""
+    data: bytes
+    age: int = 0
+    """RTP ticks from the unit's time to its datagram's timestamp."""
+    back: int = 0
+    """Numbers from the INTRA packet that a picture builds on to its own, 0-65535."""
+    piece: PacketPiece | None = None
+    """Set for kind PIECE only."""
+    is_copy: bool = False
+    """The packet was sent before."""
+
+    def to_bytes(self) -> bytes:
+        """Serialise."""
+        rest = varint(self.age) if self.age else b""
+        if self.kind != UnitKind.OTHER:
+            rest += varint(self.back)
+        if self.piece:
+            rest += _FIELDS.pack(self.piece.index, self.piece.count, self.piece.stripes)
+        rest += self.data
+        descriptor = self.kind << 6 | bool(self.age) * _AGED | self.is_copy * _COPY
+        return struct.pack("!BH", descriptor, self.number & 0xFFFF) + varint(len(rest)) + rest
+
+
+def read_units(payload: bytes) -> Iterator[PayloadUnit]:
+    """The units of a payload; unknown kinds are skipped. Raises BitstreamError for damaged ones."""
+    cutter = Cutter(payload)
+    while not cutter.is_empty:
+        descriptor, number = struct.unpack("!BH", cutter.take(3))
+        body = Cutter(cutter.take(read_varint(cutter.take)))
+        if descriptor >> 6 not in tuple(UnitKind):
+            continue
+        kind = UnitKind(descriptor >> 6)
+        age = read_varint(body.take) if descriptor & _AGED else 0
+        if age > _MAX_AGE:
+            raise BitstreamError(f"a unit of age {age} is too old: the datagram is damaged")
+        back = 0 if kind == UnitKind.OTHER else read_varint(body.take)
+        if back >= 1 << 16:
+            raise BitstreamError(f"a packet builds on one {back} before: the datagram is damaged")
+        piece = _read_piece(body) if kind == UnitKind.PIECE else None
+        yield PayloadUnit(kind, number, body.rest(), age, back, piece, bool(descriptor & _COPY))
+
+
+def _read_piece(body: Cutter) -> PacketPiece:
+    piece = PacketPiece(*_FIELDS.unpack(body.take(_FIELDS.size)))
+    ways = piece.stripes or piece.count
+    fits = 1 <= piece.count <= MAX_PIECES and piece.index < ways <= piece.count
+    if not fits or piece.stripes and piece.count > MAX_SPAN * piece.stripes:
+        raise BitstreamError(f"{piece} cannot be: the datagram is damaged")
+    return piece
+
+
+def read_packet_data(data: bytes, limits: Limits) -> tuple[bytes | None, Packet]:
+    """The stream's header, None if it is absent, and the packet; bytes after it are ignored.
+
+    A packet's bytes are those in a file, of INTRA after the stream's header.
+
+    Raises BitstreamError for a damaged packet.
+    """
+    cutter = Cutter(data)
+    header = cutter.take(HEADER_BYTES) if data.startswith(MAGIC) else None
+    packet = read_packet(cutter.take, limits)
+    if packet.is_key and header is None:
+        raise BitstreamError("an INTRA packet lacks the stream's header: it is damaged")
+    return header, packet
+
+
+def parity(fragments: Sequence[bytes]) -> bytes:
+    """The exclusive or of the fragments; shorter ones are padded with zeros."""
+    size = max(map(len, fragments))
+    total = 0
+    for fragment in fragments:
+        total ^= int.from_bytes(fragment.ljust(size, b"\0"), "big")
+    return total.to_bytes(size, "big")
+
+
+UNIT_HEAD_BYTES = 3 + 3 + 5
+"""Bytes of a unit beside its data, at most, of a packet that is no picture."""
+LEAST_MTU = 96
+"""Bytes of a datagram that has room for a piece of a picture."""
+
+
+@typed
+@dataclass(frozen=True)
+class WireSettings:
+    """How packets become datagrams. Raises ConfigError for values out of range."""
+
+    mtu: int = 1200
+    """Bytes of a datagram at most, with the RTP header, without UDP's and IP's; 96-65507."""
+    redundancy: int = 1
+    """How many of the last INTER packets the next datagram repeats, as far as they fit; 0-16."""
+    parity_span: int = 4
+    """Fragments of an INTRA packet that share one parity at most; 0 sends no parity; up to 64."""
+
+    def __post_init__(self) -> None:
+        if not LEAST_MTU <= self.mtu <= 65_507:
+            raise ConfigError(f"datagrams of {self.mtu} bytes: choose {LEAST_MTU} to 65507")
+        if not 0 <= self.redundancy <= 16:
+            raise ConfigError(f"redundancy {self.redundancy}: repeat 0 to 16 packets")
+        if not 0 <= self.parity_span <= MAX_SPAN:
+            raise ConfigError(f"a parity for {self.parity_span} fragments: choose 0 to {MAX_SPAN}")
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """A unit and its RTP timestamp."""
+
+    unit: PayloadUnit
+    timestamp: int
+
+
+class Packetizer:
+    """Makes the datagrams of one stream, source `ssrc`, numbered from `sequence`."""
+
+    def __init__(
+        self, header: Header, ssrc: int, settings: WireSettings | None = None, *, sequence: int = 0
+    ) -> None:
+        self._settings = settings or WireSettings()
+        self._header = header.to_bytes()
+        self._time_base = header.format.time_base
+        self._ssrc, self._sequence = ssrc, sequence
+        self._room = self._settings.mtu - RTP_HEADER_BYTES
+        self._number = self._timestamp = 0
+        self._recent: deque[_Timed] = deque(maxlen=self._settings.redundancy)
+        self.protects = True
+        """Whether copies and parity are sent, as the settings have them."""
+
+    def packetize(self, packets: Sequence[Packet]) -> list[RtpPacket]:
+        """The datagrams of packets that are ready together, in the order in which to send them.
+
+        Raises ConfigError for a picture packet without number, group or pts or with more than
+        MAX_PIECES fragments, and for any other packet that does not fit a datagram.
+        """
+        datagrams: list[RtpPacket] = []
+        batch: list[_Timed] = []
+        for packet in packets:
+            new = self._timed(packet)
+            if packet.type == PacketType.AUDIO and self._payload([new]) is not None:
+                datagrams.append(self._datagram([new], copies=False))
+                continue
+            is_small = self._payload([new]) is not None
+            if batch and (packet.is_key or self._payload([*batch, new]) is None):
+                datagrams.append(self._datagram(batch))
+                batch = []
+            if is_small and not packet.is_key:
+                batch.append(new)
+                continue
+            if not packet.is_picture:
+                raise ConfigError(
+                    f"a packet of {len(packet.payload)} bytes that is no picture does not fit a "
+                    f"datagram of {self._settings.mtu}: make it smaller"
+                )
+            *pieces, last = self._pieces(new, protect=packet.is_key and self.protects)
+            datagrams += [self._datagram([piece], copies=False) for piece in pieces]
+            datagrams.append(self._datagram([last]))
+        return [*datagrams, self._datagram(batch)] if batch else datagrams
+
+    def _timed(self, packet: Packet) -> _Timed:
+        back = 0
+        if packet.is_picture:
+            if packet.number is None or packet.group is None or packet.pts is None:
+                raise ConfigError("a packet has no number or time: take packets from an Encoder")
+            self._number, back = packet.number, packet.number - packet.group
+            self._timestamp = rtp_timestamp(packet.pts, self._time_base)
+        kind = UnitKind.PICTURE if packet.is_picture else UnitKind.OTHER
+        data = self._header * packet.is_key + packet.to_bytes()
+        unit = PayloadUnit(kind, self._number, data, back=back)
+        self._number += packet.is_picture
+        return _Timed(unit, self._timestamp)
+
+    def _pieces(self, packet: _Timed, *, protect: bool) -> list[_Timed]:
+        """Fragments of equal length, then their parities. The parity of one fragment is a copy."""
+        unit, data = packet.unit, packet.unit.data
+        count = ceil(len(data) / (self._room - PIECE_HEAD_BYTES))
+        if count > MAX_PIECES:
+            raise ConfigError(
+                f"a packet of {len(data)} bytes makes {count} datagrams, {MAX_PIECES} at most are "
+                "permitted: lower the rate or raise the mtu"
+            )
+        size = ceil(len(data) / count)
+        parts = [data[at : at + size] for at in range(0, len(data), size)]
+        count = len(parts)
+        pieces = [(PacketPiece(index, count), part) for index, part in enumerate(parts)]
+        if protect and self._settings.parity_span:
+            stripes = ceil(count / self._settings.parity_span)
+            pieces += [
+                (PacketPiece(stripe, count, stripes), parity(parts[stripe::stripes]))
+                for stripe in range(stripes)
+            ]
+        return [
+            replace(packet, unit=replace(unit, kind=UnitKind.PIECE, data=part, piece=piece))
+            for piece, part in pieces
+        ]
+
+    def _datagram(self, batch: Sequence[_Timed], *, copies: bool = True) -> RtpPacket:
+        """A datagram of new units, and copies of the last packets as far as they fit."""
+        filled = list(batch)
+        for copy in reversed(self._recent if copies and self.protects else ()):
+            if self._payload([*filled, copy]) is not None:
+                filled.append(replace(copy, unit=replace(copy.unit, is_copy=True)))
+        self._recent.extend(new for new in batch if new.unit.kind == UnitKind.PICTURE)
+        payload = self._payload(filled)
+        assert payload is not None  # every unit was tried when it was added
+        packet = RtpPacket(self._sequence, batch[-1].timestamp, self._ssrc, payload)
+        self._sequence = (self._sequence + 1) % (1 << 16)
+        return packet
+
+    def _payload(self, batch: Sequence[_Timed]) -> bytes | None:
+        """The payload of a datagram with the latest timestamp; None if the units do not fit."""
+        latest = max(batch, key=lambda timed: timed.unit.number).timestamp
+        payload = b"".join(
+            replace(timed.unit, age=(latest - timed.timestamp) % (1 << 32)).to_bytes()
+            for timed in batch
+        )
+        return payload if len(payload) <= self._room else None
+
+
+def session_description(header: Header, address: Address) -> str:
+    """SDP of the stream sent to `address`; its `config` is the 32-byte header in base64."""
+    version = 6 if ":" in address.host else 4
+    config = b64encode(header.to_bytes()).decode()
+    lines = (
+        "v=0",
+        f"o=- 0 0 IN IP{version} {address.host}",
+        "s=gsvc",
+        f"c=IN IP{version} {address.host}",
+        "t=0 0",
+        f"m=video {address.port} RTP/AVPF {PAYLOAD_TYPE}",
+        f"a=rtpmap:{PAYLOAD_TYPE} x-gsvc/{CLOCK_RATE}",
+        f"a=fmtp:{PAYLOAD_TYPE} version=1; config={config}",
+        f"a=rtcp-fb:{PAYLOAD_TYPE} nack",
+        f"a=rtcp-fb:{PAYLOAD_TYPE} nack pli",
+        "a=rtcp-mux",
+        "a=sendonly",
+    )
+    return "\r\n".join(lines) + "\r\n"

@@ -20,12 +20,12 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from gsvc.codec.errors import BitstreamError, TruncatedStreamError
-from gsvc.codec.limits import Limits
+from gsvc.codec.bitstream.errors import BitstreamError, TruncatedStreamError
+from gsvc.codec.bitstream.header import HEADER_BYTES, Header
+from gsvc.codec.bitstream.limits import Limits
+from gsvc.codec.bitstream.packet import Packet, read_packet
 from gsvc.codec.network.tcp_websocket import Channel, Handler
 from gsvc.codec.network.wire_key import TAG_BYTES, WireKey
-from gsvc.codec.stream.header import HEADER_BYTES, Header
-from gsvc.codec.stream.packet import Packet, read_packet
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -6,11 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 
-from gsvc.codec.errors import BitstreamError
-from gsvc.codec.stream.group import GroupReader, ParsedPacket
-from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.ledger import Ledger, packet_ledger, total
-from gsvc.codec.stream.packet import Packet
+from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.packet import Packet
+from gsvc.codec.bitstream.stream_info import Ledger, packet_ledger, total
 
 IP_UDP_BYTES = 28
 """Headers of IPv4 and UDP in a datagram."""

@@ -2,35 +2,88 @@
 
 TCP carries the bytes of a file, WebSocket one message for the header and one for each packet. The
 stream may begin at any INTRA packet and end without END. Under a key both carry messages, which TCP
-leads by their length in four bytes.
+leads by their length in four bytes; so it does with what a receiver announces, RTCP packets that go
+the other way.
+
+TCP tells its sender nothing of what it carries but what waits to be sent. A queue that does not
+empty within a second is congestion (as in CoDel, RFC 8289): the least that waited counts, because a
+large picture fills any queue for a moment.
 """
 
 import asyncio
 import logging
+import struct
+import sys
+from asyncio import WriteTransport
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
 from ssl import SSLCertVerificationError, SSLContext
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from gsvc.codec.errors import (
+from gsvc.codec.bitstream.errors import (
     BitstreamError,
     InputError,
     LimitError,
     MissingDependencyError,
     TruncatedStreamError,
 )
-from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.bitstream.header import HEADER_BYTES, Header
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.bitstream.packet import Packet, read_packet, read_varint
 from gsvc.codec.network.address import Address
-from gsvc.codec.network.backlog import unsent
-from gsvc.codec.stream.header import HEADER_BYTES, Header
-from gsvc.codec.stream.packet import Packet, read_packet
-from gsvc.codec.stream.varint import read_varint
+from gsvc.codec.network.congestion_control import Reception
+from gsvc.codec.network.rtcp import BitrateLimit, PictureLimit, Rtcp, read_rtcp, write_rtcp
 
 if TYPE_CHECKING:
     from websockets.asyncio.connection import Connection
+
+_SECONDS = 1.0
+"""Between two measurements."""
+_LEAST_RATE = 100.0
+"""Bits per second: what carries less carries nothing."""
+
+
+class SendQueue:
+    """Of one connection. Sample it several times a second."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._least = self._came = 0
+
+    def sample(self, now: float, put: int, waiting: int) -> Reception | None:
+        """Take the time in seconds, the bytes so far that are to be sent, and those of them that
+        wait, here or in the system; gives what arrived in the last second, when one is over."""
+        if self._since is None:
+            self._since, self._least, self._came = now, waiting, put - waiting
+            return None
+        self._least = min(self._least, waiting)
+        passed = now - self._since
+        if passed < _SECONDS:
+            return None
+        came = 8 * (put - waiting - self._came) / passed
+        under_way = 8 * self._least
+        found = Reception(now, came, 0.0, under_way / max(_LEAST_RATE, came), under_way)
+        self._since, self._least, self._came = now, waiting, put - waiting
+        return found
+
+
+def unsent(transport: WriteTransport) -> int:
+    """Bytes that a transport and, where it tells (Linux), the system have not got through."""
+    waiting = transport.get_write_buffer_size()
+    connection = transport.get_extra_info("socket")
+    if sys.platform == "linux" and connection is not None:
+        import fcntl
+        import termios
+
+        with suppress(OSError, ValueError):  # it is closed
+            told = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
+            waiting += struct.unpack("i", told)[0]
+    return waiting
+
 
 _log = logging.getLogger(__name__)
 
@@ -240,3 +293,62 @@ async def _connect_ws(tls: SSLContext | None, address: Address, handle: Handler)
 
 async def _use_ws(handle: Handler, connection: "Connection") -> None:
     await handle(_WsChannel(connection))
+
+
+_ANNOUNCING_SECONDS = 1.0
+"""Between two looks at what there is time for."""
+_CHANGED = 0.1
+"""By what share pictures a second differ from those announced before they are announced again."""
+_MOST_BYTES = 256
+
+
+@dataclass
+class Announced:
+    """Of one receiver; None: nothing was announced."""
+
+    limit: float | None = None
+    """The most bits per second."""
+    pictures: float | None = None
+    """The most coded pictures a second."""
+
+
+async def announce(
+    channel: Channel, bandwidth: float | None, pictures: Callable[[], float | None]
+) -> None:
+    """Tell a sender, over its connection, until cancelled or the connection ends.
+
+    `bandwidth`: bits per second; `pictures`: gives coded pictures a second.
+    """
+    told: float | None = None
+    with suppress(OSError, BitstreamError):
+        if bandwidth is not None:
+            await channel.write_message(write_rtcp(BitrateLimit(0, 0, bandwidth)))
+        while True:
+            now = pictures()
+            if now is not None and (told is None or abs(now - told) > _CHANGED * told):
+                told = now
+                await channel.write_message(write_rtcp(PictureLimit(0, 0, now)))
+            await asyncio.sleep(_ANNOUNCING_SECONDS)
+
+
+async def heed(channel: Channel, found: Announced) -> None:
+    """Note in `found` what a receiver announces, until it sends what is none, or is gone."""
+    with suppress(OSError, BitstreamError):
+        while True:
+            for packet in read_rtcp(await channel.read_message(_MOST_BYTES)):
+                _note(packet, found)
+
+
+def _note(packet: Rtcp, found: Announced) -> None:
+    if isinstance(packet, BitrateLimit):
+        found.limit = packet.bitrate
+    elif isinstance(packet, PictureLimit):
+        found.pictures = packet.pictures
+
+
+def strictest(every: list[Announced]) -> Announced:
+    """What keeps to all of them."""
+    return Announced(
+        min((one.limit for one in every if one.limit is not None), default=None),
+        min((one.pictures for one in every if one.pictures is not None), default=None),
+    )

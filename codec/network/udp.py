@@ -5,14 +5,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from gsvc.codec.errors import InputError, OutputError
+from gsvc.codec.bitstream.errors import InputError, OutputError
+from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.network.address import Address
 from gsvc.codec.network.rtcp import is_rtcp
-from gsvc.codec.network.rtp_receiver import RtpReceiver
-from gsvc.codec.network.rtp_sender import RtpSender
+from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender
 from gsvc.codec.network.sealing import Opener, Sealer
 from gsvc.codec.network.wire_key import WireKey
-from gsvc.codec.stream.packet import Packet
 
 _END_COPIES, _END_SECONDS = 3, 0.1
 """How often END is sent, and the seconds between: no later packet would reveal its loss."""

@@ -5,34 +5,80 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TypeVar
 
-from gsvc.codec.asyncio import LatestQueue, finish, made_in, until_set
-from gsvc.codec.errors import BitstreamError, ConfigError, InputError, TruncatedStreamError
-from gsvc.codec.frames import AudioChunk, Frame
-from gsvc.codec.network.address import parse_address
-from gsvc.codec.network.announcing import announce
-from gsvc.codec.network.depacketizer import Counts
-from gsvc.codec.network.live_analysis import LiveAnalysis
-from gsvc.codec.network.live_decoder import Arrival, Live, LiveDecoder
-from gsvc.codec.network.live_pace import LivePace
-from gsvc.codec.network.playout import Timeline
-from gsvc.codec.network.receive_settings import ReceiveSettings
-from gsvc.codec.network.rtp_receiver import RtpReceiver
+from gsvc.codec.api.asyncio import LatestQueue, finish, made_in, until_set
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.bitstream.errors import (
+    BitstreamError,
+    ConfigError,
+    InputError,
+    TruncatedStreamError,
+)
+from gsvc.codec.bitstream.frames import AudioChunk, Frame
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.limits import Limits
+from gsvc.codec.bitstream.packet import Packet, PacketType
+from gsvc.codec.bitstream.stream_info import total
+from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.network.address import TlsSettings, parse_address, tls_context
+from gsvc.codec.network.depacketizer import Counts, ReorderLimits, SequenceTracker
+from gsvc.codec.network.live_decoder import (
+    ArrivedPacket,
+    Live,
+    LiveAnalysis,
+    LiveDecoder,
+    LivePace,
+    PlayoutTimeline,
+)
+from gsvc.codec.network.live_sound import ArrivedSound
+from gsvc.codec.network.rtp_session import RtpReceiver
 from gsvc.codec.network.secure_channel import secured
-from gsvc.codec.network.sequence_tracker import SequenceTracker
-from gsvc.codec.network.sound import ArrivedSound
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, ReceiverStats
-from gsvc.codec.network.tcp_websocket import Channel, end_all, run_channels
-from gsvc.codec.network.tls import tls_context
+from gsvc.codec.network.tcp_websocket import Channel, announce, end_all, run_channels
 from gsvc.codec.network.udp import UdpReceiver, open_udp_receiver
-from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.ledger import total
-from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.codec.typed import typed
-from gsvc.decoders.analysis.analyser import AnalysisSettings
-from gsvc.decoders.analysis.types import FrameAnalysis
+from gsvc.codec.network.wire_key import WireKey
+from gsvc.decoders.detection.analyser import AnalysisSettings
+from gsvc.decoders.detection.findings import FrameAnalysis
+
+
+@typed
+@dataclass(frozen=True)
+class ReceiveSettings:
+    """How to receive. Raises ConfigError for a `silence`, `bandwidth` or `load` that is not
+    positive."""
+
+    decoder: DecoderSettings = field(default_factory=DecoderSettings)
+    """The decoder's settings; `conceal` is always on."""
+    reorder: ReorderLimits = field(default_factory=ReorderLimits)
+    """Bounds of the jitter buffer (UDP)."""
+    feedback: bool = True
+    """Send NACK, PLI and receiver reports (UDP)."""
+    bandwidth: float | None = None
+    """The most bits per second that the sender is told to send, headers included; it keeps them
+    if its rate follows the network. None: no limit is told."""
+    load: float | None = None
+    """Share of the time that decoding may take, above 0: refiner and learned motion are left out
+    where there is no time for them. None: they are always used."""
+    silence: float | None = None
+    """Seconds without a packet after which the stream has ended; None waits for ever."""
+    limits: Limits = field(default_factory=Limits.restrictive)
+    """Limits on the stream: restrictive by default, because senders are not trusted."""
+    key: WireKey | None = None
+    """Nothing is taken that is not sealed with it."""
+    tls: TlsSettings = field(default_factory=TlsSettings)
+    """Certificates of a wss:// address."""
+
+    def __post_init__(self) -> None:
+        if self.silence is not None and self.silence <= 0:
+            raise ConfigError(f"silence of {self.silence} s: choose a positive time")
+        if self.bandwidth is not None and not 0 < self.bandwidth < inf:
+            raise ConfigError(f"bandwidth {self.bandwidth:g}: choose a positive rate, as 12k")
+        if self.load is not None and not 0 < self.load < inf:
+            raise ConfigError(f"load {self.load:g}: choose a positive share, as 0.8")
+
 
 _WAITING_PACKETS = 32
 """Packets that wait for the decoder; beyond, the oldest are dropped."""
@@ -60,13 +106,13 @@ class VideoReceiver:
             raise ConfigError(f"{address}: to receive over UDP, listen at a port: udp://@:port")
         chosen = self._settings = settings or ReceiveSettings()
         self._tls = tls_context(self._address, self._settings.tls)
-        self._queue: LatestQueue[Arrival] = LatestQueue(_WAITING_PACKETS)
+        self._queue: LatestQueue[ArrivedPacket] = LatestQueue(_WAITING_PACKETS)
         pace = LivePace(chosen.load, steps=chosen.decoder.steps) if chosen.load else None
         self._pictures = lambda: pace.pictures if pace else None
         self._rtp = RtpReceiver(chosen.limits, chosen.reorder, chosen.bandwidth, self._pictures)
         self._udp: UdpReceiver | None = None
         self._live = LiveDecoder(chosen.decoder, chosen.limits, chosen.reorder.seconds, pace)
-        self._timeline, self._sound = Timeline(), ArrivedSound()
+        self._timeline, self._sound = PlayoutTimeline(), ArrivedSound()
         self._streams = self._bytes = 0
         self._source: int | None = None
         self._frames = self._concealed = self._damaged = self._refused = 0
@@ -200,7 +246,7 @@ class VideoReceiver:
             self._streams += 1
         header, now = source.depacketizer.header, time.monotonic()
         for packet in packets:
-            self._queue.put(Arrival(self._streams, header, packet, now))
+            self._queue.put(ArrivedPacket(self._streams, header, packet, now))
 
     async def _read(self, channel: Channel) -> None:
         """Take the packets of a connection until it ends or another one comes."""
@@ -216,7 +262,7 @@ class VideoReceiver:
                     group = number if packet.is_key else group
                     packet = replace(packet, number=number, group=group)
                     number += 1
-                await self._queue.put_all(Arrival(stream, header, packet, time.monotonic()))
+                await self._queue.put_all(ArrivedPacket(stream, header, packet, time.monotonic()))
         except TruncatedStreamError:
             pass  # it ended; another may come
         except BitstreamError:

@@ -1,4 +1,7 @@
-"""Sending video: capture, encoder and network run side by side, so that none delays another."""
+"""Sending video: capture, encoder and network run side by side, so that none delays another.
+
+`RateAdapter` lets the encoder follow the network: reports become its rate, level and spacing.
+"""
 
 import asyncio
 import time
@@ -9,28 +12,138 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 
-from gsvc.codec.asyncio import LatestQueue, made_in
-from gsvc.codec.encoder import Encoder
-from gsvc.codec.errors import ConfigError, OutputError
-from gsvc.codec.frames import AudioChunk, Frame
+from gsvc.codec.api.asyncio import LatestQueue, made_in
+from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.bitstream.errors import ConfigError, OutputError
+from gsvc.codec.bitstream.frames import AudioChunk, Frame
+from gsvc.codec.bitstream.packet import Packet
+from gsvc.codec.bitstream.stream_info import Ledger
+from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.audio_source import Sound
-from gsvc.codec.network.address import parse_address
+from gsvc.codec.network.address import TlsSettings, parse_address, tls_context
 from gsvc.codec.network.broadcast import Broadcaster
-from gsvc.codec.network.packetizer import LEAST_MTU, UNIT_HEAD_BYTES, WireSettings
-from gsvc.codec.network.pilot import Adaptation
-from gsvc.codec.network.rtp import RTP_HEADER_BYTES
-from gsvc.codec.network.rtp_sender import RtpSender
+from gsvc.codec.network.congestion_control import (
+    Adaptation,
+    CongestionController,
+    EncoderOrder,
+    InFlight,
+    Reception,
+)
+from gsvc.codec.network.live_sound import cut_to_fit, sound_packet
+from gsvc.codec.network.rtp import LEAST_MTU, RTP_HEADER_BYTES, UNIT_HEAD_BYTES, WireSettings
+from gsvc.codec.network.rtp_session import RtpSender
 from gsvc.codec.network.sealing import OVERHEAD_BYTES
 from gsvc.codec.network.secure_channel import secured
-from gsvc.codec.network.sound import cut_to_fit, sound_packet
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, LayerMeter, RateMeter, SenderStats
-from gsvc.codec.network.steering import Steering
-from gsvc.codec.network.tcp_websocket import end_all, run_channels
-from gsvc.codec.network.tls import TlsSettings, tls_context
+from gsvc.codec.network.tcp_websocket import Announced, end_all, run_channels
 from gsvc.codec.network.udp import UdpSender, open_udp_sender
 from gsvc.codec.network.wire_key import WireKey
-from gsvc.codec.stream.packet import Packet
-from gsvc.codec.typed import typed
+
+_HOLD, _LONGEST_HOLD = 0.3, 1.0
+"""Seconds of queue from which frames wait for a later packet; seconds for which they do so, from
+where on they are left out."""
+_ROOM, _LEAST_ROOM = 0.6, 0.2
+"""Seconds that an intra picture and what waits before it may take; at least, the picture alone."""
+_WARY = 20.0
+"""Seconds after a loss for which packets are sent twice."""
+_KEPT = 0.9
+"""Of what was counted before, at each report: seconds differ, an intra picture comes every four."""
+
+
+class RateAdapter:
+    """Holds the pilot of a sender. `heard` runs in the event loop, `steer` where frames are
+    encoded."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        bounds: Adaptation,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock`: gives seconds.
+
+        Raises ConfigError for an encoder that looks ahead, or that has no rate to begin with.
+        """
+        if not encoder.is_low_delay:
+            raise ConfigError(
+                "with look-ahead a rate follows the network seconds too late: leave out one of them"
+            )
+        start = encoder.target_bitrate
+        if start is None:
+            raise ConfigError("a rate that follows the network needs one to begin with: a bitrate")
+        form = encoder.header.format
+        pixel_rate = float(form.width * form.height * form.frame_rate)
+        self._encoder, self._clock = encoder, clock
+        first = min(bounds.most, max(bounds.least, start))
+        self.pilot = CongestionController(bounds, first, pixel_rate, encoder.preset)
+        self._taken: Reception | None = None
+        self._order: EncoderOrder | None = None
+        self._before = 0, 0
+        self._dropped = self._reports = 0
+        self._flight = InFlight()
+        self._held: float | None = None
+        self._share, self._lost = 0.5, float("-inf")
+        self._packets = self._sent = 0.0
+
+    def heard(self, rtp: RtpSender, bits: Ledger, dropped: int) -> None:
+        """Take what a receiver told, if it is a new report.
+
+        `bits`: of all packets so far; `dropped`: frames so far that the encoder had no time for.
+        """
+        self.pilot.limit, self.pilot.pictures = rtp.limit, rtp.pictures
+        if rtp.reports != self._reports:
+            self._reports = rtp.reports
+            if carried := self._flight.told(self._clock(), rtp.arrived):
+                self.pilot.carried(carried)
+        seen = rtp.reception
+        if seen is None or seen is self._taken:
+            return
+        self._taken = seen
+        now = sum(bits.values()), 8 * (rtp.bytes + IP_UDP_BYTES * rtp.datagrams)
+        packets, sent = (a - b for a, b in zip(now, self._before, strict=True))
+        self._before = now
+        self._packets = _KEPT * self._packets + packets
+        self._sent = _KEPT * self._sent + sent
+        self._share = self._packets / max(1.0, self._sent)
+        self.pilot.tried = self._flight.burst(self._clock(), _ROOM)
+        if seen.lost:
+            self._lost = self._clock()
+        rtp.protects = self._clock() - self._lost < _WARY
+        self._report(seen, self._share, dropped)
+        self._flight.trip = self.pilot.shortest_trip or self._flight.trip
+
+    def sent(self, rtp: RtpSender) -> None:
+        """Take note of what was sent just now."""
+        self._flight.sent(self._clock(), 8 * (rtp.bytes + IP_UDP_BYTES * rtp.datagrams))
+
+    def measured(self, seen: Reception, dropped: int, announced: Announced) -> None:
+        """Take what a connection told: all bits are of packets. `dropped`: as of `heard`."""
+        self.pilot.limit, self.pilot.pictures = announced.limit, announced.pictures
+        self._report(seen, 1.0, dropped)
+
+    def _report(self, seen: Reception, share: float, dropped: int) -> None:
+        since, self._dropped = dropped - self._dropped, dropped
+        self.pilot.report(replace(seen, at=self._clock()), share, since)
+
+    def steer(self) -> bool:
+        """Let the encoder do what the pilot says; False: it is to leave this frame out."""
+        now = self._clock()
+        if self.pilot.is_paused(now):
+            return False
+        rate = self.pilot.estimate
+        waits = self._flight.waiting(now, rate)
+        is_held = waits > _HOLD
+        self._held = (self._held or now) if is_held else None
+        if self._held is not None and now - self._held > _LONGEST_HOLD:
+            return False
+        room = max(_LEAST_ROOM, _ROOM - waits)
+        self._encoder.hold(is_held=is_held, intra_bits=room * rate * self._share)
+        order = self.pilot.order(now)
+        if order != self._order:
+            self._order = order
+            self._encoder.follow(order.bitrate, order.level, order.preset)
+        return True
+
 
 _SAMPLED = 0.1
 """Seconds between two looks at what waits for connections."""
@@ -154,7 +267,7 @@ class VideoSender:
             serving.append(asyncio.create_task(self._watched(self._steering)))
         return serving
 
-    async def _watched(self, steering: Steering) -> None:
+    async def _watched(self, steering: RateAdapter) -> None:
         """Let the rate follow what the slowest connection carries."""
         while True:
             await asyncio.sleep(_SAMPLED)
@@ -200,10 +313,10 @@ class VideoSender:
             estimate=self._steering.pilot.estimate if self._steering else None,
         )
 
-    def _steering_of(self, encoder: Encoder) -> Steering | None:
+    def _steering_of(self, encoder: Encoder) -> RateAdapter | None:
         """What follows the network. Raises ConfigError where that is not possible."""
         bounds = self._settings.adapt
-        return None if bounds is None else Steering(encoder, bounds)
+        return None if bounds is None else RateAdapter(encoder, bounds)
 
     def _heard(self) -> None:
         """Feedback came: the rate may follow it."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.extras import need
-from gsvc.codec.secret_file import read_secret
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.media.places import read_secret
+from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

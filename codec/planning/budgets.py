@@ -1,4 +1,4 @@
-"""Budgets: what a plan may spend, and what it must reach, as people write it."""
+"""What a planner is asked: budgets as people write them, and the class of a video not there yet."""
 
 import re
 import tomllib
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.bitstream.errors import ConfigError, InputError
 
 JUDGES = "jod", "texture"
 _THOUSANDS = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -142,3 +142,32 @@ def _quality(text: str) -> tuple[str, float]:
             f"--quality {text!r}: write jod:6 (10 is perfect) or texture:0.2 (0 is perfect)"
         )
     return judge, value
+
+
+CLASSES = "talking-head", "surveillance", "sport", "animation", "hand-held", "objects"
+"""Names of the classes, each measured on a few development clips."""
+
+
+@dataclass(frozen=True)
+class VideoClass:
+    """What a video will be. Raises ConfigError for what no video is."""
+
+    name: str
+    """Of `CLASSES`."""
+    width: int = 512
+    """Pixels."""
+    height: int = 288
+    """Pixels."""
+    rate: float = 25.0
+    """Frames per second."""
+    seconds: float = 60.0
+    """Its length."""
+
+    def __post_init__(self) -> None:
+        if self.name not in CLASSES:
+            raise ConfigError(f"no class {self.name!r}: there are {', '.join(CLASSES)}")
+        if min(self.width, self.height) < 1 or not 1 <= self.rate * self.seconds < float("inf"):
+            raise ConfigError(
+                f"a video of {self.width}x{self.height}, {self.rate:g} frames/s and "
+                f"{self.seconds:g} s: give a size above 0 and a frame at least"
+            )

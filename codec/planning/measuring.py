@@ -11,16 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc import __version__
-from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import GsvcError
-from gsvc.codec.files import encode_file
-from gsvc.codec.frames import Frame, VideoFormat
-from gsvc.codec.inspection import stream_info
-from gsvc.codec.machine import machine
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.api.files import encode_file
+from gsvc.codec.api.inspection import stream_info
+from gsvc.codec.bitstream.errors import GsvcError
+from gsvc.codec.bitstream.frames import Frame, VideoFormat
 from gsvc.codec.media.video_writer import open_writer
-from gsvc.codec.planning.profile import Profile, Usage
-from gsvc.codec.planning.timing import Timed, timed
-from gsvc.codec.planning.ways import WAYS, Way
+from gsvc.codec.planning.machine_profile import WAYS, Profile, ResourceUsage, Way
+from gsvc.codec.planning.process import Timed, timed
+from gsvc.codec.weights.extras import machine
 from gsvc.encoders.tuning import PRESETS
 
 Progress = Callable[[str], None]
@@ -61,7 +60,7 @@ def measure(progress: Progress, *, cpu: bool = False) -> Profile:
         streams = [_coded(folder, film, video) for film, video in zip(_FILMS, videos, strict=True)]
         progress("encoding")
         encode = {preset: _encoding(preset, folder, videos, cpu=cpu) for preset in PRESETS}
-        decode: dict[str, Usage] = {}
+        decode: dict[str, ResourceUsage] = {}
         for way in WAYS.values():
             progress(f"decoding, {way.name}")
             try:
@@ -94,11 +93,11 @@ def _coded(folder: Path, film: _Film, video: str) -> str:
     return str(path)
 
 
-def _encoding(preset: str, folder: Path, videos: Sequence[str], *, cpu: bool) -> Usage:
+def _encoding(preset: str, folder: Path, videos: Sequence[str], *, cpu: bool) -> ResourceUsage:
     ran = timed({"preset": preset}, folder, [videos[0], *_TIMES * [videos[2]]], cpu=cpu)
     (first, *again), (small, large, *_) = _each(ran, "seconds"), _each(ran, "memory")
     pixels = _pixels(_FEW) * _FEW.frames
-    return Usage(
+    return ResourceUsage(
         start=ran.start + first,
         frame=min(again) / pixels,
         drawn=0.0,
@@ -110,8 +109,8 @@ def _encoding(preset: str, folder: Path, videos: Sequence[str], *, cpu: bool) ->
 
 
 def _decoding(
-    way: Way, folder: Path, streams: Sequence[str], known: Mapping[str, Usage], *, cpu: bool
-) -> Usage:
+    way: Way, folder: Path, streams: Sequence[str], known: Mapping[str, ResourceUsage], *, cpu: bool
+) -> ResourceUsage:
     films = [0, 2, 3] if way.backend else [0, 1, 2, 3]  # many key pictures take a refiner long
     coded = [streams[index] for index in films]
     again = [] if way.backend else (_TIMES - 1) * coded[1:]  # a refiner takes long as it is
@@ -124,7 +123,7 @@ def _decoding(
     work *= np.array(sides[1:])[:, None]
     frame, drawn, key = _times(way, work, np.array(seconds[1:]), known)
     slope = max(0.0, (memory[-1] - memory[-2]) / (sides[-1] - sides[-2]))
-    return Usage(
+    return ResourceUsage(
         start=ran.start + seconds[0],
         frame=frame,
         drawn=drawn,
@@ -136,7 +135,10 @@ def _decoding(
 
 
 def _times(
-    way: Way, work: NDArray[np.float64], seconds: NDArray[np.float64], known: Mapping[str, Usage]
+    way: Way,
+    work: NDArray[np.float64],
+    seconds: NDArray[np.float64],
+    known: Mapping[str, ResourceUsage],
 ) -> tuple[float, float, float]:
     """Seconds per pixel of frames, drawn frames and key pictures: the columns of `work`.
 

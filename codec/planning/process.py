@@ -1,8 +1,17 @@
-"""What this process has taken so far: time and memory, as the profile counts them."""
+"""Time and memory of processes: of this one so far, and of one that encodes or decodes files."""
 
+import json
 import os
+import subprocess
+import sys
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from gsvc.codec.bitstream.errors import GsvcError
 
 CPU = "--cpu"
 """First argument of `gsvc.codec.planning.timed_run`: seconds are the processor's."""
@@ -29,3 +38,42 @@ def peak_memory() -> int | None:
     except OSError:
         return None
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What one process took."""
+
+    total: float
+    """Seconds from its start to its end."""
+    files: Sequence[Mapping[str, Any]]
+    """Of each file: "seconds", "memory" (bytes at the peak so far), "joules" or None."""
+
+    @property
+    def start(self) -> float:
+        """Seconds beside those of its files."""
+        return self.total - float(sum(one["seconds"] for one in self.files))
+
+
+def timed(
+    settings: Mapping[str, Any], folder: Path, sources: Sequence[str], *, cpu: bool = False
+) -> Timed:
+    """Encode or decode `sources` into `folder`; see `gsvc.codec.planning.timed_run`.
+
+    `cpu`: seconds of the processor, on a machine that does other work too. Raises GsvcError where
+    the process fails.
+    """
+    command = [sys.executable, "-m", "gsvc.codec.planning.timed_run", *([CPU] if cpu else [])]
+    command += [json.dumps(dict(settings)), str(folder), *sources]
+    began = _children_seconds() if cpu else perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    total = (_children_seconds() if cpu else perf_counter()) - began
+    if done.returncode:
+        raise GsvcError((done.stderr.strip().splitlines() or ["a process failed"])[-1])
+    return Timed(total, [json.loads(line) for line in done.stdout.splitlines()])
+
+
+def _children_seconds() -> float:
+    """Of the processor, by all processes that this one started and that have ended."""
+    now = os.times()
+    return float(now.children_user + now.children_system)

@@ -13,10 +13,10 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.files import decode_file, encode_file
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.api.files import decode_file, encode_file
+from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.planning.energy import EnergyMeter
 from gsvc.codec.planning.process import CPU, peak_memory
 

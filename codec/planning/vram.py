@@ -7,8 +7,8 @@ promises nothing of it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gsvc.codec.errors import DeviceError
-from gsvc.codec.extras import need
+from gsvc.codec.bitstream.errors import DeviceError
+from gsvc.codec.weights.extras import need
 
 WINDOW = 33
 """Frames that go through a model at once."""
@@ -19,7 +19,7 @@ _LINES = 720, 480, 288
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldModel:
     """A model, and how a GPU's memory holds it."""
 
     name: str
@@ -35,14 +35,14 @@ class Held:
     """That are usual in restoring."""
 
 
-def held_within(memory: float, width: int, height: int) -> list[Held]:
+def held_within(memory: float, width: int, height: int) -> list[HeldModel]:
     """Every pretrained model within `memory` bytes, for pictures of a size in pixels.
 
     Raises MissingDependencyError without gsvc[refine].
     """
     need("refine", "--vram")
-    from gsvc.decoders.architectures.table import ARCHITECTURES
-    from gsvc.decoders.refiners.pretrained.memory import need_of
+    from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
+    from gsvc.decoders.keyframes.pretrained.gpu_memory import need_of
 
     found = []
     for name, form in ARCHITECTURES.items():
@@ -52,11 +52,11 @@ def held_within(memory: float, width: int, height: int) -> list[Held]:
         except DeviceError:
             kind = None
         weights = needed.network + needed.others
-        found.append(Held(name, kind, needed.of(kind or "groups"), weights, form.steps))
+        found.append(HeldModel(name, kind, needed.of(kind or "groups"), weights, form.steps))
     return found
 
 
-def preferred(models: Sequence[Held]) -> list[Held]:
+def preferred(models: Sequence[HeldModel]) -> list[HeldModel]:
     """Those that fit: the fastest way to hold one first, then the largest network."""
     fitting = [model for model in models if model.kind is not None]
     return sorted(fitting, key=lambda model: (WAYS_TO_HOLD.index(model.kind), -model.weights))

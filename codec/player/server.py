@@ -14,7 +14,7 @@ from socket import AF_INET, AF_INET6
 from typing import BinaryIO, cast
 from urllib.parse import urlsplit
 
-from gsvc.codec.errors import GsvcError, InputError
+from gsvc.codec.bitstream.errors import GsvcError, InputError
 from gsvc.codec.player.sources import Source
 
 PAGE = Path(__file__).parent / "page"

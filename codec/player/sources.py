@@ -4,14 +4,14 @@ import tempfile
 from pathlib import Path
 from threading import Lock
 
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.files import decode_file
-from gsvc.codec.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.files import decode_file
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.media.mapped_reader import demux_file
+from gsvc.codec.media.stream_files import is_container, open_stream
 from gsvc.codec.network.address import parse_address
-from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.file import is_container, open_stream
 
 
 class FileSource:

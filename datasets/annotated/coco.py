@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gsvc.codec.errors import InputError
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.datasets.annotated.annotated_clips import AnnotatedClip, read_json
 from gsvc.datasets.annotated.boxes import NO_ID, Boxes, make_boxes
-from gsvc.datasets.annotated.clips import AnnotatedClip
-from gsvc.datasets.annotated.text_files import read_json
 
 _RATE = Fraction(25)
 """Frames per second, which the format does not state."""

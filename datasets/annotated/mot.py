@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.datasets.annotated.annotated_clips import AnnotatedClip, read_text
 from gsvc.datasets.annotated.boxes import Boxes, make_boxes
-from gsvc.datasets.annotated.clips import AnnotatedClip
-from gsvc.datasets.annotated.text_files import read_text
 
 CLASSES = dict(
     enumerate(

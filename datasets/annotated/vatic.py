@@ -10,10 +10,9 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-from gsvc.codec.errors import InputError
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.datasets.annotated.annotated_clips import AnnotatedVideo, read_text
 from gsvc.datasets.annotated.boxes import Boxes, make_boxes
-from gsvc.datasets.annotated.clips import AnnotatedVideo
-from gsvc.datasets.annotated.text_files import read_text
 
 _VIDEOS = ".avi", ".mp4", ".mkv", ".mov"
 _COLUMNS = 10
@@ -24,7 +23,7 @@ _OCCLUDED = 0.5
 _MOST_FRAMES = 1_000_000
 
 
-class _Row(NamedTuple):
+class _VaticRow(NamedTuple):
     track: int
     box: tuple[float, ...]
     frame: int
@@ -71,7 +70,7 @@ def _truth(path: Path) -> Boxes:
     )
 
 
-def _row(place: str, line: str) -> _Row:
+def _row(place: str, line: str) -> _VaticRow:
     try:
         parts = shlex.split(line)
         if len(parts) != _COLUMNS:
@@ -83,4 +82,6 @@ def _row(place: str, line: str) -> _Row:
         raise InputError(
             f"{place}: {error}: write track xmin ymin xmax ymax frame lost occluded generated label"
         ) from error
-    return _Row(track, tuple(map(float, box)), frame, lost == 1, occluded == 1, parts[-1].lower())
+    return _VaticRow(
+        track, tuple(map(float, box)), frame, lost == 1, occluded == 1, parts[-1].lower()
+    )

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gsvc.codec.errors import InputError
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.datasets.annotated.annotated_clips import AnnotatedClip, read_text
 from gsvc.datasets.annotated.boxes import Boxes, make_boxes
-from gsvc.datasets.annotated.clips import AnnotatedClip
-from gsvc.datasets.annotated.text_files import read_text
 
 _RATE = Fraction(30)
 _COLUMNS = 10

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gsvc.codec.errors import InputError
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.datasets.annotated.annotated_clips import AnnotatedClip, MultiViewClip, read_json
 from gsvc.datasets.annotated.boxes import Floats, Ints, make_boxes, make_places
-from gsvc.datasets.annotated.clips import AnnotatedClip, MultiViewClip
-from gsvc.datasets.annotated.text_files import read_json
 
 _RATE = Fraction(2)
 """Annotated frames per second."""

@@ -18,9 +18,9 @@ from av.container import InputContainer
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.frames import Picture
-from gsvc.encoders.cuts import CutDetector
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.encoders.coding.group_coder import CutDetector
 
 CLIP_SUFFIXES = frozenset((".avi", ".m4v", ".mkv", ".mov", ".mp4", ".webm", ".y4m"))
 PHOTO_SUFFIXES = frozenset((".jpeg", ".jpg", ".png", ".webp"))

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gsvc.decoders.motion.learned.rife import load_rife
-from gsvc.decoders.refiners.priors.drawing import load_prior
+from gsvc.decoders.interpolation.rife import load_rife
+from gsvc.decoders.keyframes.priors.prior_drawings import load_prior
 from gsvc.decoders.training.standalone.efficient import BLOCKS
 from gsvc.eval.metrics.frechet import efficientnet
 from gsvc.eval.metrics.shift_tolerant import load_network

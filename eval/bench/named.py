@@ -1,15 +1,17 @@
-"""Codecs and metrics by the names of the command line, ours and a user's own `module:Class`."""
+"""What a run is asked for: codecs, metrics and clips by name, ours or a user's `module:Class`."""
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import Parameter, getdoc, signature
 from typing import cast
 
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.plugins import find_class
-from gsvc.eval.codecs import find_codec
-from gsvc.eval.codecs.base import Codec, Value
-from gsvc.eval.codecs.options import Option
-from gsvc.eval.metrics import find_metric
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.weights.extras import find_class
+from gsvc.datasets.clips.sets import SETS, find_clips
+from gsvc.eval.baselines import codecs, find_codec
+from gsvc.eval.baselines.base import Codec, Option, Value, several
+from gsvc.eval.metrics import find_metric, metrics
 from gsvc.eval.metrics.base import Metric
 
 _SPEC = re.compile(r"(?P<name>[\w.]+:[A-Za-z_]\w*|[\w.+-]+)(?::(?P<options>[\w-]+=.+))?")
@@ -72,3 +74,90 @@ def _value(text: str) -> Value:
 
 def _text(value: Option) -> str:
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+Rows = Sequence[tuple[str, ...]]
+
+
+def listed_codecs() -> tuple[tuple[str, ...], Rows]:
+    """Header and rows: name, options with what they are unless given, and what it is."""
+    rows = [(name, _options(kind), _first_line(kind)) for name, kind in codecs().items()]
+    return ("codec", "options", "what"), rows
+
+
+def listed_metrics() -> tuple[tuple[str, ...], Rows]:
+    """Header and rows: name, unit, which way is better, what it is a number of, and what it is."""
+    rows = [
+        (
+            metric.name,
+            metric.unit,
+            "higher" if metric.higher_is_better else "lower",
+            "frame" if metric.per_frame else "clip",
+            _first_line(type(metric)),
+        )
+        for metric in metrics().values()
+    ]
+    return ("metric", "unit", "better", "for each", "what"), rows
+
+
+def listed_clips() -> tuple[tuple[str, ...], Rows]:
+    """Header and rows: name to ask for it by, and what it shows."""
+    sources = find_clips(SETS)
+    rows = [(f"{one.set}/{one.name}", one.description) for one in sources]
+    return ("clip", "what"), rows
+
+
+def _options(kind: Callable[..., Codec]) -> str:
+    """As they are written on the command line."""
+    parameters = signature(kind).parameters.values()
+    named = [one for one in parameters if one.kind is not Parameter.VAR_KEYWORD]
+    found: dict[str, Option | None] = {}
+    for point in kind().rate_points():
+        for name, value in point.items():
+            found[name] = tuple(dict.fromkeys((*several(found.get(name) or ()), value)))
+    if len(named) == len(parameters):
+        found = {one.name: found.get(one.name) for one in named}
+    found |= {one.name: one.default for one in named if one.default is not None}
+    return " ".join(f"{name}={_shown(value)}" for name, value in found.items())
+
+
+def _shown(value: Option | None) -> str:
+    return "" if value is None else "+".join(map(str, several(value)))
+
+
+def _first_line(kind: object) -> str:
+    return (getdoc(kind) or "").partition("\n")[0]
+
+
+SIZES = ("288", "480", "native")
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What was asked for. Raises ConfigError for what no run can do."""
+
+    clips: tuple[str, ...]
+    """Clips, sets and folders by name."""
+    codecs: tuple[CodecSpec, ...]
+    metrics: tuple[str, ...]
+    sizes: tuple[str, ...] = ("288",)
+    """Of `SIZES`: lines of the clips as coded."""
+    anchors: tuple[str, ...] = ()
+    """Codecs that the others are measured against; none: the conventional ones."""
+    frames: int | None = 97
+    """Frames from the start of each clip, None for all."""
+    stride: int = 7
+    """Quality is measured on one frame in so many."""
+    kept_together: int | None = None
+    """Decodes of a cell or of several that are done before any is kept; None: as many as are scored
+    together, which is fastest."""
+
+    def __post_init__(self) -> None:
+        if not (self.clips and self.codecs and self.sizes):
+            raise ConfigError("a run needs at least one clip, one codec and one size")
+        if unknown := set(self.sizes) - set(SIZES):
+            raise ConfigError(f"size {min(unknown)!r}: take one of {', '.join(SIZES)}")
+        if self.frames is not None and self.frames < 1:
+            raise ConfigError(f"frames {self.frames}: at least 1")
+        if self.stride < 1:
+            raise ConfigError(f"stride {self.stride}: at least 1")

@@ -1,8 +1,8 @@
-"""A run's folder: run.json, one JSON record and one stream a cell. What is read back is verified.
+"""A run's folder: run.json, and one JSON record and one stream for each cell.
 
-Files appear by rename, complete or not at all. A record carries a digest of itself, its stream's
-hash and size stand in it, and both carry the cell's key: a file that was damaged, cut off or
-swapped with another is not taken for a result.
+A cell is a clip coded once; every number of every table is made from its record. What is read back
+is verified: a record carries its own digest, its stream's hash and size, and the cell's key. So no
+damaged, cut or swapped file is taken for a result. Files appear by rename, whole or not at all.
 """
 
 import fcntl
@@ -10,16 +10,117 @@ import hashlib
 import json
 import logging
 import os
+import platform
+import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.output import explain_failure
-from gsvc.eval.bench.record import SCHEMA, CellRecord, from_json
-from gsvc.eval.files import write_bytes
+import gsvc
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.media.output import explain_failure
+from gsvc.eval.layout import write_bytes
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class MetricScores:
+    """One metric of one decoded clip."""
+
+    mean: float | None
+    """None without a number."""
+    values: list[float | None] = field(default_factory=list)
+    """In the order of the run's frame indices; one for a metric of whole clips."""
+    version: str = ""
+    gap: str = ""
+    """Why there is no number."""
+    traceback: str = field(default="", compare=False)
+    """Of an error that is none of gsvc's, such as one in a user's own metric."""
+    seconds: float = field(default=0.0, compare=False)
+    """Wall-clock time of measuring; its share, where several were measured at once."""
+
+
+@dataclass(frozen=True)
+class DecodeRecord:
+    """One way a cell's stream was decoded."""
+
+    way: dict[str, int | float | str]
+    seconds: float
+    """Wall-clock."""
+    frames_sha256: str
+    scores: dict[str, MetricScores]
+    flops_per_pixel: float | None = None
+    """Per pixel of a frame."""
+    model_bytes: int | None = None
+    not_counted: list[str] = field(default_factory=list)
+    """Operators that the FLOPs leave out."""
+    peak_memory: int | None = None
+    """Bytes of resident memory at the peak, over those before decoding began."""
+    joules: float | None = None
+    """Of the processor while decoding; None where it was not measured."""
+    cpu_seconds: float | None = field(default=None, compare=False)
+    """Processor time of decoding, all cores together; None where it was not measured."""
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """A cell that was run."""
+
+    key: str
+    clip: str
+    size: str
+    """"288", "480" or "native"."""
+    width: int
+    height: int
+    frame_rate: str
+    """A fraction: "30000/1001"."""
+    frames: int
+    source_sha256: str
+    codec: str
+    codec_version: str
+    settings: dict[str, int | float | str]
+    bits: int = 0
+    stream_sha256: str = ""
+    ledger: dict[str, int] = field(default_factory=dict)
+    """Bits by layer."""
+    encode_seconds: float = 0.0
+    encode_joules: float | None = None
+    """Of the processor while encoding; None where it was not measured."""
+    encode_cpu_seconds: float | None = field(default=None, compare=False)
+    """As `DecodeRecord.cpu_seconds`."""
+    decodes: list[DecodeRecord] = field(default_factory=list)
+    error: str = ""
+    """Why it, or a part of it, failed; the rest of the record stays valid."""
+    traceback: str = field(default="", compare=False)
+    """Of that failure, unless gsvc itself says what is wrong."""
+    schema: int = SCHEMA
+
+    @property
+    def bpp(self) -> float:
+        """Bits per pixel of a frame as shown."""
+        return self.bits / (self.frames * self.width * self.height)
+
+    @property
+    def bitrate(self) -> float:
+        """Bits per second."""
+        numerator, _, denominator = self.frame_rate.partition("/")
+        return self.bits * int(numerator) / int(denominator or 1) / self.frames
+
+
+def from_json(values: dict[str, Any]) -> CellRecord:
+    """The inverse of `asdict`. Raises ValueError, KeyError or TypeError for what is no record."""
+    if values["schema"] != SCHEMA:
+        raise ValueError(f"schema {values['schema']} instead of {SCHEMA}")
+    decodes = [
+        DecodeRecord(**{**one, "scores": {k: MetricScores(**v) for k, v in one["scores"].items()}})
+        for one in values["decodes"]
+    ]
+    return CellRecord(**{**values, "decodes": decodes})
+
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +128,7 @@ _DIGEST = "record_sha256"
 
 
 @dataclass(frozen=True)
-class Run:
+class BenchRun:
     """A run's folder as read: run.json, and the records of its cells that are there, in its order.
 
     `settings` has "schema", "clips", "places" (clips as asked for), "sizes", "specs" (codecs as
@@ -45,7 +146,7 @@ class Damaged(Exception):
     """What is kept of a cell is no result of it; the text says what is wrong."""
 
 
-class RunFolder:
+class BenchFolder:
     """Reads and writes a run's folder. Raises OutputError when that cannot be done."""
 
     def __init__(self, path: Path) -> None:
@@ -148,13 +249,13 @@ class RunFolder:
         return self.path / "cells" / f"{key}.json"
 
 
-def load_run(folder: str | Path) -> Run:
+def load_run(folder: str | Path) -> BenchRun:
     """What a folder has: its settings and the verified records of its cells.
 
     Cells that are not done are left out, damaged ones too, with a warning.
     Raises InputError when the folder holds no run.
     """
-    run = RunFolder(Path(folder))
+    run = BenchFolder(Path(folder))
     settings = run.settings()
     if settings is None:
         raise InputError(f"{folder} holds no run: make one with gsvc bench run --out {folder}")
@@ -167,7 +268,7 @@ def load_run(folder: str | Path) -> Run:
             continue
         if record is not None:
             cells.append(record)
-    return Run(settings, cells)
+    return BenchRun(settings, cells)
 
 
 def _parse(text: bytes) -> CellRecord:
@@ -188,3 +289,35 @@ def _digest(values: Mapping[str, Any]) -> str:
 
 def _json_text(values: Mapping[str, Any]) -> str:
     return json.dumps(values, indent=1, allow_nan=False) + "\n"
+
+
+_PACKAGES = ("av", "numpy", "opencv-python-headless", "torch", "diffusers", "stlpips-pytorch")
+
+
+def versions() -> dict[str, str]:
+    """Of gsvc, Python and the packages that the numbers depend on; a missing one is left out."""
+    found = {"gsvc": gsvc.__version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def commit() -> str | None:
+    """Of the checkout that gsvc runs from, with "+" when files differ from it; None elsewhere."""
+    file = Path(gsvc.__file__).resolve()
+    if _git(file, "ls-files", "--error-unmatch", file.name) is None:
+        return None
+    changed = _git(file, "status", "--porcelain", "--untracked-files=no")
+    found = _git(file, "rev-parse", "HEAD")
+    return f"{found}{'+' if changed else ''}" if found else None
+
+
+def _git(file: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=file.parent, capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

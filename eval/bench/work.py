@@ -5,28 +5,109 @@ back with the result. A worker keeps the clip and the networks that it used last
 """
 
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import isfinite
+from traceback import format_exception
 
+import cv2
 import numpy as np
+from numpy.typing import NDArray
 
-from gsvc.codec.errors import InputError
-from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip, frames_sha256
-from gsvc.datasets.sets import ClipSource
-from gsvc.eval.bench.batches import batch_limit
-from gsvc.eval.bench.cells import ClipFacts, Job, Values, find_way
-from gsvc.eval.bench.energy import StepEnergy
-from gsvc.eval.bench.movement import moving_share
-from gsvc.eval.bench.named import make_codec
-from gsvc.eval.bench.processor import ProcessorTime
-from gsvc.eval.bench.record import CellRecord, DecodeRecord, Scores
-from gsvc.eval.bench.scoring import reason, score, traceback_of
-from gsvc.eval.bench.steps import DECODE, ENCODE, SCORE, Tell, told
-from gsvc.eval.bench.thumbnails import Thumbnails, belongs_to, thumbnails
-from gsvc.eval.codecs.base import Codec, Encoded
-from gsvc.eval.compute import PeakMemory
+from gsvc.codec.bitstream.errors import GsvcError, InputError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip import TestClip, frames_sha256
+from gsvc.datasets.clips.sets import ClipSource
+from gsvc.decoders.interpolation.optical_flow import dis_flow, gray
+from gsvc.eval.baselines.base import Codec, Encoded
+from gsvc.eval.bench.cells import (
+    CellJob,
+    ClipFacts,
+    Thumbnails,
+    Values,
+    batch_limit,
+    belongs_to,
+    find_way,
+    thumbnails,
+)
+from gsvc.eval.bench.named import make_codec, make_metric
+from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
+from gsvc.eval.bench.workers import DECODE, ENCODE, SCORE, Tell, told
+from gsvc.eval.compute import PeakMemory, ProcessorTime, StepEnergy
+from gsvc.eval.metrics.base import Metric
+
+_STEP = 4
+"""One pair of neighbouring frames in so many is looked at."""
+_LEAST = 0.5
+"""Pixels a frame, in a picture whose short side is 288: less is noise."""
+
+
+def moving_share(frames: Sequence[Picture]) -> float:
+    """The share of pixels that move from a frame to the next, 0 to 1, by DIS; 0 for one frame.
+
+    `frames`: RGB uint8 (H, W, 3).
+    """
+    least = _LEAST * min(frames[0].shape[:2]) / 288
+    shares = []
+    for index in range(1, len(frames), _STEP):
+        before, after = gray(frames[index - 1]), gray(frames[index])
+        flow = dis_flow(before, after, cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+        shares.append(float((np.linalg.norm(flow, axis=2) > least).mean()))
+    return float(np.mean(shares)) if shares else 0.0
+
+
+def score(
+    name: str,
+    version: str,
+    clip: TestClip,
+    tests: Sequence[Sequence[Picture]],
+    indices: Sequence[int],
+) -> list[MetricScores]:
+    """The metric `name` on each decoded clip at the frames `indices`; a failure becomes a gap."""
+    start = time.perf_counter()
+    try:
+        metric = _metric(name)
+        values = metric.measure(clip, tests, indices)
+        if values.shape != (len(tests), len(indices) if metric.per_frame else 1):
+            raise RuntimeError(f"{name} gave values of shape {values.shape}")
+        seconds = (time.perf_counter() - start) / len(tests)
+        nothing = getattr(metric, "nothing", Metric.nothing)  # a user's class may lack it
+        return [replace(_scores(row, version, nothing), seconds=seconds) for row in values]
+    except Exception as error:  # noqa: BLE001
+        if len(tests) == 1:
+            return [
+                MetricScores(
+                    None, version=version, gap=reason(error), traceback=traceback_of(error)
+                )
+            ]
+    # One of them may be to blame: the others get their numbers.
+    return [score(name, version, clip, [one], indices)[0] for one in tests]
+
+
+def traceback_of(error: BaseException) -> str:
+    """Where an error comes from; empty for one of gsvc's, whose text says it all."""
+    return "" if isinstance(error, GsvcError) else "".join(format_exception(error))
+
+
+def reason(error: BaseException) -> str:
+    """One line for a failure."""
+    text = " ".join(str(error).split())
+    if isinstance(error, GsvcError):
+        return text
+    return f"internal error: {type(error).__name__}: {text}"
+
+
+def _scores(values: NDArray[np.float64], version: str, nothing: str) -> MetricScores:
+    plain = [float(value) if isfinite(value) else None for value in values]
+    finite = [value for value in plain if value is not None]
+    if not finite:
+        return MetricScores(None, version=version, gap=nothing)
+    return MetricScores(sum(finite) / len(finite), plain, version)
+
+
+_metric = cache(make_metric)
 
 
 @dataclass(frozen=True)
@@ -63,7 +144,7 @@ class Batch:
     """Task: complete these cells of one clip."""
 
     reading: Reading
-    jobs: tuple[Job, ...]
+    jobs: tuple[CellJob, ...]
     stride: int
     """Quality is measured on one frame in so many."""
     others: Mapping[str, Thumbnails] = field(repr=False)
@@ -102,7 +183,7 @@ class Batch:
             one.close()
 
 
-def failed(job: Job, why: str) -> Outcome:
+def failed(job: CellJob, why: str) -> Outcome:
     """The cell with its error; what was done of it before stays."""
     return Outcome(replace(job.record or job.cell.empty_record(), error=why))
 
@@ -110,7 +191,7 @@ def failed(job: Job, why: str) -> Outcome:
 class _CellWork:
     """One cell on its way from a job to an outcome."""
 
-    def __init__(self, clip: TestClip, job: Job, tell: Tell) -> None:
+    def __init__(self, clip: TestClip, job: CellJob, tell: Tell) -> None:
         self.clip, self.job, self.cell, self.tell = clip, job, job.cell, tell
         self.record = replace(job.record or job.cell.empty_record(), error="", traceback="")
         self.data = job.stream or b""
@@ -185,7 +266,7 @@ class _Decode:
             return False
         return True
 
-    def add(self, name: str, scores: Scores) -> None:
+    def add(self, name: str, scores: MetricScores) -> None:
         """Keep one metric's result."""
         assert self.record is not None
         self.record = replace(self.record, scores={**self.record.scores, name: scores})

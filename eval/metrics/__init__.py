@@ -6,9 +6,9 @@ object of it in the module's `METRICS`; or give the benchmark a class of your ow
 
 from functools import cache
 
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.eval.late_loading import declared
 from gsvc.eval.metrics.base import Metric
-from gsvc.eval.registry import declared
 
 DEFAULT_METRICS: tuple[str, ...] = (
     "cvvdp",

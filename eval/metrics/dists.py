@@ -11,12 +11,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from gsvc.codec.frames import Picture
-from gsvc.eval.metrics.image_nets import backbone_path
-from gsvc.eval.metrics.pairing import check_sides
-from gsvc.eval.metrics.proved import FrameMetric, Frames, Golden
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.eval.late_loading import optional
+from gsvc.eval.metrics.base import FrameMetric, Frames, Golden, check_sides
+from gsvc.eval.metrics.lpips import backbone_path
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE
-from gsvc.eval.optional import optional
 
 
 class Dists(FrameMetric):

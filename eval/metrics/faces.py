@@ -12,13 +12,11 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip
-from gsvc.encoders.people.face_points import OUTER_EYE_CORNERS, FacePoints, Square
-from gsvc.eval.metrics.base import Metric
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.encoders.scaffold.face_landmarks import OUTER_EYE_CORNERS, FaceMesh, Square
+from gsvc.eval.metrics.base import Frames, Metric, ProvedMetric, check_pairs
 from gsvc.eval.metrics.cvvdp import Cvvdp
-from gsvc.eval.metrics.pairing import check_pairs
-from gsvc.eval.metrics.proved import Frames, ProvedMetric
 from gsvc.eval.metrics.semantic import FACE_MODELS, NO_FACE, models_version
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, StLpips
 
@@ -102,7 +100,7 @@ class MouthOpening(ProvedMetric):
 
 
 @dataclass(frozen=True)
-class Face:
+class MainFace:
     """The face of a frame."""
 
     square: Square
@@ -111,10 +109,10 @@ class Face:
     """(468, 2), pixels; None where the second network sees no face in the square."""
 
 
-_last: dict[str, dict[int, Face]] = {}
+_last: dict[str, dict[int, MainFace]] = {}
 
 
-def main_faces(source: TestClip) -> dict[int, Face]:
+def main_faces(source: TestClip) -> dict[int, MainFace]:
     """By frame, the most probable face of those that have any; kept for the last clip.
 
     Raises MissingModelError and MissingDependencyError.
@@ -123,7 +121,7 @@ def main_faces(source: TestClip) -> dict[int, Face]:
         look = _face_points()
         squares = {t: look.squares(frame)[:1] for t, frame in enumerate(source.frames)}
         found = {
-            t: Face(square, look.points(source.frames[t], square))
+            t: MainFace(square, look.points(source.frames[t], square))
             for t, first in squares.items()
             for square in first
         }
@@ -133,8 +131,8 @@ def main_faces(source: TestClip) -> dict[int, Face]:
 
 
 @cache
-def _face_points() -> FacePoints:
-    return FacePoints()
+def _face_points() -> FaceMesh:
+    return FaceMesh()
 
 
 def _box(source: TestClip) -> Box | None:

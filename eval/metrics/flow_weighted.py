@@ -12,10 +12,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.eval.metrics.base import FrameMetric, Frames, Golden, check_sides
 from gsvc.eval.metrics.motion import motion_between
-from gsvc.eval.metrics.pairing import check_sides
-from gsvc.eval.metrics.proved import FrameMetric, Frames, Golden
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, layer_maps, network
 
 

@@ -17,13 +17,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import InputError, MissingModelError
-from gsvc.codec.frames import Picture
-from gsvc.codec.hashes import sha256_of
-from gsvc.datasets.clips import TestClip
-from gsvc.eval.metrics.pairing import chosen
-from gsvc.eval.metrics.proved import Golden, ProvedMetric
-from gsvc.eval.optional import optional
+from gsvc.codec.bitstream.errors import InputError, MissingModelError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.weights.package_files import sha256_of
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.eval.late_loading import optional
+from gsvc.eval.metrics.base import Golden, ProvedMetric, chosen
 
 I3D_VARIABLE = "GSVC_I3D"
 """Environment variable: path of the user's I3D as TorchScript."""

@@ -1,8 +1,6 @@
 """LPIPS, AlexNet and VGG: the field's number.
 
-R. Zhang et al., "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", CVPR
-2018, with the heads of the package `lpips` 0.1.4 (version 0.1) on torchvision's backbones. Lower is
-better, 0 = equal.
+Its backbones are torchvision's ImageNet networks, read from disk and checked.
 """
 
 from collections.abc import Sequence
@@ -14,13 +12,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip
-from gsvc.eval.metrics.image_nets import backbone_path
-from gsvc.eval.metrics.pairing import check_sides, chosen
-from gsvc.eval.metrics.proved import Golden, ProvedMetric
+from gsvc.codec.bitstream.errors import MissingModelError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.weights.package_files import sha256_of
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.eval.late_loading import optional
+from gsvc.eval.metrics.base import Golden, ProvedMetric, check_sides, chosen
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, Net, distances
-from gsvc.eval.optional import optional
+
+FILES = {"alex": "alexnet-owt-7be5be79.pth", "vgg": "vgg16-397923af.pth"}
+"""As torchvision publishes them; what stands after the last dash begins the file's SHA-256."""
+
+
+def backbone_path(net: str) -> Path:
+    """Where torch keeps the file. Raises MissingModelError when it is missing or another one."""
+    import torch
+
+    path = Path(torch.hub.get_dir()) / "checkpoints" / FILES[net]
+    where = f"put torchvision's {FILES[net]} into {_tilde(path.parent)}"
+    if not path.is_file():
+        raise MissingModelError(f"the {net} backbone is not on this machine: {where}")
+    if not _sha256(path).startswith(path.stem.rpartition("-")[2]):
+        raise MissingModelError(f"the {net} backbone is damaged or another one: {where}")
+    return path
+
+
+def _tilde(folder: Path) -> str:
+    """With ~ for the home folder: the reason for a gap goes into tables that others read."""
+    home = Path.home()
+    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
+
+
+_sha256 = cache(sha256_of)
 
 
 class Lpips(ProvedMetric):

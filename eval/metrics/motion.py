@@ -11,11 +11,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip
-from gsvc.decoders.motion.estimation import Flow, dis_flow, gray, pixel_grid, warp
-from gsvc.eval.metrics.pairing import check_sides, luma
-from gsvc.eval.metrics.proved import FrameMetric, Frames, Golden, ProvedMetric
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.decoders.interpolation.optical_flow import Flow, dis_flow, gray, pixel_grid, warp
+from gsvc.eval.metrics.base import FrameMetric, Frames, Golden, ProvedMetric, check_sides, luma
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE
 
 LINES = 288

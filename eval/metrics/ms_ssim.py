@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from gsvc.codec.frames import Picture
-from gsvc.eval.metrics.pairing import check_sides, luma
-from gsvc.eval.metrics.proved import FrameMetric, Frames, Golden
-from gsvc.eval.optional import optional
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.eval.late_loading import optional
+from gsvc.eval.metrics.base import FrameMetric, Frames, Golden, check_sides, luma
 
 SMALLEST_SIDE = 161
 """Pixels: a window of 11 at the fifth scale needs so many."""

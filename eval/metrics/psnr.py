@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip
-from gsvc.eval.metrics.pairing import check_pairs, chosen, luma
-from gsvc.eval.metrics.proved import Golden, ProvedMetric
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.eval.metrics.base import Golden, ProvedMetric, check_pairs, chosen, luma
 
 
 def psnr_y(reference: Sequence[Picture], test: Sequence[Picture]) -> NDArray[np.float64]:

@@ -11,13 +11,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
-from gsvc.datasets.models import EXTRACTORS
-from gsvc.decoders.people.body_pose import COCO17, DetectedPose, PoseEstimator
-from gsvc.encoders.people.face_points import OUTER_EYE_CORNERS, FacePoints
-from gsvc.encoders.people.person_mask import PersonSegmenter
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.weights.model_files import EXTRACTORS
+from gsvc.decoders.detection.people import COCO17, DetectedPose, PoseEstimator
+from gsvc.encoders.scaffold.face_landmarks import OUTER_EYE_CORNERS, FaceMesh
+from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
+from gsvc.eval.metrics.base import FrameMetric, Frames
 from gsvc.eval.metrics.motion import MotionError
-from gsvc.eval.metrics.proved import FrameMetric, Frames
 
 _PERSON = 0.5
 """Probability from which a pixel is a person's."""
@@ -140,8 +140,8 @@ class FaceError(FrameMetric):
     nothing = NO_FACE
 
     @cached_property
-    def _faces(self) -> FacePoints:
-        return FacePoints()
+    def _faces(self) -> FaceMesh:
+        return FaceMesh()
 
     def version(self) -> str:
         """See `Metric.version`."""

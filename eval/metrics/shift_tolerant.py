@@ -16,12 +16,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import MissingDependencyError
-from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip
-from gsvc.eval.metrics.pairing import check_pairs, check_sides, chosen
-from gsvc.eval.metrics.proved import Golden, ProvedMetric, golden_clip
-from gsvc.eval.optional import optional
+from gsvc.codec.bitstream.errors import MissingDependencyError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.eval.late_loading import optional
+from gsvc.eval.metrics.base import (
+    Golden,
+    ProvedMetric,
+    check_pairs,
+    check_sides,
+    chosen,
+    golden_clip,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -166,7 +172,7 @@ def _tensor(frames: Sequence[Picture]) -> torch.Tensor:
 @cache
 def network(net: Net) -> torch.nn.Module:
     """The metric's network in its fast form, proved on the golden pair."""
-    from gsvc.eval.metrics.faster import accelerate
+    from gsvc.eval.metrics.fast_layers import accelerate
 
     ready = load_network(net)
     accelerate(ready)

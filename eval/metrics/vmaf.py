@@ -16,14 +16,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import InputError, MissingDependencyError
-from gsvc.codec.frames import Picture
+from gsvc.codec.bitstream.errors import InputError, MissingDependencyError
+from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.color import yuv_from_rgb
-from gsvc.datasets.clips import TestClip
-from gsvc.eval.codecs.conventional import BT709
-from gsvc.eval.metrics.pairing import check_sides
-from gsvc.eval.metrics.proved import Golden, ProvedMetric
-from gsvc.eval.optional import optional
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.eval.baselines.conventional import BT709
+from gsvc.eval.late_loading import optional
+from gsvc.eval.metrics.base import Golden, ProvedMetric, check_sides
 
 Name = Literal["vmaf", "vmaf_neg"]
 

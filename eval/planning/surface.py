@@ -1,22 +1,41 @@
 """What bits, computation and memory buy of each other: the surface of measured points.
 
-Computation is decoding time in multiples of plain decoding of the same streams, so that what one
-machine measured says something of another.
+The table of exchange rates gives bits, computation, memory and energy for each other. h(M) is what
+a cache of latents saves of a diffusion loop with memory M.
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import ConfigError
-from gsvc.eval.summary.frontier import Dial, Exchange, exchange, frontier, targets
-from gsvc.eval.summary.hull import hull_at, lower_hull
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.planning.energy import RADIOS
+from gsvc.decoders.keyframes.latent_cache import (
+    DEPTHS,
+    LOOP,
+    Embedding,
+    embedding,
+    reuse_depth,
+    similarity,
+)
+from gsvc.eval.layout import markdown
+from gsvc.eval.summary.bd_rate import hull_at, lower_hull
+from gsvc.eval.summary.compute_frontier import (
+    PUBLISHED,
+    Dial,
+    Exchange,
+    exchange,
+    frontier,
+    targets,
+)
 
 JUDGES = {"jod": "CVVDP, JOD", "texture": "ST-LPIPS VGG"}
 _COLUMNS = {"jod": "cvvdp", "texture": "st_lpips_vgg"}
@@ -24,7 +43,7 @@ _PLAIN = "steps 0"
 
 
 @dataclass(frozen=True)
-class Point:
+class SurfacePoint:
     """One decoded stream of a run."""
 
     clip: str
@@ -48,7 +67,7 @@ class Point:
         return -self.jod if judge == "jod" else self.texture
 
 
-def read_points(path: Path) -> list[Point]:
+def read_points(path: Path) -> list[SurfacePoint]:
     """gsvc's points of a run's summary.csv that have both judges. Raises ConfigError."""
     try:
         with path.open(newline="") as file:
@@ -63,12 +82,12 @@ def read_points(path: Path) -> list[Point]:
     return found
 
 
-def clips_of(points: Sequence[Point]) -> list[str]:
+def clips_of(points: Sequence[SurfacePoint]) -> list[str]:
     """Their names, each once."""
     return list(dict.fromkeys(point.clip for point in points))
 
 
-def dials(points: Sequence[Point], clip: str, judge: str) -> list[Dial]:
+def dials(points: Sequence[SurfacePoint], clip: str, judge: str) -> list[Dial]:
     """The ways to decode a clip, by rising computation: 1 is plain decoding."""
     ways = dict.fromkeys(point.way for point in points if point.clip == clip)
     found = []
@@ -87,7 +106,7 @@ def best(found: Sequence[Dial], bpp: float, compute: float) -> float | None:
 
 
 def surface(
-    points: Sequence[Point], judge: str, rates: Sequence[float], computes: Sequence[float]
+    points: Sequence[SurfacePoint], judge: str, rates: Sequence[float], computes: Sequence[float]
 ) -> NDArray[np.float64]:
     """Quality, a mean over clips, (computes, rates); NaN where a clip has none."""
     every = [dials(points, clip, judge) for clip in clips_of(points)]
@@ -101,7 +120,7 @@ def surface(
     return grid
 
 
-def exchanges(points: Sequence[Point], judge: str) -> Mapping[str, Exchange]:
+def exchanges(points: Sequence[SurfacePoint], judge: str) -> Mapping[str, Exchange]:
     """What computation buys, by clip: the mean over three qualities; clips without are absent."""
     found = {}
     for clip in clips_of(points):
@@ -117,7 +136,7 @@ def exchanges(points: Sequence[Point], judge: str) -> Mapping[str, Exchange]:
     return found
 
 
-def rate_of_quality(points: Sequence[Point], judge: str) -> float:
+def rate_of_quality(points: Sequence[SurfacePoint], judge: str) -> float:
     """By how much the logarithm of bits rises for a unit of quality, plain decoding, all clips."""
     slopes = []
     for clip in clips_of(points):
@@ -130,7 +149,7 @@ def rate_of_quality(points: Sequence[Point], judge: str) -> float:
     return fmean(slopes)
 
 
-def _computation(points: Sequence[Point], own: Sequence[Point]) -> float:
+def _computation(points: Sequence[SurfacePoint], own: Sequence[SurfacePoint]) -> float:
     """Decoding time in multiples of plain decoding of the same streams."""
     plain = {point.key: point.seconds for point in points if point.way == _PLAIN}
     return exp(fmean([log(p.seconds / plain[p.key]) for p in own if p.key in plain] or [0.0]))
@@ -142,11 +161,11 @@ def _is_ours(line: Mapping[str, str]) -> bool:
     return line["codec"] == "gsvc" and not odd and all(line[name] for name in _COLUMNS.values())
 
 
-def _point(line: Mapping[str, str]) -> Point:
+def _point(line: Mapping[str, str]) -> SurfacePoint:
     numerator, _, denominator = line["frame_rate"].partition("/")
     rate = float(numerator) / float(denominator or 1)
     frames, pixels = int(line["frames"]), int(line["width"]) * int(line["height"])
-    return Point(
+    return SurfacePoint(
         clip=line["clip"],
         key=line["key"],
         way=line["way"],
@@ -158,3 +177,126 @@ def _point(line: Mapping[str, str]) -> Point:
         jod=float(line["cvvdp"]),
         texture=float(line["st_lpips_vgg"]),
     )
+
+
+_PERCENT = 100
+_LITTLE = 1e-3
+"""More memory that saves no more than this share has no row."""
+
+
+def exchange_table(
+    points: Sequence[SurfacePoint], fitted: Mapping[str, Any], memory: Sequence[tuple[int, float]]
+) -> str:
+    """Rows of what is given, what is saved, at what rate. `fitted`: numbers of the planner."""
+    rows = [*_compute_rows(points), *_encoder_rows(points, fitted), *_memory_rows(memory)]
+    rows.append(
+        ["decoding time for bits, published", f"{PUBLISHED.compute:g}-fold",
+         f"a {PUBLISHED.compression:g}th of the bits", f"B ~ C^-{PUBLISHED.exponent:.2f}"]
+    )  # fmt: skip
+    return markdown(["given for saved", "given", "saved", "rate"], [*rows, *_energy_rows(points)])
+
+
+def _compute_rows(points: Sequence[SurfacePoint]) -> list[list[str]]:
+    rows = []
+    for judge, name in JUDGES.items():
+        found = exchanges(points, judge)
+        clips = clips_of(points)
+        # A clip whose bits no way lowers counts as nothing for what was spent.
+        exponent = sum(one.exponent for one in found.values()) / len(clips)
+        bits = fmean([1 / found[c].compression if c in found else 1.0 for c in clips])
+        times = [one.compute for one in found.values()] or [1.0]
+        rows.append(
+            [f"decoding time for bits, by {name}", f"{fmean(times):.1f}-fold",
+             f"{_PERCENT * (1 - bits):.1f} % of the bits", f"B ~ C^-{exponent:.3f}"]
+        )  # fmt: skip
+    return rows
+
+
+def _encoder_rows(points: Sequence[SurfacePoint], fitted: Mapping[str, Any]) -> list[list[str]]:
+    fast, medium = fitted["presets"]["fast"], fitted["presets"]["medium"]
+    given = medium["of_fast"] / fast["of_fast"]
+    bits = (medium["jod"] - fast["jod"]) * -rate_of_quality(points, "jod")
+    lean = medium["lean"]
+    return [
+        ["encoding time for bits, fast to medium, by CVVDP, JOD", f"{given:.1f}-fold",
+         f"{_PERCENT * (1 - exp(-bits)):.0f} % of the bits", "–"],
+        ["encoding time for memory, medium, lean", f"{lean['time']:.1f}-fold",
+         f"{_PERCENT * (1 - lean['memory']):.0f} % of what is held beside programs", "–"],
+    ]  # fmt: skip
+
+
+def _memory_rows(curve: Sequence[tuple[int, float]]) -> list[list[str]]:
+    rows, before = list[list[str]](), 0.0
+    for size, share in curve:
+        if share > before + _LITTLE:
+            before = share
+            each = _PERCENT * share / (size / 1e6)
+            rows.append(
+                ["memory for diffusion steps", f"{size / 1e6:.1f} MB",
+                 f"{_PERCENT * share:.1f} % of the steps", f"{each:.2f} % a MB"]
+            )  # fmt: skip
+    return rows
+
+
+def _energy_rows(points: Sequence[SurfacePoint]) -> list[list[str]]:
+    """What a processor may draw for its computation to cost less than the bits that it saves."""
+    rows = []
+    saved, spent = _bits_for_seconds(points)
+    for name, radio in RADIOS.items():
+        bits = f"{saved / 1000:.2f} kbit a second of video"
+        watts = saved * radio.joules_per_bit / spent if spent else 0.0
+        rows.append(
+            [f"energy of sending over {name} for that of computing", f"{spent:.2f} s a second",
+             bits, f"pays below {1000 * watts:.2g} mW"]
+        )  # fmt: skip
+    return rows
+
+
+def _bits_for_seconds(points: Sequence[SurfacePoint]) -> tuple[float, float]:
+    """Bits saved, and seconds computed for it, for a second of video: by texture, mean of clips."""
+    saved, spent = [], []
+    for clip in clips_of(points):
+        found = exchanges([p for p in points if p.clip == clip], "texture").get(clip)
+        own = [p for p in points if p.clip == clip]
+        plain = fmean(p.seconds for p in own if p.way == "steps 0")
+        rate = fmean(1000 * p.kbps for p in own)
+        best = max(dial.compute for dial in dials(points, clip, "texture"))
+        saved.append(rate * (1 - 1 / found.compression) if found else 0.0)
+        spent.append(plain * ((found.compute if found else best) - 1))
+    return fmean(saved), fmean(spent)
+
+
+WINDOW = 33
+"""Frames of a window: what the pretrained back ends take."""
+LATENT_BYTES = 184_000
+"""Of a window of 512x288 in LTX (docs/pretrained.md), at each depth."""
+
+
+def windows(pictures: Sequence[Picture]) -> list[Embedding]:
+    """Of consecutive windows, which share a frame."""
+    import numpy as np
+
+    starts = range(0, len(pictures) - WINDOW + 1, WINDOW - 1)
+    return [embedding(np.stack(pictures[at : at + WINDOW])) for at in starts]
+
+
+def saved(seen: Iterable[Embedding], capacity: int) -> float:
+    """Share of all steps that a cache of `capacity` windows saves."""
+    kept: list[Embedding] = []
+    depths = []
+    for wanted in seen:
+        nearest = max(kept, key=lambda other: similarity(wanted, other), default=None)
+        depth = reuse_depth(similarity(wanted, nearest)) if nearest is not None else 0
+        depths.append(depth)
+        if depth and nearest is not None:
+            kept = [one for one in kept if one is not nearest] + [nearest]
+        elif capacity:
+            kept = [*kept, wanted][-capacity:]
+    return sum(depths) / (LOOP * max(1, len(depths)))
+
+
+def curve(clips: Sequence[Sequence[Picture]], capacities: Sequence[int]) -> list[tuple[int, float]]:
+    """Bytes of the cache, and the share of steps saved over all windows, the clips in order."""
+    seen = [one for pictures in clips for one in windows(pictures)]
+    size = LATENT_BYTES * len(DEPTHS)
+    return [(capacity * size, saved(seen, capacity)) for capacity in capacities]

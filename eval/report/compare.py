@@ -5,13 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gsvc.eval.bench.record import CellRecord
-from gsvc.eval.bench.store import load_run
+from gsvc.eval.bench.store import CellRecord, load_run
 from gsvc.eval.layout import markdown
-from gsvc.eval.summary.bd_rate import bd_rate
-from gsvc.eval.summary.bootstrap import pooled_rate
-from gsvc.eval.summary.curves import Curve, settings_label
-from gsvc.eval.summary.points import PointRow
+from gsvc.eval.summary.bd_rate import bd_rate, pooled_rate
+from gsvc.eval.summary.curves import Curve, PointRow, settings_label
 from gsvc.eval.summary.summarise import Summary, curves_by_metric, summarise
 
 _OF_THE_RUN = ("frames", "stride", "versions", "machine", "commit", "codecs", "metrics", "gaps")

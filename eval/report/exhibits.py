@@ -1,21 +1,164 @@
-"""What is shown of each clip: the source and each codec near one rate, worst frames first.
+"""What is shown of each clip: the source beside one decoded clip of each codec, near one rate.
 
-The pictures are decoded again from the run's streams, whose hashes must be those of the record.
+The worst frames come first. Streams are decoded again, and must give what the run measured.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf, log
 from pathlib import Path
 
-from gsvc.codec.errors import GsvcError
-from gsvc.codec.frames import Picture
-from gsvc.datasets.clips import TestClip
-from gsvc.eval.report.choice import Choice
-from gsvc.eval.report.decoding import decoded, source_of
+from gsvc.codec.bitstream.errors import GsvcError, InputError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip import TestClip, frames_sha256
+from gsvc.datasets.clips.sets import SETS, find_clips
+from gsvc.eval.bench.store import BenchFolder, CellRecord, Damaged, DecodeRecord
+from gsvc.eval.late_loading import CodecFacts
 from gsvc.eval.report.style import CurveStyle
-from gsvc.eval.summary.recorded import MetricInfo
+from gsvc.eval.summary.bd_comparisons import SLIDESHOW
+from gsvc.eval.summary.curves import ABLATION, OURS, MetricInfo, by_curve, clip_label, distance
+from gsvc.eval.summary.rate_tables import number, primary
 from gsvc.eval.summary.summarise import Summary
-from gsvc.eval.summary.table import number, primary
+
+BEST_KNOWN = "svtav1"
+_USUAL_LEVEL = 1
+
+
+@dataclass(frozen=True)
+class VersionChoice:
+    """A decoded cell, and the name of its curve."""
+
+    curve: str
+    cell: CellRecord
+    decode: DecodeRecord
+
+    def measured(self, metric: str, stride: int) -> list[tuple[int, float]]:
+        """Frames and their values in a metric, where it has any."""
+        scores = self.decode.scores.get(metric)
+        frames = range(0, self.cell.frames, stride)
+        pairs = zip(frames, scores.values if scores else (), strict=False)
+        return [(frame, value) for frame, value in pairs if value is not None]
+
+
+def near_rate(
+    summary: Summary, cells: Sequence[CellRecord], level: int = _USUAL_LEVEL
+) -> dict[str, list[VersionChoice]]:
+    """By clip label: each curve's cell nearest in log rate, of equals the better one.
+
+    The rate is that of our stream at `level`; without one, the median of ours; without ours, of
+    all.
+    """
+    metric = next(iter(summary.metrics), None)
+    clips: dict[str, list[CellRecord]] = {}
+    for cell in cells:
+        if cell.bits and cell.decodes and cell.codec != ABLATION:
+            clips.setdefault(clip_label(cell), []).append(cell)
+    return {clip: _choose(mine, metric, level) for clip, mine in clips.items()}
+
+
+def few(choices: Sequence[VersionChoice], summary: Summary) -> list[VersionChoice]:
+    """Of one clip's choices: AV1, the slideshow, ours of least and of most compute.
+
+    AV1 is whichever codec of its family is nearest in bits to ours, another anchor without it.
+    Without ours: an anchor and the others.
+    """
+    metric = next(iter(summary.metrics), None)
+    ours = [one for one in choices if one.cell.codec == OURS]
+    ours.sort(key=lambda one: one.decode.flops_per_pixel or 0.0)
+    bits = ours[-1].cell.bits if ours else 0
+    anchors = _opponents(choices, summary.codecs)
+    anchors.sort(key=lambda one: (_apart(one.cell.bits, bits), _distance(one.decode, metric)))
+    if not ours:
+        return [*anchors[:1], *(one for one in choices if one not in anchors)]
+    floors = [one for one in choices if one.cell.codec == SLIDESHOW]
+    return [*anchors[:1], *floors, *ours[:1], *ours[1:][-1:]]
+
+
+def _opponents(
+    choices: Sequence[VersionChoice], codecs: Mapping[str, CodecFacts]
+) -> list[VersionChoice]:
+    """Those of AV1's family; without any, all anchors."""
+    family = codecs[BEST_KNOWN].family if BEST_KNOWN in codecs else ""
+    found = [one for one in choices if family and codecs[one.cell.codec].family == family]
+    return found or [one for one in choices if codecs[one.cell.codec].is_anchor]
+
+
+def _apart(rate: float, other: float) -> float:
+    """The log ratio, coarsely: small differences are none. 0 where one is 0."""
+    return round(abs(log(rate / other)), 1) if rate and other else 0.0
+
+
+def _choose(
+    cells: Sequence[CellRecord], metric: MetricInfo | None, level: int
+) -> list[VersionChoice]:
+    rate = _target(cells, level)
+    found: dict[str, tuple[tuple[float, float], VersionChoice]] = {}
+    for cell in cells:
+        for name, decodes in by_curve(cell).items():
+            one = VersionChoice(name, cell, decodes[0])
+            rank = _apart(cell.bpp, rate), _distance(one.decode, metric)
+            if name not in found or rank < found[name][0]:
+                found[name] = rank, one
+    return [choice for _, choice in found.values()]
+
+
+def _target(cells: Sequence[CellRecord], level: int) -> float:
+    ours = [cell for cell in cells if cell.codec == OURS]
+    wanted = [cell for cell in ours if cell.settings.get("level") == level]
+    rates = sorted(cell.bpp for cell in wanted or ours or cells)
+    return rates[len(rates) // 2]
+
+
+def _distance(decode: DecodeRecord, metric: MetricInfo | None) -> float:
+    """In the metric; clips without it rank last."""
+    scores = decode.scores.get(metric.name) if metric else None
+    if metric is None or scores is None or scores.mean is None:
+        return inf
+    return distance(scores.mean, metric.higher_is_better)
+
+
+def source_of(cell: CellRecord, places: Sequence[str] = ()) -> TestClip:
+    """The clip that a cell coded; `places`: files and folders to find it in, beside the known sets.
+
+    Raises InputError when it is not here, or is another one now.
+    """
+    there = [place for place in places if Path(place).exists()]
+    named = (one for one in find_clips([*there, *SETS]) if one.name == cell.clip)
+    if (found := next(named, None)) is None:
+        raise InputError(f"{cell.clip} is in no set that is known here: bring the clip back")
+    clip = found.load(cell.size, cell.frames)
+    if clip.sha256 != cell.source_sha256:
+        raise InputError(f"{cell.clip} is another clip now than the run measured: run it again")
+    return clip
+
+
+def decoded(folder: Path, choice: VersionChoice, source: TestClip) -> tuple[Sequence[Picture], str]:
+    """The pictures of a stream in the run's folder, and what is wrong with them or "".
+
+    Raises InputError when the stream is damaged, and as its codec does.
+    """
+    import torch
+
+    from gsvc.eval.baselines import find_codec
+
+    # A network's last bits depend on the number of threads; a run gives its workers one each.
+    torch.set_num_threads(1)
+    cell, decode = choice.cell, choice.decode
+    codec = find_codec(cell.codec)
+    data = _stream(folder, cell)
+    frames = codec.decode(data, source.format, cell.settings, decode.way).frames
+    if frames_sha256(frames) == decode.frames_sha256:
+        return frames, ""
+    return frames, f"{choice.curve} decodes here to other pictures than were measured"
+
+
+def _stream(folder: Path, cell: CellRecord) -> bytes:
+    try:
+        return BenchFolder(folder).stream(cell)
+    except Damaged as error:
+        text = str(error).replace("its stream", f"the stream {cell.key}")
+        raise InputError(f"{text}: run the benchmark again") from error
+
 
 SOURCE = "source"
 
@@ -49,7 +192,7 @@ class Exhibit:
 def exhibits(
     folder: Path,
     summary: Summary,
-    chosen: Mapping[str, Sequence[Choice]],
+    chosen: Mapping[str, Sequence[VersionChoice]],
     places: Sequence[str] = (),
 ) -> Iterator[Exhibit]:
     """One clip after the other, the one with the worst frame first, each loaded in its turn.
@@ -69,7 +212,7 @@ def exhibits(
 def load_exhibit(
     folder: Path,
     clip: str,
-    choices: Sequence[Choice],
+    choices: Sequence[VersionChoice],
     summary: Summary,
     places: Sequence[str] = (),
     worst: int = 0,
@@ -94,7 +237,7 @@ def load_exhibit(
     return Exhibit(clip, source, panes, worst, troubles)
 
 
-def facts_of(choice: Choice, summary: Summary | None) -> str:
+def facts_of(choice: VersionChoice, summary: Summary | None) -> str:
     """Rate and quality of a version, by the primary metrics; without a summary the size alone."""
     cell = choice.cell
     if summary is None:
@@ -107,7 +250,7 @@ def facts_of(choice: Choice, summary: Summary | None) -> str:
     return ", ".join(parts)
 
 
-def _worst(choice: Choice, metric: MetricInfo | None, stride: int) -> tuple[int, float]:
+def _worst(choice: VersionChoice, metric: MetricInfo | None, stride: int) -> tuple[int, float]:
     """The worst measured frame and its value."""
     if metric is None or not (pairs := choice.measured(metric.name, stride)):
         return 0, 0.0

@@ -1,19 +1,44 @@
-"""Pictures and short videos as data URIs, for a page that asks nothing of a network."""
+"""Pictures and videos for people: with captions, as files, and as data URIs for a page."""
 
 import base64
 import io
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 
 import av
 import cv2
 import numpy as np
 
-from gsvc.codec.frames import Picture
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.media.color import yuv_from_rgb
-from gsvc.encoders.svt_av1 import quiet_and_ordinary
-from gsvc.eval.codecs.conventional import BT709
-from gsvc.eval.pictures import image_file
+from gsvc.codec.media.video_writer import open_writer
+from gsvc.encoders.coding.svt_av1 import quiet_and_ordinary
+from gsvc.eval.baselines.conventional import BT709
+
+_BAR = 26
+_INK, _PAPER = (240, 240, 240), 24
+
+
+def captioned(picture: Picture, text: str) -> Picture:
+    """The picture, RGB uint8 (H, W, 3), over a bar of 26 lines with `text`, cut at its width."""
+    bar = np.full((_BAR, picture.shape[1], 3), _PAPER, np.uint8)
+    cv2.putText(bar, text, (6, 18), cv2.FONT_HERSHEY_SIMPLEX, 0.42, _INK, 1, cv2.LINE_AA)
+    return np.vstack([picture, bar])
+
+
+def image_file(picture: Picture, suffix: str, *options: int) -> bytes:
+    """An RGB picture (H, W, 3) uint8 as an image file; `options`: of `cv2.imencode`."""
+    _, coded = cv2.imencode(suffix, cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), options)
+    return coded.tobytes()
+
+
+def write_video(target: Path, form: VideoFormat, frames: Sequence[Picture]) -> None:
+    """Replace a video, one tick of time from each frame to the next. Raises OutputError."""
+    with open_writer(target, form, overwrite=True) as writer:
+        for pts, frame in enumerate(frames):
+            writer.write(Frame(frame, pts))
+
 
 NEAR_TRANSPARENT = 19
 LOSSLESS_TO_THE_EYE = 10

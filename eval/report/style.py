@@ -6,8 +6,7 @@ from math import ceil, log10
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from gsvc.eval.facts import CodecFacts
-from gsvc.eval.optional import optional
+from gsvc.eval.late_loading import CodecFacts, optional
 from gsvc.eval.summary.curves import OURS
 
 if TYPE_CHECKING:

@@ -1,14 +1,81 @@
-"""Rate-distortion curves of a run's cells: one per clip, metric, codec and way to decode."""
+"""What a run's records say: points, rate-distortion curves, metrics, failures.
+
+A curve is of one clip, metric, codec and way to decode; codecs of one family also have a joint
+curve. The unit of time is encoding the same clip with x265 slow, at full size and its middle crf.
+"""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from math import log
 from statistics import fmean
+from typing import Any
 
-from gsvc.eval.bench.record import CellRecord, DecodeRecord
-from gsvc.eval.summary.hull import RatePoint, lower_hull
+from gsvc.codec.planning.energy import RADIOS
+from gsvc.eval.bench.store import CellRecord, DecodeRecord
+from gsvc.eval.late_loading import CodecFacts
+from gsvc.eval.summary.bd_rate import RatePoint, lower_hull
+
+PRIMARY = ("cvvdp", "st_lpips_vgg")
+"""The judges of the headline: what an eye sees of a video on a display, and texture."""
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """A metric of a run."""
+
+    name: str
+    unit: str
+    """"dB", "" for none."""
+    higher_is_better: bool
+    per_frame: bool
+    """False: one number for the whole clip."""
+    version: str
+    """Package and variant; empty where it never gave a number."""
+
+    @property
+    def title(self) -> str:
+        """For tables and axes: name, unit, which way is better."""
+        unit = f" ({self.unit})" if self.unit else ""
+        return f"{self.name}{unit}, {'higher' if self.higher_is_better else 'lower'} is better"
+
+
+def metrics_of(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> list[MetricInfo]:
+    """The metrics of run.json that any cell was scored with, the primary ones first."""
+    versions: dict[str, str] = {}
+    for cell in cells:
+        for decode in cell.decodes:
+            for name, scores in decode.scores.items():
+                versions[name] = versions.get(name) or scores.version
+    known = settings.get("metrics", {})
+    ordered = sorted(versions, key=lambda n: PRIMARY.index(n) if n in PRIMARY else len(PRIMARY))
+    return [
+        MetricInfo(name, **{**known[name], "version": versions[name]})
+        for name in ordered
+        if name in known
+    ]
+
+
+def codecs_of(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> dict[str, CodecFacts]:
+    """The facts of the cells' codecs, by name.
+
+    A run made before run.json had them gets those of this version's codecs. "anchors" of run.json,
+    where there are any, are the anchors.
+    """
+    known = settings.get("codec_facts")
+    if known is None:
+        from gsvc.eval.baselines import codecs, find_codec
+
+        ours = {cell.codec for cell in cells} & set(codecs())
+        known = {name: asdict(find_codec(name).facts) for name in ours}
+    found = {cell.codec: CodecFacts(**known.get(cell.codec, {})) for cell in cells}
+    anchors = settings.get("anchors")
+    if not anchors:
+        return found
+    return {name: replace(facts, is_anchor=name in anchors) for name, facts in found.items()}
+
 
 OURS = "gsvc"
 ABLATION = "gsvc-layers"
@@ -16,7 +83,7 @@ ABLATION = "gsvc-layers"
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """One decoded cell."""
 
     bpp: float
@@ -36,7 +103,7 @@ class Curve:
     codec: str
     metric: str
     higher_is_better: bool
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
     """By rising rate."""
     without_bits: tuple[str, ...] = ()
     """Settings of empty streams, which have no place on a log scale of rate."""
@@ -48,7 +115,7 @@ class Curve:
         """The lower hull of (bpp, distance); empty for a curve without points."""
         return lower_hull([(p.bpp, distance(p.value, self.higher_is_better)) for p in self.points])
 
-    def nearest(self, bpp: float) -> Point:
+    def nearest(self, bpp: float) -> CurvePoint:
         """The point nearest in log rate; of several, the best."""
         sign = -1 if self.higher_is_better else 1
         return min(self.points, key=lambda p: (abs(log(p.bpp / bpp)), sign * p.value))
@@ -97,7 +164,7 @@ def curves(
     cells: Sequence[CellRecord], metric: str, higher_is_better: bool, anchors: Collection[str] = ()
 ) -> list[Curve]:
     """Every curve of a run in one metric, in the order of the cells; `anchors`: names of codecs."""
-    points: dict[tuple[str, str, str], list[Point]] = defaultdict(list)
+    points: dict[tuple[str, str, str], list[CurvePoint]] = defaultdict(list)
     empty: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for cell in cells:
         mine = {} if cell.error or cell.codec == ABLATION else by_curve(cell)
@@ -105,7 +172,7 @@ def curves(
             value = mean_score(decodes, metric)
             key = (clip_label(cell), name, cell.codec)
             if value is not None and cell.bits:
-                points[key].append(Point(cell.bpp, value, cell.settings))
+                points[key].append(CurvePoint(cell.bpp, value, cell.settings))
             elif value is not None:
                 empty[key].append(settings_label(cell.settings))
     return [
@@ -120,4 +187,194 @@ def curves(
             codec in anchors,
         )
         for clip, name, codec in dict.fromkeys([*points, *empty])
+    ]
+
+
+REFERENCE = "x265 slow (full size, middle crf)"
+NO_REFERENCE = f"the run has no {REFERENCE} on this clip"
+
+
+def reference_seconds(cells: Iterable[CellRecord]) -> dict[str, float]:
+    """Seconds that x265 slow took to encode, by clip label; clips without it are missing."""
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for cell in cells:
+        settings = cell.settings
+        is_full = Fraction(str(settings.get("scale", 1))) == 1
+        is_slow = cell.codec == "x265" and settings.get("preset", "slow") == "slow"
+        if is_full and is_slow and not cell.error:
+            crf = float(settings.get("crf", 0))
+            found[clip_label(cell)].append((crf, cell.encode_seconds))
+    middle = {clip: sorted(times)[len(times) // 2][1] for clip, times in found.items()}
+    return {clip: seconds for clip, seconds in middle.items() if seconds > 0}
+
+
+@dataclass(frozen=True)
+class PointRow:
+    """A decoded cell."""
+
+    clip: str
+    curve: str
+    codec: str
+    settings: dict[str, int | float | str]
+    way: dict[str, int | float | str]
+    width: int
+    height: int
+    frame_rate: str
+    frames: int
+    bits: int
+    bpp: float
+    """Bits per pixel of a frame as shown."""
+    kbps: float
+    scores: dict[str, float | None]
+    ledger: dict[str, int]
+    encode_seconds: float
+    """Wall-clock, as `decode_seconds`."""
+    decode_seconds: float
+    encode_ratio: float | None
+    """Multiple of encoding with x265 slow on the same clip; None if that is not in the run."""
+    decode_ratio: float | None
+    flops_per_pixel: float | None
+    model_bytes: int | None
+    peak_memory: int | None
+    """Bytes."""
+    encode_joules: float | None
+    """Of the processor, measured; None: not measured, as `decode_joules`."""
+    decode_joules: float | None
+    encode_cpu_seconds: float | None
+    """Processor time, all cores together; None: not measured, as `decode_cpu_seconds`."""
+    decode_cpu_seconds: float | None
+    send_joules: dict[str, float]
+    """Of sending the stream once, by radio: a model of joules a bit, not measured."""
+    stream_sha256: str
+    frames_sha256: str
+    key: str
+
+
+def point_rows(cells: Sequence[CellRecord]) -> list[PointRow]:
+    """Rows in the order of the cells."""
+    reference = reference_seconds(cells)
+    return [_row(cell, decode, reference) for cell in cells for decode in cell.decodes]
+
+
+def _row(cell: CellRecord, decode: DecodeRecord, reference: Mapping[str, float]) -> PointRow:
+    clip = clip_label(cell)
+    unit = reference.get(clip)
+    return PointRow(
+        clip=clip,
+        curve=curve_name(cell.codec, decode.way),
+        codec=cell.codec,
+        settings=cell.settings,
+        way=decode.way,
+        width=cell.width,
+        height=cell.height,
+        frame_rate=cell.frame_rate,
+        frames=cell.frames,
+        bits=cell.bits,
+        bpp=cell.bpp,
+        kbps=cell.bitrate / 1000,
+        scores={name: scores.mean for name, scores in decode.scores.items()},
+        ledger=cell.ledger,
+        encode_seconds=cell.encode_seconds,
+        decode_seconds=decode.seconds,
+        encode_ratio=cell.encode_seconds / unit if unit else None,
+        decode_ratio=decode.seconds / unit if unit else None,
+        flops_per_pixel=decode.flops_per_pixel,
+        model_bytes=decode.model_bytes,
+        peak_memory=decode.peak_memory,
+        encode_joules=cell.encode_joules,
+        decode_joules=decode.joules,
+        encode_cpu_seconds=cell.encode_cpu_seconds,
+        decode_cpu_seconds=decode.cpu_seconds,
+        send_joules={name: cell.bits * radio.joules_per_bit for name, radio in RADIOS.items()},
+        stream_sha256=cell.stream_sha256,
+        frames_sha256=decode.frames_sha256,
+        key=cell.key,
+    )
+
+
+def mean_of(values: Sequence[float | None]) -> float | None:
+    """The mean of those that are there; None without any."""
+    there = [value for value in values if value is not None]
+    return fmean(there) if there else None
+
+
+def short_labels(rows: Sequence[PointRow]) -> dict[str, str]:
+    """By key: the settings in which streams of the codec differ, all of them where none does."""
+    labels = {}
+    for codec in dict.fromkeys(row.codec for row in rows):
+        mine = [row for row in rows if row.codec == codec]
+        names = dict.fromkeys(name for row in mine for name in row.settings)
+        varied = [n for n in names if len({str(row.settings.get(n)) for row in mine}) > 1] or names
+        for row in mine:
+            labels[row.key] = settings_label({n: v for n, v in row.settings.items() if n in varied})
+    return labels
+
+
+def family_curves(found: Sequence[Curve], codecs: Mapping[str, CodecFacts]) -> Iterator[Curve]:
+    """A curve for each clip and family that has several codecs, with all their points.
+
+    `found`: curves of one metric.
+    """
+    groups: dict[tuple[str, str], list[Curve]] = {}
+    for curve in found:
+        if family := codecs[curve.codec].family:
+            groups.setdefault((curve.clip, family), []).append(curve)
+    for (clip, family), curves in groups.items():
+        if len({curve.codec for curve in curves}) > 1:
+            points = sorted((p for c in curves for p in c.points), key=lambda point: point.bpp)
+            first = curves[0]
+            yield Curve(clip, family, family, first.metric, first.higher_is_better, tuple(points))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that failed, and why."""
+
+    clip: str
+    codec: str
+    settings: str
+    error: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    """A metric without numbers, and why."""
+
+    metric: str
+    codecs: tuple[str, ...]
+    decodes: int
+    """How many decoded clips it concerns."""
+    reason: str
+
+
+def failures(cells: Sequence[CellRecord]) -> list[Failure]:
+    """The failed cells, in order."""
+    return [
+        Failure(clip_label(c), c.codec, settings_label(c.settings), c.error, c.key)
+        for c in cells
+        if c.error
+    ]
+
+
+def without_bits(cells: Sequence[CellRecord]) -> list[str]:
+    """Cells that did not fail and have an empty stream: they are in no curve."""
+    return [
+        f"{clip_label(cell)}, {cell.codec}, {settings_label(cell.settings)}"
+        for cell in cells
+        if not cell.error and not cell.bits
+    ]
+
+
+def gaps(cells: Sequence[CellRecord]) -> list[Unmeasured]:
+    """Each metric and reason once, with the codecs concerned."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for cell in cells:
+        for decode in cell.decodes:
+            for name, scores in decode.scores.items():
+                if scores.mean is None:
+                    found[name, scores.gap or "no value"].append(cell.codec)
+    return [
+        Unmeasured(name, tuple(dict.fromkeys(codecs)), len(codecs), why)
+        for (name, why), codecs in found.items()
     ]

@@ -1,20 +1,177 @@
-"""Tables of rates at equal quality, and of quality at equal rate."""
+"""Tables of text: the headline, BD-rates, quality at equal rate, and what is left of people."""
 
-from gsvc.eval.summary.curves import OURS
-from gsvc.eval.summary.duels import Duel
-from gsvc.eval.summary.recorded import MetricInfo
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gsvc.codec.weights.hub import RANDOM
+from gsvc.eval.summary.bd_comparisons import BdComparison, BesideRow, SlideshowClip, SlideshowTest
+from gsvc.eval.summary.bd_rate import Pooled
+from gsvc.eval.summary.curves import OURS, PRIMARY, MetricInfo, PointRow
 from gsvc.eval.summary.summarise import Summary
-from gsvc.eval.summary.table import (
-    NONE,
-    Table,
-    basis,
-    number,
-    percent,
-    pooled_text,
-    primary,
-    protocol,
-    rate,
-)
+
+NONE = "-"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table of text."""
+
+    title: str
+    note: str
+    """What the numbers are, in full sentences."""
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]] = field(repr=False)
+
+
+def protocol(summary: Summary) -> str:
+    """One sentence on what every number of the run stands on."""
+    counts = sorted(set(summary.frames.values()))
+    frames = (
+        f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "no"
+    )
+    measured = (
+        "every frame" if summary.stride == 1 else f"one frame in {summary.stride} from the first"
+    )
+    return (
+        f"{len(summary.frames)} clips, {frames} frames coded of each, quality measured on "
+        f"{measured}; rates are those of the elementary stream, or of the whole .gsv file without "
+        f"audio.{_warning(summary)}"
+    )
+
+
+def has_random_weights(summary: Summary) -> bool:
+    """Whether a codec ran with a pretrained model's form, and not with its weights."""
+    return any(RANDOM in version for version in summary.versions.values())
+
+
+def _warning(summary: Summary) -> str:
+    if not has_random_weights(summary):
+        return ""
+    return f" {RANDOM.upper()}: what is restored here says nothing about the model."
+
+
+def primary(summary: Summary) -> list[MetricInfo]:
+    """The primary metrics of the run; without them, the first that compares curves."""
+    found = [metric for metric in summary.metrics if metric.name in PRIMARY]
+    compared = {one.metric for one in summary.pooled}
+    counted = [metric for metric in summary.metrics if metric.name in compared]
+    return found or counted[:1] or summary.metrics[:1]
+
+
+def basis(summary: Summary, metric: MetricInfo) -> str:
+    """What a metric's numbers stand on, for a table's note."""
+    return f"{metric.title} ({metric.version or 'never measured'}). {protocol(summary)}"
+
+
+def pooled_text(pooled: Pooled | None) -> str:
+    """ "-12.3 [-20.0, -4.1] (5)": mean, interval where there is one, number of clips."""
+    if pooled is None:
+        return "none (0)"
+    bounds = f" [{percent(pooled.low)}, {percent(pooled.high)}]" if pooled.low is not None else ""
+    return f"{percent(pooled.mean)}{bounds} ({pooled.clips})"
+
+
+def percent(value: float | None) -> str:
+    """ "+12.3"."""
+    return NONE if value is None else f"{value:+.1f}"
+
+
+def multiple(value: float | None) -> str:
+    """ "1.23x"."""
+    return NONE if value is None else f"{value:.2f}x"
+
+
+def number(value: float | None) -> str:
+    """A metric's value: four decimals, two from 10 on."""
+    return NONE if value is None else f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
+
+
+def signed(value: float | None) -> str:
+    """A difference of a metric's values."""
+    return NONE if value is None else f"{value:+.4f}"
+
+
+def rate(value: float) -> str:
+    """Bits per pixel."""
+    return f"{value:.5f}"
+
+
+HEADLINE_TITLE = "Headline: the worse of two BD-rates against SVT-AV1"
+SLIDESHOW_TITLE = "Slideshow test: BD-rate of holding key pictures against SVT-AV1"
+
+
+def headline_table(summary: Summary) -> Table:
+    """Every curve's BD-rates by the judges, and the worse one."""
+    rows = [
+        [
+            row.curve,
+            NONE if row.worse is None else f"{percent(row.worse)} ({row.judge})",
+            *(pooled_text(row.rates[j]) if j in row.rates else NONE for j in PRIMARY),
+        ]
+        for row in summary.headline.rows
+    ]
+    note = (
+        "BD-rate in per cent (negative: fewer bits at equal quality) against SVT-AV1's lower hull, "
+        "pooled over clips by each judge, with its 95 % bootstrap interval over clips and, in "
+        f"brackets, how many of {len(summary.frames)} clips have one; the headline is the worse of "
+        f"them. {' '.join([*headline_gaps(summary), *warnings(summary), protocol(summary)])}"
+    )
+    return Table(HEADLINE_TITLE, note, ["curve", "headline", *PRIMARY], rows)
+
+
+def headline_gaps(summary: Summary) -> Iterator[str]:
+    """A sentence for each judge that is missing in the run, and one where the anchor is."""
+    for judge, why in summary.headline.missing.items():
+        yield f"No headline without {judge}: {why}."
+    if not summary.headline.rows and len(summary.headline.missing) < len(PRIMARY):
+        yield f"No headline without points of {summary.headline.anchor} and of another codec."
+
+
+def warnings(summary: Summary) -> Iterator[str]:
+    """A sentence for each judge of the headline that fails the slideshow test."""
+    for test in summary.slideshow:
+        if test.metric in PRIMARY and test.passes is False:
+            assert test.pooled is not None
+            yield (
+                f"WARNING: by {test.metric} a slideshow wins ({percent(test.pooled.mean)} % bits): "
+                "it must not stand alone."
+            )
+
+
+def slideshow_table(summary: Summary) -> Table:
+    """A row for each metric, a column for each clip."""
+    tests = summary.slideshow
+    clips = list(dict.fromkeys(one.clip for test in tests for one in test.clips))
+    rows = [
+        [
+            test.metric,
+            {True: "passes", False: "fails", None: "not known"}[test.passes],
+            pooled_text(test.pooled),
+            ", ".join(test.won) or "none",
+            *(_clip(test, clip) for clip in clips),
+        ]
+        for test in tests
+    ]
+    note = (
+        "Frames that hold the last key picture, against SVT-AV1's lower hull: BD-rate in per cent, "
+        "negative where the slideshow wins. Where they share no quality, the better one at equal "
+        "bits wins. A metric passes if the slideshow loses on the clips that move, pooled, "
+        "or without any BD-rate on each; a clip moves if from one frame to the next at least 1 % "
+        "of its pixels move by half a pixel at 288 lines, and is marked (still) if it does not. "
+        f"{protocol(summary)}"
+    )
+    header = ["metric", "verdict", "moving clips, pooled", "slideshow wins on", *clips]
+    return Table(SLIDESHOW_TITLE, note, header, rows)
+
+
+def _clip(test: SlideshowTest, clip: str) -> str:
+    return next((_cell(one) for one in test.clips if one.clip == clip), NONE)
+
+
+def _cell(one: SlideshowClip) -> str:
+    outcome = {True: ", wins", False: ", loses", None: ""}[one.wins]
+    text = f"{one.note}{outcome}" if one.rate is None else percent(one.rate)
+    return text if one.moves else f"{text} (still)"
 
 
 def pooled_table(summary: Summary, metric: MetricInfo) -> Table:
@@ -118,10 +275,77 @@ def without_bd_rate_table(summary: Summary) -> Table:
     return Table("Where there is no BD-rate", note, header, rows)
 
 
-def _ratio(summary: Summary, duel: Duel) -> list[str]:
+def _ratio(summary: Summary, duel: BdComparison) -> list[str]:
     ratio = duel.result.ratio
     if ratio is None:
         return [NONE, NONE, NONE]
     sign = -1 if summary.metric(duel.metric).higher_is_better else 1
     ends = ratio.test_distance, ratio.anchor_distance
     return [f"{ratio.ratio:.2f}x", *(number(sign * end) for end in ends)]
+
+
+TITLE = "People"
+_COLUMNS = {
+    "NME": ("face_nme", 4),
+    "mouth": ("mouth_opening", 2),
+    "CVVDP, face": ("face_cvvdp", 2),
+    "VGG, face": ("face_st_lpips_vgg", 3),
+    "OKS": ("pose_oks", 3),
+    "motion on people": ("person_motion_error", 3),
+}
+"""Metrics with their digits, by heading."""
+ANCHOR, LAYER = "svtav1", "faces"
+METRICS = tuple(name for name, _ in _COLUMNS.values())
+
+_Point = tuple[str, float]
+"""A clip, and bits per pixel asked for."""
+_Rows = dict[bool, BesideRow]
+"""Ours of one metric at a point: by whether faces are sent."""
+
+
+def people_table(summary: Summary) -> Table:
+    """Clip by clip and rate by rate; no rows for a run without these metrics or such rates."""
+    found: dict[_Point, dict[str, _Rows]] = {}
+    for row in summary.beside:
+        if row.metric in METRICS and "bpp" in row.settings:
+            here = found.setdefault(_point(row), {}).setdefault(row.metric, {})
+            here[bool(row.settings.get("faces", 1))] = row
+    layer = _layer_bits(summary)
+    rows = [
+        [
+            f"{point[0]} {point[1]:g}",
+            *(_people_cell(mine.get(name, {}), digits) for name, digits in _COLUMNS.values()),
+            layer.get(point, NONE),
+        ]
+        for point, mine in found.items()
+    ]
+    note = (
+        f"In each cell: {ANCHOR} at our bits / gsvc without the layer of faces / with it; {NONE}: "
+        "it does not reach these bits, or there is no value. NME: landmarks' normalised mean "
+        "error, lower is better. Mouth: correlation of its opening. OKS: of bodies' key points. "
+        "Motion on people: its error in the person mask, lower is better. Layer: its bits a frame. "
+        f"{protocol(summary)}"
+    )
+    return Table(TITLE, note, ["clip, bpp", *_COLUMNS, "layer"], rows)
+
+
+def _point(row: BesideRow | PointRow) -> _Point:
+    return row.clip, float(row.settings["bpp"])
+
+
+def _people_cell(rows: _Rows, digits: int) -> str:
+    there = [row.hulls.get(ANCHOR) for row in rows.values()]
+    ours = [rows[sent].value if sent in rows else None for sent in (False, True)]
+    values = [there[0] if there else None, *ours]
+    if all(value is None for value in values):
+        return NONE
+    return " / ".join(NONE if one is None else f"{one:.{digits}f}" for one in values)
+
+
+def _layer_bits(summary: Summary) -> dict[_Point, str]:
+    """What the layer takes, a frame."""
+    return {
+        _point(row): f"{row.ledger.get(LAYER, 0) / row.frames:.1f}"
+        for row in summary.points
+        if row.codec == OURS and row.settings.get("faces", 1) and "bpp" in row.settings
+    }

@@ -9,16 +9,63 @@ from pathlib import Path
 from typing import Any
 
 from gsvc.codec.planning.energy import RADIOS
-from gsvc.eval.bench.record import CellRecord
-from gsvc.eval.bench.store import load_run
-from gsvc.eval.files import write_text
-from gsvc.eval.layout import markdown
-from gsvc.eval.summary.curves import clip_label, curve_name, settings_label
-from gsvc.eval.summary.points import PointRow
-from gsvc.eval.summary.recorded import PRIMARY
+from gsvc.eval.bench.store import CellRecord, load_run
+from gsvc.eval.layout import markdown, write_text
+from gsvc.eval.summary.curves import PRIMARY, PointRow, clip_label, curve_name, settings_label
+from gsvc.eval.summary.rate_tables import (
+    Table,
+    beside_table,
+    headline_table,
+    people_table,
+    per_clip_table,
+    pooled_others_table,
+    pooled_table,
+    primary,
+    protocol,
+    slideshow_table,
+    without_bd_rate_table,
+)
+from gsvc.eval.summary.stream_tables import (
+    ablation_table,
+    costs_table,
+    durations_table,
+    exchange_table,
+    frontier_table,
+    ledgers_table,
+    metrics_table,
+    ours_table,
+    points_table,
+    seeds_table,
+    troubles_table,
+)
 from gsvc.eval.summary.summarise import Summary, summarise
-from gsvc.eval.summary.table import protocol
-from gsvc.eval.summary.tables import tables
+
+
+def tables(summary: Summary) -> list[Table]:
+    """Every table that has rows, the most telling first."""
+    made = [
+        headline_table(summary),
+        slideshow_table(summary),
+        people_table(summary),
+        troubles_table(summary),
+        *(pooled_table(summary, metric) for metric in primary(summary)),
+        pooled_others_table(summary),
+        points_table(summary),
+        *(per_clip_table(summary, metric) for metric in primary(summary)),
+        *(beside_table(summary, metric) for metric in primary(summary)),
+        without_bd_rate_table(summary),
+        exchange_table(summary),
+        *(frontier_table(summary, metric) for metric in primary(summary)),
+        ablation_table(summary),
+        costs_table(summary),
+        ours_table(summary),
+        ledgers_table(summary),
+        seeds_table(summary),
+        durations_table(summary),
+        metrics_table(summary),
+    ]
+    return [table for table in made if table.rows]
+
 
 _IN_PARTS = {"settings", "way", "scores", "ledger", "send_joules"}
 _SENDING = [f"joules_over_{name}" for name in RADIOS]

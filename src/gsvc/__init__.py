@@ -11,13 +11,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gsvc.codec.analysis import Analysis, analyse
-    from gsvc.codec.asyncio import LatestQueue, decode_stream, encode_stream
-    from gsvc.codec.decoder import Decoder
-    from gsvc.codec.decoder_settings import DecoderSettings
-    from gsvc.codec.encoder import Encoder
-    from gsvc.codec.encoder_settings import EncoderSettings
-    from gsvc.codec.errors import (
+    from gsvc.codec.api.analysis import Analysis, analyse
+    from gsvc.codec.api.asyncio import LatestQueue, decode_stream, encode_stream
+    from gsvc.codec.api.decoder import Decoder
+    from gsvc.codec.api.decoder_settings import DecoderSettings
+    from gsvc.codec.api.encoder import Encoder
+    from gsvc.codec.api.encoder_settings import EncoderSettings
+    from gsvc.codec.api.files import decode_file as decode
+    from gsvc.codec.api.files import encode_file as encode
+    from gsvc.codec.api.inspection import stream_info as info
+    from gsvc.codec.api.reports import DecodeReport, EncodeReport, Progress
+    from gsvc.codec.bitstream.container import StreamReader, StreamWriter
+    from gsvc.codec.bitstream.errors import (
         BitstreamError,
         ChecksumError,
         ConfigError,
@@ -33,33 +38,25 @@ if TYPE_CHECKING:
         VersionError,
         WrongTypeError,
     )
-    from gsvc.codec.files import decode_file as decode
-    from gsvc.codec.files import encode_file as encode
-    from gsvc.codec.frames import AudioChunk, Color, Frame, Picture, VideoFormat
-    from gsvc.codec.inspection import stream_info as info
-    from gsvc.codec.limits import Limits
+    from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, Picture, VideoFormat
+    from gsvc.codec.bitstream.header import Header, Tools
+    from gsvc.codec.bitstream.index import StreamIndex
+    from gsvc.codec.bitstream.limits import Limits
+    from gsvc.codec.bitstream.packet import Packet, PacketType
+    from gsvc.codec.bitstream.stream_info import StreamInfo
     from gsvc.codec.media.mapped_reader import demux_file as demux
     from gsvc.codec.media.mapped_writer import MuxReport
     from gsvc.codec.media.mapped_writer import mux_file as mux
+    from gsvc.codec.network.congestion_control import Adaptation
     from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
-    from gsvc.codec.network.packetizer import Packetizer, WireSettings
-    from gsvc.codec.network.pilot import Adaptation
-    from gsvc.codec.network.receive_settings import ReceiveSettings
+    from gsvc.codec.network.rtp import Packetizer, WireSettings
     from gsvc.codec.network.stats import ReceiverStats, SenderStats
-    from gsvc.codec.network.video_receiver import VideoReceiver
+    from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
     from gsvc.codec.network.video_sender import SendSettings, VideoSender
-    from gsvc.codec.reports import DecodeReport, EncodeReport, Progress
-    from gsvc.codec.scaffold.tools import Tools
-    from gsvc.codec.stream.container import StreamReader, StreamWriter
-    from gsvc.codec.stream.header import Header
-    from gsvc.codec.stream.index import StreamIndex
-    from gsvc.codec.stream.info import StreamInfo
-    from gsvc.codec.stream.packet import Packet, PacketType
-    from gsvc.decoders.analysis.analyser import AnalysisSettings
-    from gsvc.decoders.analysis.regions import Line, Zone
-    from gsvc.decoders.analysis.rules import Rule
-    from gsvc.decoders.analysis.rules_text import parse_rule
-    from gsvc.decoders.analysis.types import Detection, FrameAnalysis
+    from gsvc.decoders.detection.analyser import AnalysisSettings
+    from gsvc.decoders.detection.findings import Detection, FrameAnalysis
+    from gsvc.decoders.detection.rules import Line, Rule, Zone
+    from gsvc.decoders.detection.rules_text import parse_rule
 
 __version__ = "0.1.0"
 
@@ -132,41 +129,38 @@ __all__ = [
 ]
 
 _HOMES = {
-    "codec.analysis": ("Analysis", "analyse"),
-    "codec.asyncio": ("LatestQueue", "decode_stream", "encode_stream"),
-    "codec.decoder": ("Decoder",),
-    "codec.decoder_settings": ("DecoderSettings",),
-    "codec.encoder": ("Encoder",),
-    "codec.encoder_settings": ("EncoderSettings",),
-    "codec.frames": ("AudioChunk", "Color", "Frame", "Picture", "VideoFormat"),
-    "codec.limits": ("Limits",),
+    "codec.api.analysis": ("Analysis", "analyse"),
+    "codec.api.asyncio": ("LatestQueue", "decode_stream", "encode_stream"),
+    "codec.api.decoder": ("Decoder",),
+    "codec.api.decoder_settings": ("DecoderSettings",),
+    "codec.api.encoder": ("Encoder",),
+    "codec.api.encoder_settings": ("EncoderSettings",),
+    "codec.api.reports": ("DecodeReport", "EncodeReport", "Progress"),
+    "codec.bitstream.container": ("StreamReader", "StreamWriter"),
+    "codec.bitstream.frames": ("AudioChunk", "Color", "Frame", "Picture", "VideoFormat"),
+    "codec.bitstream.header": ("Header", "Tools"),
+    "codec.bitstream.index": ("StreamIndex",),
+    "codec.bitstream.limits": ("Limits",),
+    "codec.bitstream.packet": ("Packet", "PacketType"),
+    "codec.bitstream.stream_info": ("StreamInfo",),
     "codec.media.mapped_writer": ("MuxReport",),
+    "codec.network.congestion_control": ("Adaptation",),
     "codec.network.depacketizer": ("Depacketizer", "ReorderLimits"),
-    "codec.network.packetizer": ("Packetizer", "WireSettings"),
-    "codec.network.pilot": ("Adaptation",),
-    "codec.network.receive_settings": ("ReceiveSettings",),
-    "codec.network.video_receiver": ("VideoReceiver",),
-    "codec.network.video_sender": ("SendSettings", "VideoSender"),
+    "codec.network.rtp": ("Packetizer", "WireSettings"),
     "codec.network.stats": ("ReceiverStats", "SenderStats"),
-    "codec.reports": ("DecodeReport", "EncodeReport", "Progress"),
-    "codec.scaffold.tools": ("Tools",),
-    "codec.stream.container": ("StreamReader", "StreamWriter"),
-    "codec.stream.header": ("Header",),
-    "codec.stream.index": ("StreamIndex",),
-    "codec.stream.info": ("StreamInfo",),
-    "codec.stream.packet": ("Packet", "PacketType"),
-    "decoders.analysis.analyser": ("AnalysisSettings",),
-    "decoders.analysis.regions": ("Line", "Zone"),
-    "decoders.analysis.rules": ("Rule",),
-    "decoders.analysis.rules_text": ("parse_rule",),
-    "decoders.analysis.types": ("Detection", "FrameAnalysis"),
+    "codec.network.video_receiver": ("ReceiveSettings", "VideoReceiver"),
+    "codec.network.video_sender": ("SendSettings", "VideoSender"),
+    "decoders.detection.analyser": ("AnalysisSettings",),
+    "decoders.detection.findings": ("Detection", "FrameAnalysis"),
+    "decoders.detection.rules": ("Line", "Rule", "Zone"),
+    "decoders.detection.rules_text": ("parse_rule",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _RENAMED = {
-    "decode": ("codec.files", "decode_file"),
-    "encode": ("codec.files", "encode_file"),
+    "decode": ("codec.api.files", "decode_file"),
+    "encode": ("codec.api.files", "encode_file"),
     "demux": ("codec.media.mapped_reader", "demux_file"),
-    "info": ("codec.inspection", "stream_info"),
+    "info": ("codec.api.inspection", "stream_info"),
     "mux": ("codec.media.mapped_writer", "mux_file"),
 }
 
@@ -174,7 +168,7 @@ _RENAMED = {
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'gsvc' has no attribute {name!r}")
-    module, attribute = _RENAMED.get(name, (_HOME.get(name, "codec.errors"), name))
+    module, attribute = _RENAMED.get(name, (_HOME.get(name, "codec.bitstream.errors"), name))
     value = getattr(import_module(f"gsvc.{module}"), attribute)
     globals()[name] = value
     return value

@@ -21,27 +21,29 @@ import numpy as np
 from av.audio.codeccontext import AudioCodecContext
 from numpy.typing import NDArray
 
-from gsvc.codec.decoder import Decoder
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.frames import AudioChunk, Color, Frame, Picture, VideoFormat
-from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.codec.scaffold.layers.camera import Camera, camera_nodes
-from gsvc.codec.scaffold.layers.faces import FACES, NUMBERS, Face
-from gsvc.codec.scaffold.layers.flow import BOTH, LEFT, RIGHT, Correction
-from gsvc.codec.scaffold.layers.objects import Anchor, Motion, ObjectBox, Parts
-from gsvc.codec.scaffold.layers.pose import Person
-from gsvc.codec.scaffold.layers.texture import Texture
-from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.syntax import Coding
-from gsvc.codec.scaffold.types import Interval, Sample
-from gsvc.codec.stream.audio import pack_audio
-from gsvc.codec.stream.container import StreamReader, StreamWriter
-from gsvc.codec.stream.group import GroupReader, GroupWriter
-from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.objects import ObjectRun, ObjectWriter
-from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.codec.stream.varint import varint
-from gsvc.encoders.pictures import encode_pictures
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.bitstream.audio import pack_audio
+from gsvc.codec.bitstream.container import StreamReader, StreamWriter
+from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.group import Coding, GroupReader, GroupWriter
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.layers.camera import Camera, camera_nodes
+from gsvc.codec.bitstream.layers.faces import FACES, NUMBERS, Face
+from gsvc.codec.bitstream.layers.flow import BOTH, LEFT, RIGHT, Correction
+from gsvc.codec.bitstream.layers.pose import Person
+from gsvc.codec.bitstream.layers.texture import Texture
+from gsvc.codec.bitstream.objects import (
+    Anchor,
+    AnchorMotion,
+    ObjectBox,
+    ObjectRun,
+    ObjectWriter,
+    Parts,
+)
+from gsvc.codec.bitstream.packet import Packet, PacketType, varint
+from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample
+from gsvc.encoders.coding.svt_av1 import encode_pictures
 from scaffolds import make_interval, make_sample, only, scaffold_hash
 
 FOLDER = Path(__file__).parent
@@ -391,7 +393,7 @@ def with_objects() -> bytes:
         boxes = [box(track, at + track % 7) for track in tracks]
         boxes += [box(65535, 2 * at, "forklift truck"), box(0, 3 * at, "moving", early=gap // 2)]
         man = figure(at % 16, 10 + at, 5, seen=17 - at % 4, moves=False)
-        motion = Motion(9 * at % 256, (at, -at, 3, 5 - at))
+        motion = AnchorMotion(9 * at % 256, (at, -at, 3, 5 - at))
         ended = {} if late is None else {late: gap - 1}
         return Anchor(gap, tuple(boxes), at == 7, ended, (man,), motion)
 

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import * as gsvc from "../../codec/player/page/gsvc.js";
 
-/** The bytes that `gsvc.codec.scaffold.digest` hashes. */
+/** The bytes that `gsvc.codec.bitstream.stream_info` hashes. */
 class Digest {
   hash = createHash("sha256");
 

@@ -4,9 +4,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.progress import tell_event
-from gsvc.codec.errors import ConfigError
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.adoption.candidate import Candidate
@@ -29,8 +29,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Check, convert, score, tell, and ship what is better."""
-    from gsvc.codec.hashes import sha256_of
-    from gsvc.codec.output import explain_failure
+    from gsvc.codec.media.output import explain_failure
+    from gsvc.codec.weights.package_files import sha256_of
     from gsvc.decoders.training.adoption.candidate import read_candidate, write_candidate
     from gsvc.decoders.training.adoption.card import card_section
     from gsvc.decoders.training.adoption.shipping import ship, shipping_folder

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from gsvc.codec.errors import OutputError
+from gsvc.codec.bitstream.errors import OutputError
 
 DESCRIPTION = """Write the trainer and its recipes as one file, for a machine that has Python, torch
 and numpy and nothing else: python3 train_standalone.py PACK RUN --recipe nano --minutes 9"""

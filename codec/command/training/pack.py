@@ -5,9 +5,9 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
 from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.progress import tell_event
-from gsvc.codec.errors import ConfigError, InputError, OutputError
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.packing.store import PartFolder

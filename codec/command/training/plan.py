@@ -5,9 +5,9 @@ from argparse import ArgumentParser, Namespace
 from math import inf
 from typing import TYPE_CHECKING
 
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.progress import tell_event
-from gsvc.codec.errors import ConfigError, GsvcError
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.layouts.choice import Devices, Layout

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.progress import tell_event
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.extras import need
+from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.sharded.feeds import Feed
@@ -152,7 +152,7 @@ def _feed(options: Namespace, settings: "Settings") -> "Iterator[Feed]":
 @contextmanager
 def _cluster(options: Namespace) -> Iterator[Any]:
     """The Ray cluster of --producers."""
-    from gsvc.eval.cluster import ray_cluster
+    from gsvc.eval.bench.workers import ray_cluster
 
     address, _, cores = options.producers.partition("local:")
     if cores and not (cores.isdecimal() and int(cores)):

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Iterable
 from aiortc import RTCDataChannel, RTCPeerConnection
 
 import gsvc
-from gsvc.codec.asyncio import Timed
+from gsvc.codec.api.asyncio import Timed
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 

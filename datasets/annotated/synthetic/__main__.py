@@ -7,7 +7,7 @@ from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
 
-from gsvc.codec.errors import ConfigError, GsvcError
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene, write_synthetic
 
 _HELP = {

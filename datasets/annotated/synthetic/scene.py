@@ -1,20 +1,144 @@
-"""A synthetic scene: its cameras, its actors, what each frame shows and what is true of it."""
+"""A synthetic scene: its cameras, its actors, what each frame shows and what is true of it.
 
+It is written as files: a MOT sequence a camera, homographies, places on the ground.
+"""
+
+import csv
+import io
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
-from gsvc.datasets.annotated.boxes import Boxes, Floats, Places, make_boxes, make_places
-from gsvc.datasets.annotated.clips import read_picture
-from gsvc.datasets.annotated.synthetic.camera import Camera, Matrix
-from gsvc.datasets.annotated.synthetic.ground import Backdrop
-from gsvc.datasets.annotated.synthetic.paths import SIDE, walk
-from gsvc.datasets.annotated.synthetic.placing import Placed, painted, placed
-from gsvc.datasets.annotated.synthetic.settings import SceneSettings
-from gsvc.datasets.annotated.synthetic.sprites import DRAWN, Look, cutout, cutouts, pillar
+from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.media.output import explain_failure
+from gsvc.datasets.annotated.annotated_clips import (
+    AnnotatedClip,
+    MultiViewClip,
+    read_json,
+    read_picture,
+    read_text,
+)
+from gsvc.datasets.annotated.boxes import Boxes, Floats, Places, joined, make_boxes, make_places
+from gsvc.datasets.annotated.mot import mot_text, read_mot, sequence_info
+from gsvc.datasets.annotated.synthetic.drawing import (
+    DRAWN,
+    Backdrop,
+    Look,
+    Matrix,
+    PinholeCamera,
+    PlacedSprite,
+    cutout,
+    cutouts,
+    painted,
+    pillar,
+    placed,
+)
+
+CLASSES = "person", "animal", "thing"
+_RANGES = {
+    "frames": (1, 100_000),
+    "cameras": (1, 16),
+    "people": (0, 200),
+    "animals": (0, 200),
+    "things": (0, 200),
+    "pillars": (0, 50),
+    "sway": (0, 20),
+    "noise": (0, 50),
+    "width": (64, 4096),
+    "height": (64, 4096),
+}
+
+
+@dataclass(frozen=True)
+class SceneSettings:
+    """One scene. Raises ConfigError for a value out of range."""
+
+    seed: int = 0
+    """Decides all that is left open here."""
+    frames: int = 75
+    """1 to 100000."""
+    frame_rate: Fraction = Fraction(25)
+    """Frames per second."""
+    width: int = 640
+    """Pixels, 64 to 4096, even."""
+    height: int = 360
+    """Pixels, 64 to 4096, even."""
+    cameras: int = 1
+    """Around the ground, 1 to 16."""
+    people: int = 4
+    """0 to 200, as animals and things."""
+    animals: int = 2
+    """See `people`."""
+    things: int = 2
+    """See `people`."""
+    pillars: int = 2
+    """That stand on the ground and hide what is behind them, 0 to 50."""
+    sway: float = 0.0
+    """Degrees by which the cameras turn to and fro, 0 to 20."""
+    noise: float = 1.5
+    """Standard deviation in grey levels, 0 to 50."""
+    background: Path | None = None
+    """A photograph in place of the drawn ground."""
+    cutouts: Path | None = None
+    """A folder with pictures with alpha to move in place of drawn shapes: person/, animal/ and
+    thing/, each as far as there is one; files beside the folders are things."""
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in _RANGES.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ConfigError(f"{name} {value}: must be {low} to {high}")
+        if self.frame_rate <= 0:
+            raise ConfigError(f"frame_rate {self.frame_rate}: must be above 0")
+        if self.width % 2 or self.height % 2:
+            raise ConfigError(f"size {self.width}x{self.height}: make both even")
+
+
+SIDE = 12.0
+"""Metres of the square, 0 to SIDE in x and y, that everything moves in."""
+_APART = 0.7
+"""Metres that two things keep between them, where a path that does is found."""
+_TRIES = 40
+
+
+def walk(random: np.random.Generator, steps: int, stride: float, others: list[Floats]) -> Floats:
+    """A path through the square that keeps away from others': float64 (steps, 2), metres.
+
+    It goes straight from one random place to the next, `stride` metres a step; 0 stands still.
+    """
+    best, most = np.zeros((steps, 2)), -1.0
+    for _ in range(_TRIES):
+        path = _walk(random, steps, stride)
+        nearest = min((float(_distance(path, other).min()) for other in others), default=_APART)
+        if nearest > most:
+            best, most = path, nearest
+        if most >= _APART:
+            break
+    return best
+
+
+def _walk(random: np.random.Generator, steps: int, stride: float) -> Floats:
+    place, goal = random.uniform(0.5, SIDE - 0.5, (2, 2))
+    path = np.empty((steps, 2))
+    for index in range(steps):
+        path[index] = place
+        while np.linalg.norm(goal - place) <= stride:
+            goal = random.uniform(0.5, SIDE - 0.5, 2)
+        place = place + stride * (goal - place) / np.linalg.norm(goal - place)
+    return path
+
+
+def _distance(one: Floats, other: Floats) -> NDArray[np.float64]:
+    return np.asarray(np.linalg.norm(one - other, axis=1))
+
 
 _HEIGHTS = {"person": (1.55, 1.9), "animal": (0.6, 1.1), "thing": (0.6, 1.0)}
 """Metres."""
@@ -59,11 +183,11 @@ class Shot:
 
 
 @dataclass(frozen=True)
-class Scene:
+class SyntheticScene:
     """Everything is fixed: a shot is the same each time that it is taken."""
 
     settings: SceneSettings
-    cameras: tuple[Camera, ...]
+    cameras: tuple[PinholeCamera, ...]
     actors: tuple[Actor, ...]
     backdrops: tuple[Backdrop, ...] = field(repr=False)
     """One for each camera."""
@@ -99,14 +223,14 @@ class Scene:
             np.repeat([actor.id for actor in known], count),
         )
 
-    def _standing(self, actor: Actor, projection: Matrix, index: int) -> Placed | None:
+    def _standing(self, actor: Actor, projection: Matrix, index: int) -> PlacedSprite | None:
         before = actor.path[: index + 1]
         gone = np.linalg.norm(np.diff(before, axis=0), axis=1).sum()
         ahead = actor.path[min(index + 1, len(actor.path) - 1)] - actor.path[max(index - 1, 0)]
         sprite = actor.look(float(gone / (_STRIDE * actor.height)) % 1)
         return placed(actor, sprite, projection, actor.path[index], ahead)
 
-    def _truth(self, index: int, order: list[Placed], owner: NDArray[np.int32]) -> Boxes:
+    def _truth(self, index: int, order: list[PlacedSprite], owner: NDArray[np.int32]) -> Boxes:
         seen = np.bincount(owner.ravel(), minlength=len(order) + 1)[1:]
         width, height = self.settings.width, self.settings.height
         rows = [
@@ -124,11 +248,11 @@ class Scene:
         )
 
 
-def make_scene(settings: SceneSettings) -> Scene:
+def make_scene(settings: SceneSettings) -> SyntheticScene:
     """The scene of some settings. Raises InputError for a photograph or cut-outs of no use."""
     photo = None if settings.background is None else read_picture(settings.background)
     cameras = tuple(_camera(settings, index) for index in range(settings.cameras))
-    return Scene(
+    return SyntheticScene(
         settings,
         cameras,
         tuple(_actors(settings)),
@@ -136,11 +260,11 @@ def make_scene(settings: SceneSettings) -> Scene:
     )
 
 
-def _camera(settings: SceneSettings, index: int) -> Camera:
+def _camera(settings: SceneSettings, index: int) -> PinholeCamera:
     """They stand in a circle, the first where y is least."""
     angle = 2 * np.pi * index / settings.cameras - np.pi / 2
     x, y = (SIDE / 2 + _AWAY * turn for turn in (np.cos(angle), np.sin(angle)))
-    return Camera(
+    return PinholeCamera(
         settings.width,
         settings.height,
         _VIEW * settings.width,
@@ -165,3 +289,102 @@ def _actors(settings: SceneSettings) -> Iterator[Actor]:
         files = given.get(label)
         look = cutout(files[random.integers(len(files))]) if files else DRAWN[label](random)
         yield Actor(number, label, random.uniform(*_HEIGHTS[label]), paths[-1], look)
+
+
+CAMERAS = "cameras.json"
+PLACES = "places.csv"
+_HEADER = ["frame", "id", "x", "y"]
+
+
+def write_synthetic(scene: SyntheticScene, folder: str | Path) -> None:
+    """Write a scene into a new folder, whole or not at all.
+
+    C1/, C2/ ... are MOT sequences with PNG pictures. `cameras.json` has each camera's homography
+    for each frame: (3, 3), from metres on the ground to pixels. `places.csv` has frame (from 1),
+    id, x and y in metres. Raises OutputError, for a folder that exists as well.
+    """
+    folder = Path(folder)
+    if folder.exists():
+        raise OutputError(f"{folder} already exists: give another name")
+    with explain_failure(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder.parent, prefix=".") as temporary:
+            made = Path(temporary) / folder.name
+            for camera in range(scene.settings.cameras):
+                _write_view(scene, camera, made / f"C{camera + 1}")
+            (made / CAMERAS).write_text(json.dumps(_cameras(scene)))
+            (made / PLACES).write_text(_places_text(scene.places))
+            made.rename(folder)
+
+
+def read_synthetic(folder: str | Path) -> MultiViewClip:
+    """The views and places of a set that `write_synthetic` wrote. Raises InputError."""
+    folder = Path(folder)
+    found = (path.parent for path in folder.glob("C*/seqinfo.ini"))
+    views = sorted(found, key=lambda view: (len(view.name), view.name))
+    if not views:
+        raise InputError(f"{folder}: no C1/seqinfo.ini: give a folder of the synthetic set")
+    rows = list(csv.reader(io.StringIO(read_text(folder / PLACES))))
+    try:
+        if rows[0] != _HEADER:
+            raise ValueError(f"header {rows[0]}")
+        table = np.array([[float(cell) for cell in row] for row in rows[1:]]).reshape(-1, 4)
+    except (ValueError, IndexError) as error:
+        raise InputError(
+            f"{folder / PLACES}: {error}: write the columns {', '.join(_HEADER)} as numbers"
+        ) from error
+    places = make_places(table[:, 0] - 1, table[:, 2:], table[:, 1])
+    clips = tuple(read_mot(view) for view in views)
+    return MultiViewClip(clips, places, _homographies(folder / CAMERAS, clips))
+
+
+def _homographies(path: Path, views: tuple[AnnotatedClip, ...]) -> tuple[Floats, ...]:
+    content = read_json(path)
+    try:
+        found = tuple(np.array(content[view.name], np.float64) for view in views)
+        for matrices, view in zip(found, views, strict=True):
+            if matrices.shape != (len(view.pictures), 3, 3) or not np.linalg.det(matrices).all():
+                raise ValueError(f"the homographies of {view.name}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: {error} is missing or wrong: each camera has an invertible 3 x 3 matrix for "
+            "each frame"
+        ) from error
+    return found
+
+
+def _write_view(scene: SyntheticScene, camera: int, folder: Path) -> None:
+    settings, truth = scene.settings, []
+    for inner in (folder / "img1", folder / "gt"):
+        inner.mkdir(parents=True)
+    for index, shot in enumerate(scene.shots(camera), 1):
+        _, data = cv2.imencode(".png", cv2.cvtColor(shot.picture, cv2.COLOR_RGB2BGR))
+        (folder / "img1" / f"{index:06}.png").write_bytes(data.tobytes())
+        truth.append(shot.truth)
+    size = settings.width, settings.height
+    info = sequence_info(folder.name, settings.frame_rate, settings.frames, size)
+    (folder / "seqinfo.ini").write_text(info)
+    (folder / "gt" / "gt.txt").write_text(mot_text(joined(truth)))
+
+
+def _cameras(scene: SyntheticScene) -> dict[str, list[list[list[float]]]]:
+    times = [scene.time(index) for index in range(scene.settings.frames)]
+    return {
+        f"C{number}": [_unit(camera.homography(time)) for time in times]
+        for number, camera in enumerate(scene.cameras, 1)
+    }
+
+
+def _unit(homography: Matrix) -> list[list[float]]:
+    """Scaled so that its last entry is 1."""
+    rows: list[list[float]] = (homography / homography[2, 2]).tolist()
+    return rows
+
+
+def _places_text(places: Places) -> str:
+    order = np.lexsort((places.id, places.frame))
+    rows = (
+        f"{places.frame[row] + 1},{places.id[row]},{x:.4f},{y:.4f}\n"
+        for row, (x, y) in zip(order, places.place[order], strict=True)
+    )
+    return ",".join(_HEADER) + "\n" + "".join(rows)

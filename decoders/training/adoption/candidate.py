@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gsvc.codec.errors import InputError, MissingModelError
-from gsvc.codec.output import atomic_folder
-from gsvc.decoders.motion.learned.ifnet import IFNet
-from gsvc.decoders.motion.learned.rife import SHIPPED
-from gsvc.decoders.refiners.compact.network import CompactRefiner
-from gsvc.decoders.refiners.priors.drawing import make_prior
-from gsvc.decoders.refiners.windowed.network import WindowRestorer
+from gsvc.codec.bitstream.errors import InputError, MissingModelError
+from gsvc.codec.media.output import atomic_folder
+from gsvc.codec.weights.safetensors_files import CLASS, OWN_PRIOR, PRIOR, fit_weights
+from gsvc.decoders.interpolation.ifnet import IFNet
+from gsvc.decoders.interpolation.rife import SHIPPED
+from gsvc.decoders.keyframes.compact.network import CompactRefiner
+from gsvc.decoders.keyframes.priors.prior_drawings import make_prior
+from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
 from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
 from gsvc.decoders.training.standalone.tensors import write_tensors
-from gsvc.decoders.weights import CLASS, OWN_PRIOR, PRIOR, fit_weights
 
 MOST_BYTES = 30_000_000
 """Of a file that ships with gsvc."""

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from gsvc.decoders.motion.learned.rife import load_rife
-from gsvc.decoders.refiners.registry import BACKENDS, load_refiner
+from gsvc.decoders.interpolation.rife import load_rife
+from gsvc.decoders.keyframes.backends import BACKENDS, load_refiner
 from gsvc.decoders.training.adoption.candidate import Candidate
 from gsvc.decoders.training.adoption.scores import Score, Scores, Way, is_better, moved, refined
 

@@ -14,20 +14,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsvc.codec.decoder_settings import DecoderSettings
-from gsvc.codec.encoder_settings import EncoderSettings
-from gsvc.codec.frames import Picture, VideoFormat
-from gsvc.codec.limits import DEFAULT_LIMITS
-from gsvc.codec.scaffold.place import Place
-from gsvc.codec.stream.container import StreamReader
-from gsvc.codec.stream.group import GroupReader
-from gsvc.datasets.clip_reader import load_clip
-from gsvc.datasets.clips import TestClip
-from gsvc.decoders.motion.learned.rife import Rife
-from gsvc.decoders.reconstruction import Reconstruction
-from gsvc.decoders.refiners.base import Refiner
-from gsvc.decoders.timeline import DrawnFrame, Strict
-from gsvc.eval.codecs.ours import coded, decoded
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.frames import Picture, VideoFormat
+from gsvc.codec.bitstream.group import GroupReader
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
+from gsvc.codec.bitstream.scaffold import Place
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.decoders.interpolation.rife import Rife
+from gsvc.decoders.keyframes.refiner import Refiner
+from gsvc.decoders.streams.reconstruction import Reconstruction
+from gsvc.decoders.streams.timeline import DrawnFrame, Strict
+from gsvc.eval.baselines.gsvc import coded, decoded
 from gsvc.eval.metrics import find_metric
 
 LEVELS = 1, 2

@@ -4,16 +4,16 @@ import shutil
 from pathlib import Path
 from types import ModuleType
 
-from gsvc.codec.hashes import sha256_of
-from gsvc.codec.output import atomic_folder
-from gsvc.decoders.motion import learned
-from gsvc.decoders.refiners import compact, windowed
-from gsvc.decoders.weights import SUMS
+from gsvc.codec.media.output import atomic_folder
+from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.safetensors_files import SUMS
+from gsvc.decoders import interpolation
+from gsvc.decoders.keyframes import compact, windowed
 
 _PACKAGES: dict[str, ModuleType] = {
     "CompactRefiner": compact,
     "WindowRestorer": windowed,
-    "IFNet": learned,
+    "IFNet": interpolation,
 }
 
 

@@ -6,14 +6,14 @@ import threading
 import time
 from pathlib import Path
 
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.training.layouts.choice import Devices, layout_of, layouts
 from gsvc.decoders.training.layouts.needs import needs_of
 from gsvc.decoders.training.layouts.trial import Trial
 from gsvc.decoders.training.sharded.parallel import group_of
 from gsvc.decoders.training.standalone.workers import processes
-from gsvc.encoders.freed import release_freed_memory
-from gsvc.eval.allocator import return_freed_memory
+from gsvc.encoders.coding.lookahead_buffer import malloc_trim
+from gsvc.eval.compute import return_freed_memory
 
 _STEPS = 3
 _EVERY = 0.002
@@ -70,7 +70,7 @@ def compare(trial: Trial, batch: int, name: str) -> dict[str, float]:
 
     steps(1, group)  # what libraries load for the first step is no tensor
     gc.collect()
-    release_freed_memory()
+    malloc_trim()
     peak = _Peak()
     steps(_STEPS, batch * group)
     measured = peak.close()

@@ -6,17 +6,12 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor, nn
 
-from gsvc.codec.errors import ConfigError
-from gsvc.decoders.refiners.compact.network import SIZES
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.decoders.keyframes.compact.network import SIZES
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.packing.kinds import KINDS
 from gsvc.decoders.training.sharded.dice import StepDice
-from gsvc.decoders.training.sharded.parallel import (
-    blocks_of,
-    data_part,
-    recompute,
-    spread,
-)
+from gsvc.decoders.training.sharded.parallel import blocks_of, data_part, recompute, spread
 from gsvc.decoders.training.sharded.streamed import Streamed
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.losses import Losses

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsvc import __version__
-from gsvc.codec.errors import ConfigError
-from gsvc.codec.output import explain_failure
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.media.output import explain_failure
 from gsvc.decoders.training.packing.coding import coded_stacks
 from gsvc.decoders.training.packing.kinds import KINDS, Arrays, joined, together
 from gsvc.decoders.training.packing.loss import loss_summary, stored_loss

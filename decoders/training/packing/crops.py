@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
+from gsvc.codec.bitstream.frames import Picture
 
 _PLACES = 4
 _EASY = 0.25

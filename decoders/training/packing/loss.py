@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.decoders.motion.estimation import gray
+from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.training.packing.kinds import Kind, Stacks
 
 _BEST = 60.0

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
-from gsvc.decoders.key_picture import KeyPicture
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.training.footage import FrameSource
 
 
@@ -28,7 +28,7 @@ class CodedPicture:
 
     frame: int
     """Its index in the run."""
-    key: KeyPicture
+    key: Keyframe
     """As decoded, with what its coding was."""
     layer: int = 0
     """Temporal layer; 0: key pictures."""

@@ -12,21 +12,18 @@ from itertools import pairwise
 import numpy as np
 from numpy.random import Generator
 
-from gsvc.codec.frames import Color, Picture
-from gsvc.codec.scaffold.geometry import Geometry
-from gsvc.codec.scaffold.types import Interval
-from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.motion.estimation import gray
-from gsvc.decoders.pictures import decode_pictures
-from gsvc.decoders.rendering import IntervalRenderer
+from gsvc.codec.bitstream.frames import Color, Picture
+from gsvc.codec.bitstream.scaffold import Geometry, Interval
+from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.decoders.interpolation.rendering import IntervalRenderer
+from gsvc.decoders.keyframes.keyframe import Keyframe, decode_keyframes
 from gsvc.decoders.training.footage import FrameSource
 from gsvc.decoders.training.packing.runs import CodedPicture, CodedRun, Gap
-from gsvc.encoders.distortion import Reference
-from gsvc.encoders.emphasis import emphasised
-from gsvc.encoders.layers.texture import choose_texture
-from gsvc.encoders.pictures import MAX_CRF, encode_pictures
-from gsvc.encoders.svt_av1 import quantiser_offsets
-from gsvc.encoders.tuning import TRIAL_PRESET
+from gsvc.encoders.coding.keyframes import emphasised
+from gsvc.encoders.coding.svt_av1 import MAX_CRF, encode_pictures, quantiser_offsets
+from gsvc.encoders.scaffold.texture_gains import choose_texture
+from gsvc.encoders.search.distortion import Reference
+from gsvc.encoders.tuning import PROBE_PRESET
 
 _COLOR = Color(matrix=1)
 _LEAST_CRF = 40
@@ -144,7 +141,7 @@ def coded_sequence(frame: FrameSource, coding: SequenceCoding) -> CodedRun:
     references = [Reference(source) for source in sources]
     prepared = sources
     if coding.emphasis:
-        trial = [gray(picture) for picture in _coded(sources, coding, TRIAL_PRESET)]
+        trial = [gray(picture) for picture in _coded(sources, coding, PROBE_PRESET)]
         prepared = [
             emphasised(source, reference, picture, coding.crf)
             for source, reference, picture in zip(sources, references, trial, strict=True)
@@ -170,7 +167,7 @@ def _coded(pictures: Sequence[Picture], coding: SequenceCoding, preset: int) -> 
         threads=1,
         more=coding.layers.parameters if coding.layers else "",
     )
-    return decode_pictures(units, geometry, coding.scale, _COLOR)
+    return decode_keyframes(units, geometry, coding.scale, _COLOR)
 
 
 def _picture(
@@ -184,7 +181,7 @@ def _picture(
         texture = choose_texture(
             reference, decoded, coding.block_log2, coding.spacing, coding.lmbda
         )
-    key = KeyPicture.of(decoded, texture, crf, coding.scale)
+    key = Keyframe.of(decoded, texture, crf, coding.scale)
     return CodedPicture(number * coding.spacing, key, layer)
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gsvc.codec.hashes import sha256_of
+from gsvc.codec.weights.package_files import sha256_of
 from gsvc.decoders.training.packing.parts import PartFacts
 
 _TABLES = "clips.csv", "photos.csv"

@@ -12,8 +12,8 @@ from threading import Thread
 from typing import TypeVar
 
 from gsvc import __version__
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.output import explain_failure
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.media.output import explain_failure
 from gsvc.decoders.training.packing.kinds import Sample
 from gsvc.decoders.training.packing.parts import (
     PartFacts,

@@ -13,17 +13,16 @@ from math import inf
 import numpy as np
 from numpy.random import Generator
 
-from gsvc.codec.frames import Color, Picture, VideoFormat
-from gsvc.codec.scaffold.place import Place
-from gsvc.codec.scaffold.tools import Tools
-from gsvc.codec.stream.group import GroupReader
-from gsvc.codec.stream.header import Header
-from gsvc.codec.stream.packet import Packet, PacketType
-from gsvc.decoders.key_picture import KeyPicture
-from gsvc.decoders.reconstruction import Reconstruction
+from gsvc.codec.bitstream.frames import Color, Picture, VideoFormat
+from gsvc.codec.bitstream.group import GroupReader
+from gsvc.codec.bitstream.header import Header, Tools
+from gsvc.codec.bitstream.packet import Packet, PacketType
+from gsvc.codec.bitstream.scaffold import Place
+from gsvc.decoders.keyframes.keyframe import Keyframe
+from gsvc.decoders.streams.reconstruction import Reconstruction
 from gsvc.decoders.training.packing.runs import CodedPicture, CodedRun, Gap
-from gsvc.encoders.group_coder import CodedPacket, Recipe
-from gsvc.encoders.look_ahead import LookAhead
+from gsvc.encoders.coding.group_coder import CodedPacket, CodingConfig
+from gsvc.encoders.coding.lookahead import Lookahead
 from gsvc.encoders.tuning import LEVELS, PRESETS
 
 _LEAST_LMBDA, _MOST_LMBDA = 6.0, 450.0
@@ -60,7 +59,7 @@ def random_stream(rng: Generator) -> StreamCoding:
 def coded_stream(frames: Sequence[Picture], coding: StreamCoding) -> CodedRun:
     """The frames, encoded and decoded."""
     recipe = _recipe(frames[0], coding)
-    coder = LookAhead(recipe)
+    coder = Lookahead(recipe)
     try:
         coded = []
         for frame in frames:
@@ -71,12 +70,12 @@ def coded_stream(frames: Sequence[Picture], coding: StreamCoding) -> CodedRun:
     return _decoded(frames, recipe.header, coded)
 
 
-def _recipe(picture: Picture, coding: StreamCoding) -> Recipe:
+def _recipe(picture: Picture, coding: StreamCoding) -> CodingConfig:
     height, width = picture.shape[:2]
     rate = Fraction(coding.frame_rate)
     number = min(range(len(LEVELS)), key=lambda n: abs(math.log(LEVELS[n].lmbda / coding.lmbda)))
     level = replace(LEVELS[number], lmbda=coding.lmbda)
-    return Recipe(
+    return CodingConfig(
         header=Header(
             VideoFormat(width, height, 1 / rate, rate, color=_COLOR),
             number,
@@ -90,9 +89,9 @@ def _recipe(picture: Picture, coding: StreamCoding) -> Recipe:
 
 
 def _decoded(frames: Sequence[Picture], header: Header, coded: Sequence[CodedPacket]) -> CodedRun:
-    keys: list[KeyPicture] = []
+    keys: list[Keyframe] = []
 
-    def noted(key: KeyPicture) -> Picture:
+    def noted(key: Keyframe) -> Picture:
         keys.append(key)
         return key.picture
 

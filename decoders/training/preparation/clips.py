@@ -11,11 +11,11 @@ from av.container import InputContainer
 from av.video.reformatter import Interpolation
 from av.video.stream import VideoStream
 
-from gsvc.codec.errors import InputError
-from gsvc.codec.frames import Picture
-from gsvc.datasets.resizing import protocol_size
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip_reader import protocol_size
 from gsvc.decoders.training.preparation.sources import opened_video
-from gsvc.encoders.cuts import CutDetector
+from gsvc.encoders.coding.group_coder import CutDetector
 
 NO_TIME = -1
 _REACHED_BACK = 2

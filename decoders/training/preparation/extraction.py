@@ -10,13 +10,13 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
-from gsvc.decoders.motion.estimation import dense_flow, gray
-from gsvc.decoders.people.body_pose import PoseEstimator
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.decoders.detection.people import PoseEstimator
+from gsvc.decoders.interpolation.optical_flow import dense_flow, gray
 from gsvc.decoders.training.packing.crops import Place
 from gsvc.decoders.training.preparation.members import array_bytes, picture_bytes
-from gsvc.encoders.people.face_points import FacePoints
-from gsvc.encoders.people.person_mask import PersonSegmenter
+from gsvc.encoders.scaffold.face_landmarks import FaceMesh
+from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
 
 FLOW_STRIDE = 4
 """Pixels from one vector to the next."""
@@ -103,5 +103,5 @@ def _poses() -> PoseEstimator:
 
 
 @cache
-def _faces() -> FacePoints:
-    return FacePoints()
+def _faces() -> FaceMesh:
+    return FaceMesh()

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from gsvc.codec.errors import InputError
+from gsvc.codec.bitstream.errors import InputError
 from gsvc.decoders.training.preparation.engine import WORKER_BYTES
 from gsvc.decoders.training.preparation.shards import MANIFEST, Folder, costs_so_far
 

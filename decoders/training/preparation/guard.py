@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import cache
 from multiprocessing.connection import Connection
 
-from gsvc.codec.errors import GsvcError
+from gsvc.codec.bitstream.errors import GsvcError
 from gsvc.decoders.training.preparation import helper
 
 ENDED = "ended its process"

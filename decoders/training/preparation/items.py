@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from gsvc.codec.errors import GsvcError
-from gsvc.codec.frames import Picture
+from gsvc.codec.bitstream.errors import GsvcError
+from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.planning.process import peak_memory
 from gsvc.decoders.training.packing.kinds import Sample
 from gsvc.decoders.training.preparation.clips import Clip

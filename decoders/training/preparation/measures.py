@@ -7,10 +7,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.frames import Picture
-from gsvc.decoders.motion.estimation import dis_flow, gray
-from gsvc.decoders.people.detector import Detector
-from gsvc.encoders.people.face_weights import MODEL, STRIDES
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.decoders.detection.people import SingleShotDetector
+from gsvc.decoders.interpolation.optical_flow import dis_flow, gray
+from gsvc.encoders.scaffold.face_landmarks import FACE_MODEL, FACE_STRIDES
 
 _BLACK, _WHITE, _BORDER = 2, 253, 24
 """Levels; of a border no pixel is brighter in any frame."""
@@ -73,8 +73,8 @@ def _text(luma: NDArray[np.uint8]) -> float:
 
 
 @cache
-def _faces() -> Detector:
-    return Detector(MODEL, STRIDES, _SURE_FACE)
+def _faces() -> SingleShotDetector:
+    return SingleShotDetector(FACE_MODEL, FACE_STRIDES, _SURE_FACE)
 
 
 def clip_hash(frames: Sequence[Picture]) -> int:

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.errors import InputError
+from gsvc.codec.bitstream.errors import InputError
 from gsvc.decoders.training.packing.kinds import Arrays, Sample, Stacks
 from gsvc.decoders.training.preparation.items import Members
 

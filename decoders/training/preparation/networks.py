@@ -12,15 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gsvc.decoders.refiners.priors.drawing import drawings, load_prior
+from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.preparation.items import ClipItem, Network, OnCard, Operator, Resources
-from gsvc.decoders.training.preparation.members import (
-    DRAWN,
-    FEATURES,
-    array_bytes,
-    picture_bytes,
-)
+from gsvc.decoders.training.preparation.members import DRAWN, FEATURES, array_bytes, picture_bytes
 from gsvc.decoders.training.preparation.settings import Settings
 from gsvc.decoders.training.standalone.cuts import colours_of
 from gsvc.decoders.training.standalone.efficient import EfficientFeatures

@@ -9,8 +9,8 @@ from typing import Any
 from numpy.random import default_rng
 
 from gsvc import __version__
-from gsvc.codec.errors import ConfigError, InputError
-from gsvc.codec.output import explain_failure
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.media.output import explain_failure
 from gsvc.decoders.training.preparation.engine import Engine
 from gsvc.decoders.training.preparation.items import ClipItem
 from gsvc.decoders.training.preparation.manifest import manifest

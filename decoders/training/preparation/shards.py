@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gsvc.codec.errors import InputError
-from gsvc.codec.hashes import sha256_of
-from gsvc.codec.output import atomic_output
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.codec.media.output import atomic_output
+from gsvc.codec.weights.package_files import sha256_of
 from gsvc.decoders.training.preparation.items import ClipItem, Cost, Crop, Item, Members
 
 MANIFEST = "manifest.json"

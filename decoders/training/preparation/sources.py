@@ -14,7 +14,7 @@ import av
 import fsspec
 from av.container import InputContainer
 
-from gsvc.codec.errors import InputError
+from gsvc.codec.bitstream.errors import InputError
 from gsvc.decoders.training.footage import CLIP_SUFFIXES
 
 _LIST, _TAR = ".txt", ".tar"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gsvc.codec.errors import InputError
+from gsvc.codec.bitstream.errors import InputError
 from gsvc.decoders.training.preparation.clips import Clip
 from gsvc.decoders.training.preparation.engine import Engine
 from gsvc.decoders.training.preparation.items import Item, SourceItem

@@ -18,7 +18,7 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.workers import processes, rank, whole
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from gsvc.codec.output import atomic_output, explain_failure
+from gsvc.codec.media.output import atomic_output, explain_failure
 from gsvc.decoders.training.sharded.jobs import Finished, Job
 
 _HEAD = "epoch", "window", "clip", "lambda", "samples", "error"

@@ -10,7 +10,7 @@ from torch.distributed._composable.checkpoint_activation import checkpoint
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.training.sharded.split import pairs_of, split
 from gsvc.decoders.training.standalone.workers import processes, rank
 

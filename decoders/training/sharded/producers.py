@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from gsvc.codec.output import atomic_output
+from gsvc.codec.media.output import atomic_output
 from gsvc.decoders.training.sharded.timeline import (
     ENDED,
     MAKES,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, distributed
 from torch.utils.tensorboard import SummaryWriter
 
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.packing.kinds import KINDS
 from gsvc.decoders.training.sharded.checkpoints import Checkpoints, whole_average

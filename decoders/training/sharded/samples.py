@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset
 
-from gsvc.codec.errors import InputError
+from gsvc.codec.bitstream.errors import InputError
 from gsvc.decoders.training.packing.kinds import Sample, joined
 from gsvc.decoders.training.preparation.members import sample_of
 from gsvc.decoders.training.preparation.shards import MANIFEST, Folder, read_members

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from numpy.random import default_rng
 
-from gsvc.codec.errors import InputError
+from gsvc.codec.bitstream.errors import InputError
 from gsvc.decoders.training.packing.kinds import Sample
 from gsvc.decoders.training.sharded.jobs import Finished, Job, Jobs
 from gsvc.decoders.training.sharded.ledger import Ledger

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gsvc.codec.output import atomic_output
+from gsvc.codec.media.output import atomic_output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gsvc.codec.errors import ConfigError, InputError
+from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.decoders.training.standalone.tensors import read_tensors, write_tensors
 
 AVERAGE = "average.safetensors"

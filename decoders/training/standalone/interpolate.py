@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gsvc.codec.errors import ConfigError
-from gsvc.decoders.motion.learned.ifnet import IFNET_MULTIPLE, IFNet, moved_by
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.decoders.interpolation.ifnet import IFNET_MULTIPLE, IFNet, moved_by
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.losses import Seen
 from gsvc.decoders.training.standalone.pack import Pack
@@ -20,7 +20,7 @@ from gsvc.decoders.training.standalone.tasks import Batch
 _PUBLISHED = "rife"
 _SOFT, _STEEP = 6.0, 20.0
 """Steepness of the side around its middle, in training and where it is shown: a steep one decides,
-as `gsvc.decoders.motion.learned.rife` does, but has no gradient where it decided wrongly."""
+as `gsvc.decoders.interpolation.rife` does, but has no gradient where it decided wrongly."""
 
 
 class Interpolate:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gsvc.codec.errors import ConfigError, GsvcError
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.decoders.training.standalone.adversary import Adversary
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.losses import Losses, Seen

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gsvc.codec.errors import GsvcError
+from gsvc.codec.bitstream.errors import GsvcError
 from gsvc.decoders.training.standalone.folder import RunFolder
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.recipe import Recipe, Stage

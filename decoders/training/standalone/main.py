@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from gsvc.codec.errors import ConfigError, GsvcError, InputError
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.folder import RunFolder, check_sizes
 from gsvc.decoders.training.standalone.interpolate import Interpolate

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError
 
 _BASE = "base"
 

@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gsvc.codec.errors import ConfigError
-from gsvc.decoders.refiners.compact.levels import noise_levels, walk
-from gsvc.decoders.refiners.compact.network import SIZES, CompactRefiner
-from gsvc.decoders.refiners.priors.networks import RRDBNet, SRVGGNetCompact, drawn_at
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner, noise_levels, walk
+from gsvc.decoders.keyframes.priors.prior_networks import RRDBNet, SRVGGNetCompact, drawn_at
 from gsvc.decoders.training.standalone.cuts import Cuts, colours_of, drawn_cuts, whole_cuts
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.losses import Seen

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gsvc.codec.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.training.standalone.alex import AlexDistance
 from gsvc.decoders.training.standalone.losses import luma_of
 from gsvc.decoders.training.standalone.placing import on_device

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gsvc.codec.errors import ConfigError
-from gsvc.decoders.refiners.compact.network import CompactRefiner
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.decoders.keyframes.compact.network import CompactRefiner
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.folder import read_average
 from gsvc.decoders.training.standalone.pack import Pack

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gsvc.codec.errors import ConfigError
-from gsvc.decoders.refiners.windowed.network import WindowRestorer
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.losses import Seen, charbonnier
 from gsvc.decoders.training.standalone.pack import Pack

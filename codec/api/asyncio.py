@@ -1,0 +1,186 @@
+"""Encoding and decoding from asyncio: the work runs in a thread, and the event loop stays free.
+
+Queues are bounded. Where frames come faster than the encoder takes them, the newest frames win;
+older ones are dropped and counted.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from fractions import Fraction
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import Frame
+from gsvc.codec.bitstream.index import next_frames
+from gsvc.codec.bitstream.layout import nominal_time
+from gsvc.codec.bitstream.packet import Packet
+
+if TYPE_CHECKING:
+    from gsvc.codec.media.frame_input import AnyFrame
+
+_T = TypeVar("_T")
+
+
+class LatestQueue(Generic[_T]):
+    """A queue that drops its oldest item for a new one when it is full.
+
+    Iterate over it for the items; iteration ends when the queue is closed and empty. Use it in one
+    event loop.
+    """
+
+    dropped: int
+    """Items dropped so far."""
+
+    def __init__(self, size: int) -> None:
+        """Hold at most `size` items. Raises ConfigError for less than 1."""
+        if size < 1:
+            raise ConfigError(f"a queue of {size}: it must hold at least 1")
+        self._waiting: deque[_T] = deque(maxlen=size)
+        self._changed = asyncio.Event()
+        self._is_closed = False
+        self.dropped = 0
+
+    def put(self, thing: _T) -> None:
+        """Add an item without waiting; drop the oldest if the queue is full."""
+        self.dropped += len(self._waiting) == self._waiting.maxlen
+        self._waiting.append(thing)
+        self._changed.set()
+
+    async def put_all(self, thing: _T) -> None:
+        """Add an item when there is room, without dropping any."""
+        while len(self._waiting) == self._waiting.maxlen and not self._is_closed:
+            self._changed.clear()
+            await self._changed.wait()
+        self.put(thing)
+
+    def close(self) -> None:
+        """Add no more items; those in the queue are still handed out."""
+        self._is_closed = True
+        self._changed.set()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __aiter__(self) -> AsyncIterator[_T]:
+        return self
+
+    async def __anext__(self) -> _T:
+        while not self._waiting:
+            if self._is_closed:
+                raise StopAsyncIteration
+            self._changed.clear()
+            await self._changed.wait()
+        self._changed.set()  # there is room now
+        return self._waiting.popleft()
+
+
+Timed: TypeAlias = "tuple[AnyFrame, int | None]"
+"""A frame, and its pts unless it has its own."""
+
+
+async def encode_stream(
+    encoder: Encoder,
+    frames: "AsyncIterable[AnyFrame]",
+    *,
+    queue: LatestQueue[Timed] | None = None,
+) -> AsyncIterator[Packet]:
+    """Encode `frames`; yield the packets, END last, and close the encoder.
+
+    A frame without a time gets a nominal one; dropped frames count. Raises what the source and the
+    encoder raise.
+
+    Args:
+        encoder: An encoder that has taken no frame.
+        frames: What `Encoder.encode` takes.
+        queue: Between source and encoder; `LatestQueue(2)` by default. Its `dropped` counts the
+            frames that the encoder had no time for.
+    """
+    queue = LatestQueue(2) if queue is None else queue
+    source = asyncio.create_task(_fill(queue, frames, encoder.header.frame_ticks))
+    worker = ThreadPoolExecutor(1)
+    try:
+        async for frame, pts in queue:
+            for packet in await _run(worker, encoder.encode, frame, pts):
+                yield packet
+        await source
+        for packet in await _run(worker, encoder.flush):
+            yield packet
+    finally:
+        source.cancel()
+        finish(worker, encoder.close)
+
+
+async def decode_stream(decoder: Decoder, packets: AsyncIterable[Packet]) -> AsyncIterator[Frame]:
+    """Decode `packets`; yield each frame as it is drawn, and close the decoder.
+
+    Every packet is decoded, because later ones build on it: a slow consumer slows the source.
+    Raises what the source and the decoder raise.
+    """
+    worker = ThreadPoolExecutor(1)
+    try:
+        async for packet in packets:
+            async for frame in made_in(worker, next_frames(decoder, packet)):
+                yield frame
+        async for frame in made_in(worker, next_frames(decoder, None)):
+            yield frame
+    finally:
+        finish(worker, decoder.close)
+
+
+async def _fill(
+    queue: LatestQueue[Timed], frames: "AsyncIterable[AnyFrame]", frame_ticks: Fraction
+) -> None:
+    number = 0
+    try:
+        async for frame in frames:
+            own = getattr(frame, "pts", None)
+            queue.put((frame, nominal_time(number, frame_ticks) if own is None else None))
+            number += 1
+    finally:
+        queue.close()
+
+
+async def made_in(worker: Executor, items: Iterator[_T]) -> AsyncIterator[_T]:
+    """The items of an iterator, each made in a thread of `worker` when it is asked for."""
+    while (item := await _run(worker, _next, items)) is not None:
+        yield item
+
+
+def _next(items: Iterator[_T]) -> _T | None:
+    return next(items, None)
+
+
+async def _run(worker: Executor, work: Callable[..., _T], *arguments: object) -> _T:
+    return await asyncio.get_running_loop().run_in_executor(worker, work, *arguments)
+
+
+async def until_set(
+    event: asyncio.Event, items: AsyncGenerator[_T, None]
+) -> AsyncGenerator[_T, None]:
+    """The items, up to when `event` is set: the one that is awaited then is not waited for."""
+    stopped = asyncio.ensure_future(event.wait())
+    try:
+        while not event.is_set():
+            item = asyncio.ensure_future(anext(items, None))
+            try:
+                await asyncio.wait((item, stopped), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                if not item.done():
+                    item.cancel()
+                    await asyncio.wait((item,))
+            if item.cancelled() or (found := item.result()) is None:
+                return
+            yield found
+    finally:
+        stopped.cancel()
+        await items.aclose()
+
+
+def finish(worker: Executor, close: Callable[[], None]) -> None:
+    """Close after the work that may still be going on, without holding up the event loop."""
+    worker.submit(close)
+    worker.shutdown(wait=False)

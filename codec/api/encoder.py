@@ -1,0 +1,335 @@
+"""`Encoder`: frames in, packets out."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, Self
+
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError, MissingModelError
+from gsvc.codec.bitstream.frames import VideoFormat
+from gsvc.codec.bitstream.header import Header, Tools, storable_format
+from gsvc.codec.bitstream.layers.pose import POSE
+from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
+from gsvc.codec.bitstream.layout import nominal_time
+from gsvc.codec.bitstream.packet import Packet, PacketType, varint
+from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.media.frame_input import FrameInput
+from gsvc.decoders.detection.people import PoseEstimator
+from gsvc.encoders.coding.events_only import EventsOnly
+from gsvc.encoders.coding.group_coder import (
+    CodedPacket,
+    CodingConfig,
+    CutDetector,
+    GroupCoder,
+    NoPictures,
+)
+from gsvc.encoders.coding.lookahead import Lookahead
+from gsvc.encoders.coding.low_delay import LowDelay
+from gsvc.encoders.coding.svt_av1 import check_size
+from gsvc.encoders.scaffold.object_coder import ObjectCoder, object_coder
+from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
+from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
+
+if TYPE_CHECKING:
+    from gsvc.codec.media.frame_input import AnyFrame
+
+_log = logging.getLogger(__name__)
+
+
+def group_coder(settings: EncoderSettings, recipe: CodingConfig) -> GroupCoder:
+    """What codes its pictures."""
+    if settings.task is not None:
+        return NoPictures()
+    coder: GroupCoder = LowDelay(recipe) if settings.low_delay else Lookahead(recipe)
+    if settings.events_only:
+        return EventsOnly(coder, recipe.header, recipe.longest_interval, settings.pre_roll)
+    return coder
+
+
+def objects_of(settings: EncoderSettings, header: Header) -> ObjectCoder | None:
+    """What codes its objects; None where it sends none."""
+    if not settings.objects and settings.task is None:
+        return None
+    return object_coder(header, settings.task, settings.detector, low_delay=settings.low_delay)
+
+
+def header_of(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> Header:
+    """Of its stream. Raises InputError for pictures that are too large or too small."""
+    check_size(video.width, video.height)
+    return Header(
+        format=video,
+        level=settings.chosen_level(video),
+        tools=_tools(settings),
+        audio=audio,
+        seed=settings.seed,
+        model_id=settings.named_model(),
+    )
+
+
+def _tools(settings: EncoderSettings) -> Tools:
+    """The layers: of people, which only the preset asks for, those whose models are here."""
+    tools = settings.chosen_tools()
+    if settings.tools is not None or settings.semantics:
+        return tools
+    for layer, finder in ((SEGMENTATION, PersonSegmenter), (POSE, PoseEstimator)):
+        if layer.name in tools:
+            try:
+                finder()
+            except (MissingModelError, MissingDependencyError) as cause:
+                _log.warning("%s is not tried: %s", layer.name, cause)
+                tools = tools.without(layer.name)
+    return tools
+
+
+def recipe_of(settings: EncoderSettings, header: Header) -> CodingConfig:
+    """How its groups are coded."""
+    video = header.format
+    level = LEVELS[header.level].suited_to(video.width * video.height, float(video.frame_rate))
+    target = settings.target_bpp(video)
+    limit = level.most_bpp if settings.quality is None else inf
+    return CodingConfig(
+        header=header,
+        level=level,
+        effort=PRESETS[settings.preset],
+        bpp=limit if target is None else target,
+        exact=target is not None,
+        tune=TUNES[settings.tune],
+        people=settings.people,
+        faces=settings.faces,
+        semantics=settings.semantics,
+        quality=settings.quality,
+        lean=settings.lean,
+        max_bitrate=settings.max_bitrate,
+        packet_bytes=settings.max_packet_bytes,
+    )
+
+
+@typed
+class Encoder:
+    """Encodes one stream, frame by frame.
+
+    Pass every frame to `encode` in order, then call `flush` once; both return packets. Write
+    `header` first, then the packets in order (`gsvc.StreamWriter`). Call `close` at the end, or use
+    the encoder in a `with` block. Use it from one thread at a time.
+    """
+
+    def __init__(
+        self, video: VideoFormat, settings: EncoderSettings | None = None, *, audio: bool = False
+    ) -> None:
+        """Prepare a stream.
+
+        Args:
+            video: Size, times and colour of the frames.
+            settings: How to encode; level 1 by default.
+            audio: Whether the stream may hold AUDIO packets.
+
+        Raises:
+            ConfigError: The format does not fit a stream's header.
+            InputError: The pictures are too large or too small.
+            MissingModelError: A scaffold layer needs a model that is not installed.
+        """
+        settings = settings or EncoderSettings()
+        self.header = header_of(settings, storable_format(video), audio=audio)
+        recipe = recipe_of(settings, self.header)
+        self._settings = settings
+        self._coder = group_coder(settings, recipe)
+        self._objects = objects_of(settings, self.header)
+        self._input = FrameInput(self.header.format)
+        self._is_cut = CutDetector()
+        self._opens_group = self._has_begun = self._announces = False
+        # Times of the last frame taken and of the last one sent.
+        self._clock = self._sent = -nominal_time(1, self.header.frame_ticks)
+        self._packets = 0
+        self._intra = 0
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release threads and coders; frames not flushed are lost. May be called again."""
+        self._is_over = True
+        self._coder.close()
+
+    def watch(self, report: Callable[[float], None]) -> None:
+        """Have `report` told how far a group is while it is coded, in frames' worth of work.
+
+        It is called within `encode` and `flush`, with look-ahead alone: there a group takes long.
+        """
+        self._coder.watch(report)
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether the stream has pictures; not for a `task`."""
+        return self._settings.task is None
+
+    @property
+    def is_low_delay(self) -> bool:
+        """Whether it codes without look-ahead."""
+        return self._settings.low_delay
+
+    @property
+    def delay(self) -> int:
+        """Most frames that follow a frame before its packet is ready; `flush` waits for none.
+
+        With low delay: the frames up to the next key picture, 4 (level 3) to 19 (level 0) at 25
+        frames a second. With look-ahead: a group of four seconds and, for frames after its last key
+        picture, the next group; 199 at 25 frames a second. The decoder adds no delay.
+        """
+        return self._coder.delay
+
+    @property
+    def estimated_quality(self) -> float | None:
+        """ST-LPIPS AlexNet of the frames coded so far, drawn without a refiner: an estimate.
+
+        The encoder does not measure it: it is taken to be a line in the texture that trials lack.
+        None without a `quality`, and where a limit on a second or a packet may have moved it.
+        """
+        return self._coder.quality
+
+    @property
+    def target_bitrate(self) -> float | None:
+        """Bits per second to meet, with headers and without sound; None lets the level decide.
+
+        Set it at any time. It takes effect with the next group. With low delay, a rate that falls
+        by a fifth or rises by half opens a group at the next key picture. The level's lambda and
+        spacing stay. Setting raises ConfigError for a rate that is not positive, and for an encoder
+        with a `quality`.
+        """
+        return self._settings.target_bitrate(self.header.format)
+
+    @target_bitrate.setter
+    def target_bitrate(self, bitrate: float | None) -> None:
+        settings = replace(self._settings, bitrate=bitrate, bpp=None)  # checks it
+        recipe = recipe_of(settings, self.header)
+        self._coder.retarget(recipe.bpp, exact=recipe.exact)
+        self._settings = settings
+
+    @property
+    def preset(self) -> str:
+        """How much time it takes: a name of `gsvc.encoders.tuning.PRESETS`."""
+        return self._settings.preset
+
+    def follow(self, bitrate: float, level: int, preset: str | None = None) -> None:
+        """Meet another rate, as `target_bitrate`, by the lambda and spacing of another level.
+
+        For senders without look-ahead that follow a network. The header keeps its level. `preset`:
+        of the key pictures from the next group on; None: as before. Raises ConfigError as
+        `target_bitrate` does, and for a level or preset that is not there.
+        """
+        settings = replace(self._settings, bitrate=bitrate, bpp=None, level=level)  # checks them
+        settings = replace(settings, preset=preset or self.preset)
+        new = recipe_of(settings, replace(self.header, level=level))
+        self._coder.retarget(new.bpp, exact=new.exact, level=new.level, effort=new.effort)
+        self._settings = settings
+
+    def hold(self, *, is_held: bool, intra_bits: float | None = None) -> None:
+        """Without look-ahead: see `gsvc.encoders.coding.low_delay.LowDelay.hold`."""
+        self._coder.hold(is_held=is_held, intra_bits=intra_bits)
+
+    def force_keyframe(self) -> None:
+        """Start a group with the next frame: an intra picture, where a receiver can join.
+
+        With low delay its packet is ready at once; with look-ahead, the group before it is.
+        """
+        self._opens_group = self._announces = True
+
+    def encode(self, frame: "AnyFrame", pts: int | None = None) -> list[Packet]:
+        """Take one frame; return the packets that are ready.
+
+        Args:
+            frame: A Frame, an array or a tensor, RGB uint8 (H, W, 3), a tensor also (3, H, W), or
+                an `av.VideoFrame` of any pixel format. Do not write to a Frame's pixels before its
+                packet is returned; other arrays are copied.
+            pts: Time in ticks of the time base, above that of the last frame. None takes the
+                frame's own, or one nominal duration after the last frame.
+
+        Raises:
+            ConfigError: The shape, type or time is wrong; the frame is not taken. Or `max_bitrate`
+                or `max_packet_bytes` cannot be kept; then this frame and all waiting ones are
+                dropped, and the next frame starts a group.
+            UnsupportedInputError: The frame is HDR or has alpha; it is not taken.
+        """
+        self._check_open()
+        taken = self._input.frame(frame, pts)
+        is_cut = self._is_cut(taken.pixels)
+        opens_group, self._opens_group = self._opens_group, False
+        ticks, self._clock = taken.pts - self._clock, taken.pts
+        payloads: list[bytes] = []
+        if self._objects is not None:
+            payloads = self._objects.push(taken.pixels, ticks, is_cut=is_cut)
+        with self._dropped_if_refused():
+            coded = self._coder.push(taken.pixels, ticks, is_cut=is_cut, opens_group=opens_group)
+        objects, pictures = self._object_packets(payloads), self._packets_of(coded)
+        return [*objects, *self._announced(pictures)]
+
+    def flush(self) -> list[Packet]:
+        """Encode the waiting frames and end the stream; return the last packets.
+
+        Raises ConfigError as `encode` does when a limit cannot be kept. The waiting frames are then
+        dropped, and another `flush` ends the stream.
+        """
+        self._check_open()
+        payloads = [] if self._objects is None else self._objects.flush()
+        with self._dropped_if_refused():
+            packets = self._packets_of(self._coder.flush())
+        self.close()
+        packets = [*self._object_packets(payloads), *packets]
+        return [*packets, Packet(PacketType.END, 0, varint(self._packets), self._sent, 0)]
+
+    @contextmanager
+    def _dropped_if_refused(self) -> Iterator[None]:
+        """Frames that cannot be coded are not tried again: the stream goes on after them."""
+        try:
+            yield
+        except ConfigError:
+            self._coder.drop()
+            self._clock = self._sent
+            raise
+
+    def _check_open(self) -> None:
+        if self._is_over:
+            raise ConfigError("this encoder was flushed or closed: make another for another stream")
+
+    def _object_packets(self, payloads: Sequence[bytes]) -> list[Packet]:
+        """Those of some payloads; the stream's first packet says that there are objects."""
+        given = list(payloads)
+        if self._objects is not None and not self._has_begun:
+            self._has_begun = True
+            given.insert(0, self._objects.opening())
+        return [Packet(PacketType.OBJECTS, 0, one, pts=self._sent, duration=0) for one in given]
+
+    def _announced(self, pictures: list[Packet]) -> list[Packet]:
+        """After an intra picture that was asked for: that there are objects, for who joins."""
+        at = next((n for n, packet in enumerate(pictures, 1) if packet.is_key), 0)
+        if not (self._objects and self._announces and at):
+            return pictures
+        self._announces = False
+        opening = Packet(PacketType.OBJECTS, 0, self._objects.opening(), self._sent, 0)
+        return [*pictures[:at], opening, *pictures[at:]]
+
+    def _packets_of(self, coded: Sequence[CodedPacket]) -> list[Packet]:
+        packets: list[Packet] = []
+        for one in coded:
+            if one.is_intra:
+                self._intra = self._packets
+            self._sent += one.ticks
+            packets.append(
+                Packet(
+                    PacketType.INTRA if one.is_intra else PacketType.INTER,
+                    one.frames,
+                    one.payload,
+                    pts=self._sent,
+                    duration=one.ticks,
+                    number=self._packets,
+                    group=self._intra,
+                )
+            )
+            self._packets += 1
+        return packets

@@ -1,0 +1,178 @@
+"""`EncoderSettings`: the choices of a user of the encoder."""
+
+from dataclasses import dataclass
+from math import inf
+
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import VideoFormat
+from gsvc.codec.bitstream.header import TOOLS, Tools
+from gsvc.codec.bitstream.layers import LAYERS
+from gsvc.codec.bitstream.layers.pose import POSE
+from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
+from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.weights.hub import hub_model
+from gsvc.decoders.detection.detectors import AUTO, OWN
+from gsvc.decoders.detection.findings import Detector
+from gsvc.encoders.scaffold.object_coder import TASKS
+from gsvc.encoders.tuning import (
+    DEFAULT_PRESET,
+    DEFAULT_TUNE,
+    LEVELS,
+    MOST_PEOPLE,
+    PEOPLE,
+    PRESETS,
+    TUNES,
+)
+
+_LEAST_PACKET = 64
+_MOST_PRE_ROLL = 30
+
+
+@typed
+@dataclass(frozen=True)
+class EncoderSettings:
+    """How to encode. Set at most one of `bpp`, `bitrate` and `quality`.
+
+    Raises ConfigError for values out of range and for settings that exclude each other.
+    """
+
+    level: int | None = None
+    """0-3. None chooses by the rate, or 1 without a rate."""
+    bpp: float | None = None
+    """Bits per pixel of a frame to meet, with headers, without audio."""
+    bitrate: float | None = None
+    """Bits per second to meet, with headers, without audio."""
+    quality: float | None = None
+    """ST-LPIPS AlexNet of the rendering to aim at, 0 to 1, lower is better."""
+    max_bitrate: float | None = None
+    """Most bits in any second, with headers."""
+    max_packet_bytes: int | None = None
+    """Most bytes in any packet, with framing: key pictures get coarser and smaller to fit."""
+    tools: Tools | None = None
+    """Scaffold layers. None takes texture and camera; with `semantics` also segmentation and pose;
+    at preset slow all."""
+    preset: str = DEFAULT_PRESET
+    """"fast", "medium" or "slow"."""
+    tune: str = DEFAULT_TUNE
+    """What bits are spent on: "balanced", "texture" (sharper pictures that may be out of place) or
+    "motion" (everything where it belongs, softer)."""
+    people: float = PEOPLE
+    """How much more faces weigh than the rest when bits are spent, 1 to 8. Above 1 it needs a model
+    (`gsvc models pull`); without it a warning is logged and all weighs alike."""
+    faces: bool = True
+    """Send how faces move and speak where the finished pictures gain by it. It needs models (`gsvc
+    models pull`); without them a warning is logged and none are sent. With `low_delay` the stream
+    has none."""
+    semantics: bool = False
+    """Send segmentation and pose even where they do not pay."""
+    objects: bool = False
+    """Find objects in the source and send them too, for `gsvc.analyse`."""
+    task: str | None = None
+    """Send no pictures, only objects: "detect" (everything), "people" (and their key points) or
+    "motion" (what moves, activity, camera)."""
+    detector: str | Detector = AUTO
+    """Of `objects` and `task`: "auto" (people where the models are there, and what moves),
+    "people", "moving", or a detector."""
+    events_only: bool = False
+    """Send pictures only while something moves or changes; other frames hold the last one."""
+    pre_roll: float = 1.0
+    """Seconds before an event that are sent too, 0 to 30, with `events_only`."""
+    made_for: str | None = None
+    """The pretrained model that is to decode ("ltx" ...): pictures lie on its grid in time, and the
+    header names it. Any decoder still decodes the stream. With look-ahead only."""
+    low_delay: bool = False
+    """Encode without look-ahead: a frame waits only for the next key picture (`Encoder.delay`), and
+    the stream takes more bits."""
+    lean: bool = False
+    """Hold less memory with look-ahead, about half, and take a third longer: waiting frames are
+    packed without loss and trials are made one at a time. The stream is the same."""
+    seed: int = 0
+    """Seed for the decoder's refiner, 0-65535."""
+    model_id: bytes = bytes(4)
+    """Refiner that the stream is made for: first 4 bytes of its weights' SHA-256; zeros: any."""
+
+    def __post_init__(self) -> None:
+        if self.level is not None and not 0 <= self.level < len(LEVELS):
+            raise ConfigError(f"level {self.level}: choose 0, 1, 2 or 3")
+        if sum(goal is not None for goal in (self.bpp, self.bitrate, self.quality)) > 1:
+            raise ConfigError("give bits per pixel, bits per second or a quality, only one of them")
+        rates = self.bpp, self.bitrate, self.max_bitrate
+        if any(rate is not None and not 0 < rate < inf for rate in rates):
+            raise ConfigError("the rate must be a positive number")
+        if self.quality is not None and not 0 < self.quality < 1:
+            raise ConfigError("quality is a distance: choose one between 0.02 (good) and 0.4 (bad)")
+        if self.low_delay and (self.quality is not None or self.max_bitrate is not None):
+            raise ConfigError(
+                "a quality or a cap needs look-ahead: leave low delay out, or give a bitrate"
+            )
+        if self.low_delay and self.lean:
+            raise ConfigError("without look-ahead hardly a frame is held: leave lean out")
+        if self.made_for is not None and hub_model(self.made_for) and self.low_delay:
+            raise ConfigError("a stream for a pretrained model needs look-ahead: no low delay")
+        if self.max_packet_bytes is not None and self.max_packet_bytes < _LEAST_PACKET:
+            raise ConfigError(
+                f"packets of {self.max_packet_bytes} bytes hold no picture: "
+                f"allow {_LEAST_PACKET} or more"
+            )
+        if self.preset not in PRESETS:
+            raise ConfigError(f"preset {self.preset!r}: choose one of {', '.join(PRESETS)}")
+        if not 1 <= self.people <= MOST_PEOPLE:
+            raise ConfigError(f"people {self.people:g}: choose a weight from 1 to {MOST_PEOPLE:g}")
+        if isinstance(self.detector, str) and self.detector not in OWN:
+            raise ConfigError(
+                f"detector {self.detector!r}: choose one of {', '.join(OWN)}, or give a detector"
+            )
+        if self.task is not None:
+            self._check_task(self.task)
+        if not 0 <= self.pre_roll <= _MOST_PRE_ROLL:
+            raise ConfigError(f"pre-roll of {self.pre_roll:g} s: choose 0 to {_MOST_PRE_ROLL}")
+        if self.tune not in TUNES:
+            raise ConfigError(f"tune {self.tune!r}: choose one of {', '.join(TUNES)}")
+
+    def _check_task(self, task: str) -> None:
+        if task not in TASKS:
+            raise ConfigError(f"task {task!r}: choose one of {', '.join(TASKS)}")
+        goals = self.bpp, self.bitrate, self.quality, self.max_bitrate, self.max_packet_bytes
+        if any(goal is not None for goal in goals):
+            raise ConfigError("a task sends no pictures: leave out rate, quality and packet size")
+        if self.events_only:
+            raise ConfigError("a task sends no pictures: leave out events-only")
+
+    def named_model(self) -> bytes:
+        """The model that the header names."""
+        return self.model_id if self.made_for is None else hub_model(self.made_for).hint
+
+    def chosen_tools(self) -> Tools:
+        """The layers: as set, or those worth their time at the preset; of a task none."""
+        if self.task is not None:
+            return Tools().without(*TOOLS)
+        if self.tools is not None:
+            return self.tools
+        asked = {SEGMENTATION.name, POSE.name} if self.semantics else set()
+        return Tools(
+            **{
+                layer.name: layer.default or layer.name in asked or self.preset == "slow"
+                for layer in LAYERS
+            }
+        )
+
+    def target_bpp(self, video: VideoFormat) -> float | None:
+        """The rate asked for, in bits per pixel."""
+        if self.bitrate is None:
+            return self.bpp
+        return float(self.bitrate / (video.width * video.height * video.frame_rate))
+
+    def target_bitrate(self, video: VideoFormat) -> float | None:
+        """The rate asked for, in bits per second."""
+        if self.bpp is None:
+            return self.bitrate
+        return float(self.bpp * video.width * video.height * video.frame_rate)
+
+    def chosen_level(self, video: VideoFormat) -> int:
+        """The level: as set, or the lowest whose usual rate reaches the target."""
+        target = self.target_bpp(video)
+        if self.level is not None:
+            return self.level
+        if target is None:
+            return 1
+        return sum(target > level.usual_bpp for level in LEVELS)

@@ -1,0 +1,542 @@
+"""Whole files: `encode_file` and `decode_file`, each one call from source to complete target."""
+
+import io
+import logging
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from time import monotonic
+from typing import BinaryIO
+
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.api.reports import DecodeReport, EncodeReport, Progress, Report
+from gsvc.codec.api.time_range import TimeRange, duration, find_time_range
+from gsvc.codec.bitstream.audio import AUDIO_CODINGS, pack_audio
+from gsvc.codec.bitstream.container import StreamWriter
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
+from gsvc.codec.bitstream.frames import AudioChunk, Frame
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.index import decoded_frames
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.bitstream.packet import Packet, PacketType
+from gsvc.codec.bitstream.texts import NO_TEXTS, Texts, text_packets
+from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.media.audio_source import Sound, open_sound
+from gsvc.codec.media.image_writer import image_pattern
+from gsvc.codec.media.mapped_reader import open_any
+from gsvc.codec.media.marks import mark_of
+from gsvc.codec.media.output import STANDARD_OUTPUT, refuse_same
+from gsvc.codec.media.places import STANDARD_INPUT, PathOrFile, display_name, local_path, shown
+from gsvc.codec.media.stream_files import create_stream
+from gsvc.codec.media.text_source import Wanted, read_beside
+from gsvc.codec.media.video_reader import VideoReader, open_video
+from gsvc.codec.media.video_writer import VideoWriter, open_writer
+from gsvc.decoders.keyframes.backends import model_id
+from gsvc.decoders.streams.pace import Pace
+
+_log = logging.getLogger(__name__)
+
+
+class FileEncoding:
+    """One video on its way into a stream file."""
+
+    def __init__(
+        self, encoder: Encoder, file: BinaryIO, total: int | None, progress: Report | None
+    ) -> None:
+        """`total`: frames of the video, None where it does not tell."""
+        self._encoder, self._total, self._progress = encoder, total, progress
+        self._writer = StreamWriter(file, encoder.header)
+        self._times = array("q")
+        self._audio_size = self._text_size = self._done = 0
+        encoder.watch(self._tell)
+
+    def write_texts(self, texts: Texts) -> None:
+        """Write title, chapters and subtitles: before the pictures, where a pipe needs them."""
+        before = self._writer.bytes_written
+        for packet in text_packets(texts):
+            self._writer.write(packet)
+        self._text_size = self._writer.bytes_written - before
+
+    def write(self, video: Iterable[Frame], sound: Sound, *, cut: bool) -> None:
+        """Encode every frame; `cut`: the sound ends with the last one."""
+        for packet in self._with_sound(self._pictures(video), sound, cut=cut):
+            before = self._writer.bytes_written
+            self._writer.write(packet)
+            if packet.type == PacketType.AUDIO:
+                self._audio_size += self._writer.bytes_written - before
+
+    def report(self, target: str, elapsed: float) -> EncodeReport:
+        """What came out; `elapsed`: seconds it took."""
+        header = self._encoder.header
+        return EncodeReport(
+            target=target,
+            width=header.format.width,
+            height=header.format.height,
+            frames=len(self._times),
+            duration=float(duration(self._times, header.format)),
+            level=header.level,
+            size=self._writer.bytes_written,
+            audio_size=self._audio_size,
+            text_size=self._text_size,
+            elapsed=elapsed,
+            estimated_quality=self._encoder.estimated_quality,
+        )
+
+    def _pictures(self, video: Iterable[Frame]) -> Iterator[Packet]:
+        self._tell()
+        for frame in video:
+            self._times.append(frame.pts)
+            if ready := self._encoder.encode(frame):
+                yield from ready
+                self._done += sum(packet.frames for packet in ready)
+                self._tell()
+        yield from self._encoder.flush()
+        self._done = len(self._times)
+        self._tell()
+
+    def _with_sound(
+        self, packets: Iterator[Packet], sound: Sound, *, cut: bool
+    ) -> Iterator[Packet]:
+        """Put sound between the packets, each chunk before the first picture shown after it."""
+        form = self._encoder.header.format
+        for packet in packets:
+            if packet.is_picture and packet.pts is not None:
+                chunks = sound.until(packet.pts * form.time_base)
+            else:
+                chunks = sound.rest(duration(self._times, form) if cut else None)
+            for chunk in chunks:
+                yield Packet(PacketType.AUDIO, 0, pack_audio(chunk))
+            yield packet
+
+    def _tell(self, under_way: float = 0.0) -> None:
+        if self._progress:
+            size = self._writer.bytes_written
+            self._progress(Progress(self._done, self._total, size, under_way))
+
+
+class FileDecoding:
+    """A stream on its way into a video file."""
+
+    def __init__(self, decoder: Decoder, writer: VideoWriter, progress: Report | None) -> None:
+        self._decoder, self._writer, self._progress = decoder, writer, progress
+        self._size = 0
+        self._damage: BitstreamError | None = None
+        self.times = array("q")
+        """The pts of the frames written, as they are in the stream."""
+        self.concealed = 0
+        """How many of them were made up."""
+
+    def write(self, portion: TimeRange) -> None:
+        """Decode a portion, up to damage. Raises BitstreamError where there is no frame at all."""
+        try:
+            self._put(decoded_frames(self._decoder, self._counted(portion)), portion)
+        except BitstreamError as error:
+            self._damage = error
+            self._put(self._decoder.flush(), portion)
+        if not self.times:
+            raise self._damage or BitstreamError(
+                "the stream holds no picture: there is nothing to decode"
+            )
+
+    def tell_damage(
+        self, concealed: BitstreamError | None, source: PathOrFile, target: PathOrFile
+    ) -> None:
+        """Raise BitstreamError for damage that ended the video; warn of what was `concealed`."""
+        count = len(self.times)
+        if self._damage is not None:
+            raise type(self._damage)(
+                f"{self._damage}; {written(target)} has the {count} frames before it, "
+                "conceal=True (--conceal) goes on after it"
+            ) from self._damage
+        if concealed is not None or self.concealed:
+            what = f"{display_name(source)}: {concealed or 'not every packet can be decoded'}"
+            _log.warning("%s; %d of %d frames are concealed", what, self.concealed, count)
+
+    def _put(self, frames: Iterable[Frame], portion: TimeRange) -> None:
+        for frame in frames:
+            if frame.pts not in portion.times:
+                continue
+            self._writer.write(replace(frame, pts=frame.pts - portion.origin))
+            self.times.append(frame.pts)
+            self.concealed += frame.concealed
+            if self._progress:
+                self._progress(Progress(len(self.times), portion.frames, self._size))
+
+    def _counted(self, portion: TimeRange) -> Iterator[tuple[Packet, bool]]:
+        for packet, is_wanted in portion.packets:
+            self._size += len(packet.payload)
+            yield packet, is_wanted
+
+
+def written(target: PathOrFile) -> str:
+    """What a message calls the target."""
+    return "standard output" if str(target) == STANDARD_OUTPUT else shown(target)
+
+
+@dataclass
+class EncodeJob:
+    """The arguments of `encode_file` that say what to encode."""
+
+    source: str | Path
+    settings: EncoderSettings
+    start: float = 0.0
+    frames: int | None = None
+    fps: float | None = None
+    sound: bool = True
+    audio_bitrate: int | None = None
+    texts: bool = True
+    progress: Report | None = None
+    _beside: Texts | None = field(default=None, init=False)
+
+    def encode(
+        self, output: AbstractContextManager[BinaryIO], target: str, settings: EncoderSettings
+    ) -> EncodeReport:
+        """Encode to `output`, which is entered when source and settings are known to be good."""
+        began = monotonic()
+        with self.open() as video:
+            sound = self._sound()
+            encoder = Encoder(video.format, settings, audio=bool(sound))
+            beside = self.beside(video)
+            with encoder, output as file:
+                encoding = FileEncoding(encoder, file, video.frame_count, self.progress)
+                encoding.write_texts(beside)
+                encoding.write(video, sound, cut=self.frames is not None)
+        return encoding.report(target, monotonic() - began)
+
+    def open(self) -> VideoReader:
+        """The pictures."""
+        return open_video(self.source, start=self.start, frames=self.frames, fps=self.fps)
+
+    def beside(self, video: VideoReader) -> Texts:
+        """Title, chapters and subtitles. What is not carried is told of the first time."""
+        if self._beside is None:
+            wanted = Wanted(self.sound, self.audio_bitrate, self.texts)
+            self._beside = read_beside(self.source, video.origin, video.seconds, wanted)
+        return self._beside
+
+    def sound_until(self, end: Fraction) -> Iterator[AudioChunk]:
+        """The sound of a stream that lasts `end` seconds."""
+        return self._sound().rest(end if self.frames is not None else None)
+
+    def _sound(self) -> Sound:
+        if not self.sound:
+            return Sound(iter(()))
+        return open_sound(self.source, self.start, self.audio_bitrate)
+
+
+_RATE_MISS, _QUALITY_MISS = 0.05, 0.1
+"""In proportion to what was asked: a rate is promised within the first."""
+
+
+def target_warnings(settings: EncoderSettings, report: EncodeReport) -> Iterator[str]:
+    """A line for each goal of `settings` that the stream of `report` missed."""
+    if settings.bitrate is not None:
+        asked, got, unit = settings.bitrate / 1000, report.bitrate / 1000, "kbit/s"
+    else:
+        asked, got, unit = settings.bpp or 0.0, report.bpp, "bits per pixel"
+    if asked and abs(got / asked - 1) > _RATE_MISS:
+        yield f"asked for {asked:.4g} {unit}, got {got:.4g}: {_why(settings, got, got > asked)}"
+    quality, reached = settings.quality, report.estimated_quality
+    if quality is not None and reached is not None and abs(reached / quality - 1) > _QUALITY_MISS:
+        end = "nearest" if reached > quality else "farthest"
+        yield (
+            f"asked for a distance of {quality:.3g}, got {reached:.3f} by the encoder's estimate: "
+            f"about the {end} that it comes to with this video"
+        )
+
+
+def _why(settings: EncoderSettings, got: float, is_above: bool) -> str:
+    """Why the rate is not the one asked for, and what to do."""
+    if settings.low_delay:
+        return "low delay nears a rate from one four seconds to the next, look-ahead meets it"
+    about = f"{float(f'{got:.2g}'):g}"  # 3500, not 3.5e+03
+    if is_above:
+        return (
+            f"the least that this video takes is about {about}, "
+            "shrink it or lower its frame rate for less"
+        )
+    if settings.max_bitrate is not None or settings.max_packet_bytes is not None:
+        return "the limit on a second or on a packet keeps it there, raise the limit for more"
+    return f"the most that this video takes is about {about}, enlarge it for more"
+
+
+_PASSES = 4
+_AIM, _ENOUGH = 0.985, 0.95
+"""Of the size: what is aimed at, and what is near enough below it."""
+_LEAST_RATE = 100.0
+"""Bits per second, where all else leaves less."""
+
+
+def encode_to_size(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeReport]:
+    """The largest stream of at most `size` bytes that a few attempts make, and its report.
+
+    A size that cannot be reached is logged as a warning, and the nearest stream returned. Raises
+    ConfigError for a size that sound and texts take by themselves, for one beside a rate or a
+    quality, and for standard input; else as `encode_file` does.
+    """
+    room, seconds = _room(job, size)
+    bitrate = _rate(room, seconds)
+    tried: list[tuple[bytes, EncodeReport]] = []
+    for _ in range(_PASSES):
+        file = io.BytesIO()
+        settings = replace(job.settings, bitrate=bitrate)
+        report = job.encode(nullcontext(file), target, settings)
+        tried.append((file.getvalue(), report))
+        if _ENOUGH * size <= report.size <= size or _is_stuck(tried):
+            break
+        bitrate *= _AIM * room / report.video_size
+    found = min(tried, key=lambda one: (one[1].size > size, abs(size - one[1].size)))
+    _tell(found[1], size)
+    return found
+
+
+def rate_for(job: EncodeJob, size: int) -> float:
+    """Bits per second of the pictures in a stream of `size` bytes. Raises as `encode_to_size`."""
+    return _rate(*_room(job, size))
+
+
+def _rate(room: int, seconds: float) -> float:
+    return max(_LEAST_RATE, 8 * _AIM * room / seconds)
+
+
+def _room(job: EncodeJob, size: int) -> tuple[int, float]:
+    """Bytes of the pictures in a stream of `size` bytes, and seconds of the video."""
+    _check(job, size)
+    seconds, beside = _known(job)
+    if size <= beside:
+        raise ConfigError(
+            f"sound and texts take {beside} of {size} bytes: lower the rate of the sound, leave "
+            "it out, or allow a larger file"
+        )
+    return size - beside, seconds
+
+
+def _check(job: EncodeJob, size: int) -> None:
+    if size < 1:
+        raise ConfigError(f"a file of {size} bytes: allow more")
+    goals = job.settings.bpp, job.settings.bitrate, job.settings.quality
+    if any(goal is not None for goal in goals):
+        raise ConfigError("a size to meet and a rate or quality beside it: give one of them")
+    if job.settings.task is not None:
+        raise ConfigError("a task sends no pictures, whose rate would make the size: leave it out")
+    if str(job.source) == STANDARD_INPUT:
+        raise ConfigError("standard input can be read but once: meet a size with a file, or a rate")
+
+
+def _known(job: EncodeJob) -> tuple[float, int]:
+    """Seconds of the video, and the bytes of sound and texts in its stream."""
+    with job.open() as video:
+        texts = text_packets(job.beside(video))
+        if video.seconds is None:
+            count = sum(1 for _ in video)
+            end = Fraction(count) / video.format.frame_rate
+        else:
+            end = video.seconds
+    if not end:
+        raise InputError(f"{display_name(job.source)}: has no length: encode it at a rate")
+    sound = (Packet(PacketType.AUDIO, 0, pack_audio(c)) for c in job.sound_until(end))
+    return float(end), sum(len(packet.to_bytes()) for packet in (*texts, *sound))
+
+
+def _is_stuck(tried: list[tuple[bytes, EncodeReport]]) -> bool:
+    """Whether another rate made the same stream: there is no more, or no less."""
+    return len(tried) > 1 and tried[-1][1].video_size == tried[-2][1].video_size
+
+
+def _tell(report: EncodeReport, size: int) -> None:
+    if report.size > size:
+        _log.warning(
+            "asked for %d bytes, got %d: about the least that this video takes, shrink it, lower "
+            "its frame rate or leave out its sound for less",
+            size, report.size,
+        )  # fmt: skip
+    elif report.size < _ENOUGH * size:
+        _log.warning(
+            "asked for %d bytes, got %d: about the most that this video takes",
+            size, report.size,
+        )  # fmt: skip
+
+
+@typed
+def encode_file(
+    source: PathOrFile,
+    target: PathOrFile,
+    *,
+    settings: EncoderSettings | None = None,
+    start: float = 0.0,
+    frames: int | None = None,
+    fps: float | None = None,
+    audio: str = "opus",
+    audio_bitrate: int | None = None,
+    texts: bool = True,
+    target_size: int | None = None,
+    overwrite: bool = False,
+    progress: Report | None = None,
+) -> EncodeReport:
+    """Encode a video file to a stream. The target appears only when it is complete.
+
+    Args:
+        source: A path that FFmpeg reads, a pattern of images ("in/*.png" or "in/%05d.png"), "-"
+            for y4m on standard input, or an open binary file, of which all that is left is read
+            first.
+        target: A path, "-" for standard output, or an open binary file, which is written to as the
+            stream is made and stays open.
+        settings: How to encode; level 1 by default.
+        start: Second of the source to begin at.
+        frames: Most frames to encode; None for all.
+        fps: Most frames a second to encode; None for all. Of a pattern of images its rate, 25 by
+            default.
+        audio: "opus" carries the sound, "none" drops it. Images and pipes have none.
+        audio_bitrate: Bits per second of the sound, 6000 to 510000, mono below 18000; None takes
+            16000 for mono and 24000 for stereo.
+        texts: Carry title, chapters and subtitles.
+        target_size: Bytes that the file may have at most, sound and texts included; the video is
+            encoded up to four times to come near. Not with a rate or a quality in the settings.
+        overwrite: Replace a target that exists.
+        progress: Called at the beginning, while a group is coded, and after every packet.
+
+    Returns:
+        Size, rate and duration of the stream. A rate or a size missed by more than 5 %, or a
+        quality by more than 10 %, is logged as a warning.
+
+    Raises:
+        InputError: The source cannot be read as video.
+        OutputError: The target cannot be written.
+        ConfigError: A setting is out of range, or the target does not end in ".gsv".
+        MissingModelError: A scaffold layer needs a model that is not installed.
+    """
+    began = monotonic()
+    if audio not in AUDIO_CODINGS:
+        raise ConfigError(f"audio {audio!r}: choose one of {', '.join(AUDIO_CODINGS)}")
+    refuse_same(source, target)
+    settings, is_heard = settings or EncoderSettings(), audio == "opus"
+    with local_path(source) as path:
+        job = EncodeJob(
+            path, settings, start, frames, fps, is_heard, audio_bitrate, texts, progress
+        )
+        if target_size is None:
+            report = job.encode(create_stream(target, overwrite), shown(target), settings)
+        else:
+            with create_stream(target, overwrite) as file:
+                data, report = encode_to_size(job, target_size, shown(target))
+                file.write(data)
+    for line in target_warnings(settings, report):
+        _log.warning("%s", line)
+    return replace(report, elapsed=monotonic() - began)
+
+
+@typed
+def decode_file(
+    source: PathOrFile,
+    target: PathOrFile,
+    *,
+    settings: DecoderSettings | None = None,
+    start: float = 0.0,
+    frames: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    overwrite: bool = False,
+    progress: Report | None = None,
+    pace: Pace | None = None,
+) -> DecodeReport:
+    """Decode a stream to a video file. The target appears only when it is complete.
+
+    Of a stream that is damaged after its first frames, these are written; then the error is raised,
+    unless the settings conceal.
+
+    Args:
+        source: A path, of a stream or of what `mux` wrote, "-" for standard input, or an open
+            binary file, of which all that is left is read.
+        target: A container by its suffix, numbered images ("out/%05d.png"), or y4m ("-", a path
+            ending in .y4m, or an open binary file, which is written to as frames come).
+        settings: How to decode; one step of the default refiner by default.
+        start: Second to begin at. The first frame decoded gets time 0.
+        frames: Most frames to decode; None for all. With `start` or `frames`, only the groups
+            of the frames asked for are decoded, and the source must be a file.
+        limits: What the stream may ask for.
+        overwrite: Replace a target that exists.
+        progress: Called after every frame.
+        pace: Decides where there is time for refiner and learned motion; None: always.
+
+    Returns:
+        Size and duration of the video.
+
+    Raises:
+        InputError: The source cannot be read, or ends before `start`.
+        BitstreamError: The source is damaged or beyond `limits`. The target has the frames before
+            the damage, if there are any.
+        OutputError: The target cannot be written.
+        ConfigError: A setting is out of range.
+        MissingDependencyError: Refiner or motion need an extra that is not installed.
+        MissingModelError: Weights of the refiner or of the motion are missing or damaged.
+        DeviceError: The device is not available.
+    """
+    began = monotonic()
+    settings = settings or DecoderSettings()
+    refuse_same(source, target)
+    with open_any(source) as file:
+        beside, conceals = _is_container(target), settings.conceal
+        portion = find_time_range(
+            file, start, frames, limits, is_container=beside, conceals=conceals
+        )
+        header = portion.header
+        _warn_of_other_model(header.model_id, settings)
+        output = open_writer(
+            target,
+            header.format,
+            audio=portion.sound,
+            texts=portion.texts if beside else NO_TEXTS,
+            mark=mark_of(settings),
+            overwrite=overwrite,
+        )
+        with Decoder(header, settings, limits, pace=pace) as decoder, output as writer:
+            decoding = FileDecoding(decoder, writer, progress)
+            decoding.write(portion)
+        decoding.tell_damage(portion.damage, source, target)
+        if not beside and (lost := " and ".join(_beside(header, portion.texts))):
+            _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
+    return DecodeReport(
+        target=shown(target),
+        width=header.format.width,
+        height=header.format.height,
+        frames=len(decoding.times),
+        duration=float(duration(decoding.times, header.format)),
+        steps=settings.steps,
+        concealed=decoding.concealed,
+        elapsed=monotonic() - began,
+    )
+
+
+def _beside(header: Header, texts: Texts) -> Iterator[str]:
+    """What a stream has beside pictures, in words."""
+    if header.audio:
+        yield "sound"
+    if texts.subtitles:
+        yield "subtitles"
+    if texts.chapters:
+        yield "chapters"
+    if texts.tags:
+        yield "title or other tags"
+
+
+def _is_container(target: PathOrFile) -> bool:
+    """Whether more than pictures goes into the target."""
+    if not isinstance(target, str | Path):
+        return False
+    name = str(target)
+    is_y4m = name == STANDARD_OUTPUT or name.lower().endswith(".y4m")
+    return not is_y4m and image_pattern(name) is None
+
+
+def _warn_of_other_model(stream_model: bytes, settings: DecoderSettings) -> None:
+    if settings.steps and stream_model not in (bytes(4), model_id(settings.backend)):
+        _log.warning(
+            "the stream was made for other weights of the refiner (%s): "
+            "pictures may differ from the encoder's",
+            stream_model.hex(),
+        )

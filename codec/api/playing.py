@@ -1,0 +1,180 @@
+"""Playing a stream: it is decoded into a player that reads Matroska from a pipe."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.files import FileDecoding
+from gsvc.codec.api.time_range import find_time_range
+from gsvc.codec.bitstream.errors import ConfigError, OutputError
+from gsvc.codec.bitstream.frames import VideoFormat
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.media.mapped_reader import open_any
+from gsvc.codec.media.marks import mark_of
+from gsvc.codec.media.muxer import Beside, Muxer
+from gsvc.codec.media.output import STANDARD_OUTPUT
+from gsvc.codec.media.places import display_name
+from gsvc.codec.media.video_writer import VideoWriter
+
+_PLAYERS = {
+    "ffplay": "-loglevel error -autoexit -window_title {title} -i -",
+    "mpv": "--really-quiet --force-media-title={title} -",
+    "vlc": "--play-and-exit --quiet -",
+}
+"""Players that gsvc looks for, the best first, and what they are told."""
+_NAME = "video.mkv"
+"""Its suffix names the container, Matroska: H.264, and the stream's own sound and texts."""
+_SECONDS = 2.0
+"""For a player to end by itself when it is told to."""
+
+
+@dataclass(frozen=True)
+class Player:
+    """Where a video is played: a program, or whoever reads standard output."""
+
+    command: tuple[str, ...]
+    """The program and its arguments, with {title} in them; nothing for standard output."""
+
+
+def find_player(command: str | None) -> Player:
+    """The player that `command` names, "-" for standard output; None: what there is here.
+
+    That is a program in a window, if there are both; else standard output, if it is a pipe. Raises
+    ConfigError where there is neither, or no such program.
+    """
+    if command == STANDARD_OUTPUT:
+        return Player(())
+    if command is not None:
+        return _named(command)
+    found = next(filter(shutil.which, _PLAYERS), None)
+    if found is not None and _has_windows():
+        return _named(found)
+    if sys.stdout is not None and not sys.stdout.closed and not sys.stdout.isatty():
+        return Player(())
+    lack = "no player: install mpv or ffplay" if _has_windows() else "no display for a window"
+    raise ConfigError(
+        f"{lack}; or give a player that reads standard input (--player 'mpv --vo=tct -'), or pipe "
+        "to one (gsvc play ... | ...)"
+    )
+
+
+@contextmanager
+def open_player(
+    player: Player, form: VideoFormat, title: str, beside: Beside
+) -> Iterator[VideoWriter]:
+    """What takes the frames to play; the block ends when the player does.
+
+    A player that is closed early ends the block in good order. Raises OutputError for one that
+    cannot be started or that fails.
+    """
+    if not player.command:
+        with _muxed(sys.stdout.fileno(), form, beside) as writer:
+            yield writer
+        return
+    command = [part.format(title=title) for part in player.command]
+    with _started(command) as process:
+        assert process.stdin is not None
+        try:
+            with _muxed(process.stdin.fileno(), form, beside) as writer:
+                yield writer
+        except (OutputError, BrokenPipeError) as error:
+            if not isinstance(error.__cause__ or error, BrokenPipeError):
+                raise
+            # Else its window was closed, or it failed.
+        process.stdin.close()
+        if process.wait():
+            raise OutputError(f"{command[0]} cannot play this (exit code {process.returncode})")
+
+
+@contextmanager
+def _muxed(handle: int, form: VideoFormat, beside: Beside) -> Iterator[VideoWriter]:
+    muxer = Muxer(Path(f"/dev/fd/{handle}"), _NAME, form, beside)
+    try:
+        yield VideoWriter(muxer, "the player", form)
+        muxer.finish()
+    finally:
+        muxer.close()
+
+
+@contextmanager
+def _started(command: list[str]) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that reads a pipe, and is ended with the block if it has not ended."""
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    except OSError as error:
+        raise OutputError(f"{command[0]} cannot be started: {error.strerror}") from error
+    with process:
+        try:
+            yield process
+        except BaseException:
+            process.terminate()
+            try:
+                process.wait(_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise
+
+
+def _named(command: str) -> Player:
+    """A command line; a name alone gets what gsvc tells the player of that name."""
+    try:
+        parts = shlex.split(command)
+    except ValueError as error:
+        raise ConfigError(f"--player {command!r}: {error}") from error
+    if not parts or shutil.which(parts[0]) is None:
+        raise ConfigError(f"--player {command!r}: there is no such program here")
+    usual = _PLAYERS.get(Path(parts[0]).name) if len(parts) == 1 else None
+    if usual is None:
+        return Player(tuple(part.replace("{", "{{").replace("}", "}}") for part in parts))
+    return Player((parts[0], *usual.split()))
+
+
+def _has_windows() -> bool:
+    """Whether a program can open a window."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def play_file(
+    source: str | Path,
+    player: Player,
+    *,
+    settings: DecoderSettings,
+    start: float = 0.0,
+    frames: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> int:
+    """Decode a stream into a player, with its sound and texts; returns the frames it took.
+
+    Arguments and errors are those of `gsvc.decode`; OutputError for a player that fails.
+    """
+    scheme, is_address, _ = str(source).partition("://")
+    if is_address and scheme in ("udp", "tcp", "ws", "wss"):
+        raise ConfigError(f"{source}: receive and play with: gsvc recv {source} -o - | mpv -")
+    if is_address:
+        raise ConfigError(f"{source}: fetch the stream first: curl {source} | gsvc play -")
+    conceals = settings.conceal
+    with open_any(source) as file:
+        portion = find_time_range(file, start, frames, limits, is_container=True, conceals=conceals)
+        form, beside = (
+            portion.header.format,
+            Beside(portion.sound, portion.texts, mark_of(settings)),
+        )
+        title = portion.texts.tags.get("title") or Path(display_name(source)).name
+        with (
+            Decoder(portion.header, settings, limits) as decoder,
+            open_player(player, form, title, beside) as writer,
+        ):
+            decoding = FileDecoding(decoder, writer, None)
+            decoding.write(portion)
+        decoding.tell_damage(portion.damage, source, "the player")
+    return len(decoding.times)

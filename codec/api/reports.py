@@ -1,0 +1,104 @@
+"""What encoding and decoding a file tell: progress, and a report at the end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far encoding or decoding has come."""
+
+    frames: int
+    """Frames done."""
+    total: int | None
+    """Frames in all; None where the source does not tell."""
+    size: int
+    """Bytes of the stream so far."""
+    under_way: float = 0.0
+    """Of encoding: how many more frames' worth of work is done on the group being coded."""
+
+
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """The result of encoding or decoding a file."""
+
+    target: str
+    """Path of what was written, as given."""
+    width: int
+    """Pixels, as displayed."""
+    height: int
+    """Pixels, as displayed."""
+    frames: int
+    """Frames written."""
+    duration: float
+    """Seconds of video."""
+    elapsed: float
+    """Seconds that it took."""
+
+
+@dataclass(frozen=True)
+class EncodeReport(FileReport):
+    """The result of `gsvc.encode`."""
+
+    level: int
+    """Level of the stream, 0-3."""
+    size: int
+    """Bytes of the stream."""
+    audio_size: int
+    """Bytes of the sound in it, with its framing."""
+    text_size: int
+    """Bytes of title, chapters and subtitles in it, with their framing."""
+    estimated_quality: float | None = None
+    """ST-LPIPS AlexNet that the encoder estimates, not measured; None without `quality`."""
+    measured_quality: float | None = None
+    """ST-LPIPS AlexNet of what `gsvc decode` shows; None where it was not measured."""
+
+    @property
+    def video_size(self) -> int:
+        """Bytes of the pictures, with all headers."""
+        return self.size - self.audio_size - self.text_size
+
+    @property
+    def bpp(self) -> float:
+        """Bits per pixel of a frame, without sound and texts."""
+        return 8 * self.video_size / (self.width * self.height * self.frames)
+
+    @property
+    def bitrate(self) -> float:
+        """Bits per second, without sound and texts."""
+        return 8 * self.video_size / self.duration
+
+
+@dataclass(frozen=True)
+class DecodeReport(FileReport):
+    """The result of `gsvc.decode`."""
+
+    steps: int
+    """Steps of the refiner."""
+    concealed: int
+    """Frames made up in place of damaged or missing ones, where `DecoderSettings.conceal` is."""
+
+
+def shown_time(seconds: float) -> str:
+    """Minutes and seconds, or hours too, with tenths where they are not 0: "0:07.6", "1:02:03"."""
+    tenths = round(10 * seconds)
+    minutes, rest = divmod(tenths, 600)
+    hours, minutes = divmod(minutes, 60)
+    begin = f"{hours}:{minutes:02d}" if hours else f"{minutes}"
+    return f"{begin}:{rest // 10:02d}" + (f".{rest % 10}" if rest % 10 else "")
+
+
+def parsed_time(text: str) -> float:
+    """Seconds from 90, 1:30, 1:30.5 or 0:01:30. Raises ValueError for anything else."""
+    *before, last = text.split(":")
+    if len(before) > 2 or (before and (last[:1] in "+-" or float(last) >= 60)):
+        raise ValueError(f"{text!r} is no time")
+    seconds = float(last)
+    for power, part in enumerate(reversed(before), 1):
+        if not part.isdecimal():
+            raise ValueError(f"{text!r} is no time")
+        seconds += 60**power * int(part)
+    return seconds

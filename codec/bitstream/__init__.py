@@ -1,0 +1,1 @@
+"""What a stream is: header, packets, container, index, groups, scaffold layers, range coder."""

@@ -1,0 +1,98 @@
+"""Frames, audio chunks and the format of a video: the values that pass between all stages."""
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.typed import typed
+
+Picture = NDArray[np.uint8]
+"""RGB, (height, width, 3), uint8, 0-255, full range, in the video's own matrix and transfer."""
+
+UNSPECIFIED = 2
+"""Code point "unspecified" of ITU-T H.273 for primaries, transfer and matrix."""
+
+
+@typed
+@dataclass(frozen=True)
+class Color:
+    """Colour description by the code points of ITU-T H.273 (0-31)."""
+
+    primaries: int = UNSPECIFIED
+    transfer: int = UNSPECIFIED
+    matrix: int = UNSPECIFIED
+    full_range: bool = False
+
+    def resolved_matrix(self, height: int) -> int:
+        """The matrix to convert with: BT.601 (6) up to 576 lines, else BT.709 (1), if unset."""
+        if self.matrix != UNSPECIFIED:
+            return self.matrix
+        return 6 if height <= 576 else 1
+
+    def resolved(self, height: int) -> "Color":
+        """This, with the matrix that a video of `height` lines means, whatever size is coded."""
+        return replace(self, matrix=self.resolved_matrix(height))
+
+
+@typed
+@dataclass(frozen=True)
+class VideoFormat:
+    """What is constant over a video. Raises ConfigError for values that are not positive."""
+
+    width: int
+    """Pixels, as displayed: after rotation."""
+    height: int
+    """Pixels, as displayed: after rotation."""
+    time_base: Fraction
+    """Seconds of one unit of `Frame.pts`."""
+    frame_rate: Fraction
+    """Nominal frames per second; the exact times are the frames' own."""
+    pixel_aspect: Fraction = Fraction(1)
+    """Width of a pixel divided by its height."""
+    color: Color = Color()
+
+    def __post_init__(self) -> None:
+        if self.width < 1 or self.height < 1:
+            raise ConfigError(
+                f"picture size {self.width}x{self.height}: both sides must be at least 1"
+            )
+        if self.time_base <= 0 or self.frame_rate <= 0 or self.pixel_aspect <= 0:
+            raise ConfigError("time base, frame rate and pixel aspect must be positive")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Frame:
+    """One picture with its presentation time. Frames are equal when all three fields are."""
+
+    pixels: Picture
+    pts: int
+    """Presentation time in units of the format's `time_base`."""
+    concealed: bool = False
+    """The decoder made this frame up because its packet was lost."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Frame):
+            return NotImplemented
+        own, others = (self.pts, self.concealed), (other.pts, other.concealed)
+        return own == others and np.array_equal(self.pixels, other.pixels)
+
+    def __repr__(self) -> str:
+        return f"Frame(shape={self.pixels.shape}, pts={self.pts}, concealed={self.concealed})"
+
+
+@dataclass(frozen=True)
+class AudioChunk:
+    """A run of consecutive Opus packets (RFC 6716) of equal duration."""
+
+    pts: int
+    """Time of the first packet in 1/48000 s after the first video frame; may be negative."""
+    channels: int
+    """1 or 2."""
+    packet_samples: int
+    """Duration of one packet in 1/48000 s."""
+    pre_skip: int
+    """Samples that a decoder drops at the very start."""
+    packets: tuple[bytes, ...] = field(repr=False)

@@ -1,0 +1,350 @@
+"""The packets of a group: intervals and coded pictures to payloads, and back.
+
+The payload of a picture packet is the length of the scaffold (varint), the scaffold, and what of
+the coded pictures is not in it. The scaffold has, in this order: the coding of the group where one
+begins, the packet's layout, its coded pictures, and its intervals. Models and predictions are reset
+at each group.
+
+A function of the syntax takes the value to write, or None for a reader, and returns the value.
+Contexts and predictions depend on integers that were coded before, never on floating point.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+from gsvc.codec.bitstream.coded_pictures import (
+    UNIT_ELEMENTS,
+    TemporalUnit,
+    UnitCoder,
+    joined,
+    parted,
+    plain_bytes,
+    sequence_size,
+    usual_sequence,
+)
+from gsvc.codec.bitstream.entropy_coding import (
+    FLAG,
+    UNSIGNED,
+    Coder,
+    Element,
+    Reader,
+    Trace,
+    Writer,
+)
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, LimitError
+from gsvc.codec.bitstream.header import Header, Tools
+from gsvc.codec.bitstream.layers import ALL_LAYERS
+from gsvc.codec.bitstream.layers.faces import FACES
+from gsvc.codec.bitstream.layout import LAYOUT_ELEMENTS, FrameSpan, LayoutCoder
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.bitstream.objects import OBJECT_ELEMENTS
+from gsvc.codec.bitstream.packet import Cutter, Packet, read_varint, varint
+from gsvc.codec.bitstream.scaffold import (
+    Geometry,
+    Interval,
+    Layer,
+    Place,
+    Sample,
+    Scope,
+    Site,
+    Values,
+)
+
+MAX_SAMPLES = 15
+"""Most samples of an interval."""
+
+_CRF = Element("picture.crf", "key pictures", UNSIGNED, 70)
+_EIGHTHS = 8
+_SCALE = Element("picture.eighths", "key pictures", UNSIGNED, 2 * _EIGHTHS)
+_ALONE = Element("packet.alone", "key pictures", FLAG)
+_DISSOLVES = Element("interval.dissolves", "timing", FLAG)
+_MORE = Element("sample.more", "timing", FLAG)
+_GAP = Element("sample.gap", "timing", UNSIGNED, 2048)
+
+ELEMENTS = (
+    *(_CRF, _SCALE, _ALONE, *LAYOUT_ELEMENTS, *UNIT_ELEMENTS, _DISSOLVES, _MORE, _GAP),
+    *(element for layer in ALL_LAYERS for element in layer.elements),
+    *OBJECT_ELEMENTS,
+)
+"""Every syntax element of the scaffold and of objects."""
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How the pictures of a group are coded."""
+
+    crf: int
+    """Their quantiser, 1 to 70."""
+    scale: int
+    """Their size in eighths of the display size, 1 to 8."""
+    alone: bool = False
+    """Whether layout and pictures of each packet can be read without the packets before: where
+    packets get lost, what is shown is not lost with them."""
+    faces: bool = False
+    """Whether the group has the layer of faces."""
+
+
+def code_coding(coder: Coder, coding: Coding | None) -> Coding:
+    """The coding of a group. Raises BitstreamError when its quantiser or size is read as 0."""
+    crf = coder.code(_CRF, None if coding is None else coding.crf)
+    # A scale beyond 8, which older decoders refuse, says that there are faces.
+    more = None if coding is None else coding.scale + _EIGHTHS * coding.faces
+    scale = coder.code(_SCALE, more)
+    if not (1 <= crf and 1 <= scale):
+        raise BitstreamError("a group's picture size or quantiser is zero: the stream is damaged")
+    alone = bool(coder.code(_ALONE, None if coding is None else coding.alone))
+    faces = scale > _EIGHTHS
+    return Coding(crf, scale - _EIGHTHS * faces, alone, faces)
+
+
+class IntervalCoder:
+    """Codes the intervals of one group, in order, with `coder`."""
+
+    def __init__(
+        self, coder: Coder, geometry: Geometry, tools: Tools, *, faces: bool = False
+    ) -> None:
+        """`tools`: layers that the header switches on; `faces`: whether the group has faces."""
+        names = tools.names | ({FACES.name} if faces else set())
+        self._coder, self._geometry = coder, geometry
+        self._layers = {
+            scope: [layer for layer in ALL_LAYERS if layer.scope is scope and layer.name in names]
+            for scope in Scope
+        }
+        self._before: dict[Layer[Any], Any] = {}
+        """The last value of each layer."""
+
+    def code(self, span: FrameSpan, interval: Interval | None) -> Interval:
+        """The interval with this layout.
+
+        Raises ConfigError for an interval that cannot be stored, BitstreamError for invalid bytes.
+        """
+        dissolves = self._code_dissolve(span, interval)
+        site = Site(self._geometry, span.place, span.length)
+        wanted = None if interval is None else interval.values
+        values = self._code_layers(Scope.INTERVAL, site, wanted)
+        samples: tuple[Sample, ...] = ()
+        if span.has_picture:
+            values |= self._code_layers(Scope.PICTURE, site, wanted)
+            samples = self._code_samples(site, None if interval is None else interval.samples)
+        return Interval(span.ticks, samples, values, span.place, dissolves)
+
+    def _code_samples(self, site: Site, wanted: tuple[Sample, ...] | None) -> tuple[Sample, ...]:
+        samples: list[Sample] = []
+        while True:
+            index = len(samples)
+            value = None if wanted is None else wanted[index : index + 1]
+            if not self._coder.code(_MORE, None if value is None else len(value)):
+                return tuple(samples)
+            if index == MAX_SAMPLES:
+                raise LimitError(f"an interval has more than {MAX_SAMPLES} scaffold samples")
+            sample = value[0] if value else None
+            gap = self._coder.code(_GAP, None if sample is None else site.length - sample.offset)
+            last = samples[-1].offset if samples else 0
+            if not last < site.length - gap:
+                raise LimitError("scaffold samples lie outside their interval or out of order")
+            values = self._code_layers(Scope.SAMPLE, site, sample.values if sample else None)
+            samples.append(Sample(site.length - gap, values))
+
+    def _code_layers(
+        self, scope: Scope, site: Site, wanted: Values | None
+    ) -> dict[Layer[Any], Any]:
+        values, before = {}, self._before
+        for layer in self._layers[scope]:
+            value = None if wanted is None else wanted.get(layer)
+            values[layer] = before[layer] = layer.code(self._coder, site, before.get(layer), value)
+        return values
+
+    def _code_dissolve(self, span: FrameSpan, interval: Interval | None) -> bool:
+        may_dissolve = span.place is Place.BETWEEN and span.length > 1
+        if interval is not None and interval.dissolves and not may_dissolve:
+            raise ConfigError("nothing can dissolve here")
+        if not may_dissolve:
+            return False
+        return bool(self._coder.code(_DISSOLVES, None if interval is None else interval.dissolves))
+
+
+_FIRST_ELEMENTS = frozenset(element.name for element in (*LAYOUT_ELEMENTS, *UNIT_ELEMENTS))
+
+
+class _PacketCoder:
+    """Codes the packets of one group, in order: the same for writing and reading."""
+
+    def __init__(self, coder: Coder, header: Header, coding: Coding, *, begins: bool) -> None:
+        """`begins`: whether the first packet to come opens the group."""
+        self.coding = coding
+        self._coder, self._begins = coder, begins
+        self._opens_group = False
+        self._layout = LayoutCoder(coder, header.frame_ticks, holds=header.holds)
+        self._units = UnitCoder(coder, usual_sequence(header.geometry.coded_size(coding.scale)))
+        self._intervals = IntervalCoder(coder, header.geometry, header.tools, faces=coding.faces)
+
+    def layout(self, frames: int, intervals: Sequence[Interval] | None) -> tuple[FrameSpan, ...]:
+        """Where a packet's frames lie; comes first."""
+        if self.coding.alone:
+            self._coder.forget(_FIRST_ELEMENTS)
+            self._layout.forget()
+            self._units.forget()
+        self._opens_group, self._begins = self._begins, False
+        return self._layout.code(frames, intervals, opens_group=self._opens_group)
+
+    def units(
+        self, spans: Sequence[FrameSpan], units: Sequence[TemporalUnit] | None, plain: bytes
+    ) -> tuple[TemporalUnit, ...]:
+        """Its coded pictures; come second."""
+        count = sum(span.has_picture for span in spans)
+        return self._units.code(count, units, plain, opens_group=self._opens_group)
+
+    def intervals(
+        self, spans: Sequence[FrameSpan], intervals: Sequence[Interval] | None
+    ) -> tuple[Interval, ...]:
+        """Their scaffold; comes last."""
+        given: Iterable[Interval | None] = intervals or repeat(None)
+        return tuple(map(self._intervals.code, spans, given))
+
+
+class GroupWriter:
+    """Writes the payloads of one group's packets, in order."""
+
+    def __init__(self, header: Header, coding: Coding) -> None:
+        self._writer = Writer()
+        code_coding(self._writer, coding)
+        self._coder = _PacketCoder(self._writer, header, coding, begins=True)
+
+    def write(self, intervals: Sequence[Interval], units: Sequence[bytes]) -> bytes:
+        """The payload with these intervals, from one on, and the pictures at their ends.
+
+        `units`: AV1 temporal units, one for each interval but those AFTER. Raises ConfigError for
+        an interval that cannot be stored, BitstreamError for a unit that cannot.
+        """
+        parts = tuple(map(parted, units))
+        plain = plain_bytes(parts)
+        spans = self._coder.layout(sum(one.length for one in intervals), intervals)
+        self._coder.units(spans, parts, plain)
+        self._coder.intervals(spans, intervals)
+        scaffold = self._writer.finish()
+        return varint(len(scaffold)) + scaffold + plain
+
+
+def picture_bits(units: Sequence[bytes]) -> float:
+    """What the pictures of a group, given as temporal units, take in its packets."""
+    coder, parts = Coder(), tuple(map(parted, units))
+    plain = plain_bytes(parts)
+    usual = usual_sequence(sequence_size(parts[0].sequence))
+    UnitCoder(coder, usual).code(len(parts), parts, plain, opens_group=True)
+    return coder.total + 8 * len(plain)
+
+
+@dataclass(frozen=True)
+class ParsedPacket:
+    """A picture packet after parsing; its pictures are not decoded."""
+
+    is_intra: bool
+    """Whether it opens a group."""
+    coding: Coding
+    """Of the group's pictures."""
+    intervals: tuple[Interval, ...]
+    """Its frames and their scaffold, at least one; only the last may lie AFTER."""
+    units: tuple[bytes, ...]
+    """AV1 temporal units of the pictures that end the intervals, in order."""
+    scaffold_size: int
+    """Bytes of the scaffold."""
+    plain_size: int
+    """Bytes of the pictures that are not entropy-coded."""
+    bits: dict[str, float]
+    """Bits of the scaffold before rounding to bytes, by layer of the ledger."""
+
+    @property
+    def ticks(self) -> tuple[int, ...]:
+        """Time from the frame before, in units of the time base, of each of its frames."""
+        return tuple(tick for interval in self.intervals for tick in interval.ticks)
+
+
+@dataclass(frozen=True)
+class _OpenGroup:
+    reader: Reader
+    coder: _PacketCoder
+
+
+class GroupReader:
+    """Reads the scaffold of picture packets, group after group."""
+
+    def __init__(
+        self, header: Header, limits: Limits = DEFAULT_LIMITS, trace: Trace | None = None
+    ) -> None:
+        self._header, self._limits, self._trace = header, limits, trace
+        self._longest = limits.longest_interval(header.format.width, header.format.height)
+        self._group: _OpenGroup | None = None
+
+    def read(self, packet: Packet) -> ParsedPacket:
+        """Parse the next INTRA or INTER packet. An error, BitstreamError, ends the group."""
+        group, scaffold, plain = self._started(packet)
+        spans = group.coder.layout(packet.frames, None)
+        units = group.coder.units(spans, None, plain)
+        intervals = group.coder.intervals(spans, None)
+        self._group = group
+        return ParsedPacket(
+            is_intra=packet.is_key,
+            coding=group.coder.coding,
+            intervals=intervals,
+            units=tuple(map(joined, units)),
+            scaffold_size=len(scaffold),
+            plain_size=len(plain),
+            bits=dict(group.reader.bits),
+        )
+
+    def read_layout(self, packet: Packet) -> tuple[FrameSpan, ...]:
+        """Where the packet's frames lie: a faster substitute for `read` of a whole stream."""
+        group, _, _ = self._started(packet)
+        spans = group.coder.layout(packet.frames, None)
+        self._group = group
+        return spans
+
+    def read_pictures(self, packet: Packet, coding: Coding) -> tuple[list[int], list[bytes]]:
+        """Lengths of the intervals and temporal units of an INTER packet after a lost one.
+
+        Raises BitstreamError unless the group's `coding` is such that packets are read alone.
+        """
+        scaffold, plain = split_payload(packet.payload)
+        if packet.is_key or not coding.alone or not 1 <= packet.frames <= self._longest:
+            raise BitstreamError("a picture lacks the intra picture it builds on: begin at one")
+        reader = Reader(most_bits=self._limits.scaffold_bits)
+        reader.start(scaffold)
+        coder = _PacketCoder(reader, self._header, coding, begins=False)
+        spans = coder.layout(packet.frames, None)
+        units = coder.units(spans, None, plain)
+        return [span.length for span in spans], list(map(joined, units))
+
+    def end_group(self) -> None:
+        """Refuse INTER packets up to the next INTRA packet."""
+        self._group = None
+
+    def _started(self, packet: Packet) -> tuple[_OpenGroup, bytes, bytes]:
+        """The packet's group, ready to read; its scaffold and its plain bytes."""
+        group, self._group = self._group, None  # Damage ends the group.
+        if not 1 <= packet.frames <= self._longest:
+            raise LimitError(
+                f"a packet of {packet.frames} frames: 1 to {self._longest} can be of this size"
+            )
+        scaffold, plain = split_payload(packet.payload)
+        if packet.is_key:
+            group = self._opened(scaffold)
+        elif group is None:
+            raise BitstreamError("a picture lacks the intra picture it builds on: begin at one")
+        else:
+            group.reader.bits.clear()
+            group.reader.start(scaffold)
+        return group, scaffold, plain
+
+    def _opened(self, scaffold: bytes) -> _OpenGroup:
+        reader = Reader(self._trace, self._limits.scaffold_bits)
+        reader.start(scaffold)
+        coding = code_coding(reader, None)
+        return _OpenGroup(reader, _PacketCoder(reader, self._header, coding, begins=True))
+
+
+def split_payload(payload: bytes) -> tuple[bytes, bytes]:
+    """Scaffold and plain bytes of a payload. Raises BitstreamError for a scaffold cut short."""
+    cutter = Cutter(payload)
+    return cutter.take(read_varint(cutter.take)), cutter.rest()

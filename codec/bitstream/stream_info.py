@@ -1,0 +1,326 @@
+"""What is in a stream: its header, every packet, the ledger of bits, the hash of the scaffold.
+
+No picture is decoded for it. The ledger has the bits of each layer, which sum to the stream's size
+exactly.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO, cast
+
+import numpy as np
+
+from gsvc.codec.bitstream.audio import unpack_audio
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
+from gsvc.codec.bitstream.header import HEADER_BYTES, TOOLS, Header
+from gsvc.codec.bitstream.layers import ALL_LAYERS
+from gsvc.codec.bitstream.layers.faces import FACES
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
+from gsvc.codec.bitstream.objects import ObjectReader, ObjectRun
+from gsvc.codec.bitstream.packet import PICTURES, Packet, PacketType
+from gsvc.codec.bitstream.scaffold import (
+    Interval,
+    Place,
+    Sample,
+    Scope,
+    digest_array,
+    digest_integer,
+)
+from gsvc.codec.bitstream.texts import read_texts
+from gsvc.codec.media.stream_files import CountingFile
+
+_DISSOLVES = -2
+
+
+def scaffold_bytes(interval: Interval) -> bytes:
+    """All integers of an interval, 8 bytes each, little-endian; each array follows its shape."""
+    parts = [
+        digest_array(np.asarray(interval.ticks, np.int64)),
+        digest_integer(len(interval.samples)),
+        *(_sample_bytes(sample) for sample in interval.samples),
+        *(one.digest(interval[one]) for one in ALL_LAYERS if one.scope is not Scope.SAMPLE),
+    ]
+    if interval.place is not Place.BETWEEN:
+        parts.append(digest_integer(interval.place.value))
+    if interval.dissolves:
+        parts.append(digest_integer(_DISSOLVES))
+    return b"".join(parts)
+
+
+def _sample_bytes(sample: Sample) -> bytes:
+    layers = (one.digest(sample[one]) for one in ALL_LAYERS if one.scope is Scope.SAMPLE)
+    return digest_integer(sample.offset) + b"".join(layers)
+
+
+LEDGER = (
+    "header",
+    "key pictures",
+    *TOOLS,
+    FACES.name,
+    "timing",
+    "objects",
+    "audio",
+    "text",
+    "overhead",
+)
+"""Layers of the ledger; "overhead" is packet framing and the rounding of the coder to bytes."""
+
+Ledger = dict[str, int]
+"""Bits by layer of `LEDGER`."""
+
+HEADER_LEDGER: Mapping[str, int] = {"header": 8 * HEADER_BYTES}
+
+
+def packet_ledger(packet: Packet, size: int, parsed: ParsedPacket | None = None) -> Ledger:
+    """Split a packet of `size` bytes, framing included.
+
+    `parsed`: the packet, if it has frames and could be parsed; without it the payload is all
+    pictures. The fractional bits of the entropy coder are rounded to integers that fit the
+    scaffold's size; framing and the rest are overhead, and so are packets of unknown types.
+    """
+    bits: Ledger = {}
+    if parsed is not None:
+        bits = whole_bits(parsed.bits, 8 * parsed.scaffold_size)
+        bits["key pictures"] = bits.get("key pictures", 0) + 8 * parsed.plain_size
+    elif packet.is_picture:
+        bits = {"key pictures": 8 * len(packet.payload)}
+    elif packet.type == PacketType.AUDIO:
+        bits = {"audio": 8 * len(packet.payload)}
+    elif packet.type == PacketType.TEXT:
+        bits = {"text": 8 * len(packet.payload)}
+    elif packet.type == PacketType.OBJECTS:
+        bits = {"objects": 8 * len(packet.payload)}
+    return {**bits, "overhead": 8 * size - sum(bits.values())}
+
+
+def total(ledgers: Iterable[Mapping[str, int]]) -> Ledger:
+    """The sum of ledgers, with every layer present."""
+    result = dict.fromkeys(LEDGER, 0)
+    for ledger in ledgers:
+        for layer, bits in ledger.items():
+            result[layer] += bits
+    return result
+
+
+def whole_bits(spent: Mapping[str, float], available: int) -> Ledger:
+    """Round fractional bits by layer to integers by largest remainder.
+
+    They sum to the rounded total, at most `available` (the coder drops trailing zero bytes).
+    """
+    wanted = sum(spent.values())
+    budget = min(round(wanted), available)
+    if budget <= 0:
+        return dict.fromkeys(spent, 0)
+    exact = {layer: bits * budget / wanted for layer, bits in spent.items()}
+    whole = {layer: int(bits) for layer, bits in exact.items()}
+    by_remainder = sorted(exact, key=lambda layer: (whole[layer] - exact[layer], layer))
+    for layer in by_remainder[: budget - sum(whole.values())]:
+        whole[layer] += 1
+    return whole
+
+
+# Memory that a packet, one of its intervals and an element take in the report.
+_PACKET_BYTES, _INTERVAL_BYTES, _ELEMENT_BYTES = 1500, 200, 100
+
+
+@dataclass(frozen=True)
+class IntervalInfo:
+    """Some frames of a packet, described."""
+
+    time: int
+    """Frames complete after them."""
+    frames: int
+    """Their number."""
+    place: Place
+    """Where they lie; the last is a coded picture unless they lie AFTER one."""
+    size: int
+    """Bytes of that picture as an AV1 temporal unit, before entropy coding; 0 AFTER."""
+    dissolves: bool
+    """Whether they cross-fade between coded pictures."""
+
+
+@dataclass(frozen=True)
+class PacketInfo:
+    """One packet, described. Fields of picture packets are None or empty in others."""
+
+    type: int
+    """A `PacketType`, or the number of an unknown optional type."""
+    time: int
+    """Frames complete after the packet."""
+    size: int
+    """Bytes, framing included."""
+    bits: Ledger
+    """By layer; they sum to 8 x size."""
+    crf: int | None = None
+    """Quantiser of its group's pictures, 1 to 70."""
+    scale: int | None = None
+    """Size of its group's pictures, in eighths of the display size."""
+    intervals: tuple["IntervalInfo", ...] = ()
+    """Its intervals, in order."""
+    elements: tuple[tuple[str, int], ...] = field(default=(), repr=False)
+    """Name and value of each scaffold element in coding order, where they are listed."""
+
+    @property
+    def is_picture(self) -> bool:
+        """See `Packet.is_picture`."""
+        return self.type in PICTURES
+
+    @property
+    def key_frames(self) -> list[int]:
+        """The numbers of its frames that are key pictures."""
+        return [one.time - 1 for one in self.intervals if one.place is not Place.AFTER]
+
+    @property
+    def name(self) -> str:
+        """ "intra", "inter", "audio", "text", "objects", "end"; "type N" for an unknown one."""
+        known = self.type in tuple(PacketType)
+        return PacketType(self.type).name.lower() if known else f"type {self.type}"
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """A whole stream, described."""
+
+    header: Header
+    packets: tuple[PacketInfo, ...] = field(repr=False)
+    """In the order of the stream, END included."""
+    size: int
+    """Bytes of the stream."""
+    frames: int
+    """Frames of the stream."""
+    duration: float
+    """Seconds of video."""
+    bits: Ledger
+    """By layer; they sum to 8 x size."""
+    scaffold_hash: str
+    """SHA-256 of the decoded scaffold, equal on every machine."""
+    damage: BitstreamError | None = None
+    """What is wrong after the last packet described; None: nothing."""
+
+    @property
+    def bpp(self) -> float:
+        """Bits per pixel of a frame, without sound and texts."""
+        video = self.header.format
+        return self._video_bits / (video.width * video.height * self.frames) if self.frames else 0.0
+
+    @property
+    def bitrate(self) -> float:
+        """Bits per second, without sound and texts."""
+        return self._video_bits / self.duration if self.duration else 0.0
+
+    @property
+    def _video_bits(self) -> int:
+        beside = PacketType.AUDIO, PacketType.TEXT
+        return 8 * (self.size - sum(one.size for one in self.packets if one.type in beside))
+
+
+def read_info(
+    file: BinaryIO,
+    *,
+    elements: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+    partial: bool = False,
+) -> StreamInfo:
+    """Describe a stream in an open binary file; see `gsvc.info`."""
+    counter = CountingFile(file)
+    reader = StreamReader(cast(BinaryIO, counter), limits)
+    inspector = _Inspector(reader.header, elements, limits)
+    packets: list[PacketInfo] = []
+    position, damage = HEADER_BYTES, None
+    held = HeldBytes(limits)
+    try:
+        for packet in reader:
+            found = inspector.inspect(packet, counter.position - position)
+            parts = _INTERVAL_BYTES * len(found.intervals) + _ELEMENT_BYTES * len(found.elements)
+            held.add(_PACKET_BYTES + parts)
+            packets.append(found)
+            position = counter.position
+    except BitstreamError as error:
+        if not partial:
+            raise
+        damage = error
+    return StreamInfo(
+        header=reader.header,
+        packets=tuple(packets),
+        size=position,
+        frames=packets[-1].time if packets else 0,
+        duration=inspector.duration,
+        bits=total([HEADER_LEDGER, *(packet.bits for packet in packets)]),
+        scaffold_hash=inspector.digest.hexdigest(),
+        damage=damage,
+    )
+
+
+class _Inspector:
+    def __init__(self, header: Header, elements: bool, limits: Limits) -> None:
+        self._header, self._limits = header, limits
+        self._elements: list[tuple[str, int]] = []
+        trace = (lambda name, value: self._elements.append((name, value))) if elements else None
+        self._parser = GroupReader(header, limits, trace)
+        self._objects = ObjectReader(header, limits, trace)
+        self._first: int | None = None
+        self._ticks = 0
+        self._time = 0
+        self.digest = hashlib.sha256()
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first frame to the end of the last one."""
+        if self._first is None:
+            return 0.0
+        video = self._header.format
+        return float((self._ticks - self._first) * video.time_base + 1 / video.frame_rate)
+
+    def inspect(self, packet: Packet, size: int) -> PacketInfo:
+        """Take the next packet, of `size` bytes with framing."""
+        start, self._time = self._time, self._time + packet.frames
+        if packet.type == PacketType.AUDIO:
+            unpack_audio(packet.payload)  # raises where it is not valid
+        if packet.type == PacketType.TEXT:
+            read_texts([packet], HeldBytes(self._limits))  # the same
+        self._elements.clear()
+        if packet.type == PacketType.OBJECTS:
+            self._take_objects(self._objects.read(packet))
+        if not packet.is_picture:
+            ledger, elements = packet_ledger(packet, size), tuple(self._elements)
+            return PacketInfo(packet.type, self._time, size, ledger, elements=elements)
+        parsed = self._parser.read(packet)
+        self._take(parsed)
+        return PacketInfo(
+            type=packet.type,
+            time=self._time,
+            size=size,
+            bits=packet_ledger(packet, size, parsed),
+            crf=parsed.coding.crf,
+            scale=parsed.coding.scale,
+            intervals=tuple(_described(parsed, start)),
+            elements=tuple(self._elements),
+        )
+
+    def _take_objects(self, run: ObjectRun) -> None:
+        """Without pictures, the frames of the objects are the stream's."""
+        if run.is_alone and run.ticks:
+            self._time += len(run.ticks)
+            self._count(run.ticks)
+
+    def _take(self, parsed: ParsedPacket) -> None:
+        for interval in parsed.intervals:
+            self.digest.update(scaffold_bytes(interval))
+        self._count(parsed.ticks)
+
+    def _count(self, ticks: Sequence[int]) -> None:
+        if self._first is None:
+            self._first = ticks[0]
+        self._ticks += sum(ticks)
+
+
+def _described(parsed: ParsedPacket, time: int) -> Iterator[IntervalInfo]:
+    """The intervals of a packet that begins after `time` frames."""
+    units = iter(parsed.units)
+    for interval in parsed.intervals:
+        time += interval.length
+        size = 0 if interval.place is Place.AFTER else len(next(units))
+        yield IntervalInfo(time, interval.length, interval.place, size, interval.dissolves)

@@ -1,0 +1,279 @@
+"""Writing files that appear only when they are complete; failures are told in one line.
+
+A temporary file or folder that nobody holds a lock on was left by a killed process, and is removed.
+"""
+
+import errno
+import io
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gsvc.codec.bitstream.errors import ConfigError, OutputError
+from gsvc.codec.media.places import PathOrFile
+
+_FRESH = 10.0
+"""Seconds in which another process may have made a file and not yet locked it."""
+
+
+def temp_name(name: str) -> str:
+    """A hidden name of its own for what will be called `name`."""
+    return f".{secrets.token_hex(4)}.{name}"
+
+
+@contextmanager
+def held(temporary: Path) -> Iterator[None]:
+    """Lock a temporary file or folder in the `with` block, where the system can."""
+    handle = os.open(temporary, os.O_RDONLY)
+    try:
+        _lock(handle)
+        yield
+    finally:
+        os.close(handle)
+
+
+def remove_temp_files(folder: Path, name: str) -> None:
+    """Remove what killed processes left in `folder` when they wrote `name`."""
+    shape = re.compile(r"\.[0-9a-f]{8}\." + re.escape(name))
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if shape.fullmatch(path.name) and _is_left(path):
+                _remove(path)
+
+
+def _is_left(path: Path) -> bool:
+    try:
+        if time.time() - path.lstat().st_mtime < _FRESH:
+            return False
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return False
+    try:
+        return _lock(handle)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+STANDARD_OUTPUT = "-"
+"""The target that stands for standard output."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+# Only writing fails with these. Any other OSError in the `with` block has another cause.
+_WRITING_ONLY = _FULL | {errno.EFBIG, errno.EROFS}
+
+
+@contextmanager
+def atomic_output(target: str | Path, overwrite: bool) -> Iterator[Path]:
+    """Yield the path of a temporary file beside `target`, which takes the target's name on success.
+
+    On any exception, KeyboardInterrupt included, the temporary file is removed and the target stays
+    as it was; what a killed process left, the next writer of the target removes. Devices and pipes
+    are written directly. Raises OutputError when the target exists (unless `overwrite`), when it
+    cannot be created, and when the disk is full.
+    """
+    final = Path(os.path.realpath(target))
+    with explain_failure(target):
+        direct = _check_target(final, overwrite)
+    if direct:
+        with explain_failure(target, _WRITING_ONLY):
+            yield final
+        return
+    temporary = final.with_name(temp_name(final.name))
+    remove_temp_files(final.parent, final.name)
+    try:
+        with explain_failure(target):
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        with held(temporary), explain_failure(target, _WRITING_ONLY):
+            yield temporary
+        with explain_failure(target):
+            _sync(temporary)
+            os.replace(temporary, final)
+            _sync_folder(final.parent)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def refuse_same(source: PathOrFile, target: PathOrFile) -> None:
+    """Raise ConfigError where the target is the source itself, which writing would destroy."""
+    if not (isinstance(source, str | Path) and isinstance(target, str | Path)):
+        return
+    if STANDARD_OUTPUT in (str(source), str(target)):
+        return
+    if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
+        raise ConfigError(f"{target} is the source itself: choose another name for the output")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder where it is missing. Raises OutputError where it cannot be made."""
+    with explain_failure(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def own_folder(folder: Path, mark: str) -> None:
+    """Make a folder where it is missing. Whoever calls leaves a file named `mark` in it.
+
+    Raises ConfigError for a folder that holds something else, OutputError where it cannot be made.
+    """
+    with explain_failure(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()) and not (folder / mark).exists():
+            raise ConfigError(f"{folder} holds other files: name an empty or new folder")
+
+
+def refuse_foreign(target: str | Path, beginning: bytes) -> None:
+    """Raise OutputError for a file with something in it that does not begin so.
+
+    For notes that replace those of an earlier run without being asked, and nothing else.
+    """
+    path = Path(target)
+    with explain_failure(target):
+        if not path.is_file():
+            return
+        with path.open("rb") as file:
+            found = file.read(len(beginning))
+    if found and found != beginning:
+        raise OutputError(f"{target} holds something else: choose another name, or remove it")
+
+
+@contextmanager
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder; on success all its files move into `folder`, created where missing.
+
+    Moving is one rename where `folder` is new, else one rename a file. On any exception the
+    temporary folder is removed. Files of the same name are replaced. Raises OutputError as
+    `atomic_output` does.
+    """
+    final = Path(os.path.realpath(folder))
+    existed = final.is_dir()
+    temporary = (final if existed else final.parent) / temp_name(final.name)
+    remove_temp_files(temporary.parent, final.name)
+    try:
+        with explain_failure(folder):
+            temporary.mkdir()
+        with held(temporary), explain_failure(folder, _WRITING_ONLY):
+            yield temporary
+        with explain_failure(folder):
+            files = sorted(temporary.iterdir())
+            for file in files:
+                _sync(file)
+            if existed:
+                for file in files:
+                    os.replace(file, final / file.name)
+            else:
+                os.rename(temporary, final)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def explain_failure(target: str | Path, only: set[int] | None = None) -> Iterator[None]:
+    """Turn an OSError (of an errno in `only`, if given) into an OutputError about `target`."""
+    try:
+        yield
+    except OutputError:
+        raise
+    except OSError as error:
+        if only is not None and error.errno not in only:
+            raise
+        raise OutputError(failure_text(target, error.errno, error.strerror)) from error
+
+
+def failure_text(target: str | Path, code: int | None, text: str | None) -> str:
+    """One line for a failed write: what is wrong and what to do."""
+    name = "standard output" if str(target) == STANDARD_OUTPUT else str(target)
+    if code in _FULL:
+        return f"no space left to write {name}: free some or choose another folder"
+    if code == errno.EFBIG:
+        return f"{name} exceeds the largest file size here: see ulimit -f, or choose another disk"
+    if code in _FORBIDDEN:
+        return f"no permission to write {name}: choose another folder"
+    if code in (errno.ENOENT, errno.ENOTDIR) and not Path(name).parent.is_dir():
+        return f"cannot write {name}: folder {Path(name).parent} does not exist: create it first"
+    if code == errno.EPIPE:
+        return f"cannot write {name}: the program that reads it has ended"
+    return f"cannot write {name} ({text or 'unknown error'}): choose another place"
+
+
+class StandardOutput(io.RawIOBase):
+    """Standard output in binary, unbuffered. Raises OutputError when it cannot be written."""
+
+    def __init__(self) -> None:
+        if sys.stdout is None or sys.stdout.closed:
+            raise OutputError("standard output is closed: give the name of a file")
+        if sys.stdout.isatty():
+            raise OutputError("standard output is a terminal: pipe it, or give the name of a file")
+        sys.stdout.flush()
+        # A file of its own: after an error, Python finds nothing in a buffer to write at exit.
+        self._file = io.FileIO(sys.stdout.fileno(), "wb", closefd=False)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        view = memoryview(data).cast("B")  # type: ignore[arg-type]
+        size = len(view)
+        with explain_failure(STANDARD_OUTPUT):
+            while view:
+                view = view[self._file.write(view) :]
+        return size
+
+
+def _check_target(final: Path, overwrite: bool) -> bool:
+    """Whether to write to `final` directly, because it is a device or a pipe."""
+    try:
+        mode = final.stat().st_mode
+    except FileNotFoundError:
+        if not final.parent.is_dir():
+            raise
+        return False
+    if stat.S_ISDIR(mode):
+        raise OutputError(f"{final} is a folder: give the name of a file in it")
+    if not stat.S_ISREG(mode):
+        return True
+    if not overwrite:
+        raise OutputError(f"{final} already exists: overwrite=True replaces it")
+    return False
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    # Some systems cannot sync a folder; the file itself is safe on disk by now.
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,370 @@
+"""Both ends of an RTP session, without sockets: datagrams, reports and answers to feedback."""
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.bitstream.packet import Packet
+from gsvc.codec.network.congestion_control import Reception
+from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
+from gsvc.codec.network.rtcp import (
+    BitrateLimit,
+    Bye,
+    Nack,
+    PictureLimit,
+    PictureLoss,
+    ReceiverReport,
+    ReportBlock,
+    Rtcp,
+    SenderReport,
+    is_rtcp,
+    middle,
+    ntp_time,
+    read_rtcp,
+    time_of_day,
+    write_rtcp,
+)
+from gsvc.codec.network.rtp import CLOCK_RATE, Packetizer, RtpPacket, WireSettings, rtp_timestamp
+from gsvc.codec.network.stats import IP_UDP_BYTES
+
+_DATAGRAMS, _BYTES = 512, 2 << 20
+_REPEATS = 3
+
+
+@dataclass
+class _Sent:
+    data: bytes
+    repeats: int = 0
+    repeated: float = float("-inf")
+    """When it was sent again."""
+
+
+class RetransmissionBuffer:
+    """Keeps at most 512 datagrams and 2 MiB.
+
+    Each is sent again at most 3 times, so that forged requests cause little traffic, and once in a
+    round trip: a request that comes earlier was made before the repetition could arrive.
+    """
+
+    def __init__(self) -> None:
+        self._sent: dict[int, _Sent] = {}
+        self._bytes = 0
+
+    def add(self, sequence: int, data: bytes) -> None:
+        """Keep a datagram and drop the oldest ones."""
+        self._drop(sequence)
+        self._sent[sequence] = _Sent(data)
+        self._bytes += len(data)
+        while len(self._sent) > _DATAGRAMS or self._bytes > _BYTES:
+            self._drop(next(iter(self._sent)))
+
+    def again(self, sequences: Iterable[int], now: float, round_trip: float) -> list[bytes]:
+        """The datagrams of these sequence numbers, as far as they may be sent again.
+
+        `now`, `round_trip`: in seconds.
+        """
+        found = []
+        for sequence in sequences:
+            sent = self._sent.get(sequence)
+            if sent and sent.repeats < _REPEATS and now - sent.repeated >= round_trip:
+                sent.repeats, sent.repeated = sent.repeats + 1, now
+                found.append(sent.data)
+        return found
+
+    def _drop(self, sequence: int) -> None:
+        old = self._sent.pop(sequence, None)
+        if old:
+            self._bytes -= len(old.data)
+
+
+_REMEMBERED = 1 << 14
+"""Datagrams whose place in the sum of all bytes is known when a report tells of them."""
+_TOGETHER = 0.9
+"""Seconds whose reports make one `Reception`."""
+_KEY_SECONDS = 1.0
+"""Least time between two groups that receivers request."""
+
+
+class RtpSender:
+    """One RTP source of one stream; a sender that restarts is another source.
+
+    `datagrams` and `bytes` (with RTP headers) count what was sent, without retransmissions, which
+    `again` counts. `keys_asked` counts the groups begun on request. `report` is the receiver's last
+    one, `round_trip` the seconds measured from it, `reception` what came since the report before;
+    `reports` counts them, `arrived` the bits that the last one knows of, all headers included;
+    `limit` is the most bits per second that the receiver announced, `pictures` the most coded
+    pictures a second. All are None before it.
+    """
+
+    def __init__(self, header: Header, settings: WireSettings | None = None) -> None:
+        self.ssrc = secrets.randbits(32)
+        self.datagrams = self.bytes = self.again = self.keys_asked = 0
+        self.report: ReportBlock | None = None
+        self.round_trip: float | None = None
+        self.reception: Reception | None = None
+        self.reports, self.arrived = 0, 0
+        self.limit: float | None = None
+        self.pictures: float | None = None
+        self._totals: dict[int, int] = {}
+        self._reported: tuple[float, int] | None = None
+        self._highest, self._expected, self._missing = 0, 0, 0.0
+        self._news: float | None = None
+        self._packetizer = Packetizer(header, self.ssrc, settings, sequence=secrets.randbits(16))
+        self._time_base = header.format.time_base
+        self._sent = RetransmissionBuffer()
+        self._last_key = float("-inf")
+
+    @property
+    def protects(self) -> bool:
+        """Whether copies and parity are sent, as the settings have them."""
+        return self._packetizer.protects
+
+    @protects.setter
+    def protects(self, protects: bool) -> None:
+        self._packetizer.protects = protects
+
+    def send(self, packets: Sequence[Packet]) -> list[bytes]:
+        """The datagrams of packets that are ready together, see `Packetizer.packetize`."""
+        sent = []
+        for rtp in self._packetizer.packetize(packets):
+            data = rtp.to_bytes()
+            self._sent.add(rtp.sequence, data)
+            self.datagrams += 1
+            self.bytes += len(data)
+            self._totals[rtp.sequence] = self.bytes + IP_UDP_BYTES * self.datagrams
+            if len(self._totals) > _REMEMBERED:
+                del self._totals[next(iter(self._totals))]
+            sent.append(data)
+        return sent
+
+    def report_capture(self, pts: int, at: float, now: float) -> bytes:
+        """A sender report at `now` on the frame at `pts`, captured `at`: seconds since 1970."""
+        passed = round((now - at) * CLOCK_RATE)  # a report has the RTP timestamp of its sending
+        timestamp = (rtp_timestamp(pts, self._time_base) + passed) % (1 << 32)
+        counts = self.datagrams % (1 << 32), self.bytes % (1 << 32)
+        return write_rtcp(SenderReport(self.ssrc, ntp_time(now), timestamp, *counts))
+
+    def farewell(self) -> bytes:
+        """The RTCP packet that ends the source."""
+        return write_rtcp(Bye(self.ssrc))
+
+    def take_feedback(self, datagram: bytes, now: float) -> tuple[list[bytes], bool]:
+        """Take a receiver's RTCP datagram at the time of day `now`.
+
+        Gives the datagrams to send again, and whether to begin a new group. Feedback on other
+        sources and invalid bytes are ignored.
+        """
+        repeated: list[bytes] = []
+        begins, trip = False, self.round_trip or 0.0
+        try:
+            for packet in read_rtcp(datagram):
+                match packet:
+                    case Nack(source=self.ssrc):
+                        repeated += self._sent.again(packet.sequences, now, trip)
+                    case PictureLoss(source=self.ssrc) if now - self._last_key >= max(
+                        _KEY_SECONDS,
+                        trip,  # asked before the last group could arrive
+                    ):
+                        begins, self._last_key = True, now
+                    case ReceiverReport():
+                        self._read_report(packet, now)
+                    case BitrateLimit(source=self.ssrc):
+                        self.limit = packet.bitrate
+                    case PictureLimit(source=self.ssrc):
+                        self.pictures = packet.pictures
+        except BitstreamError:
+            pass  # damaged: the receiver repeats it
+        self.again += len(repeated)
+        self.keys_asked += begins
+        return repeated, begins
+
+    def _read_report(self, packet: ReceiverReport, now: float) -> None:
+        for block in packet.blocks:
+            if block.source != self.ssrc:
+                continue
+            is_news = self.report is None or block.last_report != self.report.last_report
+            self.report = block
+            if block.last_report:
+                passed = (middle(ntp_time(now)) - block.last_report - block.delay) % (1 << 32)
+                if passed < 1 << 22:  # a minute: else it is damaged, or a clock was set
+                    self.round_trip = passed / 65536
+            self._receive(block, now, self.round_trip if is_news else None)
+
+    def _receive(self, block: ReportBlock, now: float, trip: float | None) -> None:
+        """What came since the last report: what was sent in between, less what was lost.
+
+        Reports that come early are put together to a second's."""
+        total = self._totals.get(block.highest % (1 << 16))
+        if total is None:
+            return
+        self.reports, self.arrived = self.reports + 1, 8 * total
+        expected = max(0, block.highest - self._highest) if self._highest else 1
+        self._highest, self._expected = block.highest, self._expected + expected
+        self._missing += expected * block.fraction_lost / 256
+        self._news = self._news if trip is None else trip
+        if self._reported is not None and now > self._reported[0]:
+            since, before = self._reported
+            if now - since < _TOGETHER:
+                return
+            lost = self._missing / max(1, self._expected)
+            under_way = 8 * (self.bytes + IP_UDP_BYTES * self.datagrams - total)
+            came = 8 * max(0, total - before) * (1 - lost) / (now - since)
+            self.reception = Reception(now, came, lost, self._news, under_way)
+        self._reported, self._news = (now, total), None
+        self._expected, self._missing = 0, 0.0
+
+
+_REPORT_SECONDS = 1.0
+_EARLY_SECONDS, _EARLY_SHARE = 0.2, 0.1
+"""An early report, as RFC 4585 has them: least time after the one before, and the most that they
+take, in proportion to what arrives."""
+_REPORT_BYTES = 60
+"""Of a report, IP and UDP headers included."""
+_PLI_SECONDS = 0.5
+"""Least time between two requests for a new group."""
+_PATIENCE = 0.1
+"""Seconds from the first datagram to the first such request: the group may be under way."""
+_SILENCE = 0.5
+"""Seconds of silence after which another source replaces one that has not begun."""
+
+
+class RtpSource:
+    """The state of one source: `is_over` once it said BYE."""
+
+    def __init__(self, ssrc: int, depacketizer: Depacketizer, now: float) -> None:
+        self.ssrc, self.depacketizer = ssrc, depacketizer
+        self.heard = now
+        self.pli_sent = now - _PLI_SECONDS + _PATIENCE
+        self.reported = now
+        self.peer: Any = None
+        self.capture: SenderReport | None = None
+        self.captured_at = now
+        self.is_over = False
+        self.spare = 0.0
+        """Bytes that early reports may take."""
+        self._seen = 0
+
+    def is_report_due(self, now: float) -> bool:
+        """Whether to report: each second, and early where something came and much comes."""
+        passed, came = now - self.reported, self.depacketizer.tracker.received
+        has_room = came > self._seen and self.spare >= _REPORT_BYTES
+        is_due = passed >= _REPORT_SECONDS or (passed >= _EARLY_SECONDS and has_room)
+        self._seen = came if is_due else self._seen
+        return is_due
+
+
+class RtpReceiver:
+    """Follows one source; another one takes over when its first INTRA packet is complete.
+
+    So a sender may restart. Memory is that of two depacketizers. Invalid bytes raise nothing:
+    `invalid` counts datagrams that are neither RTP nor RTCP. `current` is the source that packets
+    come from, None before the first one.
+    """
+
+    def __init__(
+        self,
+        limits: Limits = DEFAULT_LIMITS,
+        reorder: ReorderLimits | None = None,
+        bandwidth: float | None = None,
+        pictures: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        """`bandwidth`: the most bits per second that the sender is told to send; `pictures`: gives
+        the most coded pictures a second that there is time for, None: not known."""
+        self._bandwidth, self._pictures = bandwidth, pictures
+        self.datagrams = self.bytes = self.invalid = 0
+        self._limits, self._reorder = limits, reorder
+        self._own = secrets.randbits(32)
+        self.current: RtpSource | None = None
+        self._next: RtpSource | None = None
+
+    def receive(self, datagram: bytes, now: float, peer: Any = None) -> list[Packet]:
+        """Take a datagram from the address `peer`; `now` is in monotonic seconds.
+
+        Gives the packets that are ready, all of one source.
+        """
+        self.datagrams += 1
+        self.bytes += len(datagram)
+        try:
+            if is_rtcp(datagram):
+                self._take_reports(datagram, now)
+                return []
+            source = self._source_of(RtpPacket.from_bytes(datagram).ssrc, now)
+        except BitstreamError:
+            self.invalid += 1
+            return []
+        if source is None:
+            return []
+        source.peer = peer
+        source.spare = min(4.0 * _REPORT_BYTES, source.spare + _EARLY_SHARE * len(datagram))
+        packets = source.depacketizer.push(datagram, now)
+        if packets and source is not self.current:
+            self.current, self._next = source, None
+        return packets
+
+    def poll(self, now: float) -> list[Packet]:
+        """Packets that are ready because what they waited for is given up."""
+        if self._next:
+            self._next.depacketizer.poll(now)
+        return self.current.depacketizer.poll(now) if self.current else []
+
+    def feedback(self, now: float) -> list[tuple[bytes, Any]]:
+        """Datagrams to send now, with their peers: NACK, PLI, and every second a report."""
+        addressed: list[tuple[bytes, Any]] = []
+        for source in filter(None, (self.current, self._next)):
+            found: list[Rtcp] = []
+            depacketizer = source.depacketizer
+            missing = depacketizer.to_nack(now)
+            if missing:
+                found.append(Nack(self._own, source.ssrc, tuple(missing)))
+            silent = now - source.heard > _PLI_SECONDS
+            if depacketizer.needs_key and not silent and now - source.pli_sent >= _PLI_SECONDS:
+                source.pli_sent = now
+                found.append(PictureLoss(self._own, source.ssrc))
+            if source.is_report_due(now):
+                source.reported = now
+                source.spare = max(0.0, source.spare - _REPORT_BYTES)
+                found.append(self._report(source, now))
+                if self._bandwidth is not None:
+                    found.append(BitrateLimit(self._own, source.ssrc, self._bandwidth))
+                if (pictures := self._pictures()) is not None:
+                    found.append(PictureLimit(self._own, source.ssrc, pictures))
+            addressed += [(write_rtcp(packet), source.peer) for packet in found]
+        return addressed
+
+    def capture_time(self, pts: int) -> float | None:
+        """The sender's time of day when it captured the frame at `pts`, if a report has told it."""
+        source = self.current
+        if not (source and source.capture and source.depacketizer.header):
+            return None
+        report, video = source.capture, source.depacketizer.header.format
+        ticks = rtp_timestamp(pts, video.time_base) - report.timestamp
+        ticks = (ticks + (1 << 31)) % (1 << 32) - (1 << 31)
+        return time_of_day(report.ntp) + ticks / CLOCK_RATE
+
+    def _source_of(self, ssrc: int, now: float) -> RtpSource | None:
+        for source in (self.current, self._next):
+            if source and source.ssrc == ssrc:
+                source.heard = now
+                return source
+        if self._next and now - self._next.heard < _SILENCE:
+            return None
+        self._next = RtpSource(ssrc, Depacketizer(self._limits, self._reorder), now)
+        return self._next
+
+    def _take_reports(self, datagram: bytes, now: float) -> None:
+        for packet in read_rtcp(datagram):
+            for source in filter(None, (self.current, self._next)):
+                if isinstance(packet, SenderReport) and packet.ssrc == source.ssrc:
+                    source.capture, source.captured_at = packet, now
+                elif isinstance(packet, Bye) and packet.ssrc == source.ssrc:
+                    source.is_over = True
+
+    def _report(self, source: RtpSource, now: float) -> ReceiverReport:
+        last = middle(source.capture.ntp) if source.capture else 0
+        delay = now - source.captured_at if source.capture else 0.0
+        block = source.depacketizer.tracker.report(source.ssrc, last, delay)
+        return ReceiverReport(self._own, (block,))

@@ -1,0 +1,163 @@
+"""What encoding a file would give, told from samples of it: size, time and quality.
+
+As ab-av1 does for other encoders: parts of the video are encoded with the same settings, decoded
+and compared, and the rest is taken to be like them.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from math import ceil
+from statistics import fmean
+
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.files import EncodeJob
+from gsvc.codec.api.reports import EncodeReport
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.frames import Frame, VideoFormat
+from gsvc.codec.bitstream.index import StreamIndex
+from gsvc.codec.media.places import display_name
+from gsvc.codec.planning.video_trial import likeness
+from gsvc.encoders.search.rate_control import FIXED_BITS
+from gsvc.encoders.tuning import GROUP_SECONDS
+
+_FEWEST, _MOST, _MINUTES = 3, 8, 5
+"""Samples: of a short video, of any, and one more for each so many minutes."""
+_FIXED = FIXED_BITS // 8
+_EVERY = 6
+"""One frame in so many is compared."""
+
+
+@dataclass(frozen=True)
+class EncodedSample:
+    """A part of a video, encoded."""
+
+    job: EncodeJob
+    """The part."""
+    report: EncodeReport
+    """What came out."""
+    data: bytes
+    """The stream."""
+
+    def pairs(self, settings: DecoderSettings) -> Iterator[tuple[Frame, Frame]]:
+        """Each frame as it was and as it is decoded."""
+        index = StreamIndex(io.BytesIO(self.data))
+        with self.job.open() as video, Decoder(index.header, settings) as decoder:
+            yield from zip(video, index.decode(decoder, 0, index.frames), strict=False)
+
+
+@dataclass(frozen=True)
+class EncodeForecast:
+    """What to expect of a whole video."""
+
+    frames: int
+    """Of the whole video."""
+    duration: float
+    """Seconds."""
+    size: int
+    """Bytes of the stream, sound included."""
+    spread: float
+    """Standard error of the size in proportion to it: how unlike the samples are; 0 for all."""
+    bitrate: float
+    """Bits per second of the pictures, with headers."""
+    elapsed: float
+    """Seconds that encoding would take on this machine."""
+    ssim: float
+    """Mean SSIM of luma at half the size, decoded at steps 0, -1 to 1."""
+    sampled: float
+    """Seconds of video in the samples."""
+    samples: int
+    """How many; 1 of a short video is all of it."""
+
+    @property
+    def video_size(self) -> float:
+        """Bytes of the pictures, with headers."""
+        return self.bitrate * self.duration / 8
+
+
+@dataclass(frozen=True)
+class SampleSpans:
+    """Which parts of a video are samples."""
+
+    frames: int
+    """Of the whole video."""
+    seconds: float
+    """Of the whole video."""
+    starts: Sequence[float]
+    """Seconds after its beginning at which samples begin."""
+    length: int
+    """Frames of a sample."""
+
+
+def spans_of(job: EncodeJob) -> SampleSpans:
+    """Parts of a group's length, evenly spread; all of a short video.
+
+    Raises InputError for a video that does not tell how long it is.
+    """
+    with job.open() as video:
+        count, form = video.frame_count, video.format
+    if count is None:
+        raise InputError(
+            f"{display_name(job.source)}: does not tell how long it is: encode it at once, or put "
+            "it into .mp4 or .mkv"
+        )
+    seconds = float(count / form.frame_rate)
+    number = min(_MOST, _FEWEST + int(seconds / 60 / _MINUTES))
+    if seconds <= 2 * number * GROUP_SECONDS:
+        return SampleSpans(count, seconds, (0.0,), count)
+    starts = [(n + 0.5) / number * seconds - GROUP_SECONDS / 2 for n in range(number)]
+    return SampleSpans(count, seconds, starts, _group_frames(form))
+
+
+def take_samples(job: EncodeJob, spans: SampleSpans) -> Iterator[EncodedSample]:
+    """Encode each. Raises ConfigError for a task, which sends no pictures."""
+    if job.settings.task is not None:
+        raise ConfigError("a task sends no pictures whose size could be foretold: leave it out")
+    for start in spans.starts:
+        part = replace(job, start=job.start + start, frames=spans.length, texts=False)
+        file = io.BytesIO()
+        report = part.encode(nullcontext(file), "", part.settings)
+        yield EncodedSample(part, report, file.getvalue())
+
+
+def ssim(sample: EncodedSample) -> float:
+    """Mean SSIM of a sample's frames, one in six of them, decoded at steps 0."""
+    pairs = enumerate(sample.pairs(DecoderSettings(steps=0)))
+    return fmean(likeness(a.pixels, b.pixels) for n, (a, b) in pairs if n % _EVERY == 0)
+
+
+def forecast(
+    spans: SampleSpans, reports: Sequence[EncodeReport], ssims: Sequence[float]
+) -> EncodeForecast:
+    """What samples with these reports and SSIMs say of the whole video."""
+    sampled = sum(report.duration for report in reports)
+    rates = [(report.size - _FIXED) / report.duration for report in reports]
+    whole = spans.seconds / sampled
+    size = _FIXED + spans.seconds * sum(r.size - _FIXED for r in reports) / sampled
+    sound = whole * sum(report.audio_size for report in reports)
+    return EncodeForecast(
+        frames=spans.frames,
+        duration=spans.seconds,
+        size=round(size),
+        spread=_standard_error(rates) * spans.seconds / size,
+        bitrate=8 * (size - sound) / spans.seconds,
+        elapsed=whole * sum(report.elapsed for report in reports),
+        ssim=fmean(ssims),
+        sampled=sampled,
+        samples=len(reports),
+    )
+
+
+def _group_frames(form: VideoFormat) -> int:
+    return ceil(GROUP_SECONDS * form.frame_rate)
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    """Of the mean of samples; 0 for one."""
+    if len(values) < 2:
+        return 0.0
+    mean = fmean(values)
+    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return float((variance / len(values)) ** 0.5)

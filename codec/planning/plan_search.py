@@ -1,0 +1,353 @@
+"""The search for a plan: all settings are foretold, so the best is exact within the model.
+
+`planner_for` makes a planner of this machine's profile, its earlier jobs, and a trial.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import exp
+from typing import Any
+
+import numpy as np
+
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.planning.budgets import Budgets, Time, VideoClass, option
+from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, load_profile
+from gsvc.codec.planning.prediction import (
+    LONG_LATENCY,
+    PlanSettings,
+    Prediction,
+    Predictor,
+    learned,
+    log_path,
+    ratios,
+    shipped,
+)
+from gsvc.codec.planning.video_trial import Judge, trial_of, try_video
+from gsvc.encoders.tuning import DEFAULT_PRESET, PRESETS
+
+_RATES = 33
+_GOALS = "quality", "bandwidth", "decoder_time", "encoder_time"
+"""What is optimised: the first that is no constraint."""
+_RELAXED = {"bandwidth": 1.2, "quality": 0.5}
+"""By how much a constraint is loosened to find its price, JOD for quality; else twofold."""
+_ALIKE = {"jod": 0.02, "texture": 0.001}
+"""Differences of quality that are far below the model's errors: they are worth no time."""
+_MEASURED = {
+    "bandwidth": ("rate",),
+    "decoder_time": ("decode_seconds",),
+    "encoder_time": ("encode_seconds",),
+    "memory": ("encode_memory", "decode_memory"),
+}
+"""What tells whether a budget was kept."""
+
+
+@dataclass(frozen=True)
+class PlanChoice:
+    """Settings, and what they would come to."""
+
+    settings: PlanSettings
+    prediction: Prediction
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a constraint costs."""
+
+    budget: str
+    """Its name."""
+    by: float
+    """It is loosened by so much: a factor, JOD for quality."""
+    gain: float
+    """What the goal would gain: JOD, or a share of the bits or the time; 0: it does not bind."""
+
+
+@dataclass(frozen=True)
+class BudgetPlan:
+    """The answer."""
+
+    best: PlanChoice
+    runners_up: tuple[PlanChoice, ...]
+    """The best with another preset or way to decode."""
+    goal: str
+    """What was optimised, a name of a budget."""
+    judge: str
+    """What quality means: "jod" or "texture"."""
+    prices: tuple[Price, ...]
+    """Of each constraint."""
+    is_judged: bool
+    """Whether CVVDP was measured in the trial."""
+
+
+class BudgetPlanner:
+    """Plans for one video."""
+
+    def __init__(self, model: Predictor, joules_per_bit: float = 0.0) -> None:
+        """`joules_per_bit`: of a radio, by a stated model."""
+        self._model, self._joules_per_bit = model, joules_per_bit
+        trial = model.trial
+        self._duration = trial.frames / trial.rate
+
+    def plan(self, budgets: Budgets, judge: str = "jod") -> BudgetPlan:
+        """The best settings within budgets, judged at the unfavourable ends of the intervals.
+
+        Raises ConfigError where there are none: it says which budget binds, and the nearest that
+        can be met.
+        """
+        if budgets.quality is not None:
+            judge = budgets.quality[0]
+        self._check(budgets)
+        goal = next(name for name in (*_GOALS, "none") if name not in budgets.given)
+        ranked = self._ranked(budgets, goal, judge)
+        if not ranked:
+            raise ConfigError(self._nearest(budgets))
+        best = ranked[0]
+        priced = [name for name in budgets.given if name != "vram"]  # nothing planned takes any
+        prices = tuple(self._price(budgets, name, goal, judge, best) for name in priced)
+        others = tuple(_others(ranked))
+        return BudgetPlan(best, others, goal, judge, prices, self._model.is_judged)
+
+    def choices(self, budgets: Budgets) -> list[PlanChoice]:
+        """All that there is to choose from."""
+        low, high = self._model.rates
+        rates = list(np.geomspace(low, high, _RATES))
+        if budgets.bandwidth is not None:
+            share = self._model.predict(self._plain(low)).bitrate.high / low
+            rates.append(min(high, budgets.bandwidth / share))
+        # The same stream in less memory, for more time: only where memory has a limit.
+        is_lean = budgets.memory is not None and not self._model.trial.low_delay
+        found = []
+        for rate, preset, lean in product(rates, PRESETS, (False, True) if is_lean else (False,)):
+            for name in self._model.ways_at(float(rate)) if rate >= low else ():
+                plain = self._plain(float(rate))
+                settings = replace(plain, preset=preset, way=WAYS[name], lean=lean)
+                found.append(PlanChoice(settings, self._model.predict(settings)))
+        return found
+
+    def excess(self, choice: PlanChoice, budgets: Budgets) -> dict[str, float]:
+        """By budget, what is asked for over what is allowed; above 1 it is not kept."""
+        seen, duration = choice.prediction, self._duration
+        found = {}
+        for name in budgets.given:
+            allowed = getattr(budgets, name)
+            if name == "quality":
+                judge, value = allowed
+                low = exp(value - seen.jod.low)
+                found[name] = low if judge == "jod" else seen.texture.high / value
+            else:
+                limit = allowed.seconds(duration) if isinstance(allowed, Time) else allowed
+                found[name] = self._asked(seen, name) / limit
+        return found
+
+    def kept(self, budgets: Budgets, measured: Mapping[str, float]) -> dict[str, bool]:
+        """Of what was measured, by the names of a log of predictions: is each budget kept?"""
+        found = {}
+        for name, fields in _MEASURED.items():
+            if (allowed := getattr(budgets, name)) is not None:
+                limit = allowed.seconds(self._duration) if isinstance(allowed, Time) else allowed
+                found[name] = max(measured[field] for field in fields) <= limit
+        return found
+
+    def uncorrected(self, settings: PlanSettings) -> Prediction:
+        """What settings would come to, by what no job has taught."""
+        return self._model.uncorrected.predict(settings)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the video, in pixels."""
+        return self._model.trial.width, self._model.trial.height
+
+    @property
+    def rate(self) -> float:
+        """Frames of the video per second."""
+        return self._model.trial.rate
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Least and most bits per second that can be planned."""
+        return self._model.rates
+
+    def joules(self, seen: Prediction) -> float | None:
+        """Of computing and sending."""
+        sent = self._joules_per_bit * seen.bitrate.mean * self._duration
+        return None if seen.joules is None else seen.joules + sent
+
+    def _asked(self, seen: Prediction, name: str) -> float:
+        return {
+            "bandwidth": seen.bitrate.high,
+            "decoder_time": seen.decode_seconds.high,
+            "decoder_flops": seen.flops,
+            "encoder_time": seen.encode_seconds.high,
+            "memory": max(seen.encode_memory.high, seen.decode_memory.high),
+            "vram": 0.0,
+            "latency": seen.latency,
+            "energy": self.joules(seen) or 0.0,
+        }[name]
+
+    def _ranked(self, budgets: Budgets, goal: str, judge: str) -> list[PlanChoice]:
+        kept = [
+            choice
+            for choice in self.choices(budgets)
+            if all(ratio <= 1 for ratio in self.excess(choice, budgets).values())
+        ]
+        ranked = sorted(kept, key=lambda choice: _rank(choice, goal, judge))
+        if not ranked or goal not in ("quality", "none"):
+            return ranked
+        first = _fastest_alike(ranked, judge)
+        return [first, *(choice for choice in ranked if choice is not first)]
+
+    def _price(self, budgets: Budgets, name: str, goal: str, judge: str, best: PlanChoice) -> Price:
+        by, allowed = _RELAXED.get(name, 2.0), getattr(budgets, name)
+        if name == "quality":
+            loose: object = (judge, allowed[1] - by if judge == "jod" else allowed[1] * (1 + by))
+        elif isinstance(allowed, Time):
+            loose = replace(allowed, value=by * allowed.value)
+        else:
+            loose = by * allowed
+        freer = self._ranked(replace(budgets, **{name: loose}), goal, judge)  # type: ignore[arg-type]
+        return Price(name, by, _gain(freer[0], best, goal, judge))
+
+    def _nearest(self, budgets: Budgets) -> str:
+        """Which budgets bind, and what the nearest settings ask for."""
+        everything = self.choices(replace(budgets, bandwidth=None))
+
+        def worst(choice: PlanChoice) -> float:
+            return max(self.excess(choice, budgets).values())
+
+        nearest = min(everything, key=worst)
+        over = {n: r for n, r in self.excess(nearest, budgets).items() if r > 1}
+        asked = " and ".join(
+            f"{option(name)} {_shown(budgets, name, nearest, ratio)}"
+            for name, ratio in over.items()
+        )
+        return (
+            f"no settings keep all budgets for this video: {' and '.join(map(option, over))} "
+            f"{'bind' if len(over) > 1 else 'binds'}; "
+            f"the nearest that can be met: {asked}"
+        )
+
+    def _plain(self, rate: float) -> PlanSettings:
+        return PlanSettings(rate, "medium", self._model.trial.low_delay, WAYS["dis"])
+
+    def _check(self, budgets: Budgets) -> None:
+        plain = self._model.predict(self._plain(self._model.rates[0]))
+        if budgets.energy is not None and plain.joules is None:
+            raise ConfigError(
+                "--energy needs counters (RAPL), which this machine's profile lacks: state the "
+                "power with --watts, or leave it out"
+            )
+
+
+def quality_of(choice: PlanChoice, judge: str) -> float:
+    """Higher is better."""
+    seen = choice.prediction
+    return seen.jod.mean if judge == "jod" else -seen.texture.mean
+
+
+def _rank(choice: PlanChoice, goal: str, judge: str) -> tuple[float, ...]:
+    """Lower is better: the goal, then what costs less."""
+    seen, quality = choice.prediction, round(-quality_of(choice, judge), 3)
+    times = _times(choice)
+    first = {
+        "quality": quality,
+        "bandwidth": seen.bitrate.mean,
+        "decoder_time": times[0],
+        "encoder_time": times[1],
+        "none": quality,
+    }[goal]
+    return first, quality, *times
+
+
+def _fastest_alike(ranked: Sequence[PlanChoice], judge: str) -> PlanChoice:
+    """Of the best one and those of its rate that look alike, the one that takes least time."""
+    best = ranked[0]
+    least = quality_of(best, judge) - _ALIKE[judge]
+    alike = [
+        choice
+        for choice in ranked
+        if choice.settings.bitrate == best.settings.bitrate and quality_of(choice, judge) >= least
+    ]
+    return min(alike, key=_times)
+
+
+def _times(choice: PlanChoice) -> tuple[float, float]:
+    seen = choice.prediction
+    return seen.decode_seconds.mean, seen.encode_seconds.mean
+
+
+def _others(ranked: Sequence[PlanChoice]) -> list[PlanChoice]:
+    """The two best that differ from the best and each other in more than the rate."""
+    kinds = {(c.settings.preset, c.settings.way): c for c in reversed(ranked)}
+    first = {id(choice) for choice in kinds.values()}
+    return [choice for choice in ranked if id(choice) in first][1:3]
+
+
+def _gain(freer: PlanChoice, best: PlanChoice, goal: str, judge: str) -> float:
+    if goal in ("quality", "none"):
+        return max(0.0, quality_of(freer, judge) - quality_of(best, judge))
+    a, b = (_rank(choice, goal, judge)[0] for choice in (freer, best))
+    return max(0.0, 1 - a / b)
+
+
+def _shown(budgets: Budgets, name: str, nearest: PlanChoice, ratio: float) -> str:
+    allowed = getattr(budgets, name)
+    if name == "quality":
+        judge, _ = allowed
+        seen = nearest.prediction
+        return f"jod:{seen.jod.low:.2f}" if judge == "jod" else f"texture:{seen.texture.high:.3f}"
+    if isinstance(allowed, Time):
+        return f"{1.01 * ratio * allowed.value:.3g}{'x' if allowed.is_multiple else 's'}"
+    units = {"latency": ("ms", 1e-3), "energy": ("J", 1.0), "bandwidth": ("k", 1e3)}
+    unit, size = units.get(name, ("M", 1e6))
+    return f"{1.01 * ratio * allowed / size:.4g}{unit}"
+
+
+def own_numbers() -> Mapping[str, Any]:
+    """The numbers that gsvc ships, corrected by this machine's log of predictions.
+
+    Raises ConfigError for a damaged log.
+    """
+    path = log_path()
+    return learned(shipped(), ratios([path])) if path.exists() else shipped()
+
+
+def planner_for(
+    source: str | VideoClass,
+    budgets: Budgets,
+    *,
+    receiver: Profile | None = None,
+    watts: float | None = None,
+    joules_per_bit: float = 0.0,
+    judge: Judge | None = None,
+) -> BudgetPlanner:
+    """The planner of a video file, which is tried: some seconds; or of a class of video.
+
+    Where memory is too short for any preset's look-ahead, the encoder does without.
+
+    `receiver`, `watts`: as of `Predictor`; `joules_per_bit`: as of `BudgetPlanner`; `judge`: as of
+    `try_pictures`. Raises MissingModelError without a profile of this machine, ConfigError for a
+    class within a short latency, and as of `try_video`.
+    """
+    profile, fitted = load_profile(), own_numbers()
+    short = budgets.latency is not None and budgets.latency < LONG_LATENCY
+    if isinstance(source, VideoClass):
+        if short:
+            raise ConfigError("classes were measured with look-ahead: for --latency give a video")
+        trial = trial_of(source, profile)
+    else:
+        trial = try_video(source, low_delay=short, judge=judge)
+    model = Predictor(trial, profile, receiver, watts=watts, fitted=fitted)
+    if isinstance(source, str) and not short and _is_beyond(model, budgets.memory):
+        trial = try_video(source, low_delay=True, judge=judge)
+        model = Predictor(trial, profile, receiver, watts=watts, fitted=fitted)
+    return BudgetPlanner(model, joules_per_bit)
+
+
+def _is_beyond(model: Predictor, memory: float | None) -> bool:
+    """Whether no preset's look-ahead fits into the memory."""
+    if memory is None:
+        return False
+    plain = PlanSettings(model.rates[0], DEFAULT_PRESET, False, Way(), lean=True)
+    needs = (model.predict(replace(plain, preset=name)).encode_memory.high for name in PRESETS)
+    return min(needs) > memory

@@ -1,0 +1,300 @@
+"""Decoding within a time: which way to decode a stream, and which groups to restore.
+
+`within` takes the best way that surely keeps a time. `decoding_by_deadline` uses all of the time:
+what plain decoding leaves goes to the groups that gain most from it. Before each group, what is
+left of the time is spent anew by what was measured so far, the group of the greatest gain for a
+second first. A picture that would end behind the deadline is not restored.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import log
+from operator import mul
+from typing import Any
+
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.scaffold import Place
+from gsvc.codec.bitstream.stream_info import StreamInfo
+from gsvc.codec.planning.machine_profile import WAYS, Profile, ResourceUsage, Way
+from gsvc.codec.planning.prediction import Range, decoding_parts, kind_of
+from gsvc.decoders.streams.pace import REFINING
+
+_LEAST_GAIN = 0.1
+"""Of a group, in proportion to the mean: restoring never gains nothing."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a group has to draw, and what restoring it gains."""
+
+    frames: int
+    keys: int
+    """Coded pictures among the frames."""
+    gain: float
+    """Of restoring them, for each frame, where 1 is usual."""
+
+    @property
+    def worth(self) -> float:
+        """What restoring one of its coded pictures gains, in frames of usual gain."""
+        return self.gain * self.frames / max(1, self.keys)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """One way to decode a stream."""
+
+    way: Way
+    seconds: Range
+    """It takes, the process from start to end."""
+    raw: float
+    """The same before it was corrected by earlier jobs."""
+    memory: Range
+    """Bytes at the peak."""
+    raw_memory: float
+
+
+def groups_of(info: StreamInfo, fitted: Mapping[str, Any]) -> list[Group]:
+    """The groups of a stream. Detail that few bits left out is what restoring brings back most."""
+    form, found = info.header.format, list[Group]()
+    packets = [packet for packet in info.packets if packet.is_picture]
+    starts = [number for number, one in enumerate(packets) if one.name == "intra"]
+    for first, end in zip(starts, [*starts[1:], len(packets)], strict=True):
+        group = packets[first:end]
+        frames = sum(one.frames for packet in group for one in packet.intervals)
+        bits = 8 * sum(packet.size for packet in group)
+        bpp = bits / max(1, frames * form.width * form.height)
+        keys = sum(len(packet.key_frames) for packet in group)
+        found.append(Group(frames, keys, _gain(bpp, fitted)))
+    return found
+
+
+def spendings(info: StreamInfo, profile: Profile, fitted: Mapping[str, Any]) -> list[Spending]:
+    """Every way to decode a stream that this machine has.
+
+    Learned motion is none of them where no frame lies between two coded pictures, moving: it would
+    not be loaded.
+    """
+    draws = any(
+        one.place is Place.BETWEEN and one.frames > 1 and not one.dissolves
+        for packet in info.packets
+        for one in packet.intervals
+    )
+    return [
+        _spending(info, WAYS[name], usage, fitted)
+        for name, usage in profile.decode.items()
+        if name in WAYS and name in fitted["ways"] and (draws or WAYS[name].motion == Way().motion)
+    ]
+
+
+def within(
+    found: Sequence[Spending], seconds: float, judge: str, fitted: Mapping[str, Any]
+) -> Spending:
+    """The way of best quality that surely takes no more; of equals the cheaper.
+
+    Raises ConfigError where none does: it names the least that can be kept.
+    """
+    able = [one for one in found if one.seconds.high <= seconds]
+    if not able:
+        least = min(one.seconds.high for one in found)
+        raise ConfigError(
+            f"no way to decode keeps {seconds:.3g} s here: the least that can be met is "
+            f"{1.01 * least:.3g}s"
+        )
+    sign = 1 if judge == "jod" else -1
+    return max(able, key=lambda one: (sign * _change(one.way, judge, fitted), -one.seconds.mean))
+
+
+def picture_costs(info: StreamInfo, usage: ResourceUsage) -> tuple[float, float]:
+    """Seconds of a frame drawn plainly, on average, and of restoring a coded picture."""
+    pixels, share = _pixels(info), _keys(info) / info.frames
+    return pixels * (usage.frame + (1 - share) * usage.drawn), pixels * usage.key
+
+
+def gain_of(way: Way, fitted: Mapping[str, Any]) -> float:
+    """By how much a way lowers the logarithm of ST-LPIPS VGG, on average."""
+    return -_change(way, "texture", fitted)
+
+
+def _change(way: Way, judge: str, fitted: Mapping[str, Any]) -> float:
+    return float(fitted["ways"][way.name][judge])
+
+
+def _spending(
+    info: StreamInfo, way: Way, usage: ResourceUsage, fitted: Mapping[str, Any]
+) -> Spending:
+    parts = decoding_parts(
+        usage, way, _pixels(info) * info.frames, _keys(info) / max(1, info.frames)
+    )
+    seconds = sum(map(mul, fitted["decoding"][kind_of(way)], parts))
+    memory = usage.memory + usage.memory_per_pixel * _pixels(info)
+    spread, held = fitted["spread"]["decode_seconds"], fitted["spread"]["decode_memory"]
+    return Spending(
+        way,
+        Range(*(share * seconds for share in spread)),
+        seconds,
+        Range(*(share * memory for share in held)),
+        memory,
+    )
+
+
+def _gain(bpp: float, fitted: Mapping[str, Any]) -> float:
+    line = fitted["gain"]
+    return max(_LEAST_GAIN, 1 + float(line["slope"]) * (log(max(1e-6, bpp)) - float(line["at"])))
+
+
+def _keys(info: StreamInfo) -> int:
+    return sum(len(packet.key_frames) for packet in info.packets)
+
+
+def _pixels(info: StreamInfo) -> int:
+    return info.header.format.width * info.header.format.height
+
+
+_RESERVE = 1.1
+"""What plain decoding is taken to need, in proportion to what it took so far."""
+_ENDING = 0.02
+"""Share of all time that is kept for the end: the file is written out."""
+_SURE = 10
+"""Frames after which what plain decoding took is believed."""
+_USUAL = 0.3
+"""How far each measurement moves what restoring is taken to need."""
+
+
+@dataclass
+class Costs:
+    """Seconds, foretold at first, then as they come."""
+
+    frame: float
+    """Of a frame drawn plainly."""
+    key: float
+    """Of restoring a coded picture."""
+
+
+class DeadlinePace:
+    """The pace of a file that has to be decoded within `seconds` from now.
+
+    `restored` counts the coded pictures that were.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        costs: Costs,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.restored = 0
+        self._groups, self._costs, self._clock = groups, costs, clock
+        self._began = clock()
+        self._ends_at = self._began + (1 - _ENDING) * seconds
+        self._firsts = [0, *accumulate(group.keys for group in groups)]
+        self._seen = self._quota = 0
+        self._spent = 0.0
+
+    def may(self, work: str) -> bool:
+        """See `Pace`. Coded pictures are asked for in order, each once."""
+        if work != REFINING:
+            return False
+        number = self._group()
+        if self._seen == self._firsts[number]:
+            self._quota = self._share(number)
+        left = self._left(number, self._seen - self._firsts[number])
+        self._seen += 1
+        if not self._quota or left < self._costs.key:
+            return False
+        self._quota -= 1
+        return True
+
+    def took(self, work: str, seconds: float) -> None:
+        """See `Pace`."""
+        assert work == REFINING
+        self.restored += 1
+        self._spent += seconds
+        if self.restored > 1:  # the first one loads the network
+            more = seconds > self._costs.key  # slower: believed at once
+            self._costs.key += (1.0 if more else _USUAL) * (seconds - self._costs.key)
+
+    def _group(self) -> int:
+        """The number of the group that the next coded picture is of."""
+        last = len(self._groups) - 1
+        return next((n for n in range(last) if self._seen < self._firsts[n + 1]), last)
+
+    def _left(self, number: int, within: int) -> float:
+        """Seconds beside those of plain decoding, `within` pictures into a group."""
+        now, group = self._clock(), self._groups[number]
+        done = sum(one.frames for one in self._groups[:number])
+        done += group.frames * within // max(1, group.keys)
+        if done:
+            plain = (now - self._began - self._spent) / done
+            self._costs.frame = plain if done > _SURE else max(plain, self._costs.frame)
+        frames = sum(one.frames for one in self._groups) - done
+        return self._ends_at - now - _RESERVE * self._costs.frame * frames
+
+    def _share(self, now: int) -> int:
+        """How many pictures of the group `now` may be restored; those behind it compete."""
+        left = self._left(now, 0)
+        order = sorted(range(now, len(self._groups)), key=lambda n: -self._groups[n].worth)
+        for number in order:
+            able = _able(self._groups[number], self._costs.key, left)
+            if number == now:
+                return able
+            left -= able * self._costs.key
+        return 0
+
+
+def restored_worth(groups: Sequence[Group], key: float, seconds: float) -> float:
+    """What can be gained within `seconds`, in frames of usual gain; `key`: as of `Costs`."""
+    gained = 0.0
+    for group in sorted(groups, key=lambda group: -group.worth):
+        able = _able(group, key, seconds)
+        gained += group.worth * able
+        seconds -= able * key
+    return gained
+
+
+def _able(group: Group, key: float, seconds: float) -> int:
+    """How many of its pictures there is time for."""
+    return min(group.keys, max(0, int(seconds / max(1e-9, key))))
+
+
+def decoding_by_deadline(
+    info: StreamInfo,
+    profile: Profile,
+    fitted: Mapping[str, Any],
+    seconds: float,
+    passed: float = 0.0,
+) -> tuple[Way, DeadlinePace]:
+    """The way to decode, and its pace, within `seconds`, of which `passed` are over.
+
+    The refiner is the one that gains most texture in the time that plain decoding leaves, by the
+    machine's profile. Raises ConfigError where plain decoding alone takes longer.
+    """
+    plain, groups = profile.decode[Way().name], groups_of(info, fitted)
+    frame, _ = picture_costs(info, plain)
+    least = plain.start + info.frames * frame
+    if least > seconds:
+        raise ConfigError(
+            f"a deadline of {seconds:.3g} s cannot be met: plain decoding alone takes about "
+            f"{least:.3g} s here, so give {1.2 * least:.3g}s or more"
+        )
+    gains = {Way(): 0.0}
+    for name, usage in profile.decode.items():
+        way = WAYS.get(name, Way())
+        if way.backend and way.motion == Way().motion:
+            able = restored_worth(
+                groups,
+                picture_costs(info, usage)[1],
+                _spare(seconds, least, usage.start - plain.start),
+            )
+            gains[way] = gain_of(way, fitted) * able
+    best = max(gains, key=lambda way: gains[way])
+    usage = profile.decode[best.name]
+    costs = Costs(frame, picture_costs(info, usage)[1])
+    left = seconds - max(passed, 0.0) - (usage.start - plain.start)
+    return best, DeadlinePace(groups, costs, left)
+
+
+def _spare(seconds: float, least: float, loading: float) -> float:
+    return max(0.0, 0.9 * (seconds - least) - loading)

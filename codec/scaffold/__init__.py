@@ -1,1 +1,0 @@
-"""The scaffold: what is sent of the frames between coded pictures, and how it is coded."""

@@ -1,1 +1,0 @@
-"""What a stream is: header, packets, groups, container, index."""

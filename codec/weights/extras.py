@@ -1,0 +1,90 @@
+"""What is installed here: optional packages by extra, a user's own classes, the machine."""
+
+import importlib
+import os
+import platform
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
+
+
+class Extra(NamedTuple):
+    """An extra of the package, as in `pip install 'gsvc[refine]'`."""
+
+    use: str
+    """What needs it."""
+    modules: tuple[str, ...]
+    """Modules without which nothing of it works, by the names they are imported under."""
+
+    @property
+    def missing(self) -> list[str]:
+        """Those of its modules that are not installed. None of them is imported."""
+        return [module for module in self.modules if find_spec(module) is None]
+
+
+_REFINE = "torch", "diffusers", "safetensors"
+EXTRAS = {
+    "refine": Extra("decoding with steps or --motion rife", _REFINE),
+    "eval": Extra("gsvc bench and gsvc train", (*_REFINE, "stlpips_pytorch")),
+    "pretrained": Extra("--backend ltx and its like", (*_REFINE, "accelerate", "transformers")),
+    "quantize": Extra("--quantize", (*_REFINE, "accelerate", "torchao", "transformers")),
+    "detect": Extra("--detector coco", ("onnx",)),
+    "data": Extra("gsvc data", ("fsspec", "pyarrow", "ray", "stlpips_pytorch", "tensorboard")),
+    "analysis": Extra("gsvc bench analyse", ("bjontegaard", "motmetrics", "pycocotools", "scipy")),
+    "c2pa": Extra("gsvc sign, and verifying what it signed", ("c2pa", "cryptography")),
+    "secure": Extra("--key-file of gsvc send and gsvc recv", ("cryptography",)),
+    "stream": Extra("ws:// and wss:// addresses", ("websockets",)),
+}
+
+
+def need(extra: str, what: str, otherwise: str = "") -> None:
+    """Raise MissingDependencyError unless `extra` is installed.
+
+    Args:
+        extra: A key of `EXTRAS`.
+        what: The thing that needs it, as the message's subject.
+        otherwise: What the user can do without it, as the message's end.
+    """
+    if EXTRAS[extra].missing:
+        raise MissingDependencyError(
+            f"{what} needs more packages: pip install 'gsvc[{extra}]'{otherwise}"
+        )
+
+
+def find_class(name: str) -> Any:
+    """The class `module:Class`, of an installed module or one in the current folder.
+
+    Raises ConfigError when it cannot be imported.
+    """
+    module, _, attribute = name.partition(":")
+    here = os.getcwd()  # a script's path lacks it
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"{name}: {error}: write module:Class of a module in this folder or installed"
+        ) from error
+
+
+def machine() -> dict[str, str | int]:
+    """Processor model, cores, memory in bytes, operating system."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count() or 1,
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": platform.platform(),
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

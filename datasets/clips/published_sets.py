@@ -1,0 +1,294 @@
+"""Published test sets: names, sizes, rates and lengths of their sequences. Never train on them.
+
+The user's own copies are read: the file of a sequence is found by its name.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.weights.package_files import cache_dir
+from gsvc.datasets.clips.clip_reader import (
+    RAW_SUFFIXES,
+    RawFormat,
+    bit_depth_from_name,
+    chroma_from_name,
+    image_pattern,
+    image_suffix,
+    load_clip,
+    rate_from_name,
+    size_from_name,
+)
+
+_HD = (1920, 1080)
+_UHD = (3840, 2160)
+
+
+@dataclass(frozen=True)
+class PublishedSequence:
+    """One test sequence, 4:2:0."""
+
+    name: str
+    sizes: tuple[tuple[int, int], ...]
+    """Widths and heights that it is distributed in, the usual one first."""
+    frame_rate: Fraction
+    """Frames per second."""
+    frames: int | None
+    """Its length; None if unknown."""
+    file_name: str
+    """Usual name of a copy."""
+    other_names: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name a copy may begin with."""
+        return self.name, *self.other_names
+
+    @property
+    def description(self) -> str:
+        """Size, rate and length in words."""
+        width, height = self.sizes[0]
+        length = "" if self.frames is None else f", {self.frames} frames"
+        return f"{width}x{height}, {float(self.frame_rate):g} fps{length}"
+
+
+@dataclass(frozen=True)
+class PublishedSet:
+    """One test set."""
+
+    name: str
+    title: str
+    page: str
+    """Address that tells how to get it."""
+    source: str
+    """Publication that describes it."""
+    sequences: tuple[PublishedSequence, ...]
+
+    def sequence(self, name: str) -> PublishedSequence:
+        """The sequence of that name in any case. Raises ConfigError for an unknown name."""
+        for sequence in self.sequences:
+            if name.lower() in {own.lower() for own in sequence.names}:
+                return sequence
+        known = ", ".join(sequence.name for sequence in self.sequences)
+        raise ConfigError(f"{self.name} has no sequence {name!r}; there are {known}")
+
+
+def _uvg(name: str, rate: int, frames: int | None, *other_names: str) -> PublishedSequence:
+    # Most papers use the first seven, in 8-bit files of 1920x1080.
+    file_name = f"{name}_1920x1080_{rate}fps_420_8bit_YUV.yuv"
+    return PublishedSequence(name, (_HD, _UHD), Fraction(rate), frames, file_name, other_names)
+
+
+UVG = PublishedSet(
+    name="uvg",
+    title="UVG, 16 sequences, 8 and 10 bits",
+    page="https://ultravideo.fi/dataset.html",
+    source="Mercat, Viitanen, Vanne: UVG dataset, ACM MMSys 2020",
+    sequences=(
+        _uvg("Beauty", 120, 600),
+        _uvg("Bosphorus", 120, 600),
+        _uvg("HoneyBee", 120, 600),
+        _uvg("Jockey", 120, 600),
+        _uvg("ReadySteadyGo", 120, 600, "ReadySetGo"),
+        _uvg("ShakeNDry", 120, 300),
+        _uvg("YachtRide", 120, 600),
+        _uvg("Lips", 120, None),
+        _uvg("CityAlley", 50, None),
+        _uvg("FlowerFocus", 50, None),
+        _uvg("FlowerKids", 50, None),
+        _uvg("FlowerPan", 50, None),
+        _uvg("RaceNight", 50, None),
+        _uvg("RiverBank", 50, None),
+        _uvg("SunBath", 50, None),
+        _uvg("Twilight", 50, None),
+    ),
+)
+
+_MCL_JCV_RATES = {
+    24: (17, 21, 22, 23, 24, 25, 29),
+    25: (5, 6, 7, 8, 9, 18, 20),
+    30: (1, 2, 3, 4, 10, 11, 12, 13, 14, 15, 16, 19, 26, 27, 28, 30),
+}
+_MCL_JCV_SECONDS = 5
+
+
+def _mcl_jcv(number: int, rate: int) -> PublishedSequence:
+    name = f"videoSRC{number:02}"
+    file_name = f"{name}_1920x1080_{rate}.yuv"
+    return PublishedSequence(name, (_HD,), Fraction(rate), rate * _MCL_JCV_SECONDS, file_name)
+
+
+MCL_JCV = PublishedSet(
+    name="mcl-jcv",
+    title="MCL-JCV, 30 sequences, 8 bits",
+    page="https://mcl.usc.edu/mcl-jcv-dataset/",
+    source="Wang et al.: MCL-JCV: a JND-based H.264/AVC video quality dataset, ICIP 2016",
+    sequences=tuple(
+        _mcl_jcv(number, rate)
+        for number, rate in sorted(
+            (number, rate) for rate, numbers in _MCL_JCV_RATES.items() for number in numbers
+        )
+    ),
+)
+
+_HEVC_PAGE = (
+    "https://hevc.hhi.fraunhofer.de/ (the sequences: ftp.tnt.uni-hannover.de/testsequences)"
+)
+_HEVC_SOURCE = (
+    "Bossen: Common test conditions and software reference configurations, JCTVC-L1100, 2013"
+)
+
+
+def _hevc(
+    name: str, size: tuple[int, int], rate: int, frames: int, *other_names: str
+) -> PublishedSequence:
+    file_name = f"{name}_{size[0]}x{size[1]}_{rate}.yuv"
+    return PublishedSequence(name, (size,), Fraction(rate), frames, file_name, other_names)
+
+
+HEVC_B = PublishedSet(
+    name="hevc-b",
+    title="HEVC common test conditions, class B, 5 sequences, 8 bits",
+    page=_HEVC_PAGE,
+    source=_HEVC_SOURCE,
+    sequences=(
+        _hevc("Kimono1", _HD, 24, 240, "Kimono"),
+        _hevc("ParkScene", _HD, 24, 240),
+        _hevc("Cactus", _HD, 50, 500),
+        _hevc("BasketballDrive", _HD, 50, 500),
+        _hevc("BQTerrace", _HD, 60, 600),
+    ),
+)
+
+_WVGA = (832, 480)
+
+HEVC_C = PublishedSet(
+    name="hevc-c",
+    title="HEVC common test conditions, class C, 4 sequences, 8 bits",
+    page=_HEVC_PAGE,
+    source=_HEVC_SOURCE,
+    sequences=(
+        _hevc("BasketballDrill", _WVGA, 50, 500),
+        _hevc("BQMall", _WVGA, 60, 600),
+        _hevc("PartyScene", _WVGA, 50, 500),
+        _hevc("RaceHorses", _WVGA, 30, 300, "RaceHorsesC"),
+    ),
+)
+
+MANIFESTS: dict[str, PublishedSet] = {
+    manifest.name: manifest for manifest in (UVG, MCL_JCV, HEVC_B, HEVC_C)
+}
+"""The sets by name."""
+
+
+_SUFFIXES = (*sorted(RAW_SUFFIXES), ".y4m")
+
+
+def datasets_dir() -> Path:
+    """The folder of the user's copies: `$GSVC_DATASETS`, else `datasets` in the cache folder."""
+    if own := os.environ.get("GSVC_DATASETS"):
+        return Path(own).expanduser()
+    return cache_dir() / "datasets"
+
+
+def load_sequence(
+    manifest: PublishedSet,
+    sequence: PublishedSequence,
+    root: Path | None,
+    frames: int | None,
+    short_side: int | None,
+) -> tuple[list[Picture], Fraction]:
+    """The sequence from its copy below `root` (None: `datasets_dir()`), see `load_clip`.
+
+    Raises InputError when there is no copy, or it cannot be read or has another size.
+    """
+    path = find_copy(manifest, sequence, root)
+    if path.suffix.lower() in RAW_SUFFIXES and not path.is_dir():
+        return load_clip(path, frames, short_side, _raw_format(path, sequence))
+    _check_size(path, sequence)
+    pictures, rate = load_clip(path, frames, short_side)
+    return pictures, sequence.frame_rate if path.is_dir() else rate
+
+
+def find_copy(manifest: PublishedSet, sequence: PublishedSequence, root: Path | None) -> Path:
+    """The copy to read: by the order of the sequence's sizes, 8 bits before 10, raw before y4m
+    before images. Raises InputError when there is none."""
+    folder = root or datasets_dir()
+    named = [path for path in _candidates(folder) if _is_called(path, sequence)]
+    fitting = [path for path in named if _fits(path, sequence)]
+    if fitting:
+        return min(fitting, key=lambda path: _preference(path, sequence))
+    width, height = sequence.sizes[0]
+    other = f" ({named[0].name} is of another size or rate)" if named else ""
+    raise InputError(
+        f"{manifest.name}/{sequence.name}: no copy of {width}x{height} in {folder}{other}: "
+        f"get it from {manifest.page}, put {sequence.file_name} (or y4m) there, or name your "
+        "folder in GSVC_DATASETS"
+    )
+
+
+def _candidates(root: Path) -> Iterator[Path]:
+    """Video files and folders below `root`, links followed, each folder once."""
+    seen: set[str] = set()
+    for folder, folders, files in os.walk(root, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        paths = (Path(folder, name) for name in files)
+        yield from (path for path in paths if path.suffix.lower() in _SUFFIXES)
+        yield from (Path(folder, name) for name in folders)
+
+
+def _is_called(path: Path, sequence: PublishedSequence) -> bool:
+    names = "|".join(re.escape(name) for name in sequence.names)
+    if not re.match(rf"(?:{names})(?![A-Za-z0-9])", path.name, re.IGNORECASE):
+        return False
+    return path.suffix.lower() in _SUFFIXES or (path.is_dir() and image_suffix(path) is not None)
+
+
+def _fits(path: Path, sequence: PublishedSequence) -> bool:
+    """Whether size and rate in the name, if any, are the sequence's."""
+    size, rate = size_from_name(path.stem), rate_from_name(path.stem)
+    return size in (None, *sequence.sizes) and rate in (None, sequence.frame_rate)
+
+
+def _preference(path: Path, sequence: PublishedSequence) -> tuple[int, int, int, str]:
+    size = size_from_name(path.stem)
+    kind = path.suffix.lower()
+    return (
+        sequence.sizes.index(size) if size else len(sequence.sizes),
+        bit_depth_from_name(path.stem) or 8,
+        _SUFFIXES.index(kind) if kind in _SUFFIXES else len(_SUFFIXES),
+        str(path),
+    )
+
+
+def _raw_format(path: Path, sequence: PublishedSequence) -> RawFormat:
+    size = size_from_name(path.stem)
+    if size is None and len(sequence.sizes) > 1:
+        sizes = " or ".join(f"{width}x{height}" for width, height in sequence.sizes)
+        raise InputError(f"{path}: its name tells no size: put {sizes} into its name")
+    return RawFormat(
+        *(size or sequence.sizes[0]),
+        sequence.frame_rate,
+        bit_depth_from_name(path.stem) or 8,
+        chroma_from_name(path.stem) or "420",
+    )
+
+
+def _check_size(path: Path, sequence: PublishedSequence) -> None:
+    with open_video(image_pattern(path) if path.is_dir() else path, frames=1) as video:
+        size = video.format.width, video.format.height
+    if size not in sequence.sizes:
+        sizes = " or ".join(f"{width}x{height}" for width, height in sequence.sizes)
+        raise InputError(
+            f"{path}: has {size[0]}x{size[1]}, but {sequence.name} has {sizes}: take the original"
+        )

@@ -1,0 +1,179 @@
+"""Finding test clips by name: known sets, and a user's files and folders. Never train on the sets.
+
+`packaged` comes from public packages, `synthetic` from code; `uvg`, `mcl-jcv`, `hevc-b` and
+`hevc-c` are read from the user's copies (`local_copies.py`). `uvg/Beauty` is one clip of a set.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.weights.package_files import PackagedFile
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import (
+    RAW_SUFFIXES,
+    image_suffix,
+    load_clip,
+    protocol_size,
+    resized,
+    short_side,
+)
+from gsvc.datasets.clips.packaged import CLIPS, packaged_clip
+from gsvc.datasets.clips.published_sets import MANIFESTS, PublishedSet, load_sequence
+from gsvc.datasets.clips.synthetic_clips import FRAME_RATE, FRAMES, HEIGHT, SCENES, WIDTH, DrawnClip
+
+Reader = Callable[[int | None, int | None], tuple[list[Picture], Fraction]]
+"""From a number of frames (None: all) and a short side (None: its own) to pictures and rate."""
+
+SETS = ("packaged", *MANIFESTS, "synthetic")
+"""Names of the known sets."""
+
+USER_SET = "user"
+"""Set of the clips that are a user's files."""
+
+_VIDEO_SUFFIXES = RAW_SUFFIXES | {
+    *(".y4m", ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".m2ts"),
+    *(".mts", ".wmv", ".flv", ".ogv", ".3gp", ".ivf", ".obu", ".h264", ".264", ".h265", ".265"),
+    ".hevc",
+}
+_LONGEST_NAME = 80
+
+
+@dataclass(frozen=True)
+class ClipSource:
+    """A clip to load; its file may be missing. It can be pickled."""
+
+    name: str
+    """Unique among those found together, and usable as a file name."""
+    set: str
+    description: str
+    read: Reader = field(repr=False, compare=False)
+    """Equal sources come back from another process with a reader of their own."""
+
+    def load(self, size: str = "288", frames: int | None = 97) -> TestClip:
+        """The first `frames` frames (None: all) at a size of the evaluation protocol.
+
+        `size` is "288" or "480", the short side in pixels, or "native". Raises InputError when the
+        clip is missing or cannot be read, ConfigError for another size and for `frames` below 1.
+        """
+        if frames is not None and frames < 1:
+            raise ConfigError(f"frames {frames}: must be 1 or more")
+        pictures, frame_rate = self.read(frames, short_side(size))
+        if not pictures:
+            raise InputError(f"{self.name}: has no frame: check the file")
+        return TestClip(self.name, pictures, frame_rate)
+
+
+def find_clips(names: Sequence[str], root: Path | None = None) -> list[ClipSource]:
+    """The clips of sets ("packaged"), members ("uvg/Beauty"), folders and files, each once.
+
+    A folder gives its videos and its subfolders of images, sorted by name. `root` is the folder of
+    the user's copies (None: `local_copies.datasets_dir()`). Files are opened by `load` only. Raises
+    ConfigError for a name of no set, clip, folder or file, InputError for a folder without videos.
+    """
+    found: dict[tuple[str, str], ClipSource] = {}
+    for name in names:
+        for key, source in _sources(name, root):
+            found.setdefault(key, source)
+    return _with_unique_names(list(found.values()))
+
+
+def _sources(name: str, root: Path | None) -> Iterator[tuple[tuple[str, str], ClipSource]]:
+    """The clips of one name, each after the key of its identity."""
+    known_set, _, member = name.partition("/")
+    if known_set.lower() in SETS:
+        for source in _of_set(known_set.lower(), member, root):
+            yield (source.set, source.name), source
+    elif Path(name).expanduser().exists():
+        for path in _user_paths(name):
+            yield ("", str(path.resolve())), _user(path)
+    else:
+        raise ConfigError(
+            f"{name}: no such set, folder or file of clips; sets are {', '.join(SETS)}"
+        )
+
+
+def _of_set(name: str, member: str, root: Path | None) -> list[ClipSource]:
+    if name in MANIFESTS:
+        return _published(MANIFESTS[name], member, root)
+    clips: Mapping[str, PackagedFile | DrawnClip] = CLIPS if name == "packaged" else SCENES
+    if member and member not in clips:
+        raise ConfigError(f"{name} has no clip {member!r}; there are {', '.join(clips)}")
+    read = _read_packaged if name == "packaged" else _read_scene
+    return [
+        ClipSource(one, name, clips[one].description, partial(read, one))
+        for one in ([member] if member else clips)
+    ]
+
+
+def _published(manifest: PublishedSet, member: str, root: Path | None) -> list[ClipSource]:
+    return [
+        ClipSource(
+            one.name, manifest.name, one.description, partial(load_sequence, manifest, one, root)
+        )
+        for one in ([manifest.sequence(member)] if member else manifest.sequences)
+    ]
+
+
+def _user_paths(name: str) -> list[Path]:
+    path = Path(name).expanduser()
+    if not path.is_dir():
+        return [path]
+    try:
+        inside = sorted(path.iterdir())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}): check the path") from error
+    clips = [one for one in inside if _is_clip(one)]
+    if clips:
+        return clips
+    if image_suffix(path):
+        return [path]
+    raise InputError(f"{path}: no video and no images in this folder: choose another")
+
+
+def _is_clip(path: Path) -> bool:
+    if path.name.startswith("."):
+        return False
+    try:
+        return bool(image_suffix(path)) if path.is_dir() else path.suffix.lower() in _VIDEO_SUFFIXES
+    except InputError:
+        return True  # a folder that cannot be read: loading it tells why
+
+
+def _user(path: Path) -> ClipSource:
+    stem = path.resolve().name if path.is_dir() else path.stem
+    name = re.sub(r"[^\w.-]+", "-", stem).strip("-.")[:_LONGEST_NAME] or "clip"
+    return ClipSource(name, USER_SET, str(path), partial(load_clip, path))
+
+
+def _with_unique_names(sources: list[ClipSource]) -> list[ClipSource]:
+    """Number a user's clips of equal names, from 2 on; clips of sets keep their names."""
+    taken = {source.name.lower() for source in sources if source.set != USER_SET}
+    unique = []
+    for source in sources:
+        name, number = source.name, 1
+        while source.set == USER_SET and name.lower() in taken:
+            number += 1
+            name = f"{source.name}-{number}"
+        taken.add(name.lower())
+        unique.append(replace(source, name=name))
+    return unique
+
+
+def _read_packaged(
+    name: str, frames: int | None, short_side: int | None
+) -> tuple[list[Picture], Fraction]:
+    return load_clip(packaged_clip(name), frames, short_side)
+
+
+def _read_scene(
+    name: str, frames: int | None, short_side: int | None
+) -> tuple[list[Picture], Fraction]:
+    count = FRAMES if frames is None else min(frames, FRAMES)
+    size = protocol_size(WIDTH, HEIGHT, short_side)
+    return [resized(SCENES[name].frame(index), *size) for index in range(count)], FRAME_RATE

@@ -1,1 +1,0 @@
-"""Pretrained video models as architectures: what they compute and hold, told without weights."""

@@ -1,0 +1,1 @@
+"""What a stream shows, told from its scaffold and keyframes without drawing its frames."""

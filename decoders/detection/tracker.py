@@ -1,0 +1,202 @@
+"""Tracks: objects of one picture joined with those of the picture before.
+
+Method: A. Bewley et al., "Simple Online and Realtime Tracking", ICIP 2016 (arXiv:1602.00763), with
+the decoder's motion in place of a Kalman filter, and the best overlap first.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress
+from typing import NamedTuple
+
+import numpy as np
+
+from gsvc.codec.bitstream.objects import MOVING
+from gsvc.decoders.detection.findings import Box, Detection, area, overlap, within
+from gsvc.decoders.detection.motion_detection import SURE
+
+_LEAST_OVERLAP = 0.2
+"""Intersection over union of a track and what continues it."""
+_COVERED = 0.6
+"""Share of a moving place within an object that it is then a part of."""
+_MORE = 1.5
+"""Times the size of an object, from which a moving place around it does not tell where it is."""
+_LEAST_WIDTH = 0.5
+"""Widths of an object, of what moves beside it and is another one."""
+_HITS = 2
+"""Pictures that must show an object."""
+_PATIENCE = 4
+"""Pictures in a row that may miss an object."""
+_VISIBLE = 0.3
+"""Share of an object within the picture, below which it has left."""
+_FOLLOWS = 0.7
+"""Share of the way to what was found that a box goes: what moves is cut out roughly."""
+
+
+@dataclass(eq=False)
+class Track:
+    """One object over time."""
+
+    number: int
+    box: Box
+    """In the last picture."""
+    hits: int = 0
+    """Pictures in which it was found."""
+    misses: int = 0
+    """Pictures since it was last found."""
+    confirmed: bool = False
+    """Whether it is shown."""
+    ended: bool = False
+    """Whether it is followed no longer."""
+    _votes: dict[str, float] = field(default_factory=dict)
+    _score: float = 0.0
+
+    @property
+    def kind(self) -> str:
+        """The class with the most votes; a detector's before "moving"."""
+        return max(self._votes, key=lambda kind: (kind != MOVING, self._votes[kind]))
+
+    @property
+    def score(self) -> float:
+        """The mean over the pictures in which it was found."""
+        return self._score / max(self.hits, 1)
+
+    def miss(self, box: Box, *, looked: bool) -> None:
+        """Note that it was not found where motion carries it; `looked`: whether a detector ran."""
+        self.box = box
+        self.misses += looked or self.kind == MOVING
+
+    def take(self, found: Detection, box: Box) -> None:
+        """Note that it was found, at `box`."""
+        self.box, self.misses = box, 0
+        self.hits += 1
+        self._votes[found.kind] = self._votes.get(found.kind, 0.0) + found.score
+        self._score += found.score
+        self.confirmed |= self.hits >= _HITS
+
+
+class TrackStep(NamedTuple):
+    """A track's way from one picture to the next."""
+
+    track: Track
+    start: Box | None
+    """None: it was not known there."""
+    end: Box
+
+
+class Tracker:
+    """Follows objects through the pictures of a stream; `restart` where a scene begins."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        """`size`: width and height of the pictures."""
+        self._whole, self._last = np.array([0.0, 0.0, *size]), 0
+        self._tracks: list[Track] = []
+
+    def restart(self) -> None:
+        """Objects of a scene end with it; those that nothing disproved were there."""
+        for track in self._tracks:
+            track.confirmed |= not track.misses
+            track.ended = True
+        self._tracks = []
+
+    def step(
+        self,
+        carry: Callable[[Box], Box],
+        found: Sequence[Detection] | None,
+        moving: Sequence[Detection] = (),
+    ) -> list[TrackStep]:
+        """Go on to the next picture.
+
+        `carry` moves a box there; `found` is what a detector found, None where none looked;
+        `moving` is less sure: it adds nothing to objects that were found.
+        """
+        steps = [TrackStep(track, track.box, carry(track.box)) for track in self._tracks]
+        named, steps, new = _matched(steps, found or ())
+        new = [one for one in new if one.begins]
+        has_name = [one.track.kind != MOVING for one in steps]
+        seen, lost, _ = _matched(list(compress(steps, has_name)), moving)
+        known = [*(one.end for one in named + seen), *(one.box for one in new)]
+        rest = [left for one in moving if (left := _beside(one, known)) is not None]
+        others = [one for one, is_named in zip(steps, has_name, strict=True) if not is_named]
+        more, gone, rest = _matched(others, rest)
+        for one in lost + gone:
+            one.track.miss(one.end, looked=found is not None)
+        known += [one.end for one in more + lost if not one.track.misses]
+        new += [one for one in rest if one.score >= SURE and not _is_part(one.box, known)]
+        steps = [*named, *seen, *more, *lost, *gone, *map(self._begun, new)]
+        for one in steps:
+            one.track.ended = not self._goes_on(one.track)
+        self._tracks = [one.track for one in steps if not one.track.ended]
+        return [one for one in steps if one.track.misses < 2 and not _is_lost(one, known)]
+
+    def _goes_on(self, track: Track) -> bool:
+        if track.misses > (_PATIENCE if track.confirmed else 0):
+            return False
+        return within(track.box, self._whole) > _VISIBLE
+
+    def _begun(self, found: Detection) -> TrackStep:
+        self._last += 1
+        track = Track(self._last, found.box)
+        track.take(found, found.box)
+        return TrackStep(track, None, found.box)
+
+
+def _matched(
+    steps: Sequence[TrackStep], found: Sequence[Detection]
+) -> tuple[list[TrackStep], list[TrackStep], list[Detection]]:
+    """The steps that end where something was found, best overlap first; the others; what is left.
+
+    Those are ended there.
+    """
+    overlaps = overlap([one.end for one in steps], [one.box for one in found])
+    pairs: dict[int, int] = {}
+    for flat in np.argsort(-overlaps, axis=None, kind="stable").tolist():
+        row, column = divmod(flat, len(found))
+        if overlaps[row, column] < _LEAST_OVERLAP:
+            break
+        if row not in pairs and column not in pairs.values():
+            pairs[row] = column
+    done = [_ended(steps[row], found[column]) for row, column in pairs.items()]
+    others = [step for row, step in enumerate(steps) if row not in pairs]
+    return done, others, [one for n, one in enumerate(found) if n not in pairs.values()]
+
+
+def _ended(step: TrackStep, found: Detection) -> TrackStep:
+    change = _FOLLOWS * (found.box - step.end)
+    if step.track.kind == MOVING != found.kind:
+        change = found.box - step.end  # the detector knows better where it ends
+    elif found.kind == MOVING != step.track.kind:
+        # What moves there may be more than the object, or less: it keeps its size.
+        is_more = area(found.box) > _MORE * area(step.end)
+        change = np.zeros(4) if is_more else np.tile((change[:2] + change[2:]) / 2, 2)
+    step.track.take(found, step.end + change)
+    return step._replace(end=step.track.box)
+
+
+def _is_lost(step: TrackStep, known: Sequence[Box]) -> bool:
+    """Whether a track that was not found is but where others are."""
+    return step.track.misses > 0 and _is_part(step.end, known)
+
+
+def _is_part(box: Box, known: Sequence[Box]) -> bool:
+    """Whether a place belongs to something that is known, or that to it."""
+    return any(max(within(box, one), within(one, box)) > _COVERED for one in known)
+
+
+def _beside(place: Detection, known: Sequence[Box]) -> Detection | None:
+    """What of a moving place lies beside the objects that are known: the wider side of each.
+
+    People who walk together move as one; who is not known yet walks beside those who are.
+    """
+    box = place.box.copy()
+    for one in known:
+        if not _is_part(box, [one]):
+            continue
+        before, after = one[0] - box[0], box[2] - one[2]
+        if max(before, after) < _LEAST_WIDTH * (one[2] - one[0]):
+            return None
+        if before > after:
+            box[2] = one[0]
+        else:
+            box[0] = one[2]
+    return replace(place, box=box)

@@ -1,0 +1,1 @@
+"""Frames between keyframes: motion, estimated and sent, and pictures moved by it."""

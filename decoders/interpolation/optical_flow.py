@@ -1,0 +1,240 @@
+"""Motion between two decoded pictures, estimated by the decoder, so that it costs no bits.
+
+The estimator is OpenCV's Dense Inverse Search (Kroeger et al., ECCV 2016). Its id is in the stream
+header, so that a decoder applies the encoder's corrections (`Bend`) to the estimate they were made
+for.
+
+`MotionBetween` says how a frame between two pictures moves, and how far each picture shows the
+frame. The motion that is found at the pixels of either picture is projected to the frame's time:
+where something is at that time, not where it comes from. Both projections propose a vector for each
+pixel; the one that both pictures confirm wins, and where none is confirmed nothing moves. One is
+confirmed by a single picture where something is covered or uncovered: that picture shows it.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol, TypeVar
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.bitstream.frames import Picture
+
+_T = TypeVar("_T", bound=np.generic)
+Flow = NDArray[np.float32]
+"""Optical flow, float32 (height, width, 2): x and y displacement in pixels."""
+
+MOTION_ESTIMATOR = 1
+"""The id of the one estimator."""
+PRESET = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
+"""Of DIS."""
+
+_CONSISTENT = 2.0
+"""Forward-backward error, in pixels, at which trust has fallen to 1/e."""
+
+
+def dense_flow(a: Picture, b: Picture) -> Flow:
+    """Optical flow from picture `a` to `b`, luma, uint8 (H, W), as the decoder estimates it."""
+    return dis_flow(a, b, PRESET)
+
+
+def dis_flow(a: Picture, b: Picture, preset: int) -> Flow:
+    """Optical flow from picture `a` to `b`, luma, uint8 (H, W), with a preset of OpenCV's DIS."""
+    height, width = a.shape
+    # The coarsest level of DIS must hold one patch: smaller pictures are padded.
+    pad = max(0, 64 - height), max(0, 64 - width)
+    if any(pad):
+        a, b = (cv2.copyMakeBorder(x, 0, pad[0], 0, pad[1], cv2.BORDER_REPLICATE) for x in (a, b))
+    flow = cv2.DISOpticalFlow.create(preset).calc(a, b, None)
+    return np.ascontiguousarray(flow[:height, :width], np.float32)
+
+
+def gray(picture: Picture) -> Picture:
+    """Luma, uint8 (H, W), of a picture in RGB or luma."""
+    if picture.ndim == 2:
+        return picture
+    return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
+
+
+def pixel_grid(height: int, width: int) -> Flow:
+    """The position of every pixel, float32 (H, W, 2)."""
+    grid = np.empty((height, width, 2), np.float32)
+    grid[..., 0] = np.arange(width)
+    grid[..., 1] = np.arange(height)[:, None]
+    return grid
+
+
+def warp(image: NDArray[_T], positions: Flow, interpolation: int = cv2.INTER_LINEAR) -> NDArray[_T]:
+    """Sample `image` at `positions` (pixels); its border is repeated outside."""
+    moved = cv2.remap(image, positions, None, interpolation, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(moved, image.dtype)
+
+
+def trust(there: Flow, back: Flow) -> NDArray[np.float32]:
+    """How well motion `there` and `back` agree: float32 (H, W) in (0, 1]."""
+    positions = pixel_grid(*there.shape[:2]) + there
+    error = there + warp(back, positions)
+    error *= error
+    distance = np.sqrt(error[..., 0] + error[..., 1])  # summing over an axis of 2 is slow
+    return np.asarray(np.exp(-distance / _CONSISTENT), np.float32)
+
+
+@dataclass(frozen=True)
+class Bend:
+    """How motion at a frame deviates from motion linear in time between the coded pictures."""
+
+    vectors: Flow
+    """Added to the motion towards both pictures: float32 (H, W, 2), in pixels."""
+    side: NDArray[np.float32] | None = None
+    """The picture to draw from: float32 (H, W), -1 (right) to 1 (left); 0: the nearer one."""
+
+    def __add__(self, other: "Bend") -> "Bend":
+        sides = [side for side in (self.side, other.side) if side is not None]
+        return Bend(self.vectors + other.vectors, np.add.reduce(sides) if sides else None)
+
+
+class MotionSource(Protocol):
+    """The motion that some layers add in one interval; see `scaffold_motion`."""
+
+    def bend(self, offset: int) -> Bend | None:
+        """The motion added in the frame `offset` frames after the left picture; None for none."""
+        ...
+
+
+FloatImage = NDArray[np.float32]
+
+# Lengths are in pixels of the motion's grid, 4x4 pixels of the picture each.
+_ROUNDS = 3
+"""Look-ups in which a projection settles."""
+_FARTHEST = 2.0
+"""Vectors that miss each other by more are as wrong as can be."""
+_BRIGHTEST = 24.0
+"""Levels of 0-255: places that differ by more are not the same."""
+_LEVELS = 12.0
+"""Of luma that cost as much as a pixel."""
+_STILL = 4.0
+"""The same for a place that may not move: it must look alike in both pictures."""
+_STAYS = 0.375
+"""Cost of not moving where motion was found."""
+_COARSE = 8
+"""Pixels in one, a side, of the grid on which motion is carried to where none is known."""
+_SPREAD = 1.0
+"""Standard deviation of the neighbourhood that proposals are judged over."""
+_SMOOTH = 0.5
+"""The same, of what is found."""
+_DECIDED = 0.05
+"""Cost at which a proposal's weight has fallen to 1/e."""
+
+
+class FrameMotion(NamedTuple):
+    """Motion at the pixels of a frame, on a grid of a quarter of the size."""
+
+    vectors: Flow
+    """From the left picture to the right one: float32 (h, w, 2), in pixels of the grid."""
+    left: FloatImage
+    """How far the motion at the left picture is from it: float32 (h, w), in pixels of the grid."""
+    right: FloatImage
+    """The same at the right picture."""
+
+
+class MotionBetween:
+    """The motion between two pictures, at any time."""
+
+    def __init__(self, left: Picture, right: Picture, preset: int = PRESET) -> None:
+        """Find the motion between two pictures, luma, uint8 (H, W), with a preset of DIS."""
+        height, width = left.shape
+        half, self._size = ((-(-width // n), -(-height // n)) for n in (2, 4))
+        # What is finer than this is lost in coding, and takes four times as long.
+        pair = _shrunk(left, half), _shrunk(right, half)
+        forward, backward = dis_flow(*pair, preset), dis_flow(*pair[::-1], preset)
+        self._forward = self._known(forward, trust(forward, backward))
+        self._backward = self._known(backward, trust(backward, forward))
+        self._left, self._right = (
+            _shrunk(picture.astype(np.float32), self._size) for picture in (left, right)
+        )
+        self._grid = pixel_grid(self._size[1], self._size[0])
+
+    @cached_property
+    def _unmoved(self) -> FloatImage:
+        """The cost of a place that stays where it is."""
+        return _blurred(_differ(self._left, self._right, _STILL) + _STAYS, _SPREAD)
+
+    def at(self, time: float) -> FrameMotion:
+        """The motion at a time, 0 at the left picture and 1 at the right one."""
+        there, back = np.float32(time), np.float32(1 - time)
+        ahead, behind = self._projected(self._forward, there), self._projected(self._backward, back)
+        behind = -behind
+        costs = [_blurred(self._cost(v, there), _SPREAD) for v in (ahead, behind)]
+        least = np.minimum(np.minimum(*costs), self._unmoved)
+        weights = [cv2.exp((least - cost) / _DECIDED) for cost in (*costs, self._unmoved)]
+        # What does not move has no vector to add.
+        moving = weights[0][..., None] * ahead + weights[1][..., None] * behind
+        vectors = _blurred(moving / sum(weights)[..., None], _SMOOTH)
+        left, right = self._missed(vectors, there)
+        return FrameMotion(vectors, _blurred(left, _SMOOTH), _blurred(right, _SMOOTH))
+
+    def _known(self, flow: Flow, trusted: FloatImage) -> Flow:
+        """Flow of half the size on the grid, where it can be trusted or from around."""
+        scale = np.divide(self._size, flow.shape[1::-1]).astype(np.float32)
+        return _filled(_shrunk(flow, self._size) * scale, _shrunk(trusted, self._size))
+
+    def _projected(self, flow: Flow, share: np.float32) -> Flow:
+        """The flow of what is at each pixel after that share of its way."""
+        vectors = flow
+        for _ in range(_ROUNDS):
+            vectors = warp(flow, self._grid - share * vectors)
+        return vectors
+
+    def _missed(self, vectors: Flow, time: np.float32) -> tuple[FloatImage, FloatImage]:
+        """How far the motion at the left and at the right picture is from `vectors`."""
+        to_left, to_right = self._grid - time * vectors, self._grid + (1 - time) * vectors
+        left = _length(warp(self._forward, to_left) - vectors) + self._outside(to_left)
+        right = _length(warp(self._backward, to_right) + vectors) + self._outside(to_right)
+        return left, right
+
+    def _cost(self, vectors: Flow, time: np.float32) -> FloatImage:
+        left, right = self._missed(vectors, time)
+        there = warp(self._left, self._grid - time * vectors)
+        back = warp(self._right, self._grid + (1 - time) * vectors)
+        missed = np.minimum(left, _FARTHEST) + np.minimum(right, _FARTHEST)
+        return np.asarray(missed / 2 + _differ(there, back, _LEVELS), np.float32)
+
+    def _outside(self, positions: Flow) -> FloatImage:
+        """0 inside the pictures; a pixel outside, as far as can be."""
+        x, y = cv2.split(positions)
+        width, height = self._size
+        beyond = np.maximum(np.maximum(-x, x - (width - 1)), np.maximum(-y, y - (height - 1)))
+        return np.asarray(_FARTHEST * np.clip(beyond, 0, 1), np.float32)
+
+
+def _filled(flow: Flow, trusted: FloatImage) -> Flow:
+    """The flow, and where it is not trusted, such as beyond the border, that of the places around.
+
+    `trusted`: float32 (h, w), 0 to 1.
+    """
+    height, width = trusted.shape
+    size = -(-width // _COARSE), -(-height // _COARSE)
+    weight = (trusted**2)[..., None]
+    known = _shrunk(np.dstack([flow * weight, weight]), size)
+    around = np.full_like(known, (0, 0, 1e-6))
+    for radius, share in ((1, 1), (4, 1e-2), (16, 1e-4)):
+        around += np.float32(share) * _blurred(known, radius)
+    filled = cv2.resize(around[..., :2] / around[..., 2:], (width, height))
+    return np.asarray(filled + weight * (flow - filled), np.float32)
+
+
+def _shrunk(image: NDArray[_T], size: tuple[int, int]) -> NDArray[_T]:
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), image.dtype)
+
+
+def _blurred(image: NDArray[np.float32], radius: float) -> NDArray[np.float32]:
+    return np.asarray(cv2.GaussianBlur(image, (0, 0), radius), np.float32)
+
+
+def _length(vectors: Flow) -> FloatImage:
+    return np.asarray(cv2.magnitude(*cv2.split(vectors)), np.float32)
+
+
+def _differ(one: FloatImage, other: FloatImage, levels: float) -> FloatImage:
+    return np.asarray(np.minimum(cv2.absdiff(one, other), _BRIGHTEST) / levels, np.float32)

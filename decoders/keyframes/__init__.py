@@ -1,0 +1,1 @@
+"""From AV1 to keyframes, and the generative models that restore them."""

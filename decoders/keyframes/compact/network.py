@@ -1,0 +1,231 @@
+"""The compact refiner's network: a U-Net over one keyframe, and the states that it sees.
+
+A state at level sigma is (1 - sigma) * source + sigma * (keyframe + noise): flow matching (Liu et
+al., ICLR 2023; Lipman et al., ICLR 2023) that starts at the keyframe, not at noise, as in inversion
+by direct iteration (Delbracio & Milanfar, TMLR 2023). One step goes from sigma 1 straight to the
+network's estimate of the source.
+
+The estimate is the keyframe plus a residual: what the network draws itself, at half the size, the
+keyframe's own detail raised or lowered in bands, and as much as it believes of what a prior drew
+(see `priors`). Finer detail that it drew itself pleased the network in its loss and displeased
+others (see docs/logs/training.md). Its last layer starts at zero, so an untrained network shows the
+keyframe.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import torch
+from diffusers.configuration_utils import ConfigMixin, register_to_config
+from diffusers.models.modeling_utils import ModelMixin
+from torch import Tensor, nn
+from torch.nn import functional
+
+_SPREADS = (0.7, 1.5, 3.0)
+"""Standard deviations, in pixels, of the Gaussians around the bands. Finer detail stays as it is:
+in a decoded picture most of it is wrong; raised, it makes ST-LPIPS VGG worse by 7 %."""
+BANDS = len(_SPREADS) - 1
+
+
+def detail_bands(pictures: Tensor) -> list[Tensor]:
+    """What lies between Gaussians, finest first: `BANDS` tensors like `pictures`, (B, C, H, W)."""
+    return all_bands(pictures)[1:-1]
+
+
+def all_bands(pictures: Tensor) -> list[Tensor]:
+    """`detail_bands` between what is finer and what is coarser: their sum is `pictures`."""
+    levels = [pictures, *(_blurred(pictures, spread) for spread in _SPREADS)]
+    return [*(finer - coarser for finer, coarser in pairwise(levels)), levels[-1]]
+
+
+def _blurred(pictures: Tensor, spread: float) -> Tensor:
+    kind = pictures.device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        # Rounded to half precision, it would differ from the picture by more than faint detail.
+        with torch.autocast(kind, enabled=False):
+            return _blurred(pictures.float(), spread)
+    reach, channels = round(3 * spread), pictures.shape[1]
+    x = torch.arange(-reach, reach + 1, device=pictures.device) / spread
+    kernel = torch.exp(-0.5 * x.square())
+    kernel = (kernel / kernel.sum()).to(pictures).expand(channels, 1, 1, -1)
+    pictures = functional.pad(pictures, (reach, reach, reach, reach), mode="replicate")
+    pictures = functional.conv2d(pictures, kernel, groups=channels)
+    return functional.conv2d(pictures, kernel.transpose(2, 3), groups=channels)
+
+
+Denoiser = Callable[[Tensor, Tensor], Tensor]
+"""(state (B, 3, H, W), sigma (B,)) -> estimate of the source, same shape as the state."""
+
+
+def noise_levels(steps: int) -> list[float]:
+    """Sigma at the start of each of `steps` steps: evenly spaced from 1 down to 1 / steps."""
+    return [1 - step / steps for step in range(steps)]
+
+
+def walk(denoise: Denoiser, state: Tensor, sigmas: Sequence[float], end: float) -> Tensor:
+    """Like `samplers.euler`, up to level `end`: training visits the states that sampling visits."""
+    for sigma, following in zip(sigmas, [*sigmas[1:], end], strict=True):
+        estimate = denoise(state, state.new_full((state.shape[0],), sigma))
+        state = state + (following - sigma) / sigma * (state - estimate)
+    return state
+
+
+GIVEN_CHANNELS = 4
+"""The key picture (RGB in [-1, 1]) and its texture gain (0 to 1.75)."""
+SCALARS = 2
+"""Quantizer and coded size (0-1)."""
+MULTIPLE = 8
+"""Height and width must be multiples of this."""
+
+_NANO = {"channels": (48, 64, 96), "blocks": (1, 1, 2), "embedding": 64}
+SIZES = {
+    "nano": _NANO,
+    "small": {**_NANO, "prior": "animevideov3"},
+    "base": {**_NANO, "prior": "x4plus"},
+    "medium": {
+        "channels": (96, 144, 208),
+        "blocks": (2, 2, 2),
+        "embedding": 64,
+        "prior": "animevideov3",
+    },
+}
+"""nano: 1.1 M parameters, 94 kFLOP a pixel and step; small and base: 102 kFLOP; medium: 6.0 M, 672
+kFLOP. And once the drawings of a prior, which has 0.6 M parameters and takes 1.6 MFLOP a pixel
+(small, medium), 16.7 M and 11 (base)."""
+DRAWINGS = 2
+"""Pictures that a prior draws."""
+
+
+class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
+    """Residual U-Net at 1/2, 1/4 and 1/8 of the picture.
+
+    `channels`, `blocks`: of each scale, finest first; the residual blocks are those on each way.
+    `embedding`: channels of the embedding of noise level, quantizer and size.
+    `noise`: standard deviation of the noise in the state, in units of [-1, 1].
+    `prior`: the network whose drawings it is given, a name of `priors.files`; None: of none.
+    """
+
+    @register_to_config  # type: ignore[untyped-decorator]
+    def __init__(
+        self,
+        channels: tuple[int, int, int] = (48, 64, 96),
+        blocks: tuple[int, int, int] = (1, 1, 2),
+        embedding: int = 64,
+        noise: float = 0.003,
+        prior: str | None = None,
+    ) -> None:
+        super().__init__()
+        drawings = DRAWINGS if prior else 0
+        fine, middle, coarse = channels
+        self.embed = nn.Sequential(
+            nn.Linear(2 * _WAVES + SCALARS, embedding), nn.SiLU(), nn.Linear(embedding, embedding)
+        )
+        self.enter = nn.Conv2d(4 * (3 + GIVEN_CHANNELS + 3 * drawings), fine, 3, padding=1)
+        self.fine_in = _Blocks(blocks[0], fine, embedding)
+        self.to_middle = nn.Conv2d(fine, middle, 3, stride=2, padding=1)
+        self.middle_in = _Blocks(blocks[1], middle, embedding)
+        self.to_coarse = nn.Conv2d(middle, coarse, 3, stride=2, padding=1)
+        self.coarse = _Blocks(2 * blocks[2], coarse, embedding)
+        self.from_coarse = nn.Conv2d(coarse, middle, 1)
+        self.middle_out = _Blocks(blocks[1], middle, embedding)
+        self.from_middle = nn.Conv2d(middle, fine, 1)
+        self.fine_out = _Blocks(blocks[0], fine, embedding)
+        self.leave = nn.Conv2d(fine, 3 + BANDS + drawings * (BANDS + 2), 3, padding=1)
+        _silence(self.leave)
+
+    @property
+    def reach(self) -> int:
+        """How many pixels away a pixel is still seen, rounded up to a multiple of 8.
+
+        Twice `MULTIPLE` is for what the changes of scale add."""
+        fine, middle, coarse = self.config.blocks
+        reach: int = 2 * (4 * fine + 3) + 4 * (4 * middle + 1) + 8 * (4 * coarse) + 2 * MULTIPLE + 6
+        return reach
+
+    def forward(self, state: Tensor, sigma: Tensor, given: Tensor, scalars: Tensor) -> Tensor:
+        """Estimate the source.
+
+        `state`: (B, 3, H, W), the sampler's.
+        `sigma`: (B,), from 1, the key picture and noise, to 0, the source.
+        `given`: (B, 4, H, W), see `GIVEN_CHANNELS`, and 3 channels more for each drawing.
+        `scalars`: (B, 2), see `SCALARS`.
+        All are float; H and W are multiples of 8. Returns (B, 3, H, W) in about [-1, 1].
+        """
+        picture = given[:, :3]
+        offset = state - picture
+        embedding = self.embed(torch.cat([_sigma_waves(sigma), scalars], dim=1))
+        inputs = functional.pixel_unshuffle(torch.cat([offset, given], dim=1), 2)
+        fine = self.fine_in(self.enter(inputs), embedding)
+        middle = self.middle_in(self.to_middle(fine), embedding)
+        coarse = self.coarse(self.to_coarse(middle), embedding)
+        middle = self.middle_out(middle + _double(self.from_coarse(coarse)), embedding)
+        fine = self.fine_out(fine + _double(self.from_middle(middle)), embedding)
+        drawn = functional.interpolate(self.leave(fine), scale_factor=2, mode="bilinear")
+        # Sharpening by what is there already need not be learned and cannot make noise.
+        bands = detail_bands(picture)
+        for first in range(GIVEN_CHANNELS, given.shape[1], 3):
+            bands += all_bands(given[:, first : first + 3] - picture)
+        raised = zip(drawn[:, 3:].chunk(len(bands), dim=1), bands, strict=True)
+        residual = drawn[:, :3] + sum(strength * band for strength, band in raised)
+        estimate: Tensor = picture + _skip(sigma).view(-1, 1, 1, 1) * offset + residual
+        return estimate
+
+
+class _Blocks(nn.Module):
+    """Residual blocks in a row."""
+
+    def __init__(self, count: int, channels: int, embedding: int) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(_Block(channels, embedding) for _ in range(count))
+
+    def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x, embedding)
+        return x
+
+
+class _Block(nn.Module):
+    """Two convolutions with a skip; the embedding scales and shifts between them."""
+
+    def __init__(self, channels: int, embedding: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.modulate = nn.Linear(embedding, 2 * channels)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+        _silence(self.modulate)
+
+    def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
+        scale, shift = self.modulate(embedding)[:, :, None, None].chunk(2, dim=1)
+        inner = self.first(functional.silu(x))
+        inner = functional.silu(torch.addcmul(inner + shift, inner, scale))
+        result: Tensor = x + self.second(inner)
+        return result
+
+
+_WAVES = 4
+_NOISE_TO_RESIDUAL = 0.6
+
+
+def _sigma_waves(sigma: Tensor) -> Tensor:
+    angles = sigma[:, None] * torch.pi * 2.0 ** torch.arange(_WAVES, device=sigma.device) / 2
+    return torch.cat([angles.sin(), angles.cos()], dim=1).to(sigma.dtype)
+
+
+def _skip(sigma: Tensor) -> Tensor:
+    """Share of the state's offset from the key picture to keep: the least-squares estimate.
+
+    As `c_skip` of Karras et al. (NeurIPS 2022), for noise 0.6 times as strong as the residual: 0 at
+    sigma 1, 1 at sigma 0.
+    """
+    rest = 1 - sigma
+    return rest / (rest**2 + (_NOISE_TO_RESIDUAL * sigma) ** 2)
+
+
+def _silence(layer: nn.Conv2d | nn.Linear) -> None:
+    """Make a layer give zero until it has learned something."""
+    for parameter in layer.parameters():
+        nn.init.zeros_(parameter)
+
+
+def _double(x: Tensor) -> Tensor:
+    return functional.interpolate(x, scale_factor=2, mode="nearest")

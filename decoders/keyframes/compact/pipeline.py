@@ -1,0 +1,204 @@
+"""The compact refiner as a diffusers pipeline: a decoded keyframe in, a refined one out.
+
+`euler` walks from the keyframe to the estimate of its source through the states that `network`
+describes; `picture_cost` says what that computes.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from diffusers import DiffusionPipeline, FlowMatchEulerDiscreteScheduler
+from torch import Tensor
+from torch.nn import functional
+
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.decoders.keyframes.compact.network import (
+    DRAWINGS,
+    GIVEN_CHANNELS,
+    MULTIPLE,
+    SCALARS,
+    CompactRefiner,
+    Denoiser,
+    noise_levels,
+)
+from gsvc.decoders.keyframes.devices import in_tiles, precision_on
+from gsvc.decoders.keyframes.keyframe import Keyframe
+from gsvc.decoders.keyframes.latent_cache import CachedLoop, LatentCache, embedding
+from gsvc.decoders.keyframes.priors.prior_drawings import PriorNetwork, drawings, make_prior
+from gsvc.decoders.keyframes.refiner import RefinerCost
+
+
+def tensor_of(picture: Picture, device: str | torch.device = "cpu") -> Tensor:
+    """RGB uint8 (H, W, 3) as float32 (1, 3, H, W) in [-1, 1]; it travels to a device as uint8."""
+    return torch.tensor(picture, device=device).permute(2, 0, 1)[None].float() / 127.5 - 1
+
+
+def pictures_of(tensor: Tensor) -> Picture:
+    """Float (1, 3 n, H, W) in [-1, 1], what is beyond cut off, as uint8 (H, W, 3 n)."""
+    levels = tensor[0].add(1).mul(127.5).round().clamp(0, 255).byte()
+    picture: Picture = levels.permute(1, 2, 0).contiguous().cpu().numpy()
+    return picture
+
+
+def noise_field(
+    height: int, width: int, *, seed: int, deviation: float, device: str | torch.device = "cpu"
+) -> Tensor:
+    """Normal noise (3, height, width), drawn on the CPU so that every device gets the same."""
+    generator = torch.Generator("cpu").manual_seed(seed)
+    return (deviation * torch.randn(3, height, width, generator=generator)).to(device)
+
+
+def euler(
+    denoise: Denoiser,
+    state: Tensor,
+    sigmas: Sequence[float],
+    scheduler: FlowMatchEulerDiscreteScheduler | None = None,
+    loop: CachedLoop | None = None,
+) -> Tensor:
+    """Integrate from the first of `sigmas` (descending, in (0, 1]) to 0 with Euler steps.
+
+    The velocity is (state - estimate) / sigma, so the last step ends on the model's own estimate.
+    `loop`, of a cache, began with `state`: its steps are told, and those it has done are left out.
+    """
+    scheduler = scheduler or FlowMatchEulerDiscreteScheduler()
+    scheduler.set_timesteps(sigmas=list(sigmas), device=state.device)
+    state, done = (loop.state, loop.done) if loop else (state, 0)
+    scheduler.set_begin_index(done)  # else it looks the index up, and the device must be waited for
+    levels = zip(scheduler.timesteps[done:], scheduler.sigmas[done:-1], strict=True)
+    for number, (timestep, sigma) in enumerate(levels, done + 1):
+        estimate = denoise(state, sigma.to(state).expand(state.shape[0]))
+        velocity = (state - estimate) / sigma.to(state)
+        state = scheduler.step(velocity, timestep, state, return_dict=False)[0]
+        if loop:
+            loop.passed(number, state)
+    return state
+
+
+WHOLE_PIXELS = 1_000_000
+"""Larger pictures are refined in tiles."""
+_TILE = 640
+
+
+class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
+    """Refines key pictures; `save_pretrained` and `from_pretrained` as of any pipeline.
+
+    `prior`: of a refiner that is given drawings of one.
+    """
+
+    _optional_components: ClassVar = ["prior"]
+
+    def __init__(
+        self,
+        refiner: CompactRefiner,
+        scheduler: FlowMatchEulerDiscreteScheduler,
+        prior: PriorNetwork | None = None,
+    ) -> None:
+        super().__init__()
+        self.register_modules(refiner=refiner, scheduler=scheduler, prior=prior)
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        key: Keyframe,
+        *,
+        num_inference_steps: int = 1,
+        seed: int = 0,
+        cache: LatentCache | None = None,
+        model: str = "",
+    ) -> Picture:
+        """Refine one key picture; see `together`.
+
+        `cache`: takes and keeps intermediate latents, under the name of the `model`.
+        """
+        state, denoise = self._begin([key], num_inference_steps, seed)
+        loop = None
+        if cache is not None:
+            size = "x".join(map(str, key.picture.shape))
+            kind = f"{model}, {size}, seed {seed}"
+            loop = cache.begin(kind, embedding(key.picture[None]), state, num_inference_steps)
+        levels = noise_levels(num_inference_steps)
+        estimate = euler(denoise, state, levels, self.scheduler, loop)
+        if cache is not None and loop is not None:
+            cache.keep(loop)
+        height, width = key.picture.shape[:2]
+        return pictures_of(estimate[..., :height, :width])
+
+    @torch.no_grad()
+    def together(
+        self, keys: Sequence[Keyframe], *, num_inference_steps: int = 1, seed: int = 0
+    ) -> list[Picture]:
+        """Refine key pictures of one size at once, each as it would be alone.
+
+        The noise is one field drawn from `seed`, the same for all pictures: it is fixed to the
+        screen, so equal pictures stay equal and nothing boils. Raises ConfigError for less than one
+        step.
+        """
+        state, denoise = self._begin(keys, num_inference_steps, seed)
+        estimate = euler(denoise, state, noise_levels(num_inference_steps), self.scheduler)
+        height, width = keys[0].picture.shape[:2]
+        shown = estimate[..., :height, :width]
+        return [pictures_of(shown[index : index + 1]) for index in range(len(keys))]
+
+    def _begin(self, keys: Sequence[Keyframe], steps: int, seed: int) -> tuple[Tensor, Denoiser]:
+        """The state with which the walk begins, and what estimates its end."""
+        if steps < 1:
+            raise ConfigError(f"num_inference_steps is {steps}; take 1 or more")
+        device = self.refiner.device
+        parts = zip(*(conditions(key, device) for key in keys), strict=True)
+        given, scalars = map(torch.cat, parts)
+        if self.prior is not None:  # once, however many steps follow
+            given = torch.cat([given, drawings(self.prior, given[:, :3])], dim=1)
+
+        noise = noise_field(
+            *given.shape[-2:], seed=seed, deviation=self.refiner.config.noise, device=device
+        )
+        return given[:, :3] + noise, partial(_denoise, self.refiner, given, scalars)
+
+
+def conditions(key: Keyframe, device: str | torch.device = "cpu") -> tuple[Tensor, Tensor]:
+    """The network's inputs `given` and `scalars`, sides padded to a multiple of 8."""
+    gain = torch.from_numpy(key.gain).to(device)
+    given = torch.cat([tensor_of(key.picture, device), gain[None, None]], dim=1)
+    height, width = given.shape[2:]
+    padding = 0, -width % MULTIPLE, 0, -height % MULTIPLE
+    padded = functional.pad(given, padding, mode="replicate")
+    return padded, torch.tensor([[key.quantizer, key.size]], dtype=torch.float32, device=device)
+
+
+def _denoise(
+    model: CompactRefiner, given: Tensor, scalars: Tensor, state: Tensor, sigma: Tensor
+) -> Tensor:
+    """The model's estimate, of a large picture in tiles.
+
+    Each tile sees all that its pixels depend on, so that tiling changes nothing."""
+
+    def run(state: Tensor, given: Tensor) -> Tensor:
+        with precision_on(model.device):
+            estimate: Tensor = model(state, sigma, given, scalars)
+        return estimate.float()
+
+    height, width = state.shape[-2:]
+    if height * width <= WHOLE_PIXELS:
+        return run(state, given)
+    return in_tiles(run, [state, given], tile=_TILE, margin=model.reach)
+
+
+def picture_cost(settings: Mapping[str, Any], height: int, width: int) -> RefinerCost:
+    """Of the network with these settings and its prior; sides are padded as when it runs."""
+    missing = ("margins of tiles",) if height * width > WHOLE_PIXELS else ()
+    height, width = height + -height % MULTIPLE, width + -width % MULTIPLE
+    with torch.device("meta"):
+        network = CompactRefiner(**settings)
+        name = network.config.prior
+        picture = torch.empty(1, 3, height, width)
+        given = torch.empty(1, GIVEN_CHANNELS + (3 * DRAWINGS if name else 0), height, width)
+        sigma, scalars = torch.empty(1), torch.empty(1, SCALARS)
+        prior = make_prior(name) if name else None
+    return RefinerCost(
+        step=lambda: network(picture, sigma, given, scalars),
+        once=None if prior is None else lambda: drawings(prior, picture),
+        not_counted=missing,
+    )

@@ -1,0 +1,296 @@
+"""What all pretrained back ends share: windows on the model's grid, loading, noise, caches.
+
+A back end gives its model's grid and multiples, and `_drawn`: a window in, its frames out. Nothing
+here imports torch before a window comes.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.weights.hub import check_hub_model, hub_folder, hub_model
+from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
+from gsvc.decoders.keyframes.pretrained.gpu_memory import Need, kind_for, need_of
+from gsvc.decoders.keyframes.refiner import Backend, RefinerCost, WindowRefiner
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class PretrainedWindow:
+    """Consecutive frames with padded sides, and the key pictures that a model is given of them."""
+
+    frames: NDArray[np.uint8]
+    """The rendering, RGB (n, H, W, 3); n is 8k + 1."""
+    keys: Mapping[int, Picture]
+    """Key pictures by index, RGB uint8 (H, W, 3)."""
+    confidence: NDArray[np.float32]
+    """(n, H, W), 0 to 1."""
+    size: tuple[int, int]
+    """Height and width without padding."""
+
+    @classmethod
+    def of(
+        cls,
+        rendering: NDArray[np.uint8],
+        keys: Mapping[int, Picture],
+        confidence: NDArray[np.float32],
+        *,
+        multiple: int,
+        grid: int,
+        exact: bool,
+    ) -> "PretrainedWindow":
+        """A window as `WindowRefiner.restore` gets it; arguments as of it and `keys_on_grid`.
+
+        Sides are padded to a `multiple`, at least twice it, with the pixels at the edge: some
+        autoencoders reflect latents at their borders, and need two.
+        """
+        height, width = rendering.shape[1:3]
+        padded = (max(2 * multiple, side + -side % multiple) for side in (height, width))
+        sides = tuple((0, far - side) for far, side in zip(padded, (height, width), strict=True))
+        return cls(
+            np.pad(rendering, ((0, 0), *sides, (0, 0)), "edge"),
+            {
+                at: np.pad(picture, (*sides, (0, 0)), "edge")
+                for at, picture in keys_on_grid(keys, grid, exact=exact).items()
+            },
+            np.pad(confidence, ((0, 0), *sides), "edge"),
+            (height, width),
+        )
+
+    def cropped(self, drawn: NDArray[np.uint8]) -> list[Picture]:
+        """The frames of the window from those drawn, RGB uint8 (n or more, H, W, 3), padded."""
+        height, width = self.size
+        return [frame[:height, :width] for frame in drawn[: len(self.frames)]]
+
+
+def keys_on_grid(keys: Mapping[int, Picture], grid: int, *, exact: bool) -> dict[int, Picture]:
+    """At most one key picture for every `grid` frames: those at multiples of it.
+
+    Where there is none, `exact` gives none; else the one nearest to the multiple stands for it, if
+    it lies less than half a grid away.
+    """
+    chosen: dict[int, int] = {}
+    for at in sorted(keys):
+        place = round(at / grid)
+        now = chosen.get(place)
+        if now is None or abs(at - place * grid) < abs(now - place * grid):
+            chosen[place] = at
+    return {at: keys[at] for place, at in chosen.items() if at == place * grid or not exact}
+
+
+def seed_of(seed: int, rendering: NDArray[np.uint8]) -> int:
+    """A seed for the noise of one window, of what it shows.
+
+    Equal windows get equal noise, from wherever a stream is decoded; others do not repeat it.
+    """
+    return seed << 32 | crc32(rendering[:: max(1, len(rendering) - 1)].tobytes())
+
+
+class LateLoop:
+    """The loop of a window with the latent cache of its back end, if there is one."""
+
+    def __init__(
+        self,
+        backend: "PretrainedWindows",
+        start: "Tensor",
+        window: PretrainedWindow,
+        steps: int,
+        seed: int,
+    ) -> None:
+        """`start`: latents of what is to be restored, by which one window differs from another."""
+        self.done = 0
+        """Steps that need not be computed."""
+        self.state = start
+        """The latents after them."""
+        self._loop, self._cache = None, backend.latents
+        if self._cache is None:
+            return
+        from gsvc.decoders.keyframes.latent_cache import embedding
+
+        size = "x".join(map(str, window.frames.shape))
+        kind = f"{backend.name} {backend.revision}, {size}, keys {sorted(window.keys)}, seed {seed}"
+        self._loop = self._cache.begin(kind, embedding(window.frames), start, steps)
+        self.done, self.state = self._loop.done, self._loop.state
+
+    def passed(self, done: int, state: "Tensor") -> None:
+        """After `done` steps of all the latents are these."""
+        if self._loop is not None:
+            self._loop.passed(done, state)
+
+    def keep(self) -> None:
+        """The loop has ended."""
+        if self._cache is not None and self._loop is not None:
+            self._cache.keep(self._loop)
+
+    @contextmanager
+    def cut(self, pipeline: Any) -> Iterator[None]:
+        """In it a pipeline, which itself cannot begin late, is shown the steps that are left."""
+        if not self.done:
+            yield
+            return
+        whole = pipeline.scheduler
+        pipeline.scheduler = _LateScheduler(whole, self.done)
+        try:
+            yield
+        finally:
+            pipeline.scheduler = whole
+
+
+class _LateScheduler:
+    """A scheduler whose first steps a pipeline does not see; it itself counts all of them."""
+
+    def __init__(self, scheduler: Any, done: int) -> None:
+        self._scheduler, self._done = scheduler, done
+
+    @property
+    def timesteps(self) -> "Tensor":
+        """Those that are left."""
+        left: Tensor = self._scheduler.timesteps[self._done :]
+        return left
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scheduler, name)
+
+
+MOST_STEPS = 100
+
+
+class Pretrained(Backend):
+    """A back end whose weights the hub has, under its own name."""
+
+    extra = "pretrained"
+    most_steps: ClassVar[int] = MOST_STEPS
+    """Evaluations of the network that it can be asked for."""
+    frames: ClassVar[int] = 1
+    """In a window; 1: a key picture."""
+
+    made_by: ClassVar[str] = ""
+    """Class of diffusers that runs it; "": the one that the model names."""
+
+    can_quantize = True
+    _pipeline: Any = None
+    _kind: str = "whole"
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The safetensors of its folder. Raises MissingModelError where it is not whole."""
+        folder = hub_folder(self.name)
+        names = sorted(check_hub_model(self.name).files)
+        return [folder / name for name in names if name.endswith(".safetensors")]
+
+    @property
+    def id(self) -> bytes:
+        """4 bytes that stand for its name: a stream may be made for it before it is here."""
+        return hub_model(self.name).hint
+
+    @property
+    def revision(self) -> str:
+        """Of its files' hashes, and whether they are quantized.
+
+        Raises MissingModelError where it is not here.
+        """
+        files = sorted(check_hub_model(self.name).files.items())
+        return sha256(repr(files).encode()).hexdigest()[:16] + " int8" * self.quantize
+
+    def check(self, height: int, width: int, *, steps: int) -> None:
+        """See `Backend.check`: steps, the cache, and whether a GPU's memory will do."""
+        if not 1 <= steps <= self.most_steps:
+            only = "one step" if self.most_steps == 1 else f"1 to {self.most_steps} steps"
+            raise ConfigError(f"{self.name} restores in {only}: choose as many")
+        known = self.name in ARCHITECTURES
+        if self.memory is not None or (known and self.device.startswith("cuda")):
+            self._kind = kind_for(self._need(height, width), self.memory, self.device)
+
+    def cost(self, height: int, width: int) -> RefinerCost | None:
+        """See `Backend.cost`; of a whole window."""
+        if self.name not in ARCHITECTURES:
+            return None
+        from gsvc.decoders.keyframes.pretrained.architecture_work import ArchitectureWork
+
+        return ArchitectureWork(ARCHITECTURES[self.name], height, width, self.frames).cost()
+
+    def _need(self, height: int, width: int) -> Need:
+        return need_of(self.name, height, width, self.frames, quantized=self.quantize)
+
+    def _loaded(self, pixels: int) -> Any:
+        """The pipeline, loaded when first asked for."""
+        if self._pipeline is None:
+            from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import load_pipeline
+
+            made_by = self.made_by or hub_model(self.name).pipeline
+            held = self._kind, pixels, self.quantize
+            self._pipeline = load_pipeline(self.name, made_by, self.device, *held)
+        return self._pipeline
+
+    def _prompt(self, pipeline: Any) -> "dict[str, Tensor]":
+        """Arguments that stand for the empty prompt."""
+        from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import load_prompt
+
+        network = getattr(pipeline, "transformer", None) or pipeline.unet
+        return load_prompt(self.name, self.device, network.dtype)
+
+    @contextmanager
+    def _cached(self, pipeline: Any, steps: int) -> Iterator[None]:
+        """In it a window is drawn, with the step cache that was asked for."""
+        network = getattr(pipeline, "transformer", None)
+        cache = self.step_cache.on(network, steps) if self.step_cache else nullcontext()
+        with cache:
+            yield
+
+
+class PretrainedWindows(Pretrained, WindowRefiner):
+    """A back end that restores windows of frames."""
+
+    delay = 32
+    frames = 33
+    keeps_steps = True
+    grid: ClassVar[int] = 8
+    """Frames from one key picture that it is given to the next."""
+    exact: ClassVar[bool] = False
+    """Whether keys must lie at multiples of `grid`."""
+    multiple: ClassVar[int] = 32
+    """Sides are padded to a multiple of this."""
+
+    def restore(
+        self,
+        rendering: NDArray[np.uint8],
+        keys: Mapping[int, Picture],
+        confidence: NDArray[np.float32],
+        *,
+        steps: int,
+        seed: int,
+    ) -> Sequence[Picture]:
+        """See `WindowRefiner.restore`. Errors as of `Backend.check` and `Backend.files`."""
+        from gsvc.decoders.keyframes.devices import enough_memory
+
+        grid = {"multiple": self.multiple, "grid": self.grid, "exact": self.exact}
+        window = PretrainedWindow.of(rendering, keys, confidence, **grid)  # type: ignore[arg-type]
+        # One noise for all windows where their latents are to be compared, else one each.
+        shared = self.latents is not None and self.latents.is_on
+        noise = seed if shared else seed_of(seed, rendering)
+        with enough_memory(self.device):
+            pipeline = self._loaded(window.frames[0, ..., 0].size)
+            with self._cached(pipeline, steps):
+                return window.cropped(self._drawn(pipeline, window, steps, noise))
+
+    @abstractmethod
+    def _drawn(
+        self, pipeline: Any, window: PretrainedWindow, steps: int, seed: int
+    ) -> NDArray[np.uint8]:
+        """The frames of a window, RGB uint8 (n or more, H, W, 3)."""
+
+
+Step = Callable[..., dict[str, Any]]
+"""What diffusers calls after each step."""

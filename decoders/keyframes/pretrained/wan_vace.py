@@ -1,0 +1,110 @@
+"""Wan VACE: key pictures are kept, the rendering around them is drawn anew.
+
+VACE gets a video and a mask: black is kept, white is drawn anew after what the video shows there,
+and where that is gray, out of nothing. So groups of frames that end in a key picture are black, all
+else is white, and gray where motion was not to be trusted.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.decoders.keyframes.pretrained.pretrained import (
+    LateLoop,
+    PretrainedWindow,
+    PretrainedWindows,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TRUSTED = 0.3
+"""Confidence from which the rendering is shown to the model: nobody has tuned it."""
+_GRAY = 128
+_GROUP = 4
+"""Frames that one latent stands for; the first stands for one."""
+_SIDE = 8
+"""Pixels that one latent stands for, in each direction."""
+
+
+class WanVaceBackend(PretrainedWindows):
+    """`WanVACEPipeline`, 1.3B and 14B."""
+
+    grid, exact, multiple = _GROUP, True, 16
+    keeps_latents = True
+
+    def _drawn(
+        self, pipeline: Any, window: PretrainedWindow, steps: int, seed: int
+    ) -> NDArray[np.uint8]:
+        import torch
+
+        from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import frames_of, images_of
+
+        video, mask = control(window)
+        noise = _noise(pipeline.transformer.config.in_channels, video.shape, seed, self.device)
+        loop = LateLoop(self, noise, window, steps, seed)
+
+        def passed(_: Any, step: int, time: Any, given: dict[str, Any]) -> dict[str, Any]:
+            loop.passed(loop.done + step + 1, given["latents"])
+            return {}
+
+        with torch.no_grad(), loop.cut(pipeline):
+            output = pipeline(
+                latents=loop.state,
+                video=images_of(video),
+                mask=images_of(mask),
+                conditioning_scale=1.0,
+                **self._prompt(pipeline),
+                height=video.shape[1],
+                width=video.shape[2],
+                num_frames=len(video),
+                num_inference_steps=steps,
+                guidance_scale=1.0,
+                callback_on_step_end=passed,
+                output_type="pt",
+            )
+        loop.keep()
+        return frames_of(output)
+
+
+def _noise(channels: int, shape: tuple[int, ...], seed: int, device: str) -> "Tensor":
+    """What the pipeline begins with, float32: the same as it draws itself."""
+    import torch
+    from diffusers.utils.torch_utils import randn_tensor
+
+    from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import noise_from
+
+    count, height, width = shape[:3]
+    size = 1, channels, (count - 1) // _GROUP + 1, height // _SIDE, width // _SIDE
+    drawn: Tensor = randn_tensor(
+        size, generator=noise_from(seed), device=torch.device(device), dtype=torch.float32
+    )
+    return drawn
+
+
+def control(window: PretrainedWindow) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The video, RGB (n, H, W, 3), and the mask, 0 or 255 (n, H, W), of a window."""
+    kept = kept_frames(len(window.frames), set(window.keys))
+    video = np.where((window.confidence < TRUSTED)[..., None], np.uint8(_GRAY), window.frames)
+    video[kept] = window.frames[kept]
+    for at, picture in window.keys.items():
+        video[at] = picture
+    mask = np.full(window.frames.shape[:3], 255, np.uint8)
+    mask[kept] = 0
+    return video, mask
+
+
+def kept_frames(count: int, keys: set[int]) -> NDArray[np.bool_]:
+    """Which frames of a window are black in the mask, bool (count,); keys at multiples of 4.
+
+    The pipeline asks the mask twice. The frames themselves are split by it, each by its own. But
+    what a latent is told is looked up on one frame, by nearest-exact resizing: of 33 on 1, 5, 9,
+    12, 16 ..., where latents stand for frames 0, 1-4, 5-8, 9-12, 13-16 .... So a frame that is
+    looked up answers for that latent, and every other one for its own.
+    """
+    latents = (count - 1) // _GROUP + 1
+    own = -(-np.arange(count) // _GROUP)
+    looked_up = np.floor((np.arange(latents) + 0.5) * count / latents).astype(int)
+    own[looked_up] = np.arange(latents)
+    return np.isin(own, [at // _GROUP for at in keys])

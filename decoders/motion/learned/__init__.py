@@ -1,1 +1,0 @@
-"""Motion between two coded pictures by a network: better than DIS, at far more compute."""

@@ -1,1 +1,0 @@
-"""Finding people in a picture, at the encoder or at the receiver."""

@@ -1,1 +1,0 @@
-"""Refiners: the generative models that restore pictures."""

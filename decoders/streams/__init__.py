@@ -1,0 +1,1 @@
+"""From packets to frames in time: reconstruction, timeline, concealment, windows."""

@@ -1,0 +1,250 @@
+"""Concealment: a missing, late or damaged packet never stops the picture.
+
+Frames whose packet is not there are made of what is: the last two keyframes' motion carried on for
+one interval at most, then a still; up to a new keyframe, the motion towards it. All of them are
+flagged. The next INTRA packet heals, and so does a lost packet that arrives after all; before that,
+keyframes that do not build on the missing one are shown.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from math import floor
+
+import cv2
+import numpy as np
+
+from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.frames import Frame, Picture
+from gsvc.codec.bitstream.group import ParsedPacket
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.layout import nominal_time
+from gsvc.codec.bitstream.limits import Limits
+from gsvc.codec.bitstream.packet import Packet, PacketType
+from gsvc.codec.bitstream.scaffold import Place
+from gsvc.decoders.interpolation.optical_flow import Flow, dense_flow, gray, pixel_grid, trust, warp
+from gsvc.decoders.streams.reconstruction import DecodedInterval, Reconstruction, ShownKeyframe
+from gsvc.decoders.streams.timeline import DrawnFrame, PacketArrival, PacketTimeline
+
+
+class Extrapolator:
+    """Continues the motion from one coded picture to the next, as far as it can be trusted."""
+
+    def __init__(self, before: Picture, last: Picture, drawn: Picture) -> None:
+        """Two successive coded pictures, RGB uint8 (H, W, 3).
+
+        `drawn` is moved in place of `last`, from which motion is estimated.
+        """
+        self._before, self._last, self._drawn = before, last, drawn
+
+    @cached_property
+    def _back(self) -> Flow:
+        """Motion from the last picture to the one before, scaled by trust."""
+        before, last = gray(self._before), gray(self._last)
+        back = dense_flow(last, before)
+        there = dense_flow(before, last)
+        return np.asarray(back * trust(back, there)[..., None], np.float32)
+
+    def picture(self, time: float) -> Picture:
+        """The picture `time` after the last one; 1 is the time between the two."""
+        grid = pixel_grid(*self._last.shape[:2])
+        return warp(self._drawn, grid + np.float32(time) * self._back, cv2.INTER_CUBIC)
+
+
+_REMEMBERED = 64
+"""Packets of a group that are kept for one of them that is late."""
+_REPLAYS = 4
+"""How often a group is decoded again for late packets: senders decide on that."""
+
+
+@dataclass(frozen=True)
+class _CarriedMotion:
+    """What can be carried on from a key picture."""
+
+    extrapolator: Extrapolator
+    time: int
+    """Of the key picture."""
+    ticks: int
+    """How long it is carried on."""
+    frames: int
+    """How many frames are made of it at once, at most: a stream's times may lie far apart."""
+
+
+class Concealer:
+    """Decodes what arrives and stands in for what does not. Raises for no packet."""
+
+    def __init__(self, header: Header, chain: Reconstruction, limits: Limits) -> None:
+        self._ticks = header.frame_ticks
+        self._timeline = PacketTimeline(header, limits)
+        self._most = self._timeline.most_frames
+        self._chain = chain
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything: the stream may be joined at any INTRA packet."""
+        self._timeline.reset()
+        self._chain.reset()
+        self._shown: Frame | None = None
+        self._motion: _CarriedMotion | None = None
+        self._group: int | None = None
+        self._has_intra = False
+        self._packets: dict[int, Packet] = {}
+        self._replays = 0
+
+    def frames(self, packet: Packet) -> Iterator[DrawnFrame]:
+        """What the packet completes, and before it what is missing."""
+        if packet.type == PacketType.END and packet.pts is not None:
+            yield from self._filled(packet.pts)
+        if not packet.is_picture:
+            return
+        arrival = self._timeline.arrive(packet)
+        if arrival.missing < 0:
+            self._take_late(packet, arrival.number)
+            return
+        self._note(packet, arrival)
+        parsed = self._parsed(packet)
+        ticks = parsed.ticks if parsed else self._even_ticks(packet)
+        # Where a packet's time lies before those that were shown, one of them was wrong.
+        goes_on = packet.pts is not None and packet.pts > self._timeline.clock
+        anew = arrival.begins or goes_on
+        times = self._timeline.times(packet, ticks, missing=arrival.missing, anew=anew)
+        yield from self._filled(times[0] - ticks[0])
+        last = None
+        with suppress(BitstreamError):
+            for decoded in self._decoded(packet, parsed, ticks):
+                self._has_intra |= packet.is_key
+                own, times = times[: decoded.interval.length], times[decoded.interval.length :]
+                yield from self._drawn(decoded, own, is_sound=parsed is not None)
+                last = decoded, own[-1]
+        if last is not None:
+            self._set_motion(*last)
+        yield from self._made_up(times)
+
+    def skip(self, packet: Packet) -> None:
+        """Take in a packet. Its frames are drawn all the same: others may be made up of them."""
+        for _ in self.frames(packet):
+            pass
+
+    def until(self, pts: int) -> Iterator[DrawnFrame]:
+        """What is due up to `pts`."""
+        if self._shown is None:
+            return
+        last = self._shown.pts
+        count = min(floor((pts - last) / self._ticks), self._most)
+        yield from self._made_up([last + nominal_time(n, self._ticks) for n in range(1, count + 1)])
+
+    def _note(self, packet: Packet, arrival: PacketArrival) -> None:
+        """Note which group the packet belongs to; without those that are lost, it cannot go on."""
+        if arrival.missing:
+            self._chain.end_group()
+        group = arrival.number if packet.is_key else packet.group
+        if group != self._group or (group is None and arrival.missing):
+            self._group, self._has_intra = group, False
+            self._packets, self._replays = {}, 0
+        if len(self._packets) < _REMEMBERED:
+            self._packets[arrival.number] = packet
+
+    def _parsed(self, packet: Packet) -> ParsedPacket | None:
+        """The packet parsed, if it can be."""
+        with suppress(BitstreamError):
+            return self._chain.read(packet)
+        return None
+
+    def _decoded(
+        self, packet: Packet, parsed: ParsedPacket | None, ticks: Sequence[int]
+    ) -> Iterator[DecodedInterval]:
+        """The packet's intervals as far as they can be decoded; then a BitstreamError."""
+        if parsed is not None:
+            yield from self._chain.intervals(parsed)
+        elif self._has_intra:
+            yield from self._chain.pictures(packet, ticks, self._last_drawn())
+
+    def _last_drawn(self) -> ShownKeyframe | None:
+        return None if self._shown is None else ShownKeyframe(self._shown.pixels)
+
+    def _take_late(self, packet: Packet, number: int) -> None:
+        """When no packet of the group is missing any more, decode the group again, to go on."""
+        if self._group is None or packet.group != self._group or number in self._packets:
+            return
+        self._packets[number] = packet
+        numbers = range(self._group, self._timeline.next or 0)
+        if self._replays == _REPLAYS or len(numbers) != len(self._packets):
+            return
+        self._replays += 1
+        self._chain.end_group()
+        with suppress(BitstreamError):
+            for n in numbers:
+                for decoded in self._chain.intervals(self._chain.read(self._packets[n])):
+                    last = decoded
+            self._has_intra = True
+            self._set_motion(last, self._timeline.clock)
+
+    def _even_ticks(self, packet: Packet) -> tuple[int, ...]:
+        """Times of the frames of a packet that cannot be read, as good as they are known."""
+        count = max(1, min(packet.frames, self._most))
+        total = packet.duration or nominal_time(count, self._ticks)
+        times = [n * max(total, count) // count for n in range(count + 1)]
+        return tuple(after - before for before, after in pairwise(times))
+
+    def _filled(self, start: int) -> Iterator[DrawnFrame]:
+        """The frames that are missing up to and including one at `start`."""
+        if self._shown is None:
+            return
+        last = self._shown.pts
+        count = round((start - last) / self._ticks)
+        times = [last + n * (start - last) // count for n in range(1, min(count, self._most) + 1)]
+        yield from self._made_up(times)
+
+    def _made_up(self, times: Sequence[int]) -> Iterator[DrawnFrame]:
+        """Frames for which nothing was sent: motion carried on, then a still."""
+        if self._shown is None:
+            return
+        times, motion = times[self._not_due(times) :], self._motion
+        moving: list[int] = []
+        if motion is not None:
+            moving = [t for t in times if t <= motion.time + motion.ticks][: motion.frames]
+            for pts in moving:
+                pixels = motion.extrapolator.picture((pts - motion.time) / motion.ticks)
+                yield self._show(DrawnFrame(Frame(pixels, pts, concealed=True)))
+        for pts in times[len(moving) :]:
+            yield self._show(DrawnFrame(Frame(self._shown.pixels, pts, concealed=True)))
+
+    def _drawn(
+        self, decoded: DecodedInterval, times: Sequence[int], *, is_sound: bool
+    ) -> Iterator[DrawnFrame]:
+        """The frames of an interval; what was shown last stands for a missing key picture."""
+        length = len(times)
+        first_sound = decoded.first if is_sound else length + 1
+        if decoded.first > 1 and self._shown is not None:
+            interval = decoded.interval
+            own = tuple(sample for sample in interval.samples if sample.offset == length)
+            interval = replace(interval, samples=own, values={})
+            decoded = replace(decoded, before=self._last_drawn(), interval=interval)
+        for number in range(max(decoded.first, self._not_due(times) + 1), length + 1):
+            frame = Frame(decoded.picture(number), times[number - 1], number < first_sound)
+            yield self._show(DrawnFrame(frame, decoded, number))
+
+    def _not_due(self, times: Sequence[int]) -> int:
+        """How many of these were shown already: made up at about this time, too."""
+        if self._shown is None:
+            return 0
+        least = self._shown.pts + (self._ticks / 2 if self._shown.concealed else 0)
+        return sum(time <= least for time in times)
+
+    def _show(self, drawn: DrawnFrame) -> DrawnFrame:
+        self._shown = drawn.frame
+        return drawn
+
+    def _set_motion(self, decoded: DecodedInterval, time: int) -> None:
+        """What may be carried on from its key picture, which was shown at `time`; nothing at a
+        scene's beginning and end."""
+        interval = decoded.interval
+        self._motion = None
+        if interval.place is Place.BETWEEN and decoded.before is not None:
+            extrapolator = Extrapolator(
+                decoded.before.decoded, decoded.key.decoded, decoded.key.shown
+            )
+            ticks = interval.ticks
+            self._motion = _CarriedMotion(extrapolator, time, sum(ticks), len(ticks))

@@ -1,0 +1,279 @@
+"""Groups: what every coder of groups is given, what it gives, and where a scene cut begins one."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.bitstream.errors import MissingDependencyError, MissingModelError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
+from gsvc.codec.weights.hub import HUB_MODELS
+from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.encoders.coding.svt_av1 import can_code
+from gsvc.encoders.scaffold.face_landmarks import FaceMesh, FaceWeights
+from gsvc.encoders.search.distortion import Distortion
+from gsvc.encoders.tuning import (
+    CUT_RATIO,
+    DEFAULT_TUNE,
+    LEAST_CUT,
+    LEAST_SPREAD,
+    SURE_CUT,
+    TUNES,
+    Effort,
+    Level,
+    Tune,
+)
+
+_log = logging.getLogger(__name__)
+
+FRAMING_BYTES = 8
+"""What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
+PACKET_SECONDS, PACKET_BYTES = 1.0, 1100
+"""A packet with look-ahead takes no further interval that would bring it beyond either: a receiver
+waits for it, and a datagram of 1200 bytes holds it."""
+_PACKET_BITS, _PICTURE_BITS = 80, 4
+"""What a packet takes beside its pictures and scaffold, with the length of the scaffold and the end
+of the range coder's run; and what the layout and flags take for a picture. Both measured."""
+_SMALLEST_SCALE = 4
+
+
+@dataclass(frozen=True)
+class CodedPacket:
+    """A picture packet to be."""
+
+    frames: int
+    """Frames that it completes."""
+    ticks: int
+    """Duration of those frames in units of the time base."""
+    payload: bytes
+    """As `GroupWriter` writes it."""
+    is_intra: bool
+    """Whether it opens a group."""
+
+    @property
+    def bits(self) -> int:
+        """Size of the packet, framing included."""
+        return 8 * (len(self.payload) + FRAMING_BYTES)
+
+
+@dataclass(frozen=True)
+class CodingConfig:
+    """What a coder of groups needs to know."""
+
+    header: Header
+    """Of the stream: format and tools."""
+    level: Level
+    """As it suits the format."""
+    effort: Effort
+    """As the preset says."""
+    bpp: float
+    """Bits per pixel of the stream; infinite where a quality decides."""
+    exact: bool
+    """Whether `bpp` is to be met, or only a limit."""
+    tune: Tune = TUNES[DEFAULT_TUNE]
+    """What bits go to."""
+    people: float = 1.0
+    """Weight of faces in the distortion, where all else weighs 1."""
+    faces: bool = False
+    """Send the motion of faces where it pays."""
+    semantics: bool = False
+    """Send people and regions whether they pay or not."""
+    quality: float | None = None
+    """ST-LPIPS AlexNet of the rendering to come to, in place of the level's lambda."""
+    lean: bool = False
+    """Hold less memory, for more time: frames wait packed, one trial is made at a time."""
+    max_bitrate: float | None = None
+    """Bits that any second may take."""
+    packet_bytes: int | None = None
+    """Bytes that any packet may take, framing included."""
+
+    @property
+    def grid(self) -> int:
+        """Frames from place to place where pictures are to lie, as the header's model has it."""
+        named = (one for one in HUB_MODELS.values() if one.hint == self.header.model_id)
+        return next((one.grid for one in named), 1)
+
+    @property
+    def longest_interval(self) -> int:
+        """Frames that a packet may complete."""
+        return DEFAULT_LIMITS.longest_interval(self.header.format.width, self.header.format.height)
+
+    def can_scale(self, scale: int) -> bool:
+        """Whether key pictures may be coded at `scale` eighths of the side."""
+        return scale >= _SMALLEST_SCALE and can_code(self.header.geometry.coded_size(scale))
+
+    def framing_bits(self, frames: int, pictures: int, bits: float) -> float:
+        """What `pictures` pictures of `bits` bits in `frames` frames are likely to take besides."""
+        seconds = frames / float(self.header.format.frame_rate)
+        packets = max(1.0, seconds / PACKET_SECONDS, bits / 8 / PACKET_BYTES)
+        return _PACKET_BITS * min(packets, pictures) + _PICTURE_BITS * pictures
+
+    def judge(self) -> Distortion:
+        """What renderings are compared with. Faces weigh no more where the model that finds them is
+        not here.
+
+        Raises MissingModelError and MissingDependencyError if people are to be sent, which needs
+        models anyway.
+        """
+        if self.people == 1:
+            return Distortion(self.tune.place)
+        try:
+            return Distortion(self.tune.place, FaceWeights(self.people))
+        except (MissingModelError, MissingDependencyError) as cause:
+            if self.semantics:
+                raise
+            _log.warning("faces weigh no more than the rest: %s", cause)
+            return Distortion(self.tune.place)
+
+    def face_points(self, judge: Distortion) -> FaceMesh | None:
+        """What finds the points of faces; None where they are not to be sent, or a model is not
+        here. `judge`: that of `judge`, which may have said so."""
+        if not self.faces:
+            return None
+        try:
+            return FaceMesh()
+        except (MissingModelError, MissingDependencyError) as cause:
+            if self.people == 1 or judge.sees_faces:
+                _log.warning("faces are drawn without their own motion: %s", cause)
+            return None
+
+    def packet_excess(self, coded: Sequence[CodedPacket]) -> float:
+        """Size of the largest packet in proportion to `packet_bytes`; 0 without a limit."""
+        # Framing takes a byte more where a large packet completes 128 frames.
+        largest = max(len(packet.payload) for packet in coded) + FRAMING_BYTES + 1
+        return largest / self.packet_bytes if self.packet_bytes else 0.0
+
+    @property
+    def packet_advice(self) -> str:
+        """What to tell a user whose limit on packets cannot be kept."""
+        return (
+            f"no key picture of this video fits into packets of {self.packet_bytes} bytes: raise "
+            "max_packet_bytes or shrink the video"
+        )
+
+
+class GroupCoder(Protocol):
+    """Codes frames in order, group by group.
+
+    Made from a `CodingConfig`; raises MissingModelError if the model of a scaffold tool is missing.
+    """
+
+    def watch(self, report: Callable[[float], None]) -> None:
+        """Tell `report`, while a group is being coded, how many frames' worth of it is done.
+
+        A coder that takes no time to speak of tells nothing.
+        """
+        return
+
+    @property
+    def delay(self) -> int:
+        """Frames that must be given after a frame before its packet comes, at most."""
+
+    @property
+    def quality(self) -> float | None:
+        """See `Encoder.estimated_quality`."""
+
+    def push(
+        self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
+    ) -> list[CodedPacket]:
+        """Take a frame, RGB uint8 (H, W, 3), and give the packets that are ready.
+
+        `ticks`: from the frame before, sent or waiting, to this one; `is_cut`: it begins a scene;
+        `opens_group`: it must be an intra picture. Raises ConfigError where a limit cannot be kept:
+        then `drop` what waits.
+        """
+
+    def flush(self) -> list[CodedPacket]:
+        """Code what waits. Errors as of `push`."""
+
+    def drop(self) -> None:
+        """Forget what waits: the next frame begins a scene."""
+
+    def retarget(
+        self,
+        bpp: float,
+        *,
+        exact: bool,
+        level: Level | None = None,
+        effort: Effort | None = None,
+    ) -> None:
+        """Another rate from the next group on; arguments as in `CodingConfig`.
+
+        `level`: whose multiplier and spacing are taken from there on, where nothing is chosen by
+        trial; `effort`: which the coder takes from there on, where the same holds. None: the old
+        one's.
+        """
+
+    def hold(self, *, is_held: bool, intra_bits: float | None = None) -> None:
+        """Where nothing is chosen by trial: let frames wait, see `LowDelay.hold`."""
+        return
+
+    def close(self) -> None:
+        """Forget what waits and let the threads go. May be called again."""
+
+
+class NoPictures(GroupCoder):
+    """See `GroupCoder`."""
+
+    delay = 0
+    quality = None
+
+    def push(
+        self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
+    ) -> list[CodedPacket]:
+        return []
+
+    def flush(self) -> list[CodedPacket]:
+        return []
+
+    def drop(self) -> None:
+        """Nothing waits."""
+
+    def retarget(
+        self,
+        bpp: float,
+        *,
+        exact: bool,
+        level: Level | None = None,
+        effort: Effort | None = None,
+    ) -> None:
+        """There is no rate."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+_THUMBNAIL = (32, 18)
+
+
+class CutDetector:
+    """Tells, frame by frame, whether a new scene begins.
+
+    Both structure and histogram must change: a pan changes only the first, a flash mostly the
+    second. A very large change is a cut whatever the histogram.
+    """
+
+    def __init__(self) -> None:
+        self._last: NDArray[np.float32] | None = None
+        self._usual = 0.0
+
+    def __call__(self, picture: Picture) -> bool:
+        """True when `picture` (RGB uint8) does not continue the one before."""
+        small = cv2.resize(gray(picture), _THUMBNAIL, interpolation=cv2.INTER_AREA)
+        now = small.astype(np.float32)
+        last, self._last = self._last, now
+        if last is None:
+            return False
+        change = float(np.abs(now - last).mean())
+        spread = float(np.abs(np.sort(now, axis=None) - np.sort(last, axis=None)).mean())
+        is_cut = change > max(LEAST_CUT, CUT_RATIO * self._usual) and (
+            change > SURE_CUT or spread > LEAST_SPREAD
+        )
+        self._usual = 0.0 if is_cut else 0.8 * self._usual + 0.2 * change
+        return is_cut

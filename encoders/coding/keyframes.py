@@ -1,0 +1,195 @@
+"""The keyframes of a group: as they go into the coder, coded, decoded and shown.
+
+How often they are coded and decoded, with look-ahead:
+
+- Each probe of the search codes its own with a fast preset and decodes their luma (`probes.py`).
+  Those of the chosen plan are decoded once more for pre-emphasis: keeping those of all would take
+  much memory.
+- They are coded with the preset's own settings, and again for each step of the quantiser that
+  brings them near to what the scaffold is likely to leave of the budget (`fit_quantizer`).
+- They are decoded for texture gains and the scaffold, which are chosen by what the decoder shows.
+- They are coded again for each step that fits them to what the scaffold does leave, and to the
+  limits on a second and on a packet (`packer.py`). The scaffold stays; the decoder corrects for it.
+- If that changed them, a group that goes on in another is decoded once more, for its last picture.
+
+Without look-ahead each is coded and decoded once, and again only where it exceeds a packet.
+
+Pre-emphasis raises detail that coding will take from a keyframe before it is coded. A quantiser
+drops weak detail and keeps strong detail, so a picture comes out softer than it went in; where, and
+by how much, a probe shows. Detail raised by as much passes, for fewer bits than a finer quantiser
+takes (docs/logs/search.md, "Pre-emphasis").
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from functools import cached_property, partial
+
+import cv2
+import numpy as np
+
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.group import picture_bits
+from gsvc.codec.bitstream.layers.texture import TEXTURE, Texture
+from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.decoders.keyframes.keyframe import decode_keyframes, raise_texture
+from gsvc.encoders.coding.group_coder import CodingConfig
+from gsvc.encoders.coding.svt_av1 import MAX_CRF, encode_pictures
+from gsvc.encoders.scaffold.texture_gains import choose_texture
+from gsvc.encoders.search.distortion import Reference
+from gsvc.encoders.search.group_plan import GroupPlan
+from gsvc.encoders.tuning import (
+    CRF_SLOPE,
+    EMPHASIS_BAND,
+    EMPHASIS_CRFS,
+    EMPHASIS_MOST,
+    EMPHASIS_SHARE,
+)
+
+
+def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: float) -> Picture:
+    """The source with the detail of its luma raised by what a trial lacks, at most doubled.
+
+    `source`: RGB uint8 (H, W, 3); `reference`: made of it; `decoded`: luma of the trial, uint8
+    (H, W), coded at `crf`. Returns a picture like `source`.
+    """
+    height, width = decoded.shape
+    share = float(np.interp(crf, EMPHASIS_CRFS, (EMPHASIS_SHARE, 0.0)))
+    raised = np.clip(share * np.expm1(reference.weaker(decoded)), 0, EMPHASIS_MOST)
+    gain = cv2.resize(raised, (width, height), interpolation=cv2.INTER_LINEAR)
+    luma = gray(source).astype(np.float32)
+    finer, coarser = (cv2.GaussianBlur(luma, (0, 0), spread) for spread in EMPHASIS_BAND)
+    added = gain * (finer - coarser)
+    return np.asarray(np.clip(np.rint(source + added[..., None]), 0, 255), np.uint8)
+
+
+class Keyframes:
+    """Those that a group pays for; coded and decoded when first asked for."""
+
+    def __init__(
+        self,
+        plan: GroupPlan,
+        prepared: Sequence[Picture],
+        recipe: CodingConfig,
+        textures: Sequence[Texture | None] = (),
+    ) -> None:
+        """`plan`: without the next group's key picture; `prepared`: the pictures to code, RGB uint8
+        (H, W, 3); `textures`: what is raised in each when it is shown."""
+        self.plan, self.recipe, self.textures = plan, recipe, textures
+        self._prepared = prepared
+
+    def recoded(self, *, crf: float, scale: int | None = None) -> "Keyframes":
+        """The same at another quantiser and size."""
+        plan = replace(self.plan, crf=crf, scale=scale or self.plan.scale)
+        return Keyframes(plan, self._prepared, self.recipe, self.textures)
+
+    @cached_property
+    def units(self) -> list[bytes]:
+        """Their temporal units."""
+        return encode_pictures(
+            self._prepared,
+            size=self.recipe.header.geometry.coded_size(self.plan.scale),
+            crf=self.plan.crf,
+            color=self.recipe.header.format.color,
+            preset=self.recipe.effort.preset_of(self.plan.keys),
+            visual=self.recipe.tune.visual,
+            threads=1 if self.recipe.lean else 2,
+        )
+
+    @cached_property
+    def bits(self) -> float:
+        """What they take in packets, without framing."""
+        return picture_bits(self.units)
+
+    @cached_property
+    def decoded(self) -> list[Picture]:
+        """As the decoder has them before texture is raised."""
+        color = self.recipe.header.format.color
+        return decode_keyframes(self.units, self.recipe.header.geometry, self.plan.scale, color)
+
+    def choose_textures(
+        self, references: Sequence[Reference], frames: int, lmbda: float, pool: Executor
+    ) -> None:
+        """Choose what is raised in each, for a group of `frames` frames; later codings keep it."""
+        if TEXTURE.name not in self.recipe.header.tools:
+            self.textures = [None] * len(self.decoded)
+            return
+        each, block = max(1.0, frames / len(self.decoded)), self.recipe.level.texture_log2
+        choose = partial(choose_texture, block_log2=block, frames=each, lmbda=lmbda)
+        self.textures = list(pool.map(choose, references, self.decoded))
+
+    def shown(self, number: int) -> Picture:
+        """One of them with its texture raised."""
+        return raise_texture(self.decoded[number], self.textures[number])[0]
+
+
+_LEAST_CRF = 10.0
+_CLOSE = 0.01
+"""Logarithm of the bits by which the goal may be missed; under a limit four times that."""
+_FAR = 0.03
+_ROUNDS = 6
+_STEP = 0.25
+"""Of the quantiser: SVT-AV1 knows quarters."""
+
+
+def fit_quantizer(keys: Keyframes, goal: float, *, exact: bool) -> Keyframes:
+    """Key pictures that take `goal` bits or, unless `exact`, at most so many.
+
+    The quantiser is moved first, then the size. If even the smallest are too large, they are
+    returned.
+    """
+    if not exact and keys.bits <= goal:
+        return keys
+    rank = partial(_rank, goal=goal, exact=exact)
+    best = max(_walk(keys, goal, exact), key=rank)
+    # Of few pictures a step of the quantiser can take a tenth: another size has other steps.
+    other = best.plan.scale - 1
+    is_off = abs(math.log(best.bits / max(goal, 1.0))) > _FAR
+    if not (exact and is_off and best.recipe.can_scale(other)):
+        return best
+    finer = best.recoded(crf=max(_LEAST_CRF, best.plan.crf - 2), scale=other)
+    return max(best, *_walk(finer, goal, exact), key=rank)
+
+
+def _walk(keys: Keyframes, goal: float, exact: bool) -> Iterator[Keyframes]:
+    """`keys`, and others nearer and nearer to the goal: the quantiser is moved, then the size."""
+    yield keys
+    misses: dict[float, float] = {}
+    for _ in range(_ROUNDS):
+        plan, miss = keys.plan, math.log(keys.bits / max(goal, 1.0))
+        if abs(miss) < _CLOSE or (not exact and -4 * _CLOSE < miss <= 0):
+            return
+        if miss > 0 and plan.crf >= MAX_CRF:
+            if not keys.recipe.can_scale(plan.scale - 2):
+                return
+            keys, misses = keys.recoded(crf=64.0, scale=plan.scale - 2), {}
+        else:
+            misses[plan.crf] = miss
+            crf = _next_crf(misses)
+            if crf is None:
+                return
+            keys = keys.recoded(crf=crf)
+        yield keys
+
+
+def _rank(keys: Keyframes, goal: float, exact: bool) -> tuple[bool, float]:
+    """Higher where the bits are nearer to the goal."""
+    bits, fits = keys.bits, keys.bits <= goal
+    if not exact:
+        return fits, bits if fits else -bits
+    return True, -abs(math.log(bits / goal)) if goal > 0 else -bits
+
+
+def _next_crf(misses: Mapping[float, float]) -> float | None:
+    """The quantiser to try after some that missed the goal by so much; None where none is left."""
+    low = max((crf for crf, miss in misses.items() if miss > 0), default=None)
+    high = min((crf for crf, miss in misses.items() if miss <= 0), default=None)
+    if low is not None and high is not None:
+        guess = low + (high - low) * misses[low] / (misses[low] - misses[high])
+    else:
+        crf, miss = list(misses.items())[-1]
+        guess = crf + miss / CRF_SLOPE
+    first = _LEAST_CRF if low is None else low + _STEP
+    last = float(MAX_CRF) if high is None else high - _STEP
+    return min(max(_STEP * round(guess / _STEP), first), last) if first <= last else None

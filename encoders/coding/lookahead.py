@@ -1,0 +1,251 @@
+"""Encoding with look-ahead: a group is known whole before its keyframes are chosen."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.layers.camera import CAMERA
+from gsvc.codec.bitstream.layers.pose import POSE
+from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
+from gsvc.codec.bitstream.layers.texture import TEXTURE
+from gsvc.codec.bitstream.scaffold import Interval, Place
+from gsvc.encoders.coding.face_rdo import FaceRdo, WaysToPack
+from gsvc.encoders.coding.group_coder import CodedPacket, CodingConfig, GroupCoder
+from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
+from gsvc.encoders.coding.lookahead_buffer import JoinedFrames, LookaheadBuffer
+from gsvc.encoders.coding.packer import PackedGroup, Packer
+from gsvc.encoders.scaffold.extraction import (
+    Before,
+    RenderedInterval,
+    ScaffoldExtractor,
+    SourceInterval,
+    distortion_between,
+    rendered_intervals,
+)
+from gsvc.encoders.scaffold.face_extractor import FaceExtractor
+from gsvc.encoders.search.group_plan import PLAIN, PlannedInterval, Probe
+from gsvc.encoders.search.group_search import GroupPlanner, GroupSearch
+from gsvc.encoders.search.rate_control import RateControl
+from gsvc.encoders.tuning import DISTORTION_OF_BITS, GROUP_SECONDS, Effort, Level
+
+_AT_ONCE = 2
+_READ, _TRIED, _CODED = 0.1, 0.7, 0.95
+"""Shares of the work on a group that are done before its trials, after them, and after its key
+pictures, about, at 1080 lines."""
+
+
+class Lookahead(GroupCoder):
+    """Holds a group back, at most `GROUP_SECONDS` long."""
+
+    def __init__(self, recipe: CodingConfig) -> None:
+        self._recipe = recipe
+        # One pool for good: threads that come and go leave the allocator's memory behind.
+        self._pool = ThreadPoolExecutor(1 if recipe.lean else _AT_ONCE)
+        self._judge = recipe.judge()
+        self._extractor = ScaffoldExtractor(recipe, self._judge, self._pool)
+        find = recipe.face_points(self._judge)
+        self._faces = None
+        if find is not None:
+            parts = recipe.header.geometry, self._judge, find, self._pool
+            self._faces, self._verdict = FaceExtractor(*parts), FaceRdo(*parts)
+        self._planner, self._packer = GroupPlanner(recipe), Packer(recipe)
+        self._rate = RateControl(recipe)
+        frames = round(GROUP_SECONDS * recipe.header.format.frame_rate)
+        longest = min(max(1, frames), recipe.longest_interval)
+        # Groups begin on the grid, where one goes on from another.
+        self._longest = max(1, longest - longest % recipe.grid)
+        self._report: Callable[[float], None] | None = None
+        self._before: Before | None = None
+        self._group = self._waiting()
+        # Of every frame that is not sent yet: those of `_before.after`, then the group's.
+        self._ticks: list[int] = []
+
+    def _waiting(self) -> LookaheadBuffer:
+        return LookaheadBuffer(packs=self._recipe.lean)
+
+    def watch(self, report: Callable[[float], None]) -> None:
+        self._report = report
+
+    def _tell(self, share: float) -> None:
+        """A share of the work on the group is done."""
+        if self._report:
+            self._report(share * len(self._group))
+
+    def _tell_trials(self, made: int) -> None:
+        share = min(1.0, made / self._recipe.effort.trials)
+        self._tell(_READ + share * (_TRIED - _READ))
+
+    @property
+    def delay(self) -> int:
+        # A group and, for frames after its last key picture, the next one.
+        return 2 * self._longest - 1
+
+    @property
+    def quality(self) -> float | None:
+        return self._planner.quality
+
+    def push(
+        self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
+    ) -> list[CodedPacket]:
+        coded = self.flush() if is_cut else []
+        self._group.append(picture)
+        self._ticks.append(ticks)
+        if len(self._group) > self._longest or (opens_group and len(self._group) > 1):
+            coded += self._code(open_ended=True)
+        return coded
+
+    def flush(self) -> list[CodedPacket]:
+        return self._code(open_ended=False) if self._group else []
+
+    def drop(self) -> None:
+        self._group, self._ticks, self._before = self._waiting(), [], None
+
+    def retarget(
+        self,
+        bpp: float,
+        *,
+        exact: bool,
+        level: Level | None = None,
+        effort: Effort | None = None,
+    ) -> None:
+        self._rate.retarget(bpp, exact=exact)
+
+    def close(self) -> None:
+        self.drop()
+        self._pool.shutdown(cancel_futures=True)
+
+    def _code(self, *, open_ended: bool) -> list[CodedPacket]:
+        """Code the group. Open-ended: its last frame is the next group's intra picture."""
+        pictures, own = self._group, len(self._group) - open_ended
+        budget = self._rate.budget(own)
+        search = GroupSearch(
+            pictures,
+            self._recipe,
+            self._judge,
+            self._pool,
+            begins=self._before is None,
+            open_ended=open_ended,
+            tell=self._tell_trials,
+        )
+        self._tell(_READ)
+        goal = self._packer.picture_bits(budget)
+        trial = self._planner.best(search, goal, exact=self._rate.exact)
+        self._tell(_TRIED)
+        keys = self._key_pictures(search, trial, goal)
+        self._tell(_CODED)
+        group, plain = self._packed(trial, keys, budget, open_ended=open_ended)
+        # Nobody asked later groups what they lose by coarser key pictures: faces are on top.
+        counted = plain if self._rate.exact else group
+        self._packer.sent(group, counted.rest, budget)
+        self._rate.spent(counted.bits, own)
+        self._before = None
+        if open_ended:
+            self._before = self._continued(trial, group.keys, group.intervals[-1])
+        self._group = pictures[own:]
+        self._ticks = self._ticks[sum(packet.frames for packet in group.packets) :]
+        return group.packets
+
+    def _packed(
+        self, trial: Probe, keys: Keyframes, budget: float, *, open_ended: bool
+    ) -> tuple[PackedGroup, PackedGroup]:
+        """The group with its scaffold, with faces where they pay, and without."""
+        sources_of = partial(self._sources, trial, open_ended=open_ended)
+        intervals = self._intervals(keys, sources_of(keys))
+        packed = partial(self._packer.packed, budget=budget, exact=self._rate.exact)
+        group = packed(keys, intervals)
+        if self._faces is None:
+            return group, group
+
+        def views(made: PackedGroup) -> list[RenderedInterval]:
+            return rendered_intervals(sources_of(made.keys), self._before, made.intervals)
+
+        # Where a rate is to be met lambda steps widely: what bits save at this rate is nearer.
+        price = min(self._planner.lmbda, DISTORTION_OF_BITS * trial.distortion / group.bits)
+        repacked = partial(self._packer.repacked, budget=budget, exact=self._rate.exact)
+        faced = self._faces.added(views(group), self._before, price)
+        ways = WaysToPack(packed, repacked, views)
+        return self._verdict.chosen(group, faced, ways, price), group
+
+    def _key_pictures(self, search: GroupSearch, trial: Probe, goal: float) -> Keyframes:
+        """The key pictures, near to `goal` bits with their framing."""
+        trials = search.trials
+        plan = replace(trial.plan, keys=trials.own_keys(trial.plan))
+        keys = Keyframes(plan, trials.emphasised(trial), self._recipe)
+        framing = self._recipe.framing_bits(len(self._group), len(plan.keys), goal)
+        keys = fit_quantizer(keys, goal - framing, exact=self._rate.exact)
+        references = [trials.reference(k) for k in plan.keys]
+        keys.choose_textures(references, len(self._group), self._planner.lmbda, self._pool)
+        return keys
+
+    def _sources(self, trial: Probe, keys: Keyframes, *, open_ended: bool) -> list[SourceInterval]:
+        """The frames of each of the group's intervals."""
+        pictures, first = self._group, keys.plan.keys[0]
+        shown = [keys.shown(number) for number in range(len(keys.units))]
+        lead = pictures[: first + 1]
+        if self._before is not None:
+            sources = [
+                SourceInterval(
+                    JoinedFrames(self._before.after, lead), shown[0], drawing=self._before.drawing
+                )
+            ]
+        else:
+            held = PlannedInterval(0, first, Place.BEFORE if first else Place.BETWEEN)
+            drawing = trial.drawings.get(held, PLAIN)
+            sources = [SourceInterval(lead, shown[0], held.place, drawing)]
+        later = [one for one in trial.drawings if one.place is not Place.BEFORE]
+        # The last of an open-ended group is carried by the next one's first packet.
+        for planned, picture in zip(
+            later[:-1] if open_ended else later, [*shown[1:], shown[-1]], strict=False
+        ):
+            frames = pictures[planned.start + 1 : planned.end + 1]
+            sources.append(SourceInterval(frames, picture, planned.place, trial.drawings[planned]))
+        return sources
+
+    def _intervals(self, keys: Keyframes, sources: Sequence[SourceInterval]) -> list[Interval]:
+        """The scaffold of each interval: with people and regions where they pay."""
+        watched = self._scaffold(keys, sources, watching=True)
+        names = self._recipe.header.tools.names
+        if self._recipe.semantics or not names & {SEGMENTATION.name, POSE.name}:
+            return watched
+        plain = self._scaffold(keys, sources, watching=False)
+
+        def cost(intervals: Sequence[Interval]) -> float:
+            drawn = distortion_between(sources, self._before, intervals, self._judge)
+            return drawn + self._planner.lmbda * self._packer.scaffold_bits(keys, intervals)
+
+        return min(plain, watched, key=cost)
+
+    def _scaffold(
+        self, keys: Keyframes, sources: Sequence[SourceInterval], *, watching: bool
+    ) -> list[Interval]:
+        found = self._extractor.extract_group(
+            sources, self._before, self._planner.lmbda, watching=watching
+        )
+        times, textures = iter(self._ticks), iter(keys.textures)
+        return [
+            Interval(
+                tuple(islice(times, len(source.sources))),
+                samples,
+                {
+                    TEXTURE: None if source.place is Place.AFTER else next(textures),
+                    CAMERA: source.drawing.camera,
+                },
+                source.place,
+                source.drawing.dissolves,
+            )
+            for source, samples in zip(sources, found, strict=True)
+        ]
+
+    def _continued(self, trial: Probe, keys: Keyframes, last: Interval) -> Before:
+        """What the next group goes on from, when `last` was the last interval of this one."""
+        start, end = trial.plan.keys[-2:]
+        return Before(
+            self._group[start],
+            keys.shown(-1),
+            self._group[start + 1 : end],
+            last.closing_sample,
+            trial.drawings[PlannedInterval(start, end)],
+        )

@@ -1,0 +1,267 @@
+"""Encoding without look-ahead: key pictures at even distances, each coded when it arrives.
+
+A frame waits for the next key picture, at most the level's `spacing`, and nothing but faces is
+chosen by trial; pictures are predicted from earlier ones only, which takes 13 to 48 % more bits at
+equal CVVDP than a group that is known whole, and ten times as many in fast pans (docs/limits.md).
+"""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.group import Coding, GroupWriter
+from gsvc.codec.bitstream.layers.faces import FACES, Faces
+from gsvc.codec.bitstream.layers.texture import TEXTURE
+from gsvc.codec.bitstream.scaffold import Interval
+from gsvc.decoders.keyframes.keyframe import KeyframeDecoder, raise_texture
+from gsvc.encoders.coding.face_rdo import live_faces
+from gsvc.encoders.coding.group_coder import CodedPacket, CodingConfig, GroupCoder
+from gsvc.encoders.coding.svt_av1 import MAX_CRF, PictureStream
+from gsvc.encoders.scaffold.extraction import (
+    Before,
+    RenderedInterval,
+    ScaffoldExtractor,
+    SourceInterval,
+)
+from gsvc.encoders.scaffold.texture_gains import choose_texture
+from gsvc.encoders.search.rate_control import RateControl
+from gsvc.encoders.tuning import (
+    CRF_SLOPE,
+    FREE_JUMP,
+    GROUP_SECONDS,
+    USUAL_JUMP,
+    Effort,
+    Level,
+    usual_crf,
+)
+
+_LEAST_CRF = 20.0
+_LARGE = 1.2
+"""In proportion to what an intra picture may take, from where on it is coded again."""
+
+
+@dataclass
+class _OpenGroup:
+    """What lives as long as a group."""
+
+    stream: PictureStream
+    """Codes its key pictures."""
+    decoder: KeyframeDecoder
+    """Decodes them."""
+    writer: GroupWriter
+    """Writes its payloads."""
+    crf: float
+    """Quantiser of its key pictures."""
+    sends_faces: bool
+    """Whether it has the layer of faces."""
+    faces: Faces | None = None
+    """Those of its last interval."""
+    frames: int = 0
+    """Frames coded so far."""
+
+
+class LowDelay(GroupCoder):
+    """Codes a key picture when it arrives."""
+
+    def __init__(self, recipe: CodingConfig) -> None:
+        self._recipe, self._level = recipe, recipe.level
+        self._geometry = recipe.header.geometry
+        self._rate = RateControl(recipe)
+        self._spacing = self._spacing_of(self._level)
+        frame_rate = recipe.header.format.frame_rate
+        self._longest = max(self._spacing, round(GROUP_SECONDS * frame_rate))
+        self._pool = ThreadPoolExecutor(1)
+        self._judge = recipe.judge()
+        self._extractor = ScaffoldExtractor(recipe, self._judge, self._pool)
+        self._faces = live_faces(recipe, self._judge, self._pool)
+        self._effort = recipe.effort
+        self._crf = usual_crf(self._level.lmbda)
+        # How much coarser than the rate asks for, and how small, packets' limit makes pictures.
+        self._coarser, self._scale = 0.0, 8
+        self._jump = USUAL_JUMP
+        self._group: _OpenGroup | None = None
+        self._ends_soon = self._is_held = False
+        self._most_bits: float | None = None
+        self._intra: tuple[float, int] | None = None  # quantiser and bits of the last one
+        self._waiting: list[tuple[Picture, int]] = []
+        self._before: Before | None = None
+
+    @property
+    def delay(self) -> int:
+        return self._spacing - 1
+
+    @property
+    def quality(self) -> float | None:
+        return None  # It is measured in trials, and there are none.
+
+    def push(
+        self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
+    ) -> list[CodedPacket]:
+        coded = []
+        if is_cut:
+            self._ends_soon = False  # The new scene's group will do.
+            coded = self.flush()
+            self.drop()
+        self._waiting.append((picture, ticks))
+        is_full = (
+            self._group is not None and self._group.frames + len(self._waiting) > self._longest
+        )
+        if opens_group or is_full:
+            self._end_group()
+        if not self._is_held and (self._group is None or len(self._waiting) >= self._spacing):
+            coded.append(self._key())
+        return coded
+
+    def flush(self) -> list[CodedPacket]:
+        return [self._key()] if self._waiting else []
+
+    def drop(self) -> None:
+        self._waiting, self._before = [], None
+        self._end_group()
+
+    def retarget(
+        self,
+        bpp: float,
+        *,
+        exact: bool,
+        level: Level | None = None,
+        effort: Effort | None = None,
+    ) -> None:
+        # The next group's quantiser goes where it has to; a rate that falls by a fifth or rises by
+        # half opens that group with the next key picture.
+        change = bpp / self._rate.bpp
+        self._rate.retarget(bpp, exact=exact)
+        if level is not None:
+            self._level = level
+            self._spacing = self._spacing_of(level)
+        self._effort = effort or self._effort
+        self._jump = FREE_JUMP
+        self._ends_soon = self._ends_soon or not 0.8 <= change <= 1.5
+
+    def hold(self, *, is_held: bool, intra_bits: float | None = None) -> None:
+        """Let frames wait for the next key picture, however many; or code again.
+
+        `intra_bits`: what an intra picture may take; it is coded as coarsely as need be, and not
+        coarser than possible. None: what its quantiser gives.
+        """
+        self._is_held, self._most_bits = is_held, intra_bits
+
+    def close(self) -> None:
+        self.drop()
+        self._pool.shutdown(cancel_futures=True)
+
+    def _spacing_of(self, level: Level) -> int:
+        """Frames from a key picture to the next."""
+        return max(1, round(level.spacing * self._recipe.header.format.frame_rate))
+
+    def _end_group(self) -> None:
+        """The next key picture opens another."""
+        if self._group is not None:
+            self._group.stream.close()
+        self._group, self._ends_soon = None, False
+
+    def _key(self) -> CodedPacket:
+        """Code the last frame that waits as a key picture, coarse enough to fit into a packet."""
+        if self._ends_soon:
+            self._end_group()
+        if self._group is None:
+            self._follow()
+        coded, now = self._tried()
+        while (excess := self._recipe.packet_excess([coded])) > 1 or self._is_large(coded):
+            if excess > 1:
+                self._make_coarser(excess)
+            else:
+                self._end_group()
+                self._keep_small()
+            coded, now = self._tried()
+        assert self._group is not None
+        self._group.frames += coded.frames
+        self._waiting, self._before = [], now
+        self._rate.spent(coded.bits, coded.frames, is_intra=coded.is_intra)
+        return coded
+
+    def _is_large(self, coded: CodedPacket) -> bool:
+        """Whether an intra picture takes more than it may, and would take less if coarser."""
+        if not coded.is_intra or self._group is None:
+            return False
+        self._intra = self._group.crf, coded.bits
+        return coded.bits > _LARGE * (self._most_bits or math.inf) and self._group.crf < MAX_CRF
+
+    def _keep_small(self) -> None:
+        """Choose a quantiser for the next intra picture by what the last one took."""
+        if self._intra and self._most_bits:
+            crf, bits = self._intra
+            small = math.ceil(crf + math.log(bits / self._most_bits) / CRF_SLOPE)
+            self._crf = min(float(MAX_CRF), max(self._crf, small))
+
+    def _tried(self) -> tuple[CodedPacket, Before]:
+        pictures, ticks = zip(*self._waiting, strict=True)
+        is_intra = self._group is None
+        group = self._group = self._group or self._opened(pictures[-1])
+        unit = group.stream.encode(pictures[-1])
+        decoded = group.decoder.decode(unit, self._geometry.coded_size(self._scale))
+        texture, level = None, self._level
+        if TEXTURE.name in self._recipe.header.tools:
+            block_log2, reference = level.texture_log2, self._judge.reference(pictures[-1])
+            texture = choose_texture(reference, decoded, block_log2, self._spacing, level.lmbda)
+        shown, _ = raise_texture(decoded, texture)
+        source = SourceInterval(pictures, shown)
+        # Whether people and regions pay shows only when both are tried: there is no time for that.
+        (samples,) = self._extractor.extract_group(
+            [source], self._before, level.lmbda, watching=self._recipe.semantics
+        )
+        interval = self._faced(group, source, Interval(ticks, samples, {TEXTURE: texture}))
+        payload = group.writer.write([interval], [unit])
+        coded = CodedPacket(len(ticks), sum(ticks), payload, is_intra)
+        return coded, Before(pictures[-1], shown, closing=interval.closing_sample)
+
+    def _faced(self, group: _OpenGroup, source: SourceInterval, interval: Interval) -> Interval:
+        """The interval with its faces, where they pay."""
+        if self._faces is not None and self._before is not None and group.sends_faces:
+            view = RenderedInterval(source, self._before, interval, self._before.closing)
+            interval = self._faces.added(view, self._before, group.faces, self._level.lmbda)
+        group.faces = interval[FACES]
+        return interval
+
+    def _make_coarser(self, excess: float) -> None:
+        """Coders remember what they coded: another quantiser means another group."""
+        assert self._group is not None
+        crf, scale = self._group.crf, self._scale - 2
+        self._end_group()
+        if crf < MAX_CRF:
+            more = max(1.0, math.log(excess) / CRF_SLOPE)
+            self._coarser = min(MAX_CRF, crf + more) - self._crf
+        elif self._recipe.can_scale(scale):
+            self._scale = scale
+        else:
+            raise ConfigError(self._recipe.packet_advice)
+
+    def _follow(self) -> None:
+        """Before a new group: what earlier ones over- or underspent moves its quantiser."""
+        excess = self._rate.excess()
+        if excess is not None:
+            jump = FREE_JUMP if self._most_bits else self._jump
+            self._crf += min(jump, max(-jump, math.log(excess) / CRF_SLOPE))
+            self._crf = min(float(MAX_CRF), max(_LEAST_CRF, round(4 * self._crf) / 4))
+            self._jump = USUAL_JUMP
+        self._keep_small()
+        # What did not fit into a packet may fit now: a hard scene may be over.
+        self._coarser, self._scale = max(0.0, self._coarser - 2), min(8, self._scale + 2)
+
+    def _opened(self, first: Picture) -> _OpenGroup:
+        """A group whose first key picture is to be `first`."""
+        sends_faces = self._faces is not None and self._faces.in_sight(first)
+        crf = min(float(MAX_CRF), round(4 * (self._crf + self._coarser)) / 4)
+        header, size = self._recipe.header, self._geometry.coded_size(self._scale)
+        color, visual = header.format.color, self._recipe.tune.visual
+        preset = self._effort.svt
+        return _OpenGroup(
+            PictureStream(size=size, crf=crf, color=color, preset=preset, visual=visual),
+            KeyframeDecoder((self._geometry.width, self._geometry.height), color),
+            # Whoever codes without delay may send over a network that loses packets.
+            GroupWriter(header, Coding(round(crf), self._scale, alone=True, faces=sends_faces)),
+            crf,
+            sends_faces,
+        )

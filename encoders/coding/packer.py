@@ -1,0 +1,180 @@
+"""A group's packets, with keyframes that fit what the group, a second and a packet may take."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, islice
+
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.group import Coding, GroupWriter
+from gsvc.codec.bitstream.layers.faces import FACES
+from gsvc.codec.bitstream.layout import nominal_time
+from gsvc.codec.bitstream.scaffold import Interval, Place
+from gsvc.encoders.coding.group_coder import PACKET_BYTES, PACKET_SECONDS, CodedPacket, CodingConfig
+from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
+from gsvc.encoders.search.rate_control import FIXED_BITS, WindowCap
+
+_FULLNESS = 1.0, 0.5, 0.25, 0.0
+"""Shares of what a packet may hold that are tried where a limit would not be kept; at 0 each has
+one interval."""
+_CLOSE = 1.03
+"""Share of a budget to be met that other intervals may take; nothing else pays for it."""
+
+
+@dataclass(frozen=True)
+class PackedGroup:
+    """A group, ready to be sent."""
+
+    keys: Keyframes
+    """The key pictures that are in its packets."""
+    intervals: Sequence[Interval]
+    """Its intervals."""
+    packets: list[CodedPacket]
+    """Its packets."""
+    rest: float
+    """Bits that the packets take beside key pictures, about."""
+
+    @property
+    def bits(self) -> int:
+        """Size of all packets."""
+        return sum(packet.bits for packet in self.packets)
+
+
+class Packer:
+    """Packs groups in order."""
+
+    def __init__(self, recipe: CodingConfig) -> None:
+        self._recipe = recipe
+        most = recipe.max_bitrate
+        self._cap = None if most is None else WindowCap(most, FIXED_BITS)
+        self._scaffold_share = 0.02
+        # The first frame, one nominal step later, is shown at 0.
+        self._clock = -nominal_time(1, recipe.header.frame_ticks)
+
+    def picture_bits(self, budget: float) -> float:
+        """What the scaffold is likely to leave of a budget in bits."""
+        return budget * (1 - self._scaffold_share)
+
+    def packed(
+        self, keys: Keyframes, intervals: Sequence[Interval], budget: float, *, exact: bool
+    ) -> PackedGroup:
+        """The group, packed; of several ways to code it one is `sent`.
+
+        `budget`: the bits to take or, unless `exact`, to stay under.
+        Raises ConfigError where the limit on a second or on a packet cannot be kept.
+        """
+        rest = self.scaffold_bits(keys, intervals)
+        keys = fit_quantizer(keys, budget - rest, exact=exact)
+        while (coded := self._kept(keys, intervals)) is None:
+            keys = self._smaller(keys, intervals)
+        return PackedGroup(keys, intervals, coded, rest)
+
+    def repacked(
+        self, group: PackedGroup, intervals: Sequence[Interval], budget: float, *, exact: bool
+    ) -> PackedGroup | None:
+        """Other intervals between the same key pictures; None where these leave too few bits.
+
+        Arguments as of `packed`.
+        """
+        packets = self._kept(group.keys, intervals)
+        if packets is None:
+            return None
+        rest = group.rest + sum(packet.bits for packet in packets) - group.bits
+        found = replace(group, intervals=intervals, packets=packets, rest=rest)
+        most = max(group.bits, budget * (_CLOSE if exact else 1))
+        return found if found.bits <= most else None
+
+    def sent(self, group: PackedGroup, rest: float, budget: float) -> None:
+        """Go on from a group for which `budget` bits were there.
+
+        `rest`: the bits beside key pictures that the next group is likely to take, too.
+        """
+        self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget))
+        if self._cap is not None:
+            self._cap.add(self._timed(group.packets))
+        self._clock += sum(packet.ticks for packet in group.packets)
+
+    def scaffold_bits(self, keys: Keyframes, intervals: Sequence[Interval]) -> float:
+        """What the packets take beside key pictures."""
+        coded = self._written(keys, intervals, _FULLNESS[0])
+        return sum(packet.bits for packet in coded) - keys.bits
+
+    def _kept(self, keys: Keyframes, intervals: Sequence[Interval]) -> list[CodedPacket] | None:
+        """The fullest packets that keep the limits, if any do."""
+        for fullness in _FULLNESS:
+            coded = self._written(keys, intervals, fullness)
+            if self._recipe.packet_excess(coded) <= 1 and self._keeps_cap(coded):
+                return coded
+        return None
+
+    def _smaller(self, keys: Keyframes, intervals: Sequence[Interval]) -> Keyframes:
+        """Key pictures nearer to the limits; ConfigError if there are none."""
+        excess = self._recipe.packet_excess(self._written(keys, intervals, _FULLNESS[-1]))
+        goal = (0.95 / excess if excess > 1 else 0.85) * keys.bits
+        fewer = fit_quantizer(keys, goal, exact=False)
+        if fewer.bits < keys.bits:
+            return fewer
+        if excess > 1:
+            raise ConfigError(self._recipe.packet_advice)
+        raise ConfigError(self._cap_advice(keys, intervals))
+
+    def _cap_advice(self, keys: Keyframes, intervals: Sequence[Interval]) -> str:
+        """What to tell a user whose cap the smallest key pictures cannot keep."""
+        assert self._cap is not None
+        packets = (self._timed(self._written(keys, intervals, fullness)) for fullness in _FULLNESS)
+        least, level = min(map(self._cap.busiest, packets)), self._recipe.header.level
+        # A lower level sends fewer pictures.
+        lower = f"choose level {level - 1}, " if level else ""
+        return (
+            f"level {level} cannot keep a cap of {self._recipe.max_bitrate:.0f} bit/s, a second "
+            f"here takes {least}: {lower}raise the cap, shrink the video or lower its frame rate"
+        )
+
+    def _keeps_cap(self, coded: Sequence[CodedPacket]) -> bool:
+        return self._cap is None or self._cap.fits(self._timed(coded))
+
+    def _timed(self, coded: Sequence[CodedPacket]) -> list[tuple[float, int]]:
+        """The time of each packet, when its last frame is shown, in seconds, and its bits."""
+        tick = float(self._recipe.header.format.time_base)
+        _, *ends = accumulate((packet.ticks for packet in coded), initial=self._clock)
+        return [(end * tick, packet.bits) for end, packet in zip(ends, coded, strict=True)]
+
+    def _written(
+        self, keys: Keyframes, intervals: Sequence[Interval], fullness: float
+    ) -> list[CodedPacket]:
+        """The packets, each with so much of what one may hold."""
+        plan = keys.plan
+        writer = GroupWriter(
+            self._recipe.header,
+            Coding(
+                round(plan.crf), plan.scale, faces=any(one.values.get(FACES) for one in intervals)
+            ),
+        )
+        units = iter(keys.units)
+        coded: list[CodedPacket] = []
+        for batch in self._batches(intervals, keys.units, fullness):
+            pictures = sum(interval.place is not Place.AFTER for interval in batch)
+            payload = writer.write(batch, list(islice(units, pictures)))
+            frames = sum(interval.length for interval in batch)
+            ticks = sum(sum(interval.ticks) for interval in batch)
+            coded.append(CodedPacket(frames, ticks, payload, is_intra=not coded))
+        return coded
+
+    def _batches(
+        self, intervals: Sequence[Interval], units: Sequence[bytes], fullness: float
+    ) -> Iterator[list[Interval]]:
+        """The intervals of each packet."""
+        recipe, sizes = self._recipe, iter(units)
+        most_frames = fullness * PACKET_SECONDS * float(recipe.header.format.frame_rate)
+        most_bytes = fullness * min(PACKET_BYTES, recipe.packet_bytes or PACKET_BYTES)
+        batch: list[Interval] = []
+        frames = size = 0
+        for interval in intervals:
+            more = 0 if interval.place is Place.AFTER else len(next(sizes))
+            frames, size = frames + interval.length, size + more
+            # A picture that fills packets by itself leaves none nearly empty before it.
+            is_full = size > most_bytes and size - more > most_bytes / 10
+            if batch and (is_full or frames > min(most_frames, recipe.longest_interval)):
+                yield batch
+                batch, frames, size = [], interval.length, more
+            batch.append(interval)
+        yield batch

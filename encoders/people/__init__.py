@@ -1,1 +1,0 @@
-"""People in a picture, for the encoder: masks, faces."""

@@ -1,0 +1,269 @@
+"""The scaffold between coded pictures: what the extractors see, and what of it is worth sending."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.layers.camera import CAMERA
+from gsvc.codec.bitstream.scaffold import Interval, Place, Sample
+from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.decoders.interpolation.rendering import IntervalRenderer, held_picture
+from gsvc.encoders.coding.group_coder import CodingConfig
+from gsvc.encoders.coding.lookahead_buffer import JoinedFrames
+from gsvc.encoders.scaffold.extractor import AnchorProbe, Extractor
+from gsvc.encoders.scaffold.flow_extractor import FlowExtractor
+from gsvc.encoders.scaffold.pose_extractor import PoseExtractor
+from gsvc.encoders.scaffold.segmentation_extractor import SegmentationExtractor
+from gsvc.encoders.search.distortion import Distortion
+from gsvc.encoders.search.group_plan import PLAIN, DrawingMode
+from gsvc.encoders.tuning import CORRECTION_LEAST_BITS, CORRECTION_LMBDA
+
+EXTRACTORS: tuple[type[Extractor], ...] = (PoseExtractor, SegmentationExtractor, FlowExtractor)
+"""The layers with samples, in the order in which they see a frame: people confirm segments."""
+
+
+_SHORTEST = 3
+"""Frames of an interval below which nothing between the coded pictures is sampled."""
+_LONG = 8
+"""Frames of an interval from which three anchors are tried."""
+
+
+@dataclass(frozen=True)
+class SourceInterval:
+    """The source of an interval, and its coded picture as it will be displayed."""
+
+    sources: Sequence[Picture]
+    """The frames since the coded picture before; the last is that of the coded picture, unless
+    frames are held after it."""
+    shown: Picture
+    """The displayed coded picture: at the end, or the one that is held."""
+    place: Place = Place.BETWEEN
+    drawing: DrawingMode = PLAIN
+
+    @property
+    def length(self) -> int:
+        """Frames of the interval."""
+        return len(self.sources)
+
+
+@dataclass(frozen=True)
+class Before:
+    """What comes before an interval in its scene."""
+
+    source: Picture
+    """The source of the last coded picture."""
+    shown: Picture
+    """The same picture as displayed."""
+    after: Sequence[Picture] = ()
+    """Source frames after it that are not sent yet."""
+    closing: Sample | None = None
+    """The sample on it."""
+    drawing: DrawingMode = PLAIN
+    """How the frames up to the next coded picture are drawn."""
+
+
+class ScaffoldExtractor:
+    """Turns source frames into samples."""
+
+    def __init__(self, recipe: CodingConfig, judge: Distortion, pool: Executor) -> None:
+        """`pool` works on what is independent. Raises MissingModelError when a layer's model is not
+        here."""
+        self._pool, self._anchors, self._header = pool, recipe.effort.anchors, recipe.header
+        self._judge = judge
+        self._extractors = [
+            make(self._header.geometry, recipe.level)
+            for make in EXTRACTORS
+            if make.layer.name in self._header.tools
+        ]
+
+    def extract_group(
+        self,
+        intervals: Sequence[SourceInterval],
+        before: Before | None,
+        lmbda: float,
+        *,
+        watching: bool,
+    ) -> list[tuple[Sample, ...]]:
+        """Samples of each interval.
+
+        `before`: what precedes them, None when a scene begins; `lmbda`: the distortion, over pixels
+        and frames, that a bit must save; `watching`: look for people and regions.
+        """
+        if not self._extractors:
+            return [() for _ in intervals]
+        extract = partial(self._extract_interval, lmbda=lmbda, watching=watching)
+        if not any(extractor.has_memory for extractor in self._extractors):
+            return list(self._pool.map(extract, intervals, each_before(intervals, before)))
+        found: list[tuple[Sample, ...]] = []
+        for interval in intervals:
+            found.append(extract(interval, before))
+            closing = Interval((1,) * interval.length, found[-1]).closing_sample
+            before = Before(interval.sources[-1], interval.shown, closing=closing)
+        return found
+
+    def _extract_interval(
+        self, interval: SourceInterval, before: Before | None, *, lmbda: float, watching: bool
+    ) -> tuple[Sample, ...]:
+        if interval.place is Place.AFTER:
+            return ()
+        if before is None:
+            (first,) = self._observed([interval.sources[-1]], watching)
+            samples = [Sample(interval.length, first.values)]
+        else:
+            samples = self._observed(JoinedFrames([before.source], interval.sources), watching)
+            if len(samples) > 1 and not interval.drawing.dissolves:
+                samples = self._improved(samples, interval, before, lmbda, watching)
+        return tuple(s for s in samples if any(e.says_something(s) for e in self._extractors))
+
+    def _observed(self, sources: Sequence[Picture], watching: bool) -> list[Sample]:
+        """Samples before anything moves, on the last source and on anchors after the first one."""
+        length = len(sources) - 1
+        samples = [Sample(length // 2), Sample(length)] if length >= _SHORTEST else [Sample(length)]
+        for extractor in self._extractors:
+            samples = extractor.observe(sources, samples, watching=watching)
+        *middle, end = samples
+        if self._anchors >= 3 and length >= _LONG:
+            # The outer anchors repeat the middle's values: the coder has nothing to say of them.
+            offsets = length // 4, length // 2, (length // 2 + length) // 2
+            middle = [Sample(offset, samples[0].values) for offset in offsets]
+        return [*middle, end]
+
+    def _improved(
+        self,
+        samples: list[Sample],
+        interval: SourceInterval,
+        before: Before,
+        lmbda: float,
+        watching: bool,
+    ) -> list[Sample]:
+        """The samples with the motion that pays for its bits, anchor by anchor."""
+        trial_of = self._trials(interval, before, lmbda, len(samples))
+        # A frame between is hardly better than the better of the coded pictures.
+        ends = (before.source, before.shown), (interval.sources[-1], interval.shown)
+        floor = min(self._judge.reference(source).total(shown) for source, shown in ends)
+        anchors, middle = range(len(samples) - 1), interval.length // 2
+        middle_first = sorted(anchors, key=lambda k: abs(samples[k].offset - middle))
+        if watching:
+            trial = trial_of(samples, middle_first[0])
+            for extractor in self._extractors:
+                samples = extractor.settle(trial, samples)
+        for index in middle_first:
+            trial = trial_of(samples, index)
+            if trial.error(trial.anchor) - floor < trial.lmbda * CORRECTION_LEAST_BITS:
+                continue  # Nothing to be won here that would pay for even one block.
+            better = trial.anchor
+            for extractor in self._extractors:
+                better = extractor.improve(trial, better)
+            if better is trial.anchor:
+                break  # Where nothing pays in the middle, nothing pays nearer to coded pictures.
+            samples = [*samples[:index], better, *samples[index + 1 :]]
+        return samples
+
+    def _trials(
+        self, interval: SourceInterval, before: Before, lmbda: float, count: int
+    ) -> Callable[[list[Sample], int], AnchorProbe]:
+        """Makes trials in an interval with `count` samples: of these, at the one with this index.
+
+        `lmbda`: as of `extract_group`; each anchor answers for its share of the frames.
+        """
+        lmbda = CORRECTION_LMBDA * lmbda / (interval.length / count)
+        # Luma is enough to judge by, and the motion found in it is the same.
+        ends = gray(before.shown), gray(interval.shown)
+        plain = Interval((1,) * interval.length, values={CAMERA: interval.drawing.camera})
+        renderer = IntervalRenderer(*ends, plain, before.closing)
+        sources = JoinedFrames([before.source], interval.sources)
+        return partial(
+            AnchorProbe, renderer, before.closing, sources, self._header, lmbda, self._judge
+        )
+
+
+def distortion_between(
+    sources: Sequence[SourceInterval],
+    before: Before | None,
+    intervals: Sequence[Interval],
+    judge: Distortion,
+) -> float:
+    """Distortion of what is drawn between the coded pictures, summed over pixels and frames.
+
+    It is measured in the middle of every interval and half-way to it.
+    """
+    total = 0.0
+    closing = None if before is None else before.closing
+    for source, last, interval in zip(
+        sources, each_before(sources, before), intervals, strict=True
+    ):
+        length = interval.length
+        if last is not None and length > 1 and source.place is Place.BETWEEN:
+            ends = gray(last.shown), gray(source.shown)
+            renderer = IntervalRenderer(*ends, interval, closing)
+            seen = sorted({max(1, length // 4), length // 2, 3 * length // 4})
+            drawn = (
+                judge.reference(source.sources[k - 1]).total(renderer.picture(k)) for k in seen
+            )
+            total += sum(drawn) * (length - 1) / len(seen)
+        closing = interval.closing_sample
+    return total
+
+
+def each_before(intervals: Sequence[SourceInterval], before: Before | None) -> list[Before | None]:
+    """What comes before each interval, as far as it is known before any is looked at."""
+    return [before, *(Before(one.sources[-1], one.shown) for one in intervals[:-1])]
+
+
+class RenderedInterval:
+    """Renders an interval's frames in luma: enough to judge by, and motion found in it is the same.
+
+    Times are those of `camera_nodes`.
+    """
+
+    def __init__(
+        self,
+        source: SourceInterval,
+        before: Before | None,
+        interval: Interval,
+        closing: Sample | None,
+    ) -> None:
+        """`before`: what precedes it; `closing`: the sample there."""
+        self.interval, self.sources, self._shown = interval, source.sources, source.shown
+        self._before, self._closing = before, closing
+        self.last = interval.length - (interval.place is not Place.AFTER)
+        """The time of its last frame that is drawn; the first one's is 1."""
+
+    def times(self, most: int) -> list[int]:
+        """Those of `most` of its frames, spread evenly."""
+        count = min(most, self.last)
+        return sorted({round((k + 0.5) * self.last / count + 0.5) for k in range(count)})
+
+    def source_at(self, time: int) -> Picture:
+        """The source of a frame."""
+        back = self.interval.place is Place.BEFORE
+        return self.sources[(self.interval.length - time if back else time) - 1]
+
+    def picture(self, interval: Interval, time: int) -> Picture:
+        """The frame under `interval`, which may have another scaffold: luma uint8 (H, W)."""
+        if interval.place is not Place.BETWEEN:
+            return held_picture(self._key, interval, time)
+        self._renderer.set_interval(self._closing, interval)
+        return self._renderer.picture(time)
+
+    @cached_property
+    def _key(self) -> Picture:
+        """The luma of its key picture: at its end, or the one that is held."""
+        return gray(self._shown)
+
+    @cached_property
+    def _renderer(self) -> IntervalRenderer:
+        assert self._before is not None  # of an interval BETWEEN that is not a picture alone
+        return IntervalRenderer(gray(self._before.shown), self._key, self.interval, self._closing)
+
+
+def rendered_intervals(
+    sources: Sequence[SourceInterval], before: Before | None, intervals: Sequence[Interval]
+) -> list[RenderedInterval]:
+    """Those of a group; `before`: what precedes it."""
+    closings = [None if before is None else before.closing]
+    closings += [interval.closing_sample for interval in intervals]
+    parts = zip(sources, each_before(sources, before), intervals, closings, strict=False)
+    return [RenderedInterval(*one) for one in parts]

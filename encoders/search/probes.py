@@ -1,0 +1,259 @@
+"""Probes of plans: keyframes really coded, with a fast preset, and decoded; frames really drawn.
+
+The frames between are drawn about as the decoder draws them without a scaffold: plainly, along the
+camera's path, or dissolving. D is measured on a few frames, spread so that no spacing of keyframes
+can hide behind them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from functools import cache, cached_property, partial
+from statistics import fmean
+
+import cv2
+import numpy as np
+
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.group import picture_bits
+from gsvc.codec.bitstream.layers.camera import CAMERA, Camera
+from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Site
+from gsvc.decoders.interpolation.bidirectional_warp import BidirectionalWarp
+from gsvc.decoders.interpolation.optical_flow import Bend, MotionBetween, gray
+from gsvc.decoders.interpolation.rendering import dissolved, held_picture
+from gsvc.decoders.interpolation.scaffold_motion import camera_field
+from gsvc.decoders.keyframes.keyframe import decode_keyframes
+from gsvc.encoders.coding.group_coder import CodingConfig
+from gsvc.encoders.coding.keyframes import emphasised
+from gsvc.encoders.coding.lookahead_buffer import malloc_trim
+from gsvc.encoders.coding.svt_av1 import Planes, encode_planes, planes_of
+from gsvc.encoders.scaffold.camera_path import CameraPath
+from gsvc.encoders.search.distortion import Distortion, FloatMap, Reference, quarter
+from gsvc.encoders.search.group_plan import (
+    PLAIN,
+    DrawingMode,
+    GroupPlan,
+    PlannedInterval,
+    Probe,
+    planned_intervals,
+)
+from gsvc.encoders.tuning import (
+    EMPHASIS_CRFS,
+    FADED,
+    MIXED,
+    PROBE_PRESET,
+    PROBE_PRESET_AT_RATE,
+    SHORTEST_FADE,
+)
+
+Parts = list[tuple[float, float]]
+"""Distortion of frames, as of `Reference.totals`."""
+
+
+class ProbeRenderer:
+    """Luma of an interval's frames, about as the decoder draws them, without samples.
+
+    Motion and look-ups are rougher, and faster: detail is raised in any case.
+    """
+
+    def __init__(self, planned: PlannedInterval, decoded: Mapping[int, Picture]) -> None:
+        """`decoded`: luma of the key pictures by index, uint8 (H, W)."""
+        self._planned, self._decoded = planned, decoded
+        self._motion_at = cache(lambda share: self._motion.at(share))  # with and without a path
+
+    @property
+    def _ends(self) -> tuple[Picture, Picture]:
+        return self._decoded[self._planned.start], self._decoded[self._planned.end]
+
+    @cached_property
+    def _motion(self) -> MotionBetween:
+        return MotionBetween(*self._ends, cv2.DISOPTICAL_FLOW_PRESET_FAST)
+
+    @cached_property
+    def _pair(self) -> BidirectionalWarp:
+        return BidirectionalWarp(*self._ends, cv2.INTER_LINEAR)
+
+    def dissolved(self, index: int) -> Picture:
+        """One frame, the key pictures fading into each other."""
+        share = (index - self._planned.start) / self._planned.length
+        return dissolved(*self._ends, share)
+
+    def frame(self, index: int, camera: Camera | None) -> Picture:
+        """One frame, moved along the camera's path if there is one."""
+        planned, time = self._planned, self._planned.time(index)
+        if planned.place is not Place.BETWEEN:
+            key = planned.end if planned.place is Place.BEFORE else planned.start
+            held = Interval((1,) * planned.length, values={CAMERA: camera}, place=planned.place)
+            return held_picture(self._decoded[key], held, time)
+        share = (index - planned.start) / planned.length
+        bend = None
+        if camera is not None:
+            height, width = self._decoded[planned.start].shape
+            geometry = Geometry(width, height)
+            path = camera_field(camera, planned.place, planned.length, time, geometry)
+            bend = None if path is None else Bend(path)
+        return self._pair.frame(self._motion_at(share), share, bend)
+
+
+class DrawingChoice:
+    """Chooses how the intervals of a group are drawn."""
+
+    def __init__(
+        self,
+        thumbnails: Sequence[FloatMap],
+        samples: Mapping[int, Reference],
+        reference: Callable[[int], Reference],
+        path: CameraPath | None,
+    ) -> None:
+        """`thumbnails`: luma of every frame at a quarter of the size; `samples`: frames, by index,
+        that distortion is measured on; `reference`: gives any frame; `path`: the camera's, where it
+        may be sent."""
+        self._thumbnails, self._samples = thumbnails, samples
+        self._reference, self._path = reference, path
+
+    def choose(
+        self, planned: PlannedInterval, decoded: Mapping[int, Picture], lmbda: float
+    ) -> tuple[DrawingMode, Parts, float]:
+        """How an interval is drawn best, the distortion of the samples in it, and the bits of the
+        camera's path, which is sent if it pays. `decoded`: luma of the key pictures by index."""
+        renderer = ProbeRenderer(planned, decoded)
+        judged = {i: one for i, one in self._samples.items() if i in planned.frames}
+        plain = [one.totals(renderer.frame(i, None)) for i, one in judged.items()]
+        if self._fades(planned):
+            faded = [one.totals(renderer.dissolved(i)) for i, one in judged.items()]
+            if _sum(faded) <= _sum(plain):
+                return DrawingMode(dissolves=True), faded, 0.0
+        camera = None if self._path is None else self._path.over(planned)
+        if camera is None:
+            return PLAIN, plain, 0.0
+        still = plain
+        if not judged:
+            # Where no sample falls into an interval, a frame in its middle decides.
+            middle = planned.frames[len(planned.frames) // 2]
+            judged = {middle: self._reference(middle)}
+            still = [judged[middle].totals(renderer.frame(middle, None))]
+        moved = [one.totals(renderer.frame(i, camera)) for i, one in judged.items()]
+        saved = _sum(still) - _sum(moved)
+        # The bits of a path do not depend on the grids.
+        site = Site(Geometry(1, 1), planned.place, planned.length)
+        bits = CAMERA.bits(site, None, camera)
+        if saved * len(planned.frames) / len(judged) <= lmbda * bits:
+            return PLAIN, plain, 0.0
+        return DrawingMode(camera), moved if plain else [], bits
+
+    def _fades(self, planned: PlannedInterval) -> bool:
+        """Whether the frame in the middle is much nearer to the mean of those at the ends than to
+        either of them."""
+        if planned.place is not Place.BETWEEN or planned.length < SHORTEST_FADE:
+            return False
+        middle = (planned.start + planned.end) // 2
+        left, now, right = (self._thumbnails[k] for k in (planned.start, middle, planned.end))
+        share = np.float32((middle - planned.start) / planned.length)
+        error = np.abs(now - (left + share * (right - left))).mean()
+        apart = min(np.abs(now - left).mean(), np.abs(now - right).mean())
+        return bool(apart > FADED and error < MIXED * apart)
+
+
+def _sum(parts: Parts) -> float:
+    return sum(map(sum, parts))
+
+
+_GOLDEN = 0.6180339887
+
+
+class Probes:
+    """Makes trials over one group, each once."""
+
+    def __init__(
+        self,
+        pictures: Sequence[Picture],
+        recipe: CodingConfig,
+        judge: Distortion,
+        pool: Executor,
+        *,
+        open_ended: bool,
+    ) -> None:
+        """`pictures`: of the group, RGB uint8 (H, W, 3); `pool`: runs trials side by side;
+        `open_ended`: the last picture is the next group's first and not paid for here."""
+        self._pictures, self._pool, self._open_ended = pictures, pool, open_ended
+        self._geometry, self._color = recipe.header.geometry, recipe.header.format.color
+        self._framing_bits, self._visual = recipe.framing_bits, recipe.tune.visual
+        self._preset = PROBE_PRESET_AT_RATE if recipe.exact else PROBE_PRESET
+        size, color = self._geometry.coded_size, self._color
+        self._lean = recipe.lean
+
+        def planes(key: int, scale: int) -> Planes:
+            return planes_of(pictures[key], size(scale), color)
+
+        self._planes = planes if recipe.lean else cache(planes)
+        self.reference = cache(lambda index: judge.reference(pictures[index]))
+        """Gives a frame to compare with."""
+        self.made: dict[GroupPlan, Probe] = {}
+        """All trials so far."""
+        count = recipe.effort.samples_of(len(pictures))
+        spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(count)}
+        self._samples = {i: self.reference(i) for i in sorted(spread)}
+        self._weight = fmean(one.weight for one in self._samples.values())
+        self.thumbnails = [quarter(gray(picture)) for picture in pictures]
+        """Luma of every frame at a quarter of the size."""
+        path = CameraPath(pictures, pool) if CAMERA.name in recipe.header.tools else None
+        self._drawer = DrawingChoice(self.thumbnails, self._samples, self.reference, path)
+
+    def make(self, lmbda: float, plans: Sequence[GroupPlan]) -> None:
+        """Make trials of the plans that have none, side by side.
+
+        A trial is the same however many run at once. One that was made at another lambda keeps the
+        camera's paths that paid then.
+        """
+        new = [plan for plan in dict.fromkeys(plans) if plan not in self.made]
+        made = self._pool.map(lambda plan: self._try(plan, lmbda), new)
+        self.made.update(zip(new, made, strict=True))
+
+    def own_keys(self, plan: GroupPlan) -> tuple[int, ...]:
+        """Its key pictures but for the next group's."""
+        return plan.keys[:-1] if self._open_ended else plan.keys
+
+    def emphasised(self, trial: Probe) -> list[Picture]:
+        """The trial's own key pictures as they are to be coded: what they lacked raised (see
+        `gsvc.encoders.coding.keyframes`)."""
+        keys = self.own_keys(trial.plan)
+        sources = [self._pictures[k] for k in keys]
+        if trial.plan.crf >= EMPHASIS_CRFS[1]:
+            return sources  # Nothing would be raised.
+        references = [self.reference(k) for k in keys]
+        # Decoded once more: pictures of all trials would take much memory, their units take none.
+        decoded = self._decoded(trial.plan, trial.units[: len(keys)])
+        raised = partial(emphasised, crf=trial.plan.crf)
+        return list(self._pool.map(raised, sources, references, decoded))
+
+    def _try(self, plan: GroupPlan, lmbda: float) -> Probe:
+        units = encode_planes(
+            [self._planes(key, plan.scale) for key in plan.keys],
+            size=self._geometry.coded_size(plan.scale),
+            crf=plan.crf,
+            color=self._color,
+            preset=self._preset,
+            threads=1,
+            visual=self._visual,
+        )
+        decoded = dict(zip(plan.keys, self._decoded(plan, units), strict=True))
+        own, frames = len(self.own_keys(plan)), len(self._pictures)
+        bits = picture_bits(units[:own])
+        bits += self._framing_bits(frames, own, bits)
+        parts = [self._samples[k].totals(decoded[k]) for k in plan.keys if k in self._samples]
+        drawings: dict[PlannedInterval, DrawingMode] = {}
+        for planned in planned_intervals(plan.keys, frames - 1):
+            drawings[planned], found, path_bits = self._drawer.choose(planned, decoded, lmbda)
+            parts += found
+            bits += path_bits
+        texture, misplaced = (
+            frames / len(self._samples) * sum(p) for p in zip(*parts, strict=True)
+        )
+        pixels = float(self._geometry.width * self._geometry.height * frames)
+        mean_texture = texture / (self._weight * pixels)
+        if self._lean:
+            malloc_trim()
+        return Probe(plan, units, bits, mean_texture, texture + misplaced, drawings)
+
+    def _decoded(self, plan: GroupPlan, units: Sequence[bytes]) -> list[Picture]:
+        """Luma of the plan's first key pictures, as they come out."""
+        return list(map(gray, decode_keyframes(units, self._geometry, plan.scale, self._color)))

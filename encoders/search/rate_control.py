@@ -1,0 +1,114 @@
+"""Rate control: what a group may spend, and what any second may."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gsvc.codec.bitstream.header import HEADER_BYTES
+from gsvc.encoders.coding.group_coder import CodingConfig
+from gsvc.encoders.tuning import GROUP_SECONDS
+
+FIXED_BITS = 8 * (HEADER_BYTES + 7)
+"""Header and END packet."""
+
+
+@dataclass
+class _Spent:
+    """What packets of one kind took."""
+
+    packets: int = 0
+    frames: int = 0
+    bits: int = 0
+
+
+class RateControl:
+    """Hands out budgets; what a group over- or underspends, later ones make up for."""
+
+    def __init__(self, recipe: CodingConfig) -> None:
+        video = recipe.header.format
+        self.bpp, self._pixels = recipe.bpp, video.width * video.height
+        self._rate = self.bpp * self._pixels
+        self.exact = recipe.exact
+        """Whether budgets are to be taken whole, or are limits."""
+        self._least = float(video.frame_rate)
+        self._debt = float(FIXED_BITS)
+        self._frames = 0
+        self._intra = _Spent()
+        self._inter = _Spent()
+        self._group = GROUP_SECONDS * float(video.frame_rate)
+        self._usual: float | None = None
+
+    def retarget(self, bpp: float, *, exact: bool) -> None:
+        """Another rate from here on; what the old one over- or underspent is forgotten."""
+        if self._frames >= self._least or self._usual is None:
+            self._usual = self._of_whole_groups()
+        self.bpp, self._rate, self.exact = bpp, bpp * self._pixels, exact
+        self._debt, self._frames = 0.0, 0
+        self._intra, self._inter = _Spent(), _Spent()
+
+    def _of_whole_groups(self) -> float | None:
+        """Bits a frame of groups as long as they may be: a group that has begun is mostly its
+        intra picture. None where nothing was coded."""
+        intra, inter = self._intra, self._inter
+        if not intra.packets or not inter.frames:
+            frames, bits = intra.frames + inter.frames, intra.bits + inter.bits
+            return bits / (frames if inter.frames else self._group) if frames else None
+        return intra.bits / intra.packets / self._group + inter.bits / inter.frames
+
+    def budget(self, frames: int) -> float:
+        """Bits that `frames` frames may take, framing included."""
+        # A short group may take as much as a second: its intra picture costs what it costs.
+        share = self._rate * (frames if self.exact else max(frames, self._least))
+        # A level's limit is no target: what an easy group leaves is not for later ones to waste.
+        debt = self._debt if self.exact else max(self._debt, -0.5 * share)
+        return max(0.3 * share, share - debt)
+
+    def spent(self, bits: int, frames: int, *, is_intra: bool = False) -> None:
+        """Tell what a group took in all, or a packet of one, which may be an intra picture's."""
+        self._debt += bits - self._rate * frames
+        self._frames += frames
+        spent = self._intra if is_intra else self._inter
+        spent.bits, spent.frames = spent.bits + bits, spent.frames + frames
+        spent.packets += 1
+
+    def excess(self) -> float | None:
+        """What was spent in proportion to what was to be; None where that is unknown or not aimed
+        at."""
+        if not self._frames and self._usual is not None:
+            # A new rate: what the old one took is known.
+            usual, self._usual = self._usual, self._rate
+            return usual / self._rate
+        share = self._rate * self._frames
+        if not self._frames or math.isinf(share) or (self._debt <= 0 and not self.exact):
+            return None
+        return max(0.1, 1 + self._debt / share)
+
+
+class WindowCap:
+    """A hard limit over any second of the stream: a packet counts when its last frame is shown."""
+
+    def __init__(self, bitrate: float, header_bits: int) -> None:
+        """`bitrate`: bits that any second may take; `header_bits` are sent at time 0."""
+        self._most = bitrate
+        self._sent: list[tuple[float, int]] = [(0.0, header_bits)]
+
+    def fits(self, packets: Sequence[tuple[float, int]]) -> bool:
+        """Whether these packets, (seconds, bits) in order, may follow those added before."""
+        return self.busiest(packets) <= self._most
+
+    def busiest(self, packets: Sequence[tuple[float, int]]) -> int:
+        """Most bits in any second if these packets, as of `fits`, follow those added before."""
+        every = [*self._sent, *packets]
+        busiest = window = start = 0
+        for time, bits in every:
+            window += bits
+            while every[start][0] <= time - 1:
+                window -= every[start][1]
+                start += 1
+            busiest = max(busiest, window)
+        return busiest
+
+    def add(self, packets: Sequence[tuple[float, int]]) -> None:
+        """Send them."""
+        last = packets[-1][0]
+        self._sent = [p for p in (*self._sent, *packets) if p[0] > last - 1]

@@ -1,0 +1,135 @@
+"""What the benchmark asks of a codec, and what codecs share: options, length-prefixed parts."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.packet import Cutter, read_varint, varint
+from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.eval.late_loading import CodecFacts
+
+Value = int | float | str
+Settings = Mapping[str, Value]
+"""Names and values that decide what is done, defaults included; they are part of the cell's key."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A coded clip."""
+
+    data: bytes = field(repr=False)
+    """The bytes that a receiver must get."""
+    seconds: float
+    """Wall-clock time from frames to bytes."""
+    ledger: Mapping[str, int]
+    """Bits by layer; they sum to the bits of `data`. One layer where the codec has no others."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A decoded clip."""
+
+    frames: Sequence[Picture] = field(repr=False)
+    """RGB uint8 (H, W, 3) at the clip's size."""
+    seconds: float
+    """Wall-clock time from bytes to frames."""
+
+
+@dataclass(frozen=True)
+class Compute:
+    """What a decoder costs, by counting."""
+
+    flops_per_pixel: float
+    """Floating-point operations per pixel of a frame; a multiply-add counts two."""
+    model_bytes: int
+    """Bytes of weights."""
+    not_counted: tuple[str, ...] = ()
+    """Operators that the counter does not know."""
+
+    def __add__(self, other: "Compute") -> "Compute":
+        """Both, one after the other."""
+        return Compute(
+            self.flops_per_pixel + other.flops_per_pixel,
+            self.model_bytes + other.model_bytes,
+            tuple(dict.fromkeys((*self.not_counted, *other.not_counted))),
+        )
+
+
+class Codec(Protocol):
+    """A way to code a clip; codecs inherit from it for the defaults.
+
+    A method that cannot do its work raises a GsvcError that says why.
+    """
+
+    name: str
+    """As on the command line and in tables: "svtav1", "gsvc"."""
+    suffix: str
+    """Of a file that holds the stream: ".obu", ".gsv"."""
+    facts: CodecFacts = CodecFacts()
+    """For tables and plots; the run records them."""
+
+    def version(self) -> str:
+        """Library and version, for the cell's key. Raises MissingDependencyError without it."""
+
+    def rate_points(self) -> Sequence[Settings]:
+        """The settings that a benchmark runs when the user asks for no others."""
+
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+        """How a stream coded with `settings` is decoded: one entry per choice, such as steps."""
+        return [{}]
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        """Code the whole clip."""
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        """Decode from the bytes and the format alone; as many frames as the clip has."""
+
+    def compute(
+        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
+    ) -> Compute | None:
+        """What `decode` costs; None where no counter sees it."""
+        return None
+
+
+def require_frames(clip: TestClip) -> None:
+    """Raise InputError for a clip without frames."""
+    if not clip.frames:
+        raise InputError("there are no frames to code: give a clip with at least one")
+
+
+Option = Value | tuple[Value, ...]
+
+_Kind = TypeVar("_Kind", int, float, str)
+
+
+def several(value: Option) -> tuple[Value, ...]:
+    """The values of an option."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def all_of(name: str, value: Option, kind: type[_Kind]) -> Sequence[_Kind]:
+    """The values of an option, each of `kind` (an int will do for float). Raises ConfigError."""
+    values: list[_Kind] = []
+    for one in several(value):
+        if kind is float and isinstance(one, int):
+            one = float(one)
+        if not isinstance(one, kind):
+            raise ConfigError(f"{name} {one!r} is no {kind.__name__}: give another value")
+        values.append(one)
+    return values
+
+
+def join_parts(parts: Iterable[bytes]) -> bytes:
+    """Each part after its length, a varint."""
+    return b"".join(varint(len(part)) + part for part in parts)
+
+
+def split_parts(data: bytes) -> Iterator[bytes]:
+    """The parts, one by one. Raises BitstreamError where the lengths do not fit the data."""
+    cutter, left = Cutter(data), len(data)
+    while left:
+        size = read_varint(cutter.take)
+        yield cutter.take(size)
+        left -= len(varint(size)) + size

@@ -1,0 +1,281 @@
+"""What the conventional codecs share: RGB to YUV, coding at a smaller size, one elementary stream.
+
+A smaller picture is made by area averaging and enlarged by Lanczos; it is scored at full size.
+"""
+
+import io
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from importlib.metadata import version
+from math import ceil
+from typing import ClassVar
+
+import av
+import cv2
+import numpy as np
+from av.codec.context import Flags
+
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
+from gsvc.codec.bitstream.frames import Color, Picture
+from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
+from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.encoders.coding.svt_av1 import quiet_and_ordinary
+from gsvc.eval.baselines.base import (
+    Codec,
+    Decoded,
+    Encoded,
+    Option,
+    Settings,
+    Value,
+    require_frames,
+    several,
+)
+
+SMALLEST_SIDE = 64
+"""Pixels, as coded: x265 writes outside its buffers on some narrower pictures (34, 42, 48 wide)."""
+
+Size = tuple[int, int]
+"""Width and height in pixels."""
+
+
+def read_scale(value: Value) -> Fraction:
+    """The setting `scale`, such as "1/2". Raises ConfigError when it is no number."""
+    try:
+        return Fraction(value)
+    except (ValueError, ZeroDivisionError) as error:
+        raise ConfigError(f"scale {value!r} is no number: write 1 or 1/2") from error
+
+
+def coded_size(shown: Size, scale: Fraction) -> Size:
+    """Even sides, as 4:2:0 needs: rounded up at full size, to the nearest when scaled.
+
+    `scale` is the coded size relative to the shown one, above 0 and up to 1. Raises ConfigError for
+    another scale, and when a coded side is shorter than `SMALLEST_SIDE` pixels.
+    """
+    if not 0 < scale <= 1:
+        raise ConfigError(f"scale {scale} is out of range: above 0, up to 1")
+    if scale == 1:
+        size = ceil(shown[0] / 2) * 2, ceil(shown[1] / 2) * 2
+    else:
+        size = 2 * round(shown[0] * scale / 2), 2 * round(shown[1] * scale / 2)
+    if min(size) < SMALLEST_SIDE:
+        raise ConfigError(
+            f"pictures of {size[0]}x{size[1]} are too small to code: "
+            f"use a clip and a scale that leave {SMALLEST_SIDE} pixels a side"
+        )
+    return size
+
+
+def shrink(picture: Picture, coded: Size) -> Picture:
+    """The picture at the coded size: area averages, or its border repeated by at most a pixel."""
+    height, width = picture.shape[:2]
+    if _is_padded(coded, (width, height)):
+        return np.pad(picture, ((0, coded[1] - height), (0, coded[0] - width), (0, 0)), mode="edge")
+    return np.asarray(cv2.resize(picture, coded, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def enlarge(picture: Picture, shown: Size) -> Picture:
+    """The inverse of `shrink`, by Lanczos over 8 x 8 pixels."""
+    height, width = picture.shape[:2]
+    if _is_padded((width, height), shown):
+        return picture[: shown[1], : shown[0]]
+    return np.asarray(cv2.resize(picture, shown, interpolation=cv2.INTER_LANCZOS4), np.uint8)
+
+
+def _is_padded(coded: Size, shown: Size) -> bool:
+    return coded == (shown[0] + shown[0] % 2, shown[1] + shown[1] % 2)
+
+
+Points = Mapping[str, Sequence[int]]
+
+BT709 = Color(primaries=1, transfer=1, matrix=1)
+RANDOM_ACCESS_SECONDS = 4
+THREADS = 2
+_PROBE = 320, 192
+"""A size that every encoder takes."""
+PROTOCOL = 1
+"""Part of every version: raise it when a change to a codec, here or in `scaling`, alters output."""
+
+
+class ConventionalCodec(Codec, ABC):
+    """An encoder library of PyAV; a subclass fills in what is declared here.
+
+    Settings:
+        preset: the library's.
+        crf: 0 to `max_crf`, higher is smaller; called `qp` where `quality` says so.
+        scale: coded size relative to the frames, as a fraction: "1", "1/2".
+
+    The constructor takes the same names, each with one value or several, and then runs these rate
+    points in place of the usual ones.
+    """
+
+    library: ClassVar[str]
+    demuxer: ClassVar[str]
+    """Reads the elementary stream back."""
+    pixel_format: ClassVar[str]
+    preset: ClassVar[Value]
+    tuned: ClassVar[tuple[Value, ...]] = ()
+    """Further presets that a benchmark runs, each better by some metric."""
+    quality: ClassVar[str] = "crf"
+    max_crf: ClassVar[int]
+    points: ClassVar[Points]
+    """Scale -> the qualities that a benchmark runs."""
+    headers_once: ClassVar[bool] = False
+    """Parameter sets come once, apart from the packets, instead of at every random access point."""
+
+    def __init__(self, **options: Option) -> None:
+        self._names = {"preset", self.quality, "scale"}
+        if unknown := set(options) - self._names:
+            known = ", ".join(sorted(self._names))
+            raise ConfigError(f"{self.name} has no option {min(unknown)}: there are {known}")
+        chosen = {name: several(value) for name, value in options.items()}
+        self._presets = chosen.get("preset", (self.preset, *self.tuned))
+        self._scales = [str(scale) for scale in chosen.get("scale", self.points)]
+        self._qualities = chosen.get(self.quality)
+        for settings in self.rate_points():
+            self._read(settings)
+        for preset in chosen.get("preset", ()):
+            self.check_preset(preset)
+
+    @abstractmethod
+    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+        """The library's options; `interval`: frames between random access points."""
+
+    def check_preset(self, preset: Value) -> None:
+        """Raise ConfigError for a preset that the library does not know: at once, not in cells."""
+        if self.library not in av.codecs_available:
+            return
+        self.options(preset, self.max_crf, key_interval(Fraction(25)))
+        try:
+            self._opened(_PROBE, Fraction(25), preset, self.max_crf)
+        except ConfigError as error:
+            raise ConfigError(
+                f"{self.name} has no preset {preset}: take one of the library's, such as "
+                f"{self.preset}"
+            ) from error
+
+    def version(self) -> str:
+        """See `Codec.version`."""
+        return f"{self.library} of av {version('av')}, protocol {PROTOCOL}"
+
+    def rate_points(self) -> Sequence[Settings]:
+        """See `Codec.rate_points`."""
+        usual = next(iter(self.points.values()))
+        return [
+            {"preset": preset, self.quality: quality, "scale": scale}
+            for preset in self._presets
+            for scale in self._scales
+            for quality in self._qualities or self.points.get(scale, usual)
+        ]
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        """Code the clip, from RGB frames to bytes.
+
+        Raises ConfigError for settings that are unknown, missing or out of range, InputError for a
+        clip without frames.
+        """
+        preset, quality, scale = self._read(settings)
+        require_frames(clip)
+        coded = coded_size((clip.format.width, clip.format.height), scale)
+        start = time.perf_counter()
+        pictures = (shrink(frame, coded) for frame in clip.frames)
+        data = self._join(self._packets(pictures, coded, clip.frame_rate, preset, quality))
+        return Encoded(data, time.perf_counter() - start, self._ledger(data))
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        """Decode, from bytes to RGB frames at the clip's size.
+
+        Raises BitstreamError when the bytes do not decode to as many frames as the clip has.
+        """
+        shown = clip.width, clip.height
+        start = time.perf_counter()
+        try:
+            frames = [enlarge(picture, shown) for picture in self._small(data)]
+        except av.FFmpegError as error:
+            raise BitstreamError(
+                f"the {self.name} stream does not decode ({error.strerror}): code the clip again"
+            ) from error
+        seconds = time.perf_counter() - start
+        if len(frames) != clip.frames:
+            raise BitstreamError(
+                f"the {self.name} stream holds {len(frames)} of {clip.frames} frames: "
+                "code the clip again"
+            )
+        return Decoded(frames, seconds)
+
+    def _read(self, settings: Settings) -> tuple[Value, int, Fraction]:
+        if set(settings) != self._names:
+            raise ConfigError(
+                f"{self.name} takes the settings {', '.join(sorted(self._names))}, "
+                f"not {', '.join(sorted(settings)) or 'none'}"
+            )
+        quality = settings[self.quality]
+        if not isinstance(quality, int) or not 0 <= quality <= self.max_crf:
+            raise ConfigError(
+                f"{self.quality} {quality} is out of range for {self.name}: 0 to {self.max_crf}"
+            )
+        return settings["preset"], quality, read_scale(settings["scale"])
+
+    def _packets(
+        self,
+        pictures: Iterable[Picture],
+        size: tuple[int, int],
+        frame_rate: Fraction,
+        preset: Value,
+        quality: int,
+    ) -> list[bytes]:
+        """The stream in decoding order, parameter sets first where they come apart."""
+        context = self._opened(size, frame_rate, preset, quality)
+        packets = []
+        for index, picture in enumerate(pictures):
+            frame = yuv_from_rgb(picture, BT709, self.pixel_format)
+            frame.pts, frame.time_base = index, context.time_base
+            packets += context.encode(frame)
+        packets += context.encode(None)
+        headers = context.extradata if self.headers_once else None
+        return [headers or b"", *(bytes(packet) for packet in packets)]
+
+    def _opened(
+        self, size: tuple[int, int], frame_rate: Fraction, preset: Value, quality: int
+    ) -> av.VideoCodecContext:
+        """The encoder. Raises ConfigError when the library refuses the settings."""
+        context = av.CodecContext.create(self.library, "w")
+        assert isinstance(context, av.VideoCodecContext)
+        context.width, context.height = size
+        context.pix_fmt = self.pixel_format
+        context.time_base, context.framerate = 1 / frame_rate, frame_rate
+        context.gop_size = key_interval(frame_rate)
+        context.options = self.options(preset, quality, context.gop_size)
+        if self.headers_once:
+            context.flags |= Flags.global_header
+        try:
+            with quiet_and_ordinary():
+                context.open()
+        except av.FFmpegError as error:
+            raise ConfigError(
+                f"{self.name} refuses preset {preset}, {self.quality} {quality} "
+                f"at {size[0]}x{size[1]} ({error.strerror}): take another preset or size"
+            ) from error
+        return context
+
+    def _join(self, packets: Sequence[bytes]) -> bytes:
+        return b"".join(packets)
+
+    def _ledger(self, data: bytes) -> dict[str, int]:
+        return {"video": 8 * len(data)}
+
+    def _small(self, data: bytes) -> Iterator[Picture]:
+        """The pictures at the size at which they are coded."""
+        return (rgb_from_yuv(frame, BT709) for frame in self._pictures(data))
+
+    def _pictures(self, data: bytes) -> Iterator[av.VideoFrame]:
+        with av.open(io.BytesIO(data), mode="r", format=self.demuxer) as container:
+            container.streams.video[0].codec_context.thread_count = THREADS
+            yield from container.decode(video=0)
+
+
+def key_interval(frame_rate: Fraction) -> int:
+    """The greatest number of frames from one random access point to the next."""
+    return max(1, round(RANDOM_ACCESS_SECONDS * frame_rate))

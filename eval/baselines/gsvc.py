@@ -1,0 +1,414 @@
+"""gsvc as a codec of the benchmark: frames to a `.gsv` without audio, and back to frames.
+
+Its compute is counted: the refiner's network for each key picture or window, RIFE for each frame
+that it draws. Pretrained models run on a GPU if there is one.
+"""
+
+import io
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import version
+from itertools import product
+from math import ceil
+from typing import ClassVar
+
+import numpy as np
+
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream.container import StreamReader, StreamWriter
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.header import TOOLS, Tools
+from gsvc.codec.bitstream.index import decoded_frames
+from gsvc.codec.bitstream.scaffold import Place
+from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
+from gsvc.codec.weights.hub import read_hub_manifest
+from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.decoders.interpolation.rife import loaded_rife, rife_file
+from gsvc.decoders.keyframes.backends import (
+    BACKENDS,
+    PRETRAINED,
+    find_backend,
+    gpu_or_cpu,
+    load_refiner,
+    model_id,
+)
+from gsvc.decoders.keyframes.refiner import Refiner, WindowRefiner
+from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PEOPLE
+from gsvc.eval.baselines.base import (
+    Codec,
+    Compute,
+    Decoded,
+    Encoded,
+    Option,
+    Settings,
+    Value,
+    all_of,
+    require_frames,
+)
+from gsvc.eval.baselines.code_hash import code_hash, weights_hash
+from gsvc.eval.baselines.conventional import BT709
+from gsvc.eval.compute import Flops, count_flops
+
+
+def backend_and_device(model: object) -> tuple[str, str]:
+    """Of a model's name: nano, small and base are compact. Raises ConfigError for an unknown."""
+    if model in PRETRAINED:
+        return str(model), gpu_or_cpu()
+    if (backend := f"compact:{model}") in BACKENDS:
+        return backend, "cpu"
+    names = ", ".join(PRETRAINED)
+    raise ConfigError(f"gsvc has no model {model!r}: take nano, small, base, {names}")
+
+
+@cache
+def kept_refiner(settings: DecoderSettings) -> Refiner | None:
+    """A pretrained model, loaded once for all clips; None for others."""
+    is_kept = settings.steps and settings.backend in PRETRAINED
+    return load_refiner(settings.backend, settings.device) if is_kept else None
+
+
+def pulled(ways: Iterable[Settings]) -> str:
+    """Pretrained models of the ways with their commits, ", NAME COMMIT" each; marked if random.
+
+    Raises MissingModelError where one is not here.
+    """
+    models = sorted({str(way["model"]) for way in ways if way.get("model") in PRETRAINED})
+    return "".join(f", {name} {read_hub_manifest(name).weights}" for name in models)
+
+
+_OUTSIDE = ("AV1 decoding", "motion and rendering")
+
+
+def refiner_cost(info: StreamInfo, steps: int, backend: str = "compact") -> Compute:
+    """Operations per pixel of a frame as shown (a multiply-add is two), and bytes of weights.
+
+    The padding of the sides is counted. The rest of decoding, integer work of OpenCV and dav1d, is
+    named in `not_counted`.
+    """
+    video = info.header.format
+    if not steps:
+        return Compute(0.0, 0, _OUTSIDE)
+    refiner = find_backend(backend)
+    step, once = _flops(backend, video.height, video.width)
+    if isinstance(refiner, WindowRefiner):
+        calls = ceil((info.frames - 1) / refiner.delay)
+    else:
+        calls = sum(len(packet.key_frames) for packet in info.packets)
+    weights = sum(file.stat().st_size for file in refiner.files)
+    count = calls * (steps * step.count + once)
+    pixels = video.width * video.height * info.frames
+    return Compute(count / pixels, weights, (*_OUTSIDE, *step.not_counted))
+
+
+@cache
+def _flops(backend: str, height: int, width: int) -> tuple[Flops, int]:
+    """One evaluation of the network, and what is computed once, counted without storage."""
+    cost = find_backend(backend).cost(height, width)
+    if cost is None:
+        return Flops(0, ("the refiner",)), 0
+    step = count_flops(cost.step)
+    once = count_flops(cost.once).count if cost.once else 0
+    return Flops(step.count, (*cost.not_counted, *step.not_counted)), once
+
+
+_OUTSIDE_RIFE = ("looking up pixels along the motion", "a second look where motion is fast")
+
+
+def drawing_cost(height: int, width: int, drawn: int, frames: int) -> Compute:
+    """Of `drawn` frames between pictures, per pixel of the clip's `frames`. Raises as `load_rife`.
+
+    The padding of the sides is counted.
+    """
+    one = _one_frame(height, width)
+    weights = rife_file().stat().st_size
+    per_pixel = one.count * drawn / (width * height * frames)
+    return Compute(per_pixel, weights, (*_OUTSIDE_RIFE, *one.not_counted))
+
+
+def motion_cost(info: StreamInfo) -> Compute:
+    """Of decoding a stream of ours with learned motion; dissolving and held frames cost nothing."""
+    intervals = (interval for packet in info.packets for interval in packet.intervals)
+    moving = (one for one in intervals if one.place is Place.BETWEEN and not one.dissolves)
+    drawn = sum(interval.frames - 1 for interval in moving)
+    video = info.header.format
+    return drawing_cost(video.height, video.width, drawn, info.frames)
+
+
+@cache
+def _one_frame(height: int, width: int) -> Flops:
+    gray = np.full((height, width, 3), 128, np.uint8)
+    return count_flops(lambda: loaded_rife().pair(gray, gray).motion(0.5))
+
+
+NO_TOOLS, DEFAULT_TOOLS = "none", "default"
+ALL_TOOLS = "-".join(TOOLS)
+TOOL_SETS = {DEFAULT_TOOLS: None} | {
+    "-".join(name for name, is_on in zip(TOOLS, on, strict=True) if is_on) or NO_TOOLS: Tools(
+        **dict(zip(TOOLS, on, strict=True))
+    )
+    for on in product((False, True), repeat=len(TOOLS))
+}
+"""Values of the setting `tools` and the scaffold layers that they turn on; None: the preset's."""
+_ALL_BUT_ONE = tuple("-".join(name for name in TOOLS if name != left_out) for left_out in TOOLS)
+
+_NANO, _DIS = "nano", "dis"
+_LIBRARIES = ("av", "numpy", "opencv-python-headless", "ai-edge-litert")
+
+
+class Gsvc(Codec):
+    """gsvc's encoder and decoder.
+
+    Settings:
+        level or bpp: 0 to 3, or bits per pixel to come near to.
+        tools: a key of `TOOL_SETS`.
+        preset: of the encoder.
+        tune: of the encoder, where it is not balanced.
+        people: weight of faces, where it is not the usual one.
+        faces: 0 where the motion of faces is not sent.
+        seed: written into the stream.
+
+    Ways to decode:
+        steps: of the refiner.
+        model: of the refiner, where it is not nano; or a pretrained one, on a GPU if there is one.
+        seed: in place of the stream's, where it is not 0.
+        motion: between pictures, where it is not dis.
+
+    The constructor takes one value or several of each; its `seed` is that of the ways to decode.
+    """
+
+    name = "gsvc"
+    suffix = ".gsv"
+    backends: ClassVar[tuple[str, ...]] = ("compact", "compact:small", "compact:base")
+    """Refiners that the ways to decode may use: their weights are part of the version."""
+    low_delay: ClassVar[bool] = False
+    """Of the encoder."""
+
+    def __init__(
+        self,
+        level: Option | None = None,
+        bpp: Option | None = None,
+        tools: Option = DEFAULT_TOOLS,
+        preset: Option = DEFAULT_PRESET,
+        steps: Option = (0, 1, 4),
+        seed: Option = 0,
+        model: Option = _NANO,
+        motion: Option = _DIS,
+        tune: Option = DEFAULT_TUNE,
+        people: Option = PEOPLE,
+        faces: Option = 1,
+    ) -> None:
+        if level is not None and bpp is not None:
+            raise ConfigError("give levels or bpp as rate points, not both")
+        if bpp is None:
+            levels = range(len(LEVELS)) if level is None else all_of("level", level, int)
+            rates: list[Settings] = [{"level": one} for one in levels]
+        else:
+            rates = [{"bpp": one} for one in all_of("bpp", bpp, float)]
+        tuned = [{"tune": t} if t != DEFAULT_TUNE else {} for t in all_of("tune", tune, str)]
+        seen = [{"people": p} if p != PEOPLE else {} for p in all_of("people", people, float)]
+        presets, sets_of_tools = all_of("preset", preset, str), all_of("tools", tools, str)
+        moved = [{} if one else {"faces": 0} for one in all_of("faces", faces, int)]
+        sets = product(rates, presets, sets_of_tools, tuned, seen, moved)
+        self._points = [
+            {**rate, "tools": t, "preset": p, "seed": 0, **tunes, **weights, **more}
+            for rate, p, t, tunes, weights, more in sets
+        ]
+        self._ways = _ways(
+            all_of("motion", motion, str),
+            all_of("model", model, str),
+            all_of("steps", steps, int),
+            all_of("seed", seed, int),
+        )
+        for point in self._points:
+            _encoder_settings(point)
+        for way in self._ways:
+            _decoder_settings(way)
+
+    def version(self) -> str:
+        """Version of gsvc, hashes of code and weights, versions of libraries that touch pixels.
+
+        The model id is in the header of every stream, so it counts for codecs without a refiner
+        too.
+        """
+        names = (*_LIBRARIES, *(("torch",) if self.backends else ()))
+        libraries = ", ".join(f"{name} {version(name)}" for name in names)
+        weights = f"{model_id('compact').hex()}-{weights_hash(self.backends)}"
+        return f"gsvc {version('gsvc')} {code_hash()}-{weights}, {libraries}{pulled(self._ways)}"
+
+    def rate_points(self) -> Sequence[Settings]:
+        """See `Codec.rate_points`."""
+        return self._points
+
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+        """See `Codec.ways_to_decode`."""
+        return self._ways
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        """Code the clip; the time includes loading extractors, the ledger is the stream's own.
+
+        Raises InputError for a clip without frames, ConfigError for settings out of range,
+        MissingModelError when a scaffold tool's model is not on this machine.
+        """
+        require_frames(clip)
+        rate = clip.frame_rate
+        video = VideoFormat(clip.format.width, clip.format.height, 1 / rate, rate, color=BT709)
+        start = time.perf_counter()
+        chosen = replace(_encoder_settings(settings), low_delay=self.low_delay)
+        data = coded(clip.frames, video, chosen)
+        seconds = time.perf_counter() - start
+        return Encoded(data, seconds, read_info(io.BytesIO(data)).bits)
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        """Decode. Raises BitstreamError unless the stream holds the clip's frames."""
+        start, chosen = time.perf_counter(), _decoder_settings(way)
+        frames = decoded(data, chosen, kept_refiner(chosen))
+        return Decoded(checked(frames, clip), time.perf_counter() - start)
+
+    def compute(
+        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
+    ) -> Compute | None:
+        """The networks, counted for this stream; see `refiner_cost` and `motion_cost`."""
+        used, info = _decoder_settings(way), read_info(io.BytesIO(data))
+        cost = refiner_cost(info, used.steps, used.backend)
+        return cost if used.motion == _DIS else cost + motion_cost(info)
+
+
+class GsvcLowDelay(Gsvc):
+    """gsvc without look-ahead, as `gsvc encode --low-delay`."""
+
+    name = "gsvc-low-delay"
+    low_delay = True
+
+
+class GsvcLayers(Gsvc):
+    """The ablation: each scaffold layer off in turn; only the whole stream is also refined.
+
+    Options as of `Gsvc`; the last of `tools` is the whole stream.
+    """
+
+    name = "gsvc-layers"
+    backends = ("compact",)
+
+    def __init__(
+        self,
+        level: Option = (1, 3),
+        tools: Option = (NO_TOOLS, *_ALL_BUT_ONE, ALL_TOOLS),
+        preset: Option = DEFAULT_PRESET,
+        steps: Option = (0, 1, 2, 4, 8),
+        seed: Option = 0,
+    ) -> None:
+        super().__init__(level=level, tools=tools, preset=preset, steps=steps, seed=seed)
+        self._whole = self._points[-1]["tools"]
+
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+        """All steps for the last set of tools, the first one of them for the others."""
+        ways = super().ways_to_decode(settings)
+        return ways if settings["tools"] == self._whole else ways[:1]
+
+
+def coded(frames: Sequence[Picture], video: VideoFormat, settings: EncoderSettings) -> bytes:
+    """The frames as a `.gsv` without audio; `video` has a time base of one frame."""
+    file = io.BytesIO()
+    with Encoder(video, settings) as encoder:
+        writer = StreamWriter(file, encoder.header)
+        for pts, frame in enumerate(frames):
+            for packet in encoder.encode(Frame(frame, pts)):
+                writer.write(packet)
+        for packet in encoder.flush():
+            writer.write(packet)
+    return file.getvalue()
+
+
+def decoded(
+    data: bytes, settings: DecoderSettings, refiner: Refiner | None = None
+) -> list[Picture]:
+    """All frames of a `.gsv`. `refiner`: in place of the settings' back end."""
+    reader = StreamReader(io.BytesIO(data))
+    with Decoder(reader.header, settings, refiner=refiner) as decoder:
+        packets = ((packet, True) for packet in reader)
+        return [frame.pixels for frame in decoded_frames(decoder, packets)]
+
+
+def checked(frames: Sequence[Picture], clip: ClipFormat) -> Sequence[Picture]:
+    """The frames. Raises BitstreamError unless they are as many as the clip has."""
+    if len(frames) != clip.frames:
+        raise BitstreamError(
+            f"the stream holds {len(frames)} of {clip.frames} frames: code the clip again"
+        )
+    return frames
+
+
+def key_frames(info: StreamInfo) -> list[int]:
+    """Indices of the frames that were coded as pictures."""
+    return [frame for packet in info.packets for frame in packet.key_frames]
+
+
+def _ways(
+    motions: Sequence[str], models: Sequence[str], steps: Sequence[int], seeds: Sequence[int]
+) -> list[Settings]:
+    """Motion by motion, model by model.
+
+    Seed 0 is the stream's own, and 0 steps use neither model nor seed.
+    """
+    ways: list[dict[str, Value]] = []
+    for motion, model, count, seed in product(motions, models, steps, seeds):
+        chosen: dict[str, Value] = {"model": model} if model != _NANO else {}
+        chosen |= {"seed": seed} if seed else {}
+        way = {"steps": count, **(chosen if count else {})}
+        way |= {"motion": motion} if motion != _DIS else {}
+        ways += [way] if way not in ways else []
+    return [*ways]
+
+
+def _encoder_settings(settings: Settings) -> EncoderSettings:
+    values = dict(settings)
+    tools = values.pop("tools", None)
+    if tools not in TOOL_SETS:
+        raise ConfigError(f"tools {tools!r}: choose one of {', '.join(TOOL_SETS)}")
+    try:
+        preset, seed = str(values.pop("preset")), int(values.pop("seed"))
+        level = int(values.pop("level")) if "level" in values else None
+        bpp = float(values.pop("bpp")) if "bpp" in values else None
+    except (KeyError, ValueError) as error:
+        raise ConfigError(f"gsvc needs a preset and a whole number as seed: {error}") from error
+    tune = str(values.pop("tune", DEFAULT_TUNE))
+    people, faces = float(values.pop("people", PEOPLE)), bool(values.pop("faces", 1))
+    _refuse(values, "setting")
+    return EncoderSettings(
+        level=level,
+        bpp=bpp,
+        tools=TOOL_SETS[str(tools)],
+        preset=preset,
+        tune=tune,
+        people=people,
+        faces=faces,
+        seed=seed,
+        model_id=model_id("compact"),
+    )
+
+
+def _decoder_settings(way: Settings) -> DecoderSettings:
+    values = dict(way)
+    steps, seed = values.pop("steps", None), values.pop("seed", None)
+    model, motion = values.pop("model", _NANO), values.pop("motion", _DIS)
+    _refuse(values, "way to decode")
+    if not isinstance(steps, int) or not isinstance(seed, int | None):
+        raise ConfigError(f"gsvc decodes with steps and perhaps a seed, not with {dict(way)}")
+    backend, device = backend_and_device(model)
+    return DecoderSettings(
+        steps=steps, seed=seed, backend=backend, device=device, motion=str(motion)
+    )
+
+
+def _refuse(values: Mapping[str, object], kind: str) -> None:
+    if values:
+        raise ConfigError(f"gsvc has no {kind} {', '.join(values)}: leave it out")
+
+
+CODECS = (Gsvc, GsvcLowDelay, GsvcLayers)

@@ -1,0 +1,125 @@
+"""JPEG and WebP: every frame a picture of its own, by OpenCV (libjpeg-turbo and libwebp)."""
+
+import time
+from collections.abc import Sequence
+from typing import ClassVar
+
+import cv2
+import numpy as np
+
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.eval.baselines.base import (
+    Codec,
+    Decoded,
+    Encoded,
+    Option,
+    Settings,
+    all_of,
+    join_parts,
+    require_frames,
+    split_parts,
+)
+from gsvc.eval.baselines.conventional import coded_size, enlarge, read_scale, shrink
+from gsvc.eval.late_loading import CodecFacts
+
+
+class ImageCodec(Codec):
+    """Frames as files of one picture format, each after its length.
+
+    Settings:
+        quality: the library's, 1 to 100.
+        scale: coded size relative to the frames, as a fraction: "1", "1/2".
+
+    The constructor takes the same names, each with one value or several.
+    """
+
+    extension: ClassVar[str]
+    parameters: ClassVar[tuple[int, ...]] = ()
+    """Of `cv2.imencode`, beside the quality."""
+    quality_parameter: ClassVar[int]
+
+    def __init__(self, quality: Option = (5, 15, 40, 75), scale: Option = ("1", "1/2")) -> None:
+        self._points: list[Settings] = [
+            {"quality": q, "scale": str(s)}
+            for s in (scale if isinstance(scale, tuple) else (scale,))
+            for q in all_of("quality", quality, int)
+        ]
+        for point in self._points:
+            _read(self.name, point)
+
+    def version(self) -> str:
+        """See `Codec.version`."""
+        return f"{self.name} of opencv {cv2.__version__}"
+
+    def rate_points(self) -> Sequence[Settings]:
+        """See `Codec.rate_points`."""
+        return self._points
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        """Code the clip. Raises ConfigError for settings out of range, InputError for no frames."""
+        quality, scale = _read(self.name, settings)
+        require_frames(clip)
+        size = coded_size((clip.format.width, clip.format.height), read_scale(scale))
+        start = time.perf_counter()
+        data = join_parts(self._file(shrink(frame, size), quality) for frame in clip.frames)
+        return Encoded(data, time.perf_counter() - start, {"pictures": 8 * len(data)})
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        """Decode to RGB at the clip's size. Raises BitstreamError where that cannot be done."""
+        start = time.perf_counter()
+        frames = [enlarge(self._picture(part), (clip.width, clip.height)) for part in _parts(data)]
+        if len(frames) != clip.frames:
+            raise BitstreamError(
+                f"the {self.name} stream holds {len(frames)} of {clip.frames} frames: "
+                "code the clip again"
+            )
+        return Decoded(frames, time.perf_counter() - start)
+
+    def _file(self, picture: Picture, quality: int) -> bytes:
+        options = (self.quality_parameter, quality, *self.parameters)
+        coded = cv2.imencode(self.extension, cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), options)[1]
+        return coded.tobytes()
+
+    def _picture(self, part: bytes) -> Picture:
+        found = cv2.imdecode(np.frombuffer(part, np.uint8), cv2.IMREAD_COLOR_RGB)
+        if found is None:
+            raise BitstreamError(f"a picture of the {self.name} stream is damaged: code it again")
+        return np.asarray(found, np.uint8)
+
+
+class Jpeg(ImageCodec):
+    """JPEG, 4:2:0, progressive, with Huffman tables of its own in every picture."""
+
+    name = "jpeg"
+    suffix = ".mjpg"
+    facts = CodecFacts(is_anchor=True, colour="#b0564f", marker="P")
+    extension = ".jpg"
+    quality_parameter = cv2.IMWRITE_JPEG_QUALITY
+    parameters = (cv2.IMWRITE_JPEG_OPTIMIZE, 1, cv2.IMWRITE_JPEG_PROGRESSIVE, 1)
+
+
+class WebP(ImageCodec):
+    """Lossy WebP."""
+
+    name = "webp"
+    suffix = ".webps"
+    facts = CodecFacts(is_anchor=True, colour="#6b8e23", marker="X")
+    extension = ".webp"
+    quality_parameter = cv2.IMWRITE_WEBP_QUALITY
+
+
+CODECS = Jpeg, WebP
+
+
+def _parts(data: bytes) -> Sequence[bytes]:
+    return [part for part in split_parts(data) if part]
+
+
+def _read(name: str, settings: Settings) -> tuple[int, str]:
+    quality, scale = settings["quality"], settings["scale"]
+    if not isinstance(quality, int) or not 1 <= quality <= 100:
+        raise ConfigError(f"quality {quality} is out of range for {name}: 1 to 100")
+    read_scale(scale)
+    return quality, str(scale)

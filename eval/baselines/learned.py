@@ -1,0 +1,227 @@
+"""What the learned codecs of CompressAI share; see `image_models` and `ssf2020`.
+
+The package is optional and the weights must be on this machine: nothing is downloaded, and no
+network has random weights. Streams come from CompressAI's own entropy coder, which reads beyond its
+input when that is damaged. A stream therefore ends with a checksum, and only streams of the same
+run should be decoded.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import google_crc32c
+import numpy as np
+
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, MissingModelError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.weights.package_files import sha256_of
+from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.eval.baselines.base import (
+    Codec,
+    Decoded,
+    Encoded,
+    Option,
+    Settings,
+    all_of,
+    join_parts,
+    require_frames,
+    several,
+    split_parts,
+)
+from gsvc.eval.baselines.conventional import (
+    PROTOCOL,
+    Size,
+    coded_size,
+    enlarge,
+    key_interval,
+    read_scale,
+    shrink,
+)
+from gsvc.eval.late_loading import optional
+
+if TYPE_CHECKING:
+    import torch
+
+_CHECKSUM = 4
+_INSTALL = 'pip install "gsvc[research]"'
+
+
+class LearnedCodec(Codec, ABC):
+    """A model of CompressAI's zoo. Settings: `quality`, the zoo's number, and `scale`.
+
+    The constructor takes one value or several of each, and `weights`: a folder with the zoo's
+    files, or one checkpoint of your own (its state dict), which is then used for every quality.
+    Without it the files are looked for where torch.hub keeps them.
+    """
+
+    suffix = ".cai"
+    qualities: ClassVar[range]
+    multiple: ClassVar[int]
+    """Sides are padded to a multiple of it: the stride of the hyperprior's latents."""
+    zoo: ClassVar[str]
+
+    def __init__(
+        self, quality: Option = (1, 2, 3), scale: Option = ("1", "1/2", "1/3"), weights: str = ""
+    ) -> None:
+        scales = [str(one) for one in several(scale)]
+        self._points: list[Settings] = [
+            {"quality": one, "scale": s} for s in scales for one in all_of("quality", quality, int)
+        ]
+        self._weights = weights
+        for point in self._points:
+            self._read(point)
+
+    def version(self) -> str:
+        """Package, model and a hash of the weights of every rate point.
+
+        Raises MissingDependencyError without the package, MissingModelError without the weights.
+        """
+        _package(self.zoo)
+        files = dict.fromkeys(self._file(int(point["quality"])) for point in self._points)
+        hashes = " ".join(_sha256(path)[:8] for path in files)
+        return f"{self.name} of compressai {version('compressai')}, {hashes}, protocol {PROTOCOL}"
+
+    def rate_points(self) -> Sequence[Settings]:
+        """See `Codec.rate_points`."""
+        return self._points
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        """Code the clip on the CPU.
+
+        Raises as `version`, ConfigError for settings, InputError for a clip without frames.
+        """
+        import torch
+
+        quality, scale = self._read(settings)
+        require_frames(clip)
+        size = coded_size((clip.format.width, clip.format.height), scale)
+        network = self._network(quality)
+        start = time.perf_counter()
+        pictures = (_tensor(shrink(frame, size), self.multiple) for frame in clip.frames)
+        with torch.no_grad():
+            parts = list(self._compress(network, pictures, key_interval(clip.frame_rate)))
+        data = join_parts(parts)
+        data += google_crc32c.value(data).to_bytes(_CHECKSUM, "big")
+        video = 8 * sum(map(len, parts))
+        ledger = {"video": video, "framing": 8 * len(data) - video}
+        return Encoded(data, time.perf_counter() - start, ledger)
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        """Decode. Raises BitstreamError when the checksum or the number of frames does not fit."""
+        import torch
+
+        quality, scale = self._read(settings)
+        network = self._network(quality)
+        shown = clip.width, clip.height
+        size = coded_size(shown, scale)
+        start = time.perf_counter()
+        parts = _checked_parts(data)
+        padded = [side + -side % self.multiple for side in size]
+        shape = padded[1] // self.multiple, padded[0] // self.multiple
+        try:
+            with torch.no_grad():
+                tensors = self._decompress(network, parts, shape, clip)
+            frames = [enlarge(_picture(tensor, size), shown) for tensor in tensors]
+        except StopIteration as error:
+            raise BitstreamError(f"the {self.name} stream is too short for the clip") from error
+        if any(True for _ in parts):
+            raise BitstreamError(f"the {self.name} stream has more than {clip.frames} frames")
+        return Decoded(frames, time.perf_counter() - start)
+
+    @abstractmethod
+    def _compress(
+        self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
+    ) -> Iterator[bytes]:
+        """Coded parts, picture by picture, an intra picture every `interval` frames."""
+
+    @abstractmethod
+    def _decompress(
+        self, network: Any, parts: Iterator[bytes], shape: tuple[int, int], clip: ClipFormat
+    ) -> "list[torch.Tensor]":
+        """The pictures again; `shape`: rows and columns of the hyperprior's latents."""
+
+    def _read(self, settings: Settings) -> tuple[int, Fraction]:
+        if set(settings) != {"quality", "scale"}:
+            raise ConfigError(f"{self.name} takes the settings quality and scale")
+        quality = settings["quality"]
+        if quality not in self.qualities:
+            last = self.qualities[-1]
+            raise ConfigError(f"quality {quality} of {self.name} is out of range: 1 to {last}")
+        return int(quality), read_scale(settings["scale"])
+
+    def _network(self, quality: int) -> Any:
+        return _load(self.zoo, self.name, self._file(quality))
+
+    def _file(self, quality: int) -> Path:
+        own = Path(self._weights)
+        if self._weights and own.is_file():
+            return own
+        import torch
+
+        folder = own if self._weights else Path(torch.hub.get_dir()) / "checkpoints"
+        address: str = _package(self.zoo).model_urls[self.name]["mse"][quality]
+        name = address.rpartition("/")[2]
+        path = folder / name
+        if not path.is_file():
+            raise MissingModelError(
+                f"{self.name} has no weights here: put {name} of CompressAI's zoo into {folder}"
+            )
+        expected = name.partition(".")[0].rpartition("-")[2]
+        if not _sha256(path).startswith(expected):
+            raise MissingModelError(f"{path} is damaged: bring it again")
+        return path
+
+
+def _package(zoo: str) -> ModuleType:
+    with optional(f"CompressAI cannot be imported ({{error}}): {_INSTALL}"):
+        return import_module(zoo)
+
+
+@cache
+def _load(zoo: str, name: str, path: Path) -> Any:
+    """The network with its weights and entropy tables."""
+    import torch
+
+    module = _package(zoo)
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        network = module.model_architectures[name].from_state_dict(
+            _package("compressai.zoo.pretrained").load_pretrained(state)
+        )
+    except Exception as error:
+        raise MissingModelError(f"{path} holds no weights of {name} ({error})") from error
+    network.update()
+    return network.eval()
+
+
+_sha256 = cache(sha256_of)
+
+
+def _checked_parts(data: bytes) -> Iterator[bytes]:
+    body, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
+    if len(data) <= _CHECKSUM or google_crc32c.value(body).to_bytes(_CHECKSUM, "big") != checksum:
+        raise BitstreamError("the checksum of a learned codec's stream does not match: code again")
+    return split_parts(body)
+
+
+def _tensor(picture: Picture, multiple: int) -> "torch.Tensor":
+    """Float (1, 3, H, W) in 0-1, padded by repeating its border."""
+    import torch
+
+    height, width = picture.shape[:2]
+    border = ((0, -height % multiple), (0, -width % multiple), (0, 0))
+    padded = np.pad(picture, border, mode="edge")
+    return torch.from_numpy(padded).permute(2, 0, 1)[None].float() / 255
+
+
+def _picture(tensor: "torch.Tensor", size: Size) -> Picture:
+    levels = (tensor[0, :, : size[1], : size[0]].clamp(0, 1) * 255).round().byte()
+    return np.ascontiguousarray(levels.permute(1, 2, 0).numpy())

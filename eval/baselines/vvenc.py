@@ -1,0 +1,118 @@
+"""VVenC, by the ffmpeg program in the package `imageio-ffmpeg` (optional extra)."""
+
+import subprocess
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+
+from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.media.color import yuv_from_rgb
+from gsvc.eval.baselines.base import Value
+from gsvc.eval.baselines.conventional import (
+    BT709,
+    PROTOCOL,
+    THREADS,
+    ConventionalCodec,
+    Points,
+    key_interval,
+)
+from gsvc.eval.late_loading import CodecFacts, optional
+
+_PRESETS = "faster", "fast", "medium", "slow", "slower"
+
+
+class VVenC(ConventionalCodec):
+    """VVC in Annex B, 10 bits, random-access structure, decoded by FFmpeg's own decoder in PyAV.
+
+    Preset medium takes about five times as long as x265 slow. VVenC drops the last random access
+    point of a clip when less than a group of pictures (32 or 16) follows it.
+    """
+
+    name = "vvenc"
+    suffix = ".266"
+    facts = CodecFacts(is_anchor=True, colour="#8e5bd0", marker="P")
+    library = "libvvenc"
+    demuxer = "vvc"
+    pixel_format = "yuv420p10le"
+    preset = "medium"
+    quality = "qp"
+    max_crf = 63
+    points: ClassVar[Points] = {"1": (52, 46, 40, 34), "1/2": (46, 36), "1/3": (38,)}
+
+    def version(self) -> str:
+        """See `Codec.version`."""
+        return f"libvvenc of {_ffmpeg_version()}, protocol {PROTOCOL}"
+
+    def check_preset(self, preset: Value) -> None:
+        """See `ConventionalCodec.check_preset`."""
+        if preset not in _PRESETS:
+            raise ConfigError(f"{self.name} has no preset {preset}: take {', '.join(_PRESETS)}")
+
+    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+        """See `ConventionalCodec.options`."""
+        # VVenC places intra pictures at multiples of its group of pictures: 32, or 16 at low rates.
+        group = 32 if interval >= 32 else 16
+        period = max(1, interval // group) * group
+        parameters = f"intraperiod={period}:gopsize={group}"
+        return {"preset": str(preset), "qp": str(quality), "vvenc-params": parameters}
+
+    def _packets(
+        self,
+        pictures: Iterable[Picture],
+        size: tuple[int, int],
+        frame_rate: Fraction,
+        preset: Value,
+        quality: int,
+    ) -> list[bytes]:
+        raw = (yuv_from_rgb(picture, BT709, self.pixel_format).to_ndarray() for picture in pictures)
+        options = self.options(preset, quality, key_interval(frame_rate))
+        command = [_ffmpeg(), "-hide_banner", "-loglevel", "error", "-f", "rawvideo"]
+        command += ["-pix_fmt", self.pixel_format, "-video_size", f"{size[0]}x{size[1]}"]
+        command += ["-framerate", str(frame_rate), "-i", "-", "-c:v", self.library]
+        command += [part for key, value in options.items() for part in (f"-{key}", value)]
+        command += ["-threads", str(THREADS), "-f", "vvc", "-"]
+        done = subprocess.run(
+            command,
+            input=b"".join(np.ascontiguousarray(p).tobytes() for p in raw),
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode or not done.stdout:
+            lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+            raise ConfigError(
+                f"{self.name} refuses preset {preset}, qp {quality} at {size[0]}x{size[1]} "
+                f"({lines[0].strip()}): take another preset or size"
+            )
+        return [done.stdout]
+
+
+@cache
+def _ffmpeg() -> str:
+    """The package's program: the version of a machine's own `ffmpeg` is unknown."""
+    with optional('VVenC comes with imageio-ffmpeg: pip install "gsvc[bench]"'):
+        import imageio_ffmpeg
+    return str(imageio_ffmpeg.get_ffmpeg_exe())
+
+
+@cache
+def _ffmpeg_version() -> str:
+    command = [_ffmpeg(), "-hide_banner", "-encoders"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        shown = subprocess.run([_ffmpeg(), "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise MissingDependencyError(
+            f"the ffmpeg of imageio-ffmpeg does not run ({error}): reinstall imageio-ffmpeg"
+        ) from error
+    if "libvvenc" not in listed:
+        raise MissingDependencyError(
+            "the ffmpeg of this imageio-ffmpeg has no VVenC: pip install --upgrade imageio-ffmpeg"
+        )
+    return " ".join(shown.stdout.split()[:3])
+
+
+CODECS = (VVenC,)

@@ -1,0 +1,372 @@
+"""Accuracies of what was found, against truth, with the field's own tools where there are any.
+
+Boxes and key points: COCO's average precision, by pycocotools. Tracks: MOTA and IDF1, by
+py-motmetrics. Places: MODA, of boxes and on the ground. Events: F1 by their overlap in time.
+"""
+
+import contextlib
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.datasets.annotated.boxes import NO_ID, Boxes, Ints, Places, overlaps
+from gsvc.eval.late_loading import optional
+
+NEEDED = "needs more packages: pip install 'gsvc[analysis]'"
+LEAST_OVERLAP = 0.5
+"""Intersection over union from which on a box counts as found."""
+
+
+def pairs(distance: NDArray[np.float64], most: float) -> tuple[Ints, Ints]:
+    """Rows and columns of the assignment of the most pairs that are at most `most` apart.
+
+    Among those, the one of the least sum (H. W. Kuhn, "The Hungarian Method", 1955). `distance`:
+    float64 (n, m). Raises MissingDependencyError without scipy.
+    """
+    with optional(f"pairing {NEEDED}"):
+        from scipy.optimize import linear_sum_assignment
+    if not distance.size:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    near = distance <= most
+    far = 1 + min(distance.shape) * (1 + max(most, 0))  # one pair more outweighs any distances
+    rows, columns = linear_sum_assignment(np.where(near, distance, far))
+    kept = near[rows, columns]
+    return np.asarray(rows[kept], np.int64), np.asarray(columns[kept], np.int64)
+
+
+def without_ignored(truth: Boxes, found: Boxes) -> tuple[Boxes, Boxes]:
+    """Truth that counts, and what was found less what lies on ignored truth alone.
+
+    As the MOTChallenge treats distractors (Milan et al. 2016, section 4.1.2).
+    """
+    counts = truth.chosen(~truth.ignored)
+    if len(counts) == len(truth):
+        return truth, found
+    kept = np.ones(len(found), bool)
+    for frame in np.unique(truth.frame[truth.ignored]):
+        rows = np.flatnonzero(found.frame == frame)
+        on_ignored = _most(found.box[rows], truth.chosen(truth.ignored), frame)
+        on_counted = _most(found.box[rows], counts, frame)
+        kept[rows] = (on_ignored < LEAST_OVERLAP) | (on_counted >= LEAST_OVERLAP)
+    return counts, found.chosen(kept)
+
+
+def _most(boxes: NDArray[np.float64], others: Boxes, frame: int) -> NDArray[np.float64]:
+    """Greatest overlap of each box with others of a frame."""
+    there = overlaps(boxes, others.box[others.frame == frame])
+    return np.asarray(there.max(axis=1, initial=0.0))
+
+
+class AveragePrecision(NamedTuple):
+    """0 to 1, higher is better, the mean over the classes of the truth."""
+
+    at_half: float
+    """Of boxes that overlap by half: mAP@.5."""
+    mean: float
+    """The mean over overlaps from .5 to .95: mAP@.5:.95."""
+
+
+def average_precision(truth: Boxes, found: Boxes) -> AveragePrecision | None:
+    """Of what was found, in the order of its scores; ids do not matter.
+
+    None without truth that counts. Raises MissingDependencyError without pycocotools.
+    """
+    with optional(f"average precision {NEEDED}"):
+        from pycocotools.coco import COCO
+        from pycocotools.cocoeval import COCOeval
+    if truth.ignored.all():
+        return None
+    classes = {label: number for number, label in enumerate(np.unique(truth.label), 1)}
+    found = found.chosen(np.isin(found.label, list(classes)))
+    frames = np.unique(np.concatenate([truth.frame, found.frame])).tolist()
+    with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints what it does
+        sets = []
+        for boxes in (truth, found):
+            sets.append(COCO())
+            sets[-1].dataset = _dataset(boxes, classes, frames)
+            sets[-1].createIndex()
+        judge = COCOeval(*sets, "bbox")
+        judge.evaluate()
+        judge.accumulate()
+        judge.summarize()
+    return AveragePrecision(float(judge.stats[1]), float(judge.stats[0]))
+
+
+def _dataset(boxes: Boxes, classes: dict[str, int], frames: list[int]) -> dict[str, Any]:
+    sizes = boxes.box[:, 2:] - boxes.box[:, :2]
+    corners = np.hstack([boxes.box[:, :2], sizes]).tolist()
+    return {
+        "images": [{"id": frame} for frame in frames],
+        "categories": [{"id": number, "name": name} for name, number in classes.items()],
+        "annotations": [
+            {
+                "id": row + 1,
+                "image_id": int(boxes.frame[row]),
+                "category_id": classes[boxes.label[row]],
+                "bbox": corner,
+                "area": corner[2] * corner[3],
+                "score": float(boxes.score[row]),
+                "iscrowd": int(boxes.ignored[row]),
+            }
+            for row, corner in enumerate(corners)
+        ],
+    }
+
+
+class Pose(NamedTuple):
+    """One person in one frame."""
+
+    frame: int
+    points: NDArray[np.float64]
+    """x, y in pixels, float64 (17, 2), in COCO's order."""
+    visible: NDArray[np.bool_]
+    """(17,)."""
+    score: float = 1.0
+
+
+class PoseScores(NamedTuple):
+    """0 to 1, higher is better."""
+
+    at_half: float
+    """Of poses whose similarity is at least .5."""
+    mean: float
+    """OKS-AP: the mean over similarities from .5 to .95."""
+
+
+def oks_ap(truth: Sequence[Pose], found: Sequence[Pose]) -> PoseScores | None:
+    """Of what was found, in the order of its scores.
+
+    The area of a person, which the similarity is relative to, is that of the box around the points.
+    None without truth that shows a point. Raises MissingDependencyError without pycocotools.
+    """
+    with optional(f"average precision {NEEDED}"):
+        from pycocotools.coco import COCO
+        from pycocotools.cocoeval import COCOeval
+    if not any(one.visible.any() for one in truth):
+        return None
+    frames = sorted({one.frame for one in (*truth, *found)})
+    with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints what it does
+        sets = []
+        for poses in (truth, found):
+            sets.append(COCO())
+            sets[-1].dataset = _key_point_dataset(poses, frames)
+            sets[-1].createIndex()
+        judge = COCOeval(*sets, "keypoints")
+        judge.evaluate()
+        judge.accumulate()
+        judge.summarize()
+    return PoseScores(float(judge.stats[1]), float(judge.stats[0]))
+
+
+def _key_point_dataset(poses: Sequence[Pose], frames: Sequence[int]) -> dict[str, Any]:
+    return {
+        "images": [{"id": frame} for frame in frames],
+        "categories": [{"id": 1, "name": "person"}],
+        "annotations": [_entry(number, one) for number, one in enumerate(poses, 1)],
+    }
+
+
+def _entry(number: int, one: Pose) -> dict[str, Any]:
+    shown = one.points[one.visible] if one.visible.any() else one.points
+    low, size = shown.min(axis=0), np.ptp(shown, axis=0)
+    flags = np.where(one.visible, 2, 0)
+    return {
+        "id": number,
+        "image_id": one.frame,
+        "category_id": 1,
+        "keypoints": np.column_stack([one.points, flags]).ravel().tolist(),
+        "num_keypoints": int(one.visible.sum()),
+        "bbox": [*low.tolist(), *size.tolist()],
+        "area": float(np.prod(size)),
+        "score": one.score,
+        "iscrowd": 0,
+    }
+
+
+class TimedEvent(NamedTuple):
+    """Something that happens."""
+
+    name: str
+    """Which; events of different names never match."""
+    start: float
+    """Seconds."""
+    end: float
+    """Seconds; an instant ends when it starts."""
+
+
+class EventScores(NamedTuple):
+    """0 to 1, higher is better."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def event_scores(
+    truth: Sequence[TimedEvent],
+    found: Sequence[TimedEvent],
+    *,
+    overlap: float = 0.5,
+    tolerance: float = 0.5,
+) -> EventScores | None:
+    """Of events that match one to one.
+
+    Two match when they share `overlap` of the time that either takes, both made longer by
+    `tolerance` seconds at each end. None without truth and without events found. Raises
+    MissingDependencyError without scipy.
+    """
+    if not truth and not found:
+        return None
+    right = len(pairs(1 - _shared(truth, found, tolerance), 1 - overlap)[0])
+    precision = right / len(found) if found else 0.0
+    recall = right / len(truth) if truth else 0.0
+    return EventScores(precision, recall, 2 * right / (len(truth) + len(found)))
+
+
+def _shared(
+    truth: Sequence[TimedEvent], found: Sequence[TimedEvent], tolerance: float
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Intersection over union in time, (n, m); below 0 for other names."""
+    shared = np.full((len(truth), len(found)), -1.0)
+    for row, one in enumerate(truth):
+        for column, other in enumerate(found):
+            start, end = max(one.start, other.start), min(one.end, other.end)
+            whole = max(one.end, other.end) - min(one.start, other.start) + 2 * tolerance
+            if one.name == other.name:
+                shared[row, column] = max(0.0, end - start + 2 * tolerance) / max(whole, 1e-9)
+    return shared
+
+
+RADIUS = 0.5
+"""Metres."""
+
+Distances = NDArray[np.float64]
+
+
+def ground_moda(truth: Places, found: Places, radius: float = RADIUS) -> float | None:
+    """1 less misses and false places for each true one: 1 at best, below 0 at worst.
+
+    `radius`: metres within which a place is found. None without truth. Raises
+    MissingDependencyError without scipy.
+    """
+
+    def distance(ours: NDArray[np.intp], theirs: NDArray[np.intp]) -> Distances:
+        apart = truth.place[ours][:, None] - found.place[theirs][None]
+        return np.asarray(np.linalg.norm(apart, axis=-1), np.float64)
+
+    return _moda(truth, found, distance, radius)
+
+
+def box_moda(truth: Boxes, found: Boxes) -> float | None:
+    """The same of boxes of a class that overlap by half. See `ground_moda`."""
+    ours, theirs = without_ignored(truth, found)
+
+    def distance(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Distances:
+        apart = 1 - overlaps(ours.box[rows], theirs.box[columns])
+        same = ours.label[rows][:, None] == theirs.label[columns][None]
+        return np.where(same, apart, np.inf)
+
+    return _moda(ours, theirs, distance, 1 - LEAST_OVERLAP)
+
+
+def _moda(
+    truth: Boxes | Places,
+    found: Boxes | Places,
+    distance: Callable[[NDArray[np.intp], NDArray[np.intp]], Distances],
+    most: float,
+) -> float | None:
+    if not len(truth):
+        return None
+    right = 0
+    for frame in np.unique(truth.frame):
+        ours, theirs = (np.flatnonzero(rows.frame == frame) for rows in (truth, found))
+        right += len(pairs(distance(ours, theirs), most)[0])
+    misses, wrong = len(truth) - right, len(found) - right
+    return 1 - (misses + wrong) / len(truth)
+
+
+class TrackScores(NamedTuple):
+    """Higher is better."""
+
+    mota: float
+    """1 less misses, false boxes and switches of identity, each for each box of the truth; may be
+    below 0."""
+    idf1: float
+    """F1 of boxes that bear the right identity, 0 to 1."""
+
+
+def track_scores(truth: Boxes, found: Boxes) -> TrackScores | None:
+    """Of tracks whose boxes overlap the truth's of the same class by half, frame by frame.
+
+    None without truth that counts. Raises MissingDependencyError without motmetrics, ConfigError
+    for boxes without ids.
+    """
+    with optional(f"MOTA and IDF1 {NEEDED}"):
+        import motmetrics
+    for name, boxes in (("truth", truth), ("found", found)):
+        if (boxes.id == NO_ID).any():
+            raise ConfigError(f"{name} has boxes without ids: track them first")
+    truth, found = without_ignored(truth, found)
+    if not len(truth):
+        return None
+    record = motmetrics.MOTAccumulator()
+    for frame in range(1 + max(boxes.frame.max(initial=0) for boxes in (truth, found))):
+        here, there = (boxes.chosen(boxes.frame == frame) for boxes in (truth, found))
+        distance = 1 - overlaps(here.box, there.box)
+        same = here.label[:, None] == there.label[None]
+        distance[(distance > 1 - LEAST_OVERLAP) | ~same] = np.nan
+        record.update(here.id, there.id, distance, frameid=frame)
+    scores = motmetrics.metrics.create().compute(record, metrics=["mota", "idf1"])
+    return TrackScores(float(scores["mota"].iloc[0]), float(scores["idf1"].iloc[0]))
+
+
+GROUND, EVENTS, POINTS = "ground_moda", "event_f1", "oks_ap"
+ACCURACIES = {
+    "map50": "mAP@.5",
+    "map": "mAP@.5:.95",
+    "moda": "MODA",
+    "mota": "MOTA",
+    "idf1": "IDF1",
+    POINTS: "OKS-AP",
+    GROUND: "MODA on the ground",
+    EVENTS: "event F1",
+}
+"""Names and titles; 1 is best, and MODA and MOTA may be below 0."""
+
+LEAST_VISIBILITY = 0.25
+"""Truth that shows less of itself is ignored."""
+
+
+def accuracies(truth: Boxes, found: Boxes) -> Mapping[str, float | None]:
+    """All of `ACCURACIES` in one picture; None without truth that counts, or ids where they matter.
+
+    Those of key points, of the ground and of events are None: they need more than boxes.
+
+    `found` has ids.
+    """
+    precision = average_precision(truth, found)
+    tracks = None if (truth.id == NO_ID).any() else track_scores(truth, found)
+    return {
+        "map50": precision and precision.at_half,
+        "map": precision and precision.mean,
+        "moda": box_moda(truth, found),
+        "mota": tracks and tracks.mota,
+        "idf1": tracks and tracks.idf1,
+        POINTS: None,
+        GROUND: None,
+        EVENTS: None,
+    }
+
+
+def judged(boxes: Boxes, labels: frozenset[str] | None) -> Boxes:
+    """What counts for a detector of these classes; without classes all things are of one."""
+    if labels is None:
+        boxes = replace(boxes, label=np.full(len(boxes), "thing"))
+    else:
+        boxes = boxes.chosen(np.isin(boxes.label, list(labels)))
+    return replace(boxes, ignored=boxes.ignored | (boxes.visibility < LEAST_VISIBILITY))

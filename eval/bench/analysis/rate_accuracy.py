@@ -1,0 +1,387 @@
+"""Rate and accuracy of codecs on one clip, or on several cameras of one place.
+
+The same detector looks at what each codec leaves. Several cameras are judged by MODA on the ground
+that they share; lines, zones and rules make the same events of truth and of what was found.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from typing import TypeVar
+
+import numpy as np
+
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError
+from gsvc.datasets.annotated.boxes import NO_ID, Boxes, Floats, Places, make_places
+from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.decoders.detection.analyser import GONE_SECONDS
+from gsvc.decoders.detection.findings import Event as Told
+from gsvc.decoders.detection.findings import FrameAnalysis, TrackedObject
+from gsvc.decoders.detection.rules import (
+    ANYTHING,
+    Activity,
+    RuleWatcher,
+    Watcher,
+    check_regions,
+    check_rules,
+)
+from gsvc.decoders.detection.rules_text import Regions
+from gsvc.eval.baselines.base import Codec, Settings
+from gsvc.eval.bench.analysis.accuracy import (
+    ACCURACIES,
+    EVENTS,
+    GROUND,
+    POINTS,
+    TimedEvent,
+    accuracies,
+    event_scores,
+    ground_moda,
+    judged,
+    oks_ap,
+    pairs,
+)
+from gsvc.eval.bench.analysis.box_detectors import (
+    BoxDetector,
+    SeenClip,
+    as_seen,
+    look,
+    tracked,
+    with_tracks,
+)
+
+APART = 0.75
+"""Metres within which places that two cameras see are one."""
+_MARGIN = 2.0
+"""Pixels: a box that ends so near the picture's lower edge hides its feet."""
+
+
+def standing(boxes: Boxes, homographies: Floats, height: int) -> Places:
+    """Where things stand whose boxes a camera sees: under the middle of the lower edge.
+
+    `homographies`: for each frame from (x, y, 1) in metres to pixels, float64 (frames, 3, 3);
+    `height`: of the picture, in pixels. Boxes cut off below, and boxes above the horizon, have no
+    place.
+    """
+    boxes = boxes.chosen(boxes.box[:, 3] < height - _MARGIN)
+    middle = (boxes.box[:, 0] + boxes.box[:, 2]) / 2
+    feet = np.stack([middle, boxes.box[:, 3], np.ones(len(boxes))], axis=-1)
+    ground = np.einsum("nij,nj->ni", np.linalg.inv(homographies[boxes.frame]), feet)
+    # Depth: of the point found, in the camera; below 0 beyond the horizon.
+    ahead = ground[:, 2] > 0
+    places = ground[ahead, :2] / ground[ahead, 2:]
+    return make_places(boxes.frame[ahead], places, boxes.id[ahead])
+
+
+def merged(views: Sequence[Places], apart: float = APART) -> Places:
+    """What several cameras see as one list: places of different cameras that are near, averaged.
+
+    `apart`: metres. Identities are left out. Raises MissingDependencyError without scipy.
+    """
+    last = max((view.frame.max(initial=-1) for view in views), default=-1)
+    frames: list[int] = []
+    places: list[Floats] = []
+    for frame in range(last + 1):
+        found = _one_frame([view.place[view.frame == frame] for view in views], apart)
+        frames += [frame] * len(found)
+        places.append(found)
+    joined = np.concatenate([np.empty((0, 2)), *places])
+    return make_places(frames, joined, np.full(len(frames), NO_ID))
+
+
+def _one_frame(views: Sequence[Floats], apart: float) -> Floats:
+    sums, counts = np.empty((0, 2)), np.empty(0)
+    for places in views:
+        means = sums / counts[:, None]
+        distance = np.linalg.norm(means[:, None] - places[None], axis=-1)
+        old, new = pairs(distance, apart)
+        sums[old] += places[new]
+        counts[old] += 1
+        others = np.delete(places, new, axis=0)
+        sums, counts = np.concatenate([sums, others]), np.append(counts, np.ones(len(others)))
+    return np.asarray(sums / counts[:, None])
+
+
+def check_events(regions: Regions, labels: frozenset[str] | None) -> None:
+    """Raises ConfigError for rules that boxes of a detector cannot fulfil.
+
+    `labels`: the classes that it knows, see `Detector`.
+    """
+    check_rules(regions.rules, [zone.name for zone in regions.zones])
+    for rule in regions.rules:
+        for one in rule.conditions:
+            if isinstance(one, Activity):
+                raise ConfigError(f"rule {rule.name!r}: boxes have no activity: leave it out")
+            if labels is None and one.kind != ANYTHING:
+                raise ConfigError(
+                    f"rule {rule.name!r}: the detector knows no {one.kind}: write {ANYTHING}"
+                )
+            if labels is not None and one.kind != ANYTHING and one.kind not in labels:
+                raise ConfigError(f"rule {rule.name!r}: the detector finds no {one.kind}")
+
+
+def rule_events(boxes: Boxes, regions: Regions, form: ClipFormat) -> list[TimedEvent]:
+    """Visits to zones, crossings of lines and events of rules, in seconds.
+
+    `boxes` have ids. They are watched as `gsvc analyse` watches objects. Raises ConfigError for
+    regions outside of the picture.
+    """
+    check_regions(regions.lines, regions.zones, (form.width, form.height))
+    watcher = Watcher(regions.lines, regions.zones, form.height, GONE_SECONDS)
+    rules = RuleWatcher(regions.rules, GONE_SECONDS)
+    told: list[Told] = []
+    for frame in _frames(boxes, form):
+        told += watcher.events(frame)
+        told += rules.events(frame, watcher.visits())
+    return [*_events([*told, *watcher.finish(), *rules.finish()])]
+
+
+def _frames(boxes: Boxes, form: ClipFormat) -> Iterator[FrameAnalysis]:
+    order = np.argsort(boxes.frame, kind="stable")
+    rows = np.split(order, np.searchsorted(boxes.frame[order], np.arange(1, form.frames)))
+    for number, here in enumerate(rows):
+        objects = tuple(
+            TrackedObject(str(boxes.label[n]), int(boxes.id[n]), boxes.box[n], boxes.score[n])
+            for n in here
+        )
+        yield FrameAnalysis(number, number / float(form.frame_rate), objects)
+
+
+def _events(told: Sequence[Told]) -> Iterator[TimedEvent]:
+    """With start and end; those of a line are instants."""
+    entered: dict[tuple[str, int], float] = {}
+    for one in told:
+        if one.kind == "line":
+            name = f"{one.object} at {one.name}, {one.direction}"
+            yield TimedEvent(name, one.seconds, one.seconds)
+        elif one.kind == "enter":
+            entered[one.name, one.track] = one.seconds
+        elif one.kind == "leave":  # told when it is sure, which may be later than it happened
+            start = entered.pop((one.name, one.track))
+            yield TimedEvent(f"{one.object} in {one.name}", start, start + (one.dwell or 0.0))
+        elif one.kind == "end":
+            yield TimedEvent(one.name, one.seconds - (one.dwell or 0.0), one.seconds)
+
+
+Analyser = Callable[[bytes], Boxes | SeenClip]
+"""From a stream's bytes to boxes, in pixels of the clip; ids may be missing."""
+
+Failed = Callable[[str, GsvcError], None]
+"""Called with the name and the error of what cannot be done on this machine; the rest goes on."""
+
+SOURCE = "source"
+"""The curve of the clip as it is."""
+FROM_STREAM = "from the stream"
+"""After a codec's name: the curve of its analyser."""
+
+
+@dataclass(frozen=True)
+class AccuracyPoint:
+    """One stream of one clip, analysed."""
+
+    clip: str
+    curve: str
+    """The codec, and how its stream was decoded or analysed."""
+    settings: str
+    """Of the codec, "crf 40, preset slow, scale 1"."""
+    bytes: int
+    """Of the stream; 0 for the source."""
+    bits_per_second: float
+    seconds: float
+    """From pictures, or from the stream's bytes, to boxes with identities."""
+    pseudo: bool
+    """Whether the truth is what the detector found in the source."""
+    accuracies: Mapping[str, float | None] = field(repr=False)
+    """Of `ACCURACIES`, by name."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is measured: codecs, and who looks."""
+
+    codecs: Sequence[Codec]
+    detector: BoxDetector
+    analysers: Mapping[str, Analyser] = field(default_factory=dict)
+    """By the name of the codec whose streams they read."""
+    rules: Regions | None = None
+    """What makes events, in pixels of each clip; None: events are not judged."""
+
+
+def measure(
+    clip: TestClip,
+    truth: Boxes | None,
+    subject: Subject,
+    failed: Failed,
+) -> Iterator[AccuracyPoint]:
+    """The source's point, then those of each codec, rate and way to decode.
+
+    Without truth what the detector finds in the source stands for it. `failed` gets the name and
+    the error of what cannot be done on this machine; the rest goes on.
+    """
+    judge = _Judge(clip, truth, subject)
+    yield judge.source()
+    for codec in subject.codecs:
+        try:
+            for settings in codec.rate_points():
+                yield from _of_stream(judge, codec, settings, subject.analysers)
+        except GsvcError as error:
+            failed(f"{clip.name}, {codec.name}", error)
+
+
+def _of_stream(
+    judge: "_Judge", codec: Codec, settings: Settings, analysers: Mapping[str, Analyser]
+) -> Iterator[AccuracyPoint]:
+    data = codec.encode(judge.clip, settings).data
+    for way in codec.ways_to_decode(settings):
+        frames = codec.decode(data, judge.clip.format, settings, way).frames
+        curve = ", ".join([codec.name, *told(way)])
+        yield judge.point(curve, settings, len(data), partial(look, judge.detector, frames))
+    if codec.name in analysers:
+        analyse = analysers[codec.name]
+        curve = f"{codec.name}, {FROM_STREAM}"
+        yield judge.point(curve, settings, len(data), lambda: _with_ids(analyse(data)))
+
+
+class _Judge:
+    """Compares with the truth of one clip."""
+
+    def __init__(self, clip: TestClip, truth: Boxes | None, subject: Subject) -> None:
+        self.clip, self.detector, self._rules = clip, subject.detector, subject.rules
+        start = perf_counter()
+        seen = as_seen(self.detector(clip.frames))
+        self._found = with_tracks(seen, clip.frames)
+        self._seconds = perf_counter() - start
+        self._pseudo = truth is None
+        # Pseudo-truth is what is seen in each frame alone; only its identities are a tracker's.
+        known = _with_ids(seen).boxes if truth is None else truth
+        self._truth = judged(known, self.detector.labels)
+
+    def source(self) -> AccuracyPoint:
+        return self._point(SOURCE, {}, 0, self._found, self._seconds)
+
+    def point(
+        self, curve: str, settings: Settings, size: int, find: Callable[[], SeenClip]
+    ) -> AccuracyPoint:
+        start = perf_counter()
+        found = find()
+        return self._point(curve, settings, size, found, perf_counter() - start)
+
+    def _point(
+        self, curve: str, settings: Settings, size: int, seen: SeenClip, seconds: float
+    ) -> AccuracyPoint:
+        form, found = self.clip.format, seen.boxes
+        if found.frame.min(initial=0) < 0 or found.frame.max(initial=0) >= form.frames:
+            raise ConfigError(f"{curve}: boxes in frames outside 0 to {form.frames - 1}")
+        rate = 8 * size * float(form.frame_rate) / form.frames
+        sure = judged(found.chosen(~found.ignored), self.detector.labels)
+        scores = {
+            **accuracies(self._truth, sure),
+            POINTS: self._points(seen),
+            EVENTS: self._events(sure),
+        }
+        name, text = self.clip.name, ", ".join(told(settings))
+        return AccuracyPoint(name, curve, text, size, rate, seconds, self._pseudo, scores)
+
+    def _points(self, seen: SeenClip) -> float | None:
+        """Truth of boxes has no key points: against those that were found in the source alone."""
+        truth = self._found.poses
+        if not self._pseudo or truth is None or seen.poses is None:
+            return None
+        scores = oks_ap(truth, seen.poses)
+        return scores and scores.mean
+
+    def _events(self, found: Boxes) -> float | None:
+        if self._rules is None or (self._truth.id == NO_ID).any():
+            return None
+        truth = self._truth.chosen(~self._truth.ignored)
+        happened, told = (
+            rule_events(boxes, self._rules, self.clip.format) for boxes in (truth, found)
+        )
+        scores = event_scores(happened, told)
+        return scores and scores.f1
+
+
+def _with_ids(found: object) -> SeenClip:
+    seen = as_seen(found)
+    if (seen.boxes.id == NO_ID).any():
+        return seen._replace(boxes=tracked(seen.boxes))
+    return seen
+
+
+def told(settings: Settings) -> list[str]:
+    """Settings in words."""
+    return [f"{name} {value}" for name, value in settings.items()]
+
+
+_View = TypeVar("_View")
+
+
+@dataclass(frozen=True)
+class GroundClip:
+    """What several cameras show of one piece of ground, loaded."""
+
+    name: str
+    views: Sequence[TestClip]
+    """One a camera, of equal length."""
+    homographies: Sequence[Floats] = field(repr=False)
+    """One array a camera, see `ground.standing`."""
+    places: Places = field(repr=False)
+    """Of all that the detector should find."""
+
+
+def measure_ground(ground: GroundClip, subject: Subject, failed: Failed) -> Iterator[AccuracyPoint]:
+    """The source's point, then those of each codec; bytes are those of all cameras.
+
+    See `measure`.
+    """
+    frames = [view.frames for view in ground.views]
+    seen = partial(look, subject.detector)
+    yield _point(ground, SOURCE, {}, 0, partial(_each, seen, frames))
+    for codec in subject.codecs:
+        try:
+            for settings in codec.rate_points():
+                yield from _of_streams(ground, subject, codec, settings)
+        except GsvcError as error:
+            failed(f"{ground.name}, {codec.name}", error)
+
+
+def _of_streams(
+    ground: GroundClip, subject: Subject, codec: Codec, settings: Settings
+) -> Iterator[AccuracyPoint]:
+    streams = [codec.encode(view, settings).data for view in ground.views]
+    size = sum(map(len, streams))
+    for way in codec.ways_to_decode(settings):
+        decoded = [
+            codec.decode(data, view.format, settings, way).frames
+            for data, view in zip(streams, ground.views, strict=True)
+        ]
+        curve = ", ".join([codec.name, *told(way)])
+        find = partial(_each, partial(look, subject.detector), decoded)
+        yield _point(ground, curve, settings, size, find)
+    if codec.name in subject.analysers:
+        analyse = subject.analysers[codec.name]
+        curve = f"{codec.name}, {FROM_STREAM}"
+        yield _point(ground, curve, settings, size, partial(_each, analyse, streams))
+
+
+def _each(find: Callable[[_View], Boxes | SeenClip], views: Sequence[_View]) -> list[Boxes]:
+    return [as_seen(find(view)).boxes for view in views]
+
+
+def _point(
+    ground: GroundClip, curve: str, settings: Settings, size: int, find: Callable[[], list[Boxes]]
+) -> AccuracyPoint:
+    start = perf_counter()
+    form = ground.views[0].format
+    found = merged(
+        [
+            standing(boxes, homographies, form.height)
+            for boxes, homographies in zip(find(), ground.homographies, strict=True)
+        ]
+    )
+    seconds = perf_counter() - start
+    scores = dict.fromkeys(ACCURACIES, None) | {GROUND: ground_moda(ground.places, found)}
+    rate = 8 * size * float(form.frame_rate) / form.frames
+    return AccuracyPoint(
+        ground.name, curve, ", ".join(told(settings)), size, rate, seconds, False, scores
+    )

@@ -1,0 +1,161 @@
+"""What back ends compute before anything is spent: `gsvc bench flops`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.decoders.keyframes.backends import BACKENDS, find_backend
+from gsvc.decoders.keyframes.pretrained.architecture_work import ArchitectureWork, architecture
+from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
+from gsvc.decoders.keyframes.refiner import RefinerCost, WindowRefiner
+from gsvc.eval.compute import count_flops
+from gsvc.eval.layout import markdown
+
+NAMES = (*(name for name in BACKENDS if name != "compact"), *ARCHITECTURES)
+"""What can be counted."""
+SIZES = 288, 480, 720
+_SIDES = 64, 4320
+_HEADER = (
+    "back end", "frames", "weights, GB", "size", "TFLOP once", "TFLOP a step", "steps",
+    "TFLOP", "MFLOP a pixel", "latents, MB",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BackendFlops:
+    """What one window, or one key picture, costs."""
+
+    name: str
+    frames: int
+    """That are computed at once; a window shows one less, 1: a key picture."""
+    weights: int
+    """Bytes."""
+    height: int
+    width: int
+    once: int
+    """Operations, however many steps follow; a multiply-add is two."""
+    step: int
+    """Operations of one step."""
+    steps: int
+    latents: int | None
+    """Bytes; None: it works on pixels."""
+    source: str
+    """Where its settings are from."""
+    saved: float = 0.0
+    """Share of the steps that a cache saves."""
+
+    @property
+    def total(self) -> float:
+        """Operations."""
+        return self.once + self.steps * (1 - self.saved) * self.step
+
+    @property
+    def per_pixel(self) -> float:
+        """Operations for each pixel that is shown."""
+        return self.total / (max(1, self.frames - 1) * self.height * self.width)
+
+
+def computes(
+    names: Sequence[str],
+    sizes: Sequence[int],
+    *,
+    window: int = 33,
+    steps: int | None = None,
+    saved: float = 0.0,
+) -> Iterator[BackendFlops]:
+    """Each back end at each size: the shorter side, of pictures of 16:9.
+
+    Args:
+        names: Of `NAMES`.
+        sizes: 64 to 4320.
+        window: Frames that a pretrained back end sees at once, 8k + 1.
+        steps: None: as many as are usual.
+        saved: Share of the steps that a cache saves, 0 to 1.
+
+    Raises:
+        ConfigError: For an unknown name, or values out of range.
+    """
+    _check(names, sizes, window, steps, saved)
+    for name in names:
+        for height in sizes:
+            width = round(height * 16 / 9 / 2) * 2
+            made = _pretrained if name in ARCHITECTURES else _shipped
+            yield made(name, height, width, window, steps, saved)
+
+
+def _check(
+    names: Sequence[str], sizes: Sequence[int], window: int, steps: int | None, saved: float
+) -> None:
+    for name in names:
+        if name not in NAMES:
+            raise ConfigError(f"no back end {name!r} can be counted: take {', '.join(NAMES)}")
+    for size in sizes:
+        if not _SIDES[0] <= size <= _SIDES[1]:
+            raise ConfigError(f"size {size} is out of range: {_SIDES[0]} to {_SIDES[1]}")
+    if window < 9 or window % 8 != 1:
+        raise ConfigError(f"window {window}: windows have 8k + 1 frames: 9, 17, 25, 33 ...")
+    if steps is not None and not 1 <= steps <= 1000:
+        raise ConfigError(f"steps {steps} are out of range: 1 to 1000")
+    if not 0 <= saved <= 1:
+        raise ConfigError(f"saved {saved:g}: a share of the steps, 0 to 1")
+
+
+def _pretrained(
+    name: str, height: int, width: int, window: int, steps: int | None, saved: float
+) -> BackendFlops:
+    form = architecture(name)
+    work = ArchitectureWork(form, height, width, window if form.time else 1)
+    once, step = _counted(work.cost())
+    place = height, width, once, step, steps or form.steps
+    return BackendFlops(name, work.frames, work.weights, *place, work.latents, form.source, saved)
+
+
+def _shipped(
+    name: str, height: int, width: int, window: int, steps: int | None, saved: float
+) -> BackendFlops:
+    refiner = find_backend(name)
+    cost = refiner.cost(height, width)
+    assert cost is not None, "of what is shipped the cost is known"
+    frames = refiner.delay + 1 if isinstance(refiner, WindowRefiner) else 1
+    weights = sum(file.stat().st_size for file in refiner.files)
+    once, step = _counted(cost)
+    place = height, width, once, step, steps or 1
+    return BackendFlops(name, frames, weights, *place, None, "its weights", saved)
+
+
+def _counted(cost: RefinerCost) -> tuple[int, int]:
+    once = count_flops(cost.once).count if cost.once else 0
+    return once, count_flops(cost.step).count
+
+
+def table(rows: Sequence[BackendFlops]) -> str:
+    """As Markdown, with the sources below."""
+    sources = {row.name: row.source for row in rows}
+    notes = {
+        name: f"; {ARCHITECTURES[name].notes}"
+        for name in sources
+        if name in ARCHITECTURES and ARCHITECTURES[name].notes
+    }
+    below = [f"- {name}: {source}{notes.get(name, '')}" for name, source in sources.items()]
+    return "\n".join([markdown(_HEADER, [_row(row) for row in rows]), "", *below])
+
+
+def _row(row: BackendFlops) -> list[str]:
+    computed = row.steps * (1 - row.saved)
+    return [
+        row.name,
+        str(row.frames),
+        f"{row.weights / 1e9:.3g}",
+        f"{row.width}x{row.height}",
+        _three(row.once / 1e12),
+        _three(row.step / 1e12),
+        f"{computed:g}",
+        _three(row.total / 1e12),
+        _three(row.per_pixel / 1e6),
+        "–" if row.latents is None else f"{row.latents / 1e6:.3g}",
+    ]
+
+
+def _three(value: float) -> str:
+    """Three digits, without an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,0 +1,344 @@
+"""`gsvc score`: the benchmark's metrics of any two videos.
+
+Frames that are shown at the same time are compared. Of a long stream, parts are measured.
+"""
+
+import csv
+import io
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.index import StreamIndex
+from gsvc.codec.media.places import PathOrFile, is_glob, shown
+from gsvc.codec.media.stream_files import SUFFIX, open_stream
+from gsvc.codec.media.video_reader import open_video
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.eval.baselines.conventional import enlarge, shrink
+from gsvc.eval.bench.named import make_metric
+from gsvc.eval.bench.store import MetricScores
+from gsvc.eval.bench.work import reason, score
+from gsvc.eval.metrics.base import Metric
+from gsvc.eval.report.style import label, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class VideoPair:
+    """The frames that two videos share, in memory."""
+
+    source: TestClip = field(repr=False)
+    """What is measured against."""
+    test: Sequence[Picture] = field(repr=False)
+    """As many pictures of the same size."""
+    times: Sequence[float]
+    """Seconds after the source's first frame."""
+    alone: tuple[int, int]
+    """Frames of the source and of the test that have no partner."""
+
+
+@dataclass(frozen=True)
+class Video:
+    """A video in memory."""
+
+    name: str
+    """What messages call it."""
+    format: VideoFormat
+    """Size and rate."""
+    frames: list[Picture] = field(repr=False)
+    """In order."""
+    times: list[Fraction]
+    """Seconds."""
+
+
+def read_pair(
+    source: str, test: str, *, frames: int | None = None, scale: bool = False
+) -> VideoPair:
+    """Read two videos; each begins at time 0. Frames pair by time, each with the nearest.
+
+    Args:
+        source: What is measured against: anything FFmpeg reads, or a glob of images.
+        test: The same, or a stream (.gsv), which is decoded as `gsvc decode` does by default.
+        frames: Most frames of each to read; None for all.
+        scale: Bring the test's pictures to the source's size.
+
+    Raises:
+        InputError: A video cannot be read, the sizes differ, or no frames are shown together.
+        ConfigError: `frames` is below 1.
+    """
+    a = _read(source, frames)  # first: decoding takes long, and a wrong name is soon told
+    b = _decoded(test, frames) if test.lower().endswith(SUFFIX) else _read(test, frames)
+    return pair_of(a, b, scale=scale)
+
+
+def pair_of(a: Video, b: Video, *, scale: bool = False) -> VideoPair:
+    """The frames that two videos share. Raises InputError as `read_pair` does."""
+    _check_sizes(a, b, scale)
+    pairs = _nearest(a, b)
+    if not pairs:
+        raise InputError(f"no frame of {b.name} is shown when one of {a.name} is: check the times")
+    size = a.format.width, a.format.height
+    clip = TestClip(a.name, [a.frames[i] for i, _ in pairs], a.format.frame_rate)
+    return VideoPair(
+        clip,
+        [_fitted(b.frames[j], size) for _, j in pairs],
+        [float(a.times[i]) for i, _ in pairs],
+        (len(a.frames) - len(pairs), len(b.frames) - len(pairs)),
+    )
+
+
+def _read(name: str, frames: int | None) -> Video:
+    if name.lower().endswith(SUFFIX):
+        raise InputError(f"{name} is a stream, and what is measured against is a video: swap them")
+    with open_video(name, frames=frames) as video:
+        found = [(frame.pixels, frame.pts * video.format.time_base) for frame in video]
+        return Video(name, video.format, [p for p, _ in found], [t for _, t in found])
+
+
+def _decoded(name: str, frames: int | None) -> Video:
+    with open_stream(name) as file:
+        index = StreamIndex(file)
+        return decoded_part(name, index, 0, index.frames if frames is None else frames)
+
+
+def decoded_part(name: str, index: StreamIndex, first: int, count: int) -> Video:
+    """Frames of a stream, decoded by one step of the default refiner, with their own times."""
+    form = index.header.format
+    with Decoder(index.header) as decoder:
+        found = list(index.decode(decoder, first, count))
+    origin = index.times[0] if index.times else 0
+    times = [(frame.pts - origin) * form.time_base for frame in found]
+    return Video(name, form, [frame.pixels for frame in found], times)
+
+
+def _check_sizes(a: Video, b: Video, scale: bool) -> None:
+    wanted, got = (f"{v.format.width}x{v.format.height}" for v in (a, b))
+    if wanted != got and not scale:
+        raise InputError(
+            f"{b.name} is {got}, but {a.name} is {wanted}: "
+            f"scale=True measures the former at {wanted}"
+        )
+
+
+def _nearest(a: Video, b: Video) -> list[tuple[int, int]]:
+    """Indices of the frames that are each other's nearest, less than half a frame apart."""
+    most = 1 / max(a.format.frame_rate, b.format.frame_rate) / 2
+    pairs = []
+    for i, time in enumerate(a.times):
+        j = _place(b.times, time)
+        if _place(a.times, b.times[j]) == i and abs(b.times[j] - time) < most:
+            pairs.append((i, j))
+    return pairs
+
+
+def _place(times: Sequence[Fraction], time: Fraction) -> int:
+    """The index of the nearest of the ascending `times`; the earlier one of two."""
+    after = bisect_left(times, time)
+    near = range(max(0, after - 1), min(after + 1, len(times)))
+    return min(near, key=lambda index: abs(times[index] - time))
+
+
+def _fitted(picture: Picture, size: tuple[int, int]) -> Picture:
+    height, width = picture.shape[:2]
+    if (width, height) == size:
+        return picture
+    is_larger = width * height > size[0] * size[1]
+    return shrink(picture, size) if is_larger else enlarge(picture, size)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One metric of two videos."""
+
+    name: str
+    """As it was asked for: a name, or a user's module:Class."""
+    metric: Metric
+    scores: MetricScores
+    """One value for each index measured, or a gap with its reason."""
+
+    @property
+    def better(self) -> str:
+        """Which values are better."""
+        return "higher" if self.metric.higher_is_better else "lower"
+
+
+def named_metrics(names: Sequence[str]) -> dict[str, Metric]:
+    """The metrics by name. Raises ConfigError for an unknown one."""
+    return {name: make_metric(name) for name in names}
+
+
+def check_stride(stride: int) -> None:
+    """Raise ConfigError for a stride below 1."""
+    if stride < 1:
+        raise ConfigError(f"stride {stride}: must be 1 or more")
+
+
+def indices_of(pair: VideoPair, stride: int) -> range:
+    """The frames that are measured: one in `stride`. Raises ConfigError for one below 1."""
+    check_stride(stride)
+    return range(0, len(pair.test), stride)
+
+
+def measure(
+    pair: VideoPair,
+    metrics: Mapping[str, Metric],
+    indices: Sequence[int],
+    say: Callable[[str], None],
+) -> list[Measured]:
+    """Every metric at the frames `indices`; one that fails is a gap. `say` gets a line for each."""
+    found = []
+    for number, (name, metric) in enumerate(metrics.items(), 1):
+        say(f"{name}, {number} of {len(metrics)}")
+        found.append(Measured(name, metric, _scores(name, metric, pair, indices)))
+    return found
+
+
+def _scores(name: str, metric: Metric, pair: VideoPair, indices: Sequence[int]) -> MetricScores:
+    try:
+        version = metric.version()
+    except GsvcError as error:
+        return MetricScores(None, gap=reason(error))
+    return score(name, version, pair.source, [pair.test], indices)[0]
+
+
+_PARTS = 3
+_MOST_FRAMES, _LEAST_FRAMES, _PIXELS = 97, 12, 60_000_000
+"""Frames of a part: as many as have so many pixels together, within bounds."""
+
+
+def part_frames(form: VideoFormat) -> int:
+    """Frames of a part that memory holds with ease."""
+    return min(_MOST_FRAMES, max(_LEAST_FRAMES, _PIXELS // (form.width * form.height)))
+
+
+def stream_pairs(
+    source: str, stream: PathOrFile, *, start: float = 0.0, fps: float | None = None
+) -> Iterator[VideoPair]:
+    """Up to three parts of a stream beside its source, at the source's own frame rate.
+
+    `start` and `fps` are those that it was encoded with. Raises InputError and BitstreamError as
+    reading and decoding do.
+    """
+    rate = fps if is_glob(source) else None
+    with open_stream(stream) as file:
+        index = StreamIndex(file)
+        length = part_frames(index.header.format)
+        with open_video(source, start=start, frames=1, fps=rate) as video:
+            origin = video.origin
+        for first in _firsts(index.frames, length):
+            test = decoded_part(shown(stream), index, first, length)
+            yield pair_of(_source_part(source, start, rate, origin, test), test)
+
+
+def measured_parts(
+    pairs: Iterable[VideoPair], metrics: Mapping[str, Metric], say: Callable[[str], None]
+) -> list[Measured]:
+    """Every metric over all frames of the parts: the mean of what each part gives, weighted."""
+    found: list[list[Measured]] = []
+    weights: list[int] = []
+    for pair in pairs:
+        found.append(measure(pair, metrics, range(len(pair.test)), say))
+        weights.append(len(pair.test))
+    return [_joined(parts, weights) for parts in zip(*found, strict=True)]
+
+
+def pair_from(name: str, form: VideoFormat, frames: Sequence[tuple[Frame, Frame]]) -> VideoPair:
+    """The pair of frames as they were and as they are decoded, at the same times."""
+    times = [a.pts * form.time_base for a, _ in frames]
+    source, test = (Video(name, form, [f[i].pixels for f in frames], times) for i in (0, 1))
+    return pair_of(source, test)
+
+
+def _firsts(frames: int, length: int) -> list[int]:
+    """The first frame of each part: all of a short stream, else parts evenly spread."""
+    if frames <= _PARTS * length:
+        return list(range(0, frames, length))
+    return [(2 * part + 1) * frames // (2 * _PARTS) - length // 2 for part in range(_PARTS)]
+
+
+def _source_part(
+    source: str, start: float, rate: float | None, origin: Fraction, test: Video
+) -> Video:
+    """The frames of the source while those of `test` are shown, by the stream's clock."""
+    begin, end = start + float(test.times[0]), test.times[-1]
+    with open_video(source, start=begin, fps=rate) as video:
+        shift, base = video.origin - origin, video.format.time_base
+        timed = ((frame.pixels, frame.pts * base + shift) for frame in video)
+        found = list(takewhile(lambda one: one[1] <= end + 1 / video.format.frame_rate, timed))
+        return Video(source, video.format, [p for p, _ in found], [t for _, t in found])
+
+
+def _joined(parts: Sequence[Measured], weights: Sequence[int]) -> Measured:
+    """One metric of all parts; a gap where a part has none."""
+    means = [part.scores.mean for part in parts]
+    missing = next((part for part in parts if part.scores.mean is None), None)
+    if missing is not None:
+        return missing
+    total = sum(m * w for m, w in zip(means, weights, strict=True) if m is not None)
+    scores = MetricScores(total / sum(weights), version=parts[0].scores.version)
+    return Measured(parts[0].name, parts[0].metric, scores)
+
+
+Rows = list[list[str]]
+"""The first one names the columns."""
+
+
+def mean_rows(found: Sequence[Measured]) -> Rows:
+    """A row for each metric: name, mean, unit, which values are better."""
+    rows = [[m.name, _text(m.scores.mean), m.metric.unit, m.better] for m in found]
+    return [["metric", "value", "unit", "better"], *rows]
+
+
+def frame_rows(found: Sequence[Measured], pair: VideoPair, indices: Sequence[int]) -> Rows:
+    """A row for each frame measured: its number, its time in seconds, every metric of frames."""
+    by_frame = each_frame(found)
+    rows = [["frame", "time", *(m.name for m in by_frame)]]
+    for row, index in enumerate(indices):
+        values = [_text(m.scores.values[row]) for m in by_frame]
+        rows.append([str(index), f"{pair.times[index]:.6g}", *values])
+    return rows
+
+
+def each_frame(found: Sequence[Measured]) -> list[Measured]:
+    """Those that have a value for each frame."""
+    return [m for m in found if m.metric.per_frame and m.scores.values]
+
+
+def as_csv(rows: Rows) -> str:
+    """The rows as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def plotted(
+    found: Sequence[Measured], pair: VideoPair, indices: Sequence[int], title: str
+) -> "Figure":
+    """A panel for each metric of frames, over time.
+
+    Raises GsvcError when there is none, MissingDependencyError without matplotlib.
+    """
+    by_name = {m.name: m for m in each_frame(found)}
+    if not by_name:
+        raise GsvcError("nothing to plot: no metric of single frames has a value")
+    times = [pair.times[index] for index in indices]
+    figure, places = panels(list(by_name), title)
+    for name, axis in places:
+        measured = by_name[name]
+        values = [float("nan") if v is None else v for v in measured.scores.values]
+        axis.plot(times, values, ".-", color="#dd3c2a", markersize=3, linewidth=1)
+        unit = f", {measured.metric.unit}" if measured.metric.unit else ""
+        label(axis, f"{name}: {measured.better} is better", "seconds", name + unit)
+    return figure
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"

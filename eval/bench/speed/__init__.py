@@ -1,1 +1,0 @@
-"""How fast frames are restored and drawn on a device: `gsvc bench speed`."""

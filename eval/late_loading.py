@@ -1,0 +1,53 @@
+"""How baselines and metrics are found by name, and what is known of them without loading them.
+
+Some of them need torch or a package that is not installed: they are loaded when they run.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+from gsvc.codec.bitstream.errors import MissingDependencyError
+
+
+@contextmanager
+def optional(message: str) -> Iterator[None]:
+    """For imports: raises MissingDependencyError(`message`) where one fails.
+
+    The reason takes the place of "{error}" in the message.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingDependencyError(message.format(error=error)) from error
+
+
+def declared(package: str, table: str) -> Iterator[Any]:
+    """The entries of `table`, a tuple that any module directly in `package` may have.
+
+    Modules without it are not imported: some load torch, which takes seconds.
+    """
+    (folder,) = import_module(package).__path__
+    has_table = re.compile(rf"^{table}\b.*=", re.MULTILINE)
+    for module in iter_modules([folder]):
+        if has_table.search(Path(folder, f"{module.name}.py").read_text()):
+            yield from getattr(import_module(f"{package}.{module.name}"), table)
+
+
+@dataclass(frozen=True)
+class CodecFacts:
+    """What tables and plots have to know of a codec."""
+
+    family: str = ""
+    """Codecs of one family also have a joint hull, which tables call by this name; empty: none."""
+    is_anchor: bool = False
+    """Its hull is what the others are measured against: true of the conventional codecs."""
+    colour: str = ""
+    """Of its curves, "#rrggbb"; empty: the next free one of the palette."""
+    marker: str = "o"
+    """Shape of its points, as matplotlib names it."""

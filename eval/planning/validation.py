@@ -1,0 +1,351 @@
+"""Is the planner right? Random budgets on packaged clips, of which nothing is in its numbers.
+
+Each plan is carried out and compared with what was foretold. Points of benchmark runs tell the
+regret: how much better the best measured point within the same budgets was.
+"""
+
+import csv
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from math import exp, log
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+from gsvc.codec.api.inspection import stream_info
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.media.video_writer import open_writer
+from gsvc.codec.planning.budgets import Budgets, Time
+from gsvc.codec.planning.machine_profile import WAYS, Profile, Way
+from gsvc.codec.planning.plan_commands import encoder_settings
+from gsvc.codec.planning.plan_search import BudgetPlan, BudgetPlanner
+from gsvc.codec.planning.prediction import (
+    PlanSettings,
+    Predictor,
+    QualityModel,
+    Range,
+    Truth,
+    learned,
+    note,
+    ratios,
+    seen_at,
+    shipped,
+)
+from gsvc.codec.planning.process import timed
+from gsvc.codec.planning.video_trial import VideoTrial, try_pictures, try_video
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.packaged import packaged_clip
+from gsvc.encoders.tuning import PRESETS
+from gsvc.eval.baselines.conventional import BT709
+from gsvc.eval.layout import markdown
+from gsvc.eval.metrics import find_metric
+
+
+def jod(source: Sequence[Picture], shown: Sequence[Picture], rate: Fraction) -> float | None:
+    """What CVVDP says of decoded frames, in JOD; see `gsvc.codec.planning.video_trial.Judge`.
+
+    None of pictures too small for it. Raises MissingDependencyError without its package.
+    """
+    from gsvc.datasets.clips.clip import TestClip  # late: who asks has this done in another process
+    from gsvc.eval.metrics import find_metric
+    from gsvc.eval.metrics.cvvdp import SMALLEST_SIDE
+
+    if min(source[0].shape[:2]) < SMALLEST_SIDE:
+        return None
+    clip = TestClip("trial", source, rate)
+    return float(find_metric("cvvdp").measure(clip, [shown], range(len(source)))[0, 0])
+
+
+def written(clip: TestClip, folder: Path) -> tuple[Path, list[Picture]]:
+    """The clip as y4m in a folder; and what reads back from there, RGB uint8 (H, W, 3)."""
+    path, form, rate = folder / "source.y4m", clip.format, clip.frame_rate
+    with open_writer(path, VideoFormat(form.width, form.height, 1 / rate, rate)) as writer:
+        for index, picture in enumerate(clip.frames):
+            writer.write(Frame(picture, index))
+    with open_video(path) as video:
+        return path, [frame.pixels for frame in video]
+
+
+_MOTIONS, _MODELS = ("dis", "rife"), ("nano", "small")
+
+
+@dataclass(frozen=True)
+class MeasuredRow:
+    """One decoded point of a run."""
+
+    clip: str
+    """Name of a packaged clip."""
+    bpp: float
+    """Bits per pixel of a frame."""
+    preset: str
+    """Of the encoder."""
+    way: str
+    """Name of a way to decode."""
+    jod: float
+    """ColorVideoVDP."""
+    texture: float
+    """ST-LPIPS VGG."""
+
+    def value(self, quality: str) -> float:
+        """ "jod", or "texture" as a logarithm."""
+        return self.jod if quality == "jod" else log(self.texture)
+
+
+def read_rows(paths: Sequence[Path]) -> list[MeasuredRow]:
+    """gsvc's rows of several `summary.csv`, each once. Raises ConfigError for another file."""
+    found: dict[tuple[str, float, str, str], MeasuredRow] = {}
+    for path in paths:
+        try:
+            with path.open(newline="") as file:
+                rows = list(_rows(csv.DictReader(file)))
+        except (OSError, KeyError, ValueError) as error:
+            raise ConfigError(f"{path} is no summary.csv of gsvc bench run: {error}") from error
+        found.update({(row.clip, row.bpp, row.preset, row.way): row for row in rows})
+    return list(found.values())
+
+
+def _rows(table: "csv.DictReader[str]") -> Iterator[MeasuredRow]:
+    for line in table:
+        settings = line["settings"].split(", ")
+        if line["codec"] != "gsvc" or any(one.startswith(("tune", "people")) for one in settings):
+            continue
+        preset = next(p for p in PRESETS if f"preset {p}" in settings)
+        way, pixels = way_told(line["way"]), int(line["width"]) * int(line["height"])
+        if way is None or not line["cvvdp"] or not line["st_lpips_vgg"]:
+            continue
+        bpp = int(line["bits"]) / (pixels * int(line["frames"]))
+        scores = float(line["cvvdp"]), float(line["st_lpips_vgg"])
+        yield MeasuredRow(line["clip"], bpp, preset, way, *scores)
+
+
+def way_told(text: str) -> str | None:
+    """The name of a way to decode, as a run tells it; None for one that no planner chooses."""
+    told = text.split(", ")
+    motion = next((one for one in _MOTIONS if f"motion {one}" in told), "dis")
+    model = next((one for one in _MODELS if f"model {one}" in told), "nano")
+    if "steps 0" in told:
+        return Way(motion).name
+    name = Way(motion, f"compact:{model}").name
+    return name if "steps 1" in told and name in WAYS else None
+
+
+def trial_of(name: str) -> VideoTrial:
+    """The trial of a packaged clip as runs code it: 97 frames of 288 lines."""
+    pictures, rate = load_clip(packaged_clip(name))
+    height, width = pictures[0].shape[:2]
+    video = VideoFormat(width, height, 1 / rate, rate, color=BT709)
+    return try_pictures(pictures, video, judge=jod)
+
+
+def as_text(value: object) -> str:
+    """JSON with short numbers."""
+    return json.dumps(
+        json.loads(json.dumps(value), parse_float=lambda t: float(f"{float(t):.5g}")), indent=1
+    )
+
+
+_JUDGES = {"jod": "cvvdp", "texture": "st_lpips_vgg"}
+_STRIDE = {"cvvdp": 1, "st_lpips_vgg": 7}
+"""Frames from one that is scored to the next, as in the benchmark."""
+
+
+def random_budgets(rng: np.random.Generator, planner: BudgetPlanner) -> Budgets:
+    """Budgets of all kinds, some tight; decoding is always bounded, or it would take hours."""
+    low, high = planner.rates
+    bandwidth = float(np.exp(rng.uniform(np.log(1.3 * low), np.log(high))))
+    some = rng.random(2) < 0.6
+    return Budgets(
+        bandwidth=bandwidth,
+        decoder_time=Time(float(np.exp(rng.uniform(0, np.log(15)))), True),
+        encoder_time=Time(float(np.exp(rng.uniform(0.7, np.log(20)))), True) if some[0] else None,
+        memory=float(np.exp(rng.uniform(np.log(4e8), np.log(3e9)))) if some[1] else None,
+    )
+
+
+class Validation:
+    """Plans and carries out budgets, one clip after the other."""
+
+    def __init__(
+        self, profile: Profile, logs: Sequence[Path], frames: int, *, cpu: bool = False
+    ) -> None:
+        """`frames`: of each clip; `cpu`: seconds are the processor's, those of `profile` too."""
+        self._profile, self._logs, self._frames, self._cpu = profile, logs, frames, cpu
+
+    def run(self, clip: str, seeds: Sequence[int], log: Path) -> Iterator[dict[str, Any]]:
+        """A budget for each seed; what came of it, as JSON values. Each adds to the log."""
+        numbers = learned(shipped(), ratios(self._logs, without=clip))
+        with tempfile.TemporaryDirectory() as name:
+            shown, rate = load_clip(packaged_clip(clip), self._frames)
+            source, pictures = written(TestClip(clip, shown, rate), Path(name))
+            clock = process_time if self._cpu else perf_counter
+            trial = try_video(str(source), judge=jod, clock=clock)
+            model = Predictor(trial, self._profile, fitted=numbers)
+            plain = model.uncorrected
+            for seed in seeds:
+                rng = np.random.default_rng(seed)
+                judge = "texture" if rng.random() < 0.5 else "jod"
+                budgets = random_budgets(rng, planner := BudgetPlanner(model))
+                try:
+                    plan = planner.plan(budgets, judge)
+                except ConfigError as error:
+                    yield {"clip": clip, "seed": seed, "refused": str(error)}
+                    continue
+                truth = self._truth(plan, plain, source, TestClip(clip, pictures, rate))
+                note(f"{clip} {seed}", truth, log)
+                yield {"clip": clip, "seed": seed, **_told(plan, planner, budgets, truth)}
+
+    def _truth(
+        self, plan: BudgetPlan, plain: Predictor, source: Path, clip: TestClip
+    ) -> dict[str, Truth]:
+        settings, folder = plan.best.settings, source.parent
+        asked = asdict(encoder_settings(settings)) | {"tools": None}
+        asked = {k: v for k, v in asked.items() if not isinstance(v, bytes)}
+        encoded = timed(asked, folder, [str(source)], cpu=self._cpu)
+        stream = folder / "out.gsv"
+        decoded = timed(asdict(settings.way.settings), folder, [str(stream)], cpu=self._cpu)
+        measured = {
+            "rate": stream_info(stream).bitrate,
+            "encode_seconds": encoded.total,
+            "decode_seconds": decoded.total,
+            "encode_memory": encoded.files[0]["memory"],
+            "decode_memory": decoded.files[0]["memory"],
+            **_scores(settings, stream, clip),
+        }
+        return _beside(plan, plain, measured)
+
+
+def _beside(plan: BudgetPlan, plain: Predictor, measured: Mapping[str, float]) -> dict[str, Truth]:
+    """What was measured, beside what was foretold."""
+    settings = plan.best.settings
+    seen, before = plan.best.prediction, plain.predict(settings)
+
+    def one(name: str, field: str) -> Truth:
+        predicted: Range = getattr(seen, field)
+        return Truth(predicted, getattr(before, field).mean, measured[name])
+
+    names = {name: "bitrate" if name == "rate" else name for name in measured}
+    found = {name: one(name, field) for name, field in names.items()}
+    preset = f"encode_seconds {settings.preset}"
+    return found | {preset: found["encode_seconds"]}
+
+
+def _told(
+    plan: BudgetPlan, planner: BudgetPlanner, budgets: Budgets, truth: Mapping[str, Truth]
+) -> dict[str, Any]:
+    settings = plan.best.settings
+    return {
+        "judge": plan.judge,
+        "budgets": {n: str(getattr(budgets, n)) for n in budgets.given},
+        "bitrate": settings.bitrate,
+        "preset": settings.preset,
+        "way": settings.way.name,
+        "kept": planner.kept(budgets, {name: one.measured for name, one in truth.items()}),
+        "numbers": {name: asdict(one) for name, one in truth.items()},
+    }
+
+
+def _scores(settings: PlanSettings, stream: Path, clip: TestClip) -> dict[str, float]:
+    from gsvc.eval.baselines.gsvc import decoded
+
+    shown = decoded(stream.read_bytes(), settings.way.settings)
+    found = {}
+    for name, metric in _JUDGES.items():
+        indices = list(range(0, len(shown), _STRIDE[metric]))
+        found[name] = float(np.nanmean(find_metric(metric).measure(clip, [shown], indices)))
+    return found
+
+
+GOALS = {
+    "rate": ("%", 8.0),
+    "jod": ("JOD", 0.25),
+    "texture": ("%", None),
+    "encode_seconds": ("%", 15.0),
+    "decode_seconds": ("%", 15.0),
+    "encode_memory": ("%", 10.0),
+    "decode_memory": ("%", 10.0),
+}
+"""Unit and goal of each median error."""
+_BUDGETS_A_CLIP = 8
+
+
+def error_table(results: Sequence[Mapping[str, Any]]) -> str:
+    """Median errors of what was carried out, and how often the interval held."""
+    done = [one for one in results if "numbers" in one]
+    rows = []
+    for name, (unit, goal) in GOALS.items():
+        pairs = [
+            (one["numbers"][name]["predicted"], one["numbers"][name]["measured"]) for one in done
+        ]
+        errors = [abs(m - p[1]) if unit == "JOD" else 100 * abs(p[1] / m - 1) for p, m in pairs]
+        held = np.mean([p[0] <= m <= p[2] for p, m in pairs])
+        shown = f"{np.median(errors):.2f} {unit}", "–" if goal is None else f"{goal:g} {unit}"
+        rows.append([name.replace("_", " "), *shown, f"{np.quantile(errors, 0.9):.2f} {unit}",
+                     f"{100 * held:.0f} %"])  # fmt: skip
+    header = ["", "median error", "goal", "nine in ten within", "interval held"]
+    return markdown(header, rows)
+
+
+def kept_line(results: Sequence[Mapping[str, Any]]) -> str:
+    """How many budgets there were, and how many were kept."""
+    done = [one for one in results if "numbers" in one]
+    each = [(name, kept) for one in done for name, kept in one["kept"].items()]
+    broken = [name for name, kept in each if not kept]
+    counts = ", ".join(f"{name} {broken.count(name)}" for name in dict.fromkeys(broken))
+    return (
+        f"{len(results)} budgets: {len(results) - len(done)} refused as not to be met, {len(done)} "
+        f"carried out; {len(each) - len(broken)} of {len(each)} constraints kept "
+        f"({100 * (1 - len(broken) / max(1, len(each))):.0f} %; goal 95 %)"
+        + (f"; broken: {counts}" if broken else "")
+    )
+
+
+def regrets(
+    rows: Sequence[MeasuredRow], trials: Mapping[str, VideoTrial], quality: str
+) -> list[float]:
+    """Over measured points: the best within budgets of rate and operations, less the planned.
+
+    Eight random budgets a clip, planned with the numbers that gsvc ships. In JOD, or as a share of
+    ST-LPIPS.
+    """
+    found = []
+    numbers = shipped()
+    flops = numbers["flops"]
+    for number, clip in enumerate(dict.fromkeys(row.clip for row in rows)):
+        points = [row for row in rows if row.clip == clip and row.way in numbers["ways"]]
+        rng = np.random.default_rng(number)
+        for _ in range(_BUDGETS_A_CLIP):
+            bits = rng.uniform(log(min(p.bpp for p in points)), log(max(p.bpp for p in points)))
+            most = rng.choice([0.0, 3e4, 1e5, 2e6])
+            able = [p for p in points if p.bpp <= exp(bits) and _flops(p, trials, flops) <= most]
+            if not able:
+                continue
+            foretold = [_foretold(p, trials[clip], quality) for p in able]
+            sign = 1 if quality == "jod" else -1
+            chosen = able[int(np.argmax(sign * np.array(foretold)))]
+            best = max(sign * p.value(quality) for p in able)
+            found.append(best - sign * chosen.value(quality))
+    return found
+
+
+def _flops(
+    row: MeasuredRow, trials: Mapping[str, VideoTrial], counts: Mapping[str, float]
+) -> float:
+    """Operations per pixel of a frame."""
+    way, keys = WAYS[row.way], seen_at(trials[row.clip], "keys", row.bpp)
+    drawn = (1 - keys) * counts["rife"] if way.motion == "rife" else 0.0
+    return drawn + (keys * counts[way.backend] if way.backend else 0.0)
+
+
+def _foretold(row: MeasuredRow, trial: VideoTrial, quality: str) -> float:
+    seen = QualityModel(trial, shipped())
+    if quality == "jod":
+        return seen.jod(row.bpp, row.preset, WAYS[row.way]).mean
+    return log(seen.texture(row.bpp, row.preset, WAYS[row.way]).mean)

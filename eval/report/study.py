@@ -1,0 +1,352 @@
+"""A blind pairwise test for people: `page/` for the voters, `key.json` for who scores their votes.
+
+Our version of every clip and level stands beside others at its rate. The page knows ids and sizes
+of the videos, and nothing of what they are.
+"""
+
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cv2
+
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.media.output import atomic_folder, explain_failure
+from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.eval.bench.store import BenchRun, CellRecord, load_run
+from gsvc.eval.layout import write_text
+from gsvc.eval.report.exhibits import BEST_KNOWN, VersionChoice, decoded, near_rate, source_of
+from gsvc.eval.report.media import LOSSLESS_TO_THE_EYE, pane_height, stacked_video
+from gsvc.eval.report.style import CurveStyle
+from gsvc.eval.summary.curves import ABLATION, OURS, by_curve, settings_label
+from gsvc.eval.summary.summarise import Summary, summarise
+
+SCHEMA = 1
+FILE = "key.json"
+PAGE = "page"
+"""The folder that voters get, beside the key."""
+
+DAMAGED, EQUAL = "damaged", "equal"
+"""Kinds of catch trials: the source against a badly damaged one; a video against itself."""
+SOURCE, DAMAGED_SOURCE = "source", "damaged source"
+
+
+@dataclass(frozen=True)
+class StudyVersion:
+    """One of the two videos of a trial."""
+
+    name: str
+    """Of its curve, "gsvc, steps 1", or of what a catch trial shows."""
+    settings: str = ""
+    """It was coded with."""
+    bits: int = 0
+    """Of the clip; 0 in a catch trial."""
+
+
+@dataclass(frozen=True)
+class StudyTrial:
+    """Two versions of a clip. "a" is the upper picture of its video, "b" the lower one."""
+
+    id: str
+    """What the page and the votes call it: it tells nothing."""
+    clip: str
+    level: str
+    """Of our stream; "" in a catch trial."""
+    a: StudyVersion
+    b: StudyVersion
+    catch: str = ""
+    """`DAMAGED` or `EQUAL`, "" where the answer is not known."""
+
+    def version(self, place: str) -> StudyVersion:
+        """The version at "a" or "b"."""
+        return {"a": self.a, "b": self.b}[place]
+
+
+@dataclass(frozen=True)
+class Key:
+    """A study."""
+
+    study: str
+    """Its id, which every vote carries."""
+    run: str
+    """The folder of the run that it was made from."""
+    zero: str
+    """The version whose score is 0."""
+    trials: list[StudyTrial]
+
+    def write(self, folder: Path) -> None:
+        """Replace the key in a study's folder. Raises OutputError."""
+        values = {"schema": SCHEMA, **asdict(self)}
+        write_text(folder / FILE, json.dumps(values, indent=1) + "\n")
+
+    def trial(self, name: str) -> StudyTrial | None:
+        """The trial of that id."""
+        return next((trial for trial in self.trials if trial.id == name), None)
+
+
+def read_key(folder: Path) -> Key:
+    """The key in a study's folder. Raises InputError when there is none, or a damaged one."""
+    file = folder / FILE
+    try:
+        values = json.loads(file.read_text())
+        if values.pop("schema") != SCHEMA:
+            raise InputError(f"{file} is of another gsvc: score with the one that made it")
+        return Key(**{**values, "trials": [_trial(one) for one in values["trials"]]})
+    except OSError as error:
+        raise InputError(
+            f"{folder} holds no study: make one with gsvc bench study make RUN {folder}"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{file} is damaged ({error}): the votes need the key as made") from error
+
+
+def _trial(values: dict[str, Any]) -> StudyTrial:
+    return StudyTrial(
+        **{**values, "a": StudyVersion(**values["a"]), "b": StudyVersion(**values["b"])}
+    )
+
+
+@dataclass(frozen=True)
+class StudyPair:
+    """Two decoded streams of a clip."""
+
+    clip: str
+    level: str
+    """Of our stream."""
+    ours: VersionChoice
+    other: VersionChoice
+
+    @property
+    def bits_ratio(self) -> float:
+        """The other's bits as a multiple of ours."""
+        return self.other.cell.bits / self.ours.cell.bits
+
+
+def find_pairs(
+    summary: Summary, cells: Sequence[CellRecord], ours: str = "", others: Sequence[str] = ()
+) -> list[StudyPair]:
+    """By clip and level: the curve `ours` against each of the curves `others`, nearest in rate.
+
+    By default ours is gsvc with the most steps, the other is AV1. Raises ConfigError for a curve
+    that the run lacks, InputError when it has no stream of gsvc or none to compare it with.
+    """
+    names = CurveStyle(summary.codecs).in_order(
+        name for cell in cells if cell.codec != ABLATION for name in by_curve(cell)
+    )
+    ours = ours or _most_steps(names)
+    others = list(dict.fromkeys(others)) or [BEST_KNOWN]
+    for name in (ours, *others):
+        if name not in names:
+            known = ", ".join(f'"{one}"' for one in names)
+            raise ConfigError(f'"{name}" is not in the run: choose from {known}')
+    if ours in others:
+        raise ConfigError(f'"{ours}" cannot be compared with itself: choose others')
+    if pairs := list(_pairs(summary, cells, ours, others)):
+        return pairs
+    raise InputError(f'no clip has both "{ours}" and another version: run the benchmark')
+
+
+def _most_steps(names: Sequence[str]) -> str:
+    found = [name for name in names if name.split(",")[0] == OURS]
+    if not found:
+        raise InputError("the run has no stream of gsvc: run the benchmark with it")
+    return found[-1]
+
+
+def _pairs(
+    summary: Summary, cells: Sequence[CellRecord], ours: str, others: Sequence[str]
+) -> Iterator[StudyPair]:
+    levels = dict.fromkeys(_level(cell) for cell in cells if cell.codec == OURS)
+    for level in sorted(levels, key=str):
+        used = [cell for cell in cells if cell.codec != OURS or _level(cell) == level]
+        for clip, choices in near_rate(summary, used).items():
+            found = {choice.curve: choice for choice in choices}
+            for other in others:
+                if ours in found and other in found:
+                    yield StudyPair(clip, str(level), found[ours], found[other])
+
+
+def _level(cell: CellRecord) -> int | float | str:
+    """The level, or the rate asked for."""
+    return cell.settings.get("level", cell.settings.get("bpp", ""))
+
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class ShownVideo:
+    """A trial as the page knows it."""
+
+    trial: str
+    """Its id, and the name of its video."""
+    catch: bool
+    form: ClipFormat
+
+
+def page(study: str, shown: Sequence[ShownVideo]) -> str:
+    """The whole page; the videos lie beside it."""
+    data = {
+        "study": study,
+        "trials": [
+            {
+                "id": one.trial,
+                "catch": int(one.catch),
+                "width": one.form.width,
+                "height": one.form.height,
+                "pitch": pane_height(one.form.height),
+                "seconds": float(one.form.frames / one.form.frame_rate),
+            }
+            for one in shown
+        ],
+    }
+    text = (_HERE / "study.html").read_text()
+    for name in ("study.css", "study.js"):
+        text = text.replace(f"[{name}]", (_HERE / name).read_text())
+    return text.replace("[data]", json.dumps(data))
+
+
+_DAMAGED_CLIPS, _EQUAL_CLIPS = 3, 2
+"""Catch trials: on how many clips, where there are so many."""
+_COARSE, _SLOW = 12, 6
+"""The damaged source has one pixel for so many and one frame for so many."""
+
+_Frames = Sequence[Picture]
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """What a study compares."""
+
+    ours: str = ""
+    """Name of a curve; "": gsvc with the most steps."""
+    others: tuple[str, ...] = ()
+    """Names of curves; none: AV1."""
+    within: float = 1.5
+    """Pairs are shown whose bits differ by at most this factor. Raises ConfigError below 1."""
+    tell: Callable[[str], None] = field(default=lambda line: None, compare=False)
+    """Is told of each clip as it is decoded, of what is left out and of what is wrong."""
+
+    def __post_init__(self) -> None:
+        if not self.within >= 1:
+            raise ConfigError(f"within {self.within}: a factor between bits is at least 1")
+
+
+def make_study(
+    run: Path, folder: Path, settings: StudySettings = StudySettings()
+) -> list[StudyPair]:
+    """Write a study of the streams of a run; returns the pairs that it shows.
+
+    Raises ConfigError when `folder` holds a study or a curve is unknown, InputError when the run
+    has nothing to compare or a clip or stream is not as it was measured, OutputError.
+    """
+    if (folder / FILE).exists():
+        raise ConfigError(f"{folder} holds a study, which votes may refer to: take another folder")
+    found = load_run(run)
+    summary = summarise(found.settings, found.cells)
+    pairs = _near(find_pairs(summary, found.cells, settings.ours, settings.others), settings)
+    key = Key(secrets.token_hex(4), str(run), pairs[0].other.curve, [])
+    with explain_failure(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder / PAGE, ignore_errors=True)  # of one that was interrupted
+    with atomic_folder(folder / PAGE) as target:
+        shown = []
+        for trial, videos, clip in _trials(run, found, pairs, settings.tell):
+            data = stacked_video(videos, clip.frame_rate, LOSSLESS_TO_THE_EYE)
+            (target / f"{trial.id}.mp4").write_bytes(data)
+            key.trials.append(trial)
+            shown.append(ShownVideo(trial.id, bool(trial.catch), clip.format))
+        shown.sort(key=lambda one: one.trial)  # by id, which tells nothing
+        (target / "index.html").write_text(page(key.study, shown))
+    key.write(folder)
+    return pairs
+
+
+def _near(pairs: Sequence[StudyPair], settings: StudySettings) -> list[StudyPair]:
+    """Those whose bits are near enough. Raises InputError without any."""
+    near = []
+    for pair in pairs:
+        if 1 / settings.within <= pair.bits_ratio <= settings.within:
+            near.append(pair)
+            continue
+        times = f"the nearest {pair.other.curve} takes {pair.bits_ratio:.2f} times our bits"
+        settings.tell(f"left out: {pair.clip}, level {pair.level}: {times}")
+    if near:
+        return near
+    raise InputError("no two streams have nearly the same bits: run more rates, or widen --within")
+
+
+def _trials(
+    run: Path, found: BenchRun, pairs: Sequence[StudyPair], tell: Callable[[str], None]
+) -> Iterator[tuple[StudyTrial, tuple[_Frames, _Frames], TestClip]]:
+    """Every trial with its two videos, clip by clip; catch trials on the first clips."""
+    clips = list(dict.fromkeys(pair.clip for pair in pairs))
+    for number, name in enumerate(clips):
+        mine = [pair for pair in pairs if pair.clip == name]
+        source = source_of(mine[0].ours.cell, found.settings.get("places", ()))
+        pictures = _decoded_once(run, mine, source, tell)
+        for pair in mine:
+            ours, other = pictures[_identity(pair.ours)], pictures[_identity(pair.other)]
+            versions = _version(pair.ours), _version(pair.other)
+            yield *_shuffled(name, pair.level, versions, (ours, other)), source
+        if number < _DAMAGED_CLIPS:
+            bad = damaged(source.frames)
+            versions = StudyVersion(SOURCE), StudyVersion(DAMAGED_SOURCE)
+            both = source.frames, bad
+            yield *_shuffled(name, "", versions, both, DAMAGED), source
+        if len(clips) - number <= _EQUAL_CLIPS:
+            ours = pictures[_identity(mine[0].ours)]
+            versions = _version(mine[0].ours), _version(mine[0].ours)
+            yield *_shuffled(name, "", versions, (ours, ours), EQUAL), source
+
+
+def damaged(frames: _Frames) -> list[Picture]:
+    """A clip that anyone sees is bad: coarse, and moving by jerks."""
+    height, width = frames[0].shape[:2]
+    small = max(1, width // _COARSE), max(1, height // _COARSE)
+    held = (frames[index - index % _SLOW] for index in range(len(frames)))
+    coarse = (cv2.resize(frame, small, interpolation=cv2.INTER_AREA) for frame in held)
+    return [cv2.resize(frame, (width, height)).astype(frames[0].dtype) for frame in coarse]
+
+
+def _decoded_once(
+    run: Path, pairs: Sequence[StudyPair], source: TestClip, tell: Callable[[str], None]
+) -> dict[tuple[str, str], _Frames]:
+    """The pictures of every version of one clip."""
+    found: dict[tuple[str, str], _Frames] = {}
+    for choice in (choice for pair in pairs for choice in (pair.ours, pair.other)):
+        if _identity(choice) not in found:
+            tell(f"{pairs[0].clip}: {choice.curve}, {settings_label(choice.cell.settings)}")
+            frames, trouble = decoded(run, choice, source)
+            found[_identity(choice)] = frames
+            if trouble:
+                tell(f"warning: {pairs[0].clip}: {trouble}")
+    return found
+
+
+def _identity(choice: VersionChoice) -> tuple[str, str]:
+    return choice.cell.key, choice.curve
+
+
+def _version(choice: VersionChoice) -> StudyVersion:
+    return StudyVersion(choice.curve, settings_label(choice.cell.settings), choice.cell.bits)
+
+
+def _shuffled(
+    clip: str,
+    level: str,
+    versions: tuple[StudyVersion, StudyVersion],
+    videos: tuple[_Frames, _Frames],
+    catch: str = "",
+) -> tuple[StudyTrial, tuple[_Frames, _Frames]]:
+    """A trial with its versions in random places, and its videos in the same."""
+    if secrets.randbelow(2):
+        versions, videos = versions[::-1], videos[::-1]
+    return StudyTrial(secrets.token_hex(6), clip, level, *versions, catch), videos

@@ -1,1 +1,0 @@
-"""`gsvc score`: the benchmark's metrics of any two videos."""
