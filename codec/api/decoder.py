@@ -2,31 +2,29 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from operator import attrgetter
-from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.refiner_options import refuse_options, set_options
 from gsvc.codec.bitstream.errors import ConfigError, VersionError
-from gsvc.codec.bitstream.frames import Frame, Picture
+from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.bitstream.objects import is_alone
 from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.bitstream.typed import typed
-from gsvc.decoders.detection.overlay import Schematic
 from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR
-from gsvc.decoders.interpolation.rife import find_renderer
-from gsvc.decoders.keyframes.backends import check_device, load_refiner
-from gsvc.decoders.keyframes.keyframe import Keyframe
-from gsvc.decoders.keyframes.refiner import Refiner, WindowRefiner
+from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer
+from gsvc.decoders.keyframes.refiner import Refiner
 from gsvc.decoders.streams.concealment import Concealer
-from gsvc.decoders.streams.pace import Pace, paced_motion, paced_refine
-from gsvc.decoders.streams.reconstruction import MakeRenderer, Reconstruction, Refine
+from gsvc.decoders.streams.pace import Pace, paced_motion
+from gsvc.decoders.streams.reconstruction import Reconstruction, Refine
 from gsvc.decoders.streams.timeline import DrawnFrame, Strict
-from gsvc.decoders.streams.windows import KeptWindows, Windows
+from gsvc.decoders.streams.windows import Windows
+
+if TYPE_CHECKING:
+    from gsvc.decoders.detection.overlay import Schematic
 
 
 @typed
@@ -34,7 +32,7 @@ class Decoder:
     """Decodes one stream, packet by packet.
 
     Pass every packet to `decode` in order, then call `flush`. Start at any INTRA packet; after
-    `reset`, again. Frames between that packet's key picture and the one before it are then left
+    `reset`, again. Frames between that packet's keyframe and the one before it are then left
     out. Frames take their packet's `pts`; without one they count on from the last frame, or
     from 0.
 
@@ -61,7 +59,7 @@ class Decoder:
                 use `Limits.restrictive()` for untrusted senders.
             refiner: A refiner to use instead of the settings' own, already loaded for example.
             pace: Decides where there is time for refiner and learned motion; None: always. The
-                refiner must be one of key pictures.
+                refiner must be one of keyframes.
 
         Raises:
             VersionError: The stream needs a newer gsvc.
@@ -75,13 +73,17 @@ class Decoder:
             raise VersionError(
                 f"motion estimator {header.motion_estimator} is not known: install a newer gsvc"
             )
-        check_device(settings.device)  # steps 0 need none, but who asks for one is to know
+        if settings.device != "cpu":  # steps 0 need none, but who asks for one is to know
+            from gsvc.decoders.keyframes.backends import check_device
+
+            check_device(settings.device)
         refine, self._windows = _restoring(header, settings, refiner, pace)
         make_renderer = _drawing(settings, pace)
         chain = Reconstruction(header, GroupReader(header, limits), refine, make_renderer)
         policy = Concealer if settings.conceal else Strict
         self._timeline: Strict | Concealer | None = policy(header, chain, limits)
-        self._schematic = Schematic(header, limits, conceal=settings.conceal)
+        self._header, self._limits, self._conceals = header, limits, settings.conceal
+        self._schematic: Schematic | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +103,8 @@ class Decoder:
     def reset(self) -> None:
         """Forget all packets and frames, as for a seek. The next packet may be any INTRA packet."""
         self._opened().reset()
-        self._schematic.reset()
+        if self._schematic:
+            self._schematic.reset()
         if self._windows:
             self._windows.reset()
 
@@ -117,7 +120,8 @@ class Decoder:
     def frames(self, packet: Packet) -> Iterator[Frame]:
         """`decode` frame by frame, in the memory of one. Exhaust it before the next packet."""
         yield from self._out(self._opened().frames(packet))
-        yield from self._schematic.frames(packet)
+        if is_alone(packet):
+            yield from self._drawn_schematic().frames(packet)
 
     @typed
     def skip(self, packet: Packet) -> None:
@@ -151,6 +155,14 @@ class Decoder:
         frames = self._windows.frames(drawn) if self._windows else (one.frame for one in drawn)
         return _owned(frames, share=share)
 
+    def _drawn_schematic(self) -> "Schematic":
+        """What draws the frames of a stream that has no pictures."""
+        if self._schematic is None:
+            from gsvc.decoders.detection.overlay import Schematic
+
+            self._schematic = Schematic(self._header, self._limits, conceal=self._conceals)
+        return self._schematic
+
     def _opened(self) -> Strict | Concealer:
         if self._timeline is None:
             raise ConfigError("this decoder is closed: make another")
@@ -160,47 +172,27 @@ class Decoder:
 def _restoring(
     header: Header, settings: DecoderSettings, refiner: Refiner | None, pace: Pace | None
 ) -> tuple[Refine, Windows | None]:
-    """What restores key pictures, and what restores windows of frames if the refiner does that."""
-    if not settings.steps:
-        refuse_options(settings)
-        return attrgetter("picture"), None
-    seed = header.seed if settings.seed is None else settings.seed
-    refiner = refiner or load_refiner(settings.backend, settings.device)
-    set_options(refiner, settings)
-    refiner.check(header.format.height, header.format.width, steps=settings.steps)
-    if isinstance(refiner, WindowRefiner):
-        if pace is not None:
+    """What restores keyframes, and what restores windows of frames if the refiner does that."""
+    if settings.steps:
+        from gsvc.codec.api.refiner_options import restoring
+
+        return restoring(header, settings, refiner, pace)
+    for name in ("cache", "latent_cache", "vram", "quantize", "resume", "paste_keys"):
+        if getattr(settings, name):
             raise ConfigError(
-                f"{settings.backend} restores windows of frames, which cannot be left out one by "
-                "one: choose a back end of key pictures, such as compact:nano"
+                f"{name} is for a refiner, and with steps=0 there is none: leave one of them out"
             )
-        kept = _kept(settings, refiner, seed)
-        return attrgetter("picture"), Windows(refiner, settings.steps, seed, kept)
-    if settings.resume is not None:
-        raise ConfigError(f"resume: {refiner.name} restores no windows: leave it out")
-    if pace is None:
-        return partial(refiner.refine, steps=settings.steps, seed=seed), None
-
-    def refined(key: Keyframe, steps: int) -> Picture:
-        return refiner.refine(key, steps=steps, seed=seed)
-
-    return paced_refine(refined, settings.steps, pace), None
+    return attrgetter("picture"), None
 
 
 def _drawing(settings: DecoderSettings, pace: Pace | None) -> MakeRenderer:
-    """What draws frames between coded pictures."""
-    make = find_renderer(settings.motion, settings.device)
-    return paced_motion(make, pace) if pace and settings.motion != "dis" else make
+    """What draws the frames between keyframes. Raises as `rife_renderer`."""
+    if settings.motion == "dis":
+        return IntervalRenderer
+    from gsvc.decoders.interpolation.rife import rife_renderer
 
-
-def _kept(settings: DecoderSettings, refiner: WindowRefiner, seed: int) -> KeptWindows | None:
-    if settings.resume is None:
-        return None
-    asked = settings.steps, settings.cache, settings.vram == "fp8"
-    made_by = (
-        f"{refiner.name} {refiner.id.hex()} {refiner.revision}, {seed}, {asked}, {settings.device}"
-    )
-    return KeptWindows(Path(settings.resume), made_by)
+    make = rife_renderer(settings.device)
+    return paced_motion(make, pace) if pace else make
 
 
 def _owned(frames: Iterable[Frame], *, share: bool = False) -> Iterator[Frame]:

@@ -1,14 +1,63 @@
-"""What decoder settings ask of a refiner besides its name: caches, memory, key pictures."""
+"""What decoder settings ask of a refiner: steps, caches, memory, windows, keyframes."""
 
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.header import Header
 from gsvc.codec.weights.extras import need
-from gsvc.decoders.keyframes.refiner import Refiner, WindowRefiner
+from gsvc.decoders.keyframes.backends import load_refiner
+from gsvc.decoders.keyframes.keyframe import Keyframe
+from gsvc.decoders.keyframes.refiner import Budget, Refiner, WindowRefiner
+from gsvc.decoders.streams.pace import Pace, paced_refine
+from gsvc.decoders.streams.reconstruction import Refine
+from gsvc.decoders.streams.windows import KeptWindows, Windows
 
 _USUAL_CAPACITY = 2_000_000_000
 _UNITS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def restoring(
+    header: Header, settings: DecoderSettings, refiner: Refiner | None, pace: Pace | None
+) -> tuple[Refine, Windows | None]:
+    """What restores keyframes, and what restores windows of frames if the refiner does that.
+
+    Raises as `Decoder`.
+    """
+    seed = header.seed if settings.seed is None else settings.seed
+    refiner = refiner or load_refiner(settings.backend, settings.device)
+    set_options(refiner, settings)
+    refiner.check(header.format.height, header.format.width, steps=settings.steps)
+    if isinstance(refiner, WindowRefiner):
+        if pace is not None:
+            raise ConfigError(
+                f"{settings.backend} restores windows of frames, which cannot be left out one by "
+                "one: choose a back end of keyframes, such as compact:nano"
+            )
+        kept = _kept(settings, refiner, seed)
+        return attrgetter("picture"), Windows(refiner, settings.steps, seed, kept)
+    if settings.resume is not None:
+        raise ConfigError(f"resume: {refiner.name} restores no windows: leave it out")
+    if pace is None:
+        return partial(refiner.refine, steps=settings.steps, seed=seed), None
+
+    def refined(key: Keyframe, steps: int) -> Picture:
+        return refiner.refine(key, steps=steps, seed=seed)
+
+    return paced_refine(refined, settings.steps, pace), None
+
+
+def _kept(settings: DecoderSettings, refiner: WindowRefiner, seed: int) -> KeptWindows | None:
+    if settings.resume is None:
+        return None
+    asked = settings.steps, settings.cache, settings.vram == "fp8"
+    made_by = (
+        f"{refiner.name} {refiner.id.hex()} {refiner.revision}, {seed}, {asked}, {settings.device}"
+    )
+    return KeptWindows(Path(settings.resume), made_by)
 
 
 def set_options(refiner: Refiner, settings: DecoderSettings) -> None:
@@ -28,25 +77,14 @@ def set_options(refiner: Refiner, settings: DecoderSettings) -> None:
 
         refiner.latents = LatentCache(*folder_and_capacity(settings.latent_cache))
     if settings.vram is not None:
-        from gsvc.decoders.keyframes.refiner import Budget
-
         _refuse(refiner.extra != "pretrained", refiner, "vram", "needs little memory")
         refiner.memory = Budget.of(settings.vram)
     if settings.quantize is not None:
         _quantize(refiner)
     if settings.paste_keys:
         is_window = isinstance(refiner, WindowRefiner)
-        _refuse(not is_window, refiner, "paste_keys", "restores key pictures alone")
+        _refuse(not is_window, refiner, "paste_keys", "restores keyframes alone")
         refiner.pastes_keys = True
-
-
-def refuse_options(settings: DecoderSettings) -> None:
-    """Raise ConfigError for settings of a refiner, where none is used."""
-    for name in ("cache", "latent_cache", "vram", "quantize", "resume", "paste_keys"):
-        if getattr(settings, name):
-            raise ConfigError(
-                f"{name} is for a refiner, and with steps=0 there is none: leave one of them out"
-            )
 
 
 def _quantize(refiner: Refiner) -> None:

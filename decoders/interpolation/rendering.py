@@ -8,6 +8,7 @@ bits save, so it runs without torch.
 
 from dataclasses import replace
 from functools import cached_property
+from typing import Protocol
 
 import cv2
 import numpy as np
@@ -28,6 +29,33 @@ from gsvc.decoders.interpolation.optical_flow import (
 from gsvc.decoders.interpolation.scaffold_motion import HELD_SOURCES, SOURCES, total_bend
 
 FloatImage = NDArray[np.float32]
+
+
+class Renderer(Protocol):
+    """Draws the frames between two keyframes."""
+
+    def picture(self, offset: int) -> Picture:
+        """The frame `offset` frames after the left picture, RGB uint8 (H, W, 3)."""
+        ...
+
+    def confidence(self, offset: int) -> NDArray[np.float32]:
+        """How far to trust it at each pixel, float32 (H, W), 0 to 1."""
+        ...
+
+
+class MakeRenderer(Protocol):
+    """What draws the frames of an interval: `IntervalRenderer`, say."""
+
+    def __call__(
+        self,
+        left: Picture,
+        right: Picture,
+        interval: Interval,
+        before: Sample | None,
+        drawn: tuple[Picture, Picture],
+    ) -> Renderer:
+        """See `IntervalRenderer`."""
+        ...
 
 
 class IntervalRenderer:

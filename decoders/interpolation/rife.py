@@ -23,9 +23,8 @@ from gsvc.codec.weights.model_files import RIFE, model_path, pull_command
 from gsvc.codec.weights.package_files import cached_path, sha256_of
 from gsvc.codec.weights.safetensors_files import check_shipped, load_network
 from gsvc.decoders.interpolation.optical_flow import Flow, pixel_grid, warp
-from gsvc.decoders.interpolation.rendering import IntervalRenderer
+from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer
 from gsvc.decoders.interpolation.scaffold_motion import SOURCES, total_bend
-from gsvc.decoders.streams.reconstruction import MakeRenderer
 
 if TYPE_CHECKING:
     import torch
@@ -230,12 +229,10 @@ class LearnedRenderer:
         return LearnedMotion(motion.to_left + bend.vectors, motion.to_right + bend.vectors, side)
 
 
-def find_renderer(motion: str, device: str) -> MakeRenderer:
-    """What draws between two coded pictures: `motion` as of `DecoderSettings`.
+def rife_renderer(device: str) -> MakeRenderer:
+    """What draws between two keyframes by RIFE, which is loaded when the first frame needs it.
 
-    A network is loaded when the first frame needs it. Raises as `rife_file`.
+    Raises as `rife_file`.
     """
-    if motion == "dis":
-        return IntervalRenderer
     rife_file()
     return partial(LearnedRenderer, device=device)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.scaffold import Interval, Sample
-from gsvc.decoders.interpolation.rendering import IntervalRenderer
+from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer, Renderer
 from gsvc.decoders.keyframes.keyframe import Keyframe
-from gsvc.decoders.streams.reconstruction import MakeRenderer, Refine, Renderer
+from gsvc.decoders.streams.reconstruction import Refine
 
 RefineIn = Callable[[Keyframe, int], Picture]
 """Restores a key picture in a number of steps."""

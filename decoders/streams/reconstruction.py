@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,38 +15,16 @@ from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.texture import TEXTURE, Texture
 from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample
-from gsvc.decoders.interpolation.rendering import IntervalRenderer, held_picture
+from gsvc.decoders.interpolation.rendering import (
+    IntervalRenderer,
+    MakeRenderer,
+    Renderer,
+    held_picture,
+)
 from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder
 
 Refine = Callable[[Keyframe], Picture]
 """Turns a decoded key picture into what is shown of it."""
-
-
-class Renderer(Protocol):
-    """Draws the frames between two coded pictures."""
-
-    def picture(self, offset: int) -> Picture:
-        """The frame `offset` frames after the left picture, RGB uint8 (H, W, 3)."""
-        ...
-
-    def confidence(self, offset: int) -> NDArray[np.float32]:
-        """How far to trust it at each pixel, float32 (H, W), 0 to 1."""
-        ...
-
-
-class MakeRenderer(Protocol):
-    """What draws the frames of an interval: `IntervalRenderer`, say."""
-
-    def __call__(
-        self,
-        left: Picture,
-        right: Picture,
-        interval: Interval,
-        before: Sample | None,
-        drawn: tuple[Picture, Picture],
-    ) -> Renderer:
-        """See `IntervalRenderer`."""
-        ...
 
 
 class ShownKeyframe:
