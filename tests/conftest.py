@@ -3,7 +3,6 @@
 import io
 import os
 import random
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -19,9 +18,6 @@ from hypothesis import HealthCheck, settings
 
 import gsvc
 from video_clips import SAME
-
-Result = subprocess.CompletedProcess[bytes]
-Gsvc = Callable[..., Result]
 
 RATE = 25
 SIZE = 64, 48
@@ -128,21 +124,6 @@ def stream(
     target = tmp_path_factory.mktemp("stream") / "clip.gsv"
     gsvc.encode(clip, target, settings=bare_settings)
     return target
-
-
-@pytest.fixture(scope="session")
-def run_gsvc() -> Gsvc:
-    """Runs the command in a process; keywords go to `subprocess.run`, `env` adds variables."""
-
-    def run(*arguments: object, env: dict[str, str] | None = None, **options: object) -> Result:
-        options = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": 300, **options}
-        if "input" in options:
-            del options["stdin"]
-        script = Path(sys.executable).with_name("gsvc")
-        command = [str(script), *map(str, arguments)]
-        return subprocess.run(command, check=False, env={**os.environ, **(env or {})}, **options)  # type: ignore[call-overload,no-any-return]
-
-    return run
 
 
 @pytest.fixture(scope="session")

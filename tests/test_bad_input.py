@@ -2,7 +2,6 @@
 
 import io
 import resource
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +11,9 @@ import pytest
 from google_crc32c import value as crc32c
 
 import gsvc
+from commands import FAILED, USAGE, assert_one_line, run_gsvc, run_process
 from gsvc.codec.bitstream.packet import PacketType
-from one_line import FAILED, USAGE, assert_one_line
 
-Result = subprocess.CompletedProcess[bytes]
-Gsvc = Callable[..., Result]
 Make = Callable[..., list[gsvc.Picture]]
 Write = Callable[..., Path]
 
@@ -72,14 +69,12 @@ def sources(
         (".", "folder"),
     ],
 )
-def test_sources_that_are_no_video(
-    name: str, what: str, sources: Path, folder: Path, run_gsvc: Gsvc
-) -> None:
+def test_sources_that_are_no_video(name: str, what: str, sources: Path, folder: Path) -> None:
     result = run_gsvc("encode", sources / name, folder / "it.gsv", *BARE)
     assert_one_line(result, USAGE if name == "." else FAILED, what)
 
 
-def test_pipes_that_carry_no_video(folder: Path, run_gsvc: Gsvc) -> None:
+def test_pipes_that_carry_no_video(folder: Path) -> None:
     for data in (b"", b"not y4m", b"YUV4MPEG2 W16 H16 F25:1 C420jpeg\n"):
         result = run_gsvc("encode", "-", folder / "it.gsv", *BARE, input=data)
         assert_one_line(result, FAILED, "standard input")
@@ -87,7 +82,7 @@ def test_pipes_that_carry_no_video(folder: Path, run_gsvc: Gsvc) -> None:
 
 @pytest.mark.parametrize("command", ["decode", "info"])
 def test_damaged_streams(
-    command: str, clip: Path, stream: Path, tmp_path: Path, folder: Path, run_gsvc: Gsvc
+    command: str, clip: Path, stream: Path, tmp_path: Path, folder: Path
 ) -> None:
     data = stream.read_bytes()
     other_version = bytes([*data[:3], 9, *data[4:]])
@@ -108,7 +103,7 @@ def test_damaged_streams(
     assert_one_line(run_gsvc(command, tmp_path / "no.gsv", *output), FAILED, "no such file")
 
 
-def test_a_damaged_pipe_fails_after_the_frames_before(stream: Path, run_gsvc: Gsvc) -> None:
+def test_a_damaged_pipe_fails_after_the_frames_before(stream: Path) -> None:
     result = run_gsvc("decode", "-", "-o", "-", *FAST, input=stream.read_bytes()[:-3])
     assert_one_line(result, FAILED, "standard input", "tail is missing")
     assert result.stdout.count(b"FRAME\n") == 20
@@ -179,24 +174,25 @@ def test_a_packet_from_a_later_version(stream: Path) -> None:
     assert kept[0].type == 13 and kept[-1].type == PacketType.END
 
 
-def test_a_full_disk(clip: Path, stream: Path, folder: Path, run_gsvc: Gsvc) -> None:
+def test_a_full_disk(clip: Path, stream: Path, folder: Path) -> None:
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
 
     encode, decode = ("encode", clip), ("decode", stream, *FAST)
     with open("/dev/full", "wb") as full:
-        options = {"capture_output": False, "stdout": full, "stderr": subprocess.PIPE}
-        assert_one_line(run_gsvc(*encode, "-o", "-", *BARE, **options), FAILED, "no space left")
-        assert_one_line(run_gsvc(*decode, "-o", "-", **options), FAILED, "no space left")
-        assert_one_line(run_gsvc("info", stream, **options), FAILED, "no space left")
-        assert_one_line(run_gsvc("models", **options), FAILED, "no space left")
+        assert_one_line(
+            run_process(*encode, "-o", "-", *BARE, stdout=full), FAILED, "no space left"
+        )
+        assert_one_line(run_process(*decode, "-o", "-", stdout=full), FAILED, "no space left")
+        assert_one_line(run_process("info", stream, stdout=full), FAILED, "no space left")
+        assert_one_line(run_process("models", stdout=full), FAILED, "no space left")
     for command in ((*encode, folder / "it.gsv", *BARE), (*decode, folder / "it.mp4")):
         # Measuring coverage would need a larger file.
-        result = run_gsvc(*command, preexec_fn=small_files, env={"COVERAGE_PROCESS_CONFIG": ""})
+        result = run_process(*command, preexec_fn=small_files, env={"COVERAGE_PROCESS_CONFIG": ""})
         assert_one_line(result, FAILED, "largest file")
 
 
-def test_outputs_that_cannot_be(clip: Path, stream: Path, folder: Path, run_gsvc: Gsvc) -> None:
+def test_outputs_that_cannot_be(clip: Path, stream: Path, folder: Path) -> None:
     assert_one_line(run_gsvc("encode", clip, folder / "no" / "it.gsv", *BARE), FAILED, "folder")
     assert_one_line(run_gsvc("decode", stream, folder / "no" / "it.mp4", *FAST), FAILED, "folder")
     assert_one_line(run_gsvc("encode", clip, stream, *BARE), FAILED, "already exists", "-y")
@@ -205,7 +201,7 @@ def test_outputs_that_cannot_be(clip: Path, stream: Path, folder: Path, run_gsvc
 
 
 def test_no_stream_replaces_a_video_that_a_shell_named(
-    clip: Path, stream: Path, folder: Path, tmp_path: Path, run_gsvc: Gsvc
+    clip: Path, stream: Path, folder: Path, tmp_path: Path
 ) -> None:
     video = tmp_path / "b.mp4"
     video.write_bytes(clip.read_bytes())
@@ -222,7 +218,7 @@ def test_no_stream_replaces_a_video_that_a_shell_named(
     assert other.read_bytes() == stream.read_bytes()
 
 
-def test_models_that_are_missing(clip: Path, folder: Path, run_gsvc: Gsvc, tmp_path: Path) -> None:
+def test_models_that_are_missing(clip: Path, folder: Path, tmp_path: Path) -> None:
     result = run_gsvc(
         "encode", clip, folder / "it.gsv", "--semantics", env={"GSVC_CACHE": str(tmp_path / "none")}
     )
@@ -230,7 +226,7 @@ def test_models_that_are_missing(clip: Path, folder: Path, run_gsvc: Gsvc, tmp_p
 
 
 @pytest.mark.parametrize("steps", ["0", "1"])
-def test_a_gpu_that_is_not_there(steps: str, stream: Path, folder: Path, run_gsvc: Gsvc) -> None:
+def test_a_gpu_that_is_not_there(steps: str, stream: Path, folder: Path) -> None:
     asked = "--device", "cuda", "--steps", steps
     no_gpu = {"CUDA_VISIBLE_DEVICES": ""}
     result = run_gsvc("decode", stream, folder / "it.mp4", *asked, env=no_gpu)
@@ -263,13 +259,11 @@ def test_a_gpu_that_is_not_there(steps: str, stream: Path, folder: Path, run_gsv
         ("models", "list", "--source", "x.whl"),
     ],
 )
-def test_usage(
-    arguments: tuple[str, ...], clip: Path, stream: Path, folder: Path, run_gsvc: Gsvc
-) -> None:
+def test_usage(arguments: tuple[str, ...], clip: Path, stream: Path, folder: Path) -> None:
     filled = [part.format(clip=clip, stream=stream, out=folder / "it") for part in arguments]
     assert_one_line(run_gsvc(*filled, cwd=folder), USAGE)
 
 
-def test_a_start_after_the_end(clip: Path, folder: Path, run_gsvc: Gsvc) -> None:
+def test_a_start_after_the_end(clip: Path, folder: Path) -> None:
     result = run_gsvc("encode", clip, folder / "it.gsv", "--start", "99", *BARE)
     assert_one_line(result, FAILED, "choose an earlier start")

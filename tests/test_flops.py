@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from commands import run_gsvc
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.keyframe import Keyframe
@@ -159,7 +160,7 @@ def test_more_steps_and_caches_show() -> None:
 
 
 @pytest.mark.slow
-def test_the_table_names_its_sources(run_gsvc: Callable[..., Any]) -> None:
+def test_the_table_names_its_sources() -> None:
     told = run_gsvc("bench", "flops", "sd-turbo", "compact:nano", "--size", "288")
     text = told.stdout.decode()
     assert (

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import gsvc
+from commands import run_gsvc
 from fuzz_bytes import Part, golden_streams, golden_units, join_stream, split_stream
 from fuzz_targets import TARGETS
 from gsvc.codec.bitstream import entropy_coding as syntax
@@ -207,7 +208,7 @@ def test_sound_and_packets_are_held_within_a_limit(tmp_path: Path) -> None:
         held.add(1)
 
 
-def test_the_command_has_tight_limits_for_strangers(stream: Path, run_gsvc, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_the_command_has_tight_limits_for_strangers(stream: Path, tmp_path: Path) -> None:
     assert run_gsvc("info", stream, "--untrusted").returncode == 0
     assert run_gsvc("decode", stream, "-o", "-", "--steps", "0", "--untrusted").returncode == 0
     data = stream.read_bytes()

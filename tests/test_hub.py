@@ -3,13 +3,14 @@
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from commands import run_gsvc
 from gsvc.codec.bitstream.errors import DeviceError, MissingModelError
 from gsvc.codec.weights.hub import (
     HUB_MODELS,
@@ -214,7 +215,7 @@ def test_refusals_are_a_line_each(hub: type[_Hub], monkeypatch: pytest.MonkeyPat
         pull_hub_model(MODEL)
 
 
-def test_models_are_listed_and_shown(run_gsvc: Callable[..., Any], tmp_path: Path) -> None:
+def test_models_are_listed_and_shown(tmp_path: Path) -> None:
     need_package("transformers")
     env = {"GSVC_CACHE": str(tmp_path)}
     told = run_gsvc("models", "show", "wan-v2v", "swiftvr", env=env).stdout.decode()
@@ -247,7 +248,7 @@ def test_memory_is_chosen_before_loading() -> None:
     ],
 )
 def test_the_command_says_it_in_a_line(
-    hub: type[_Hub], run_gsvc: Callable[..., Any], tmp_path: Path, status: int, line: bytes
+    hub: type[_Hub], tmp_path: Path, status: int, line: bytes
 ) -> None:
     """A gated repository; no network at all."""
     hub.status = status

@@ -1,8 +1,6 @@
 """Streams in .mp4, .mkv and .webm: players show the pictures, gsvc gets the stream back."""
 
 import base64
-import subprocess
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,11 +11,10 @@ import pytest
 
 import gsvc
 from browsing import chromium, new_page
+from commands import FAILED, USAGE, assert_one_line, run_gsvc
 from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.group import GroupReader
-from one_line import FAILED, USAGE, assert_one_line
 
-Gsvc = Callable[..., subprocess.CompletedProcess[bytes]]
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.gsv"))
 SOUND = next(path for path in GOLDEN if path.stem == "sound_and_the_unknown")
 HELD = next(path for path in GOLDEN if path.stem == "held_and_moved")
@@ -53,7 +50,7 @@ def test_the_stream_comes_back_byte_for_byte(source: Path, suffix: str, tmp_path
         assert back.read_bytes() == source.read_bytes(), other
 
 
-def test_a_warning_is_told_unless_quiet(run_gsvc: Gsvc, tmp_path: Path) -> None:
+def test_a_warning_is_told_unless_quiet(tmp_path: Path) -> None:
     speaking = next(path for path in GOLDEN if path.stem == "speaking")
     told = run_gsvc("mux", speaking, tmp_path / "told.mp4")
     assert told.returncode == 0 and b"3 sizes" in told.stderr
@@ -61,7 +58,7 @@ def test_a_warning_is_told_unless_quiet(run_gsvc: Gsvc, tmp_path: Path) -> None:
     assert (quiet.returncode, quiet.stderr) == (0, b"")
 
 
-def test_a_stream_is_no_video(run_gsvc: Gsvc, tmp_path: Path) -> None:
+def test_a_stream_is_no_video(tmp_path: Path) -> None:
     told = run_gsvc("encode", SOUND, tmp_path / "again.gsv")
     assert_one_line(told, FAILED, "run gsvc decode first")
 
@@ -120,7 +117,7 @@ def test_sound_and_texts_are_tracks_of_their_own(clip: Path, stream: Path, tmp_p
         assert abs(heard / 48_000 - 0.8) < 0.1
 
 
-def test_a_mapped_file_decodes_as_its_stream(stream: Path, run_gsvc: Gsvc, tmp_path: Path) -> None:
+def test_a_mapped_file_decodes_as_its_stream(stream: Path, tmp_path: Path) -> None:
     mapped = tmp_path / "it.mkv"
     assert run_gsvc("mux", stream, mapped).returncode == 0
     plain = gsvc.DecoderSettings(steps=0)
@@ -133,7 +130,7 @@ def test_a_mapped_file_decodes_as_its_stream(stream: Path, run_gsvc: Gsvc, tmp_p
 
 
 def test_what_is_no_whole_mapped_stream_is_refused(
-    stream: Path, clip: Path, run_gsvc: Gsvc, tmp_path: Path
+    stream: Path, clip: Path, tmp_path: Path
 ) -> None:
     mapped, bad, out = tmp_path / "it.mkv", tmp_path / "bad.mkv", tmp_path / "back.gsv"
     gsvc.mux(stream, mapped)

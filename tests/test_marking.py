@@ -2,8 +2,6 @@
 
 import io
 import json
-import subprocess
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 
 import gsvc
+from commands import assert_one_line, run_gsvc
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.texts import Texts
 from gsvc.codec.media.marks import (
@@ -24,9 +23,7 @@ from gsvc.codec.media.marks import (
 )
 from gsvc.codec.media.video_writer import open_writer
 from needs import need_package
-from one_line import assert_one_line
 
-Gsvc = Callable[..., subprocess.CompletedProcess[bytes]]
 GOLDEN = Path(__file__).parent / "golden" / "one_small_frame.gsv"
 MARK = Mark("0.1.0", 1, "compact:nano", "dis")
 OTHER = Mark("0.0.9", 4, "compact:base", "rife")
@@ -108,7 +105,7 @@ def test_formats_without_room_say_so(
     assert not caplog.text
 
 
-def test_decoding_marks_and_info_tells(tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_decoding_marks_and_info_tells(tmp_path: Path) -> None:
     need_package("torch")
     gsvc.decode(GOLDEN, tmp_path / "a.png", settings=DecoderSettings(steps=1))
     gsvc.decode(GOLDEN, tmp_path / "b.png", settings=DecoderSettings(steps=0))
@@ -121,6 +118,6 @@ def test_decoding_marks_and_info_tells(tmp_path: Path, run_gsvc: Gsvc) -> None:
     assert error["error"] == "BitstreamError" and "not a gsvc stream" in error["message"]
 
 
-def test_files_of_strangers_are_not_opened_by_ffmpeg(tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_files_of_strangers_are_not_opened_by_ffmpeg(tmp_path: Path) -> None:
     told = run_gsvc("info", write(tmp_path / "a.mp4", MARK), "--untrusted")
     assert_one_line(told, 1, "not a gsvc stream")

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import gsvc
+from commands import SCRIPT
 from gsvc.codec.api.asyncio import LatestQueue
 from gsvc.codec.bitstream.frames import Frame, VideoFormat
 from gsvc.codec.bitstream.packet import PacketType
@@ -48,7 +49,6 @@ from live import (
     some,
 )
 from lossy_relay import Loss, LossyRelay
-from test_cli import SCRIPT
 from video_clips import Clip, read
 
 

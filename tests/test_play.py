@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import av
@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 import gsvc
+from commands import FAILED, USAGE, assert_one_line, run_gsvc
 from needs import lack
-from one_line import FAILED, USAGE, assert_one_line
 
-Gsvc = Callable[..., subprocess.CompletedProcess[bytes]]
 NO_WINDOW = {"DISPLAY": "", "WAYLAND_DISPLAY": ""}
 
 
@@ -29,24 +28,22 @@ def check(data: bytes) -> None:
     assert len(frames) == 20 and np.std(frames[0]) > 5
 
 
-def test_a_pipe_takes_it_where_there_is_no_window(stream: Path, run_gsvc: Gsvc) -> None:
+def test_a_pipe_takes_it_where_there_is_no_window(stream: Path) -> None:
     check(run_gsvc("play", stream, env=NO_WINDOW).stdout)
 
 
-def test_any_program_takes_it(stream: Path, run_gsvc: Gsvc, tmp_path: Path) -> None:
+def test_any_program_takes_it(stream: Path, tmp_path: Path) -> None:
     got = tmp_path / "{got}.mkv"
     assert run_gsvc("play", stream, "--player", f"dd of='{got}'").returncode == 0
     check(got.read_bytes())
 
 
-def test_a_player_that_is_closed_early_ends_it(stream: Path, run_gsvc: Gsvc) -> None:
+def test_a_player_that_is_closed_early_ends_it(stream: Path) -> None:
     done = run_gsvc("play", stream, "--player", "head -c 100")
     assert (done.returncode, len(done.stdout), done.stderr) == (0, 100, b"")
 
 
-def test_what_cannot_be_played_is_told_in_one_line(
-    stream: Path, run_gsvc: Gsvc, tmp_path: Path
-) -> None:
+def test_what_cannot_be_played_is_told_in_one_line(stream: Path, tmp_path: Path) -> None:
     assert_one_line(run_gsvc("play", stream, "--player", "false"), FAILED, "exit code 1")
     assert_one_line(run_gsvc("play", stream, "--player", "no-such"), USAGE, "no such program")
     assert_one_line(run_gsvc("play", stream, "--player", "'"), USAGE, "--player")
@@ -91,13 +88,13 @@ def display() -> Iterator[str]:
         server.kill()
 
 
-def test_a_window_opens_where_there_is_one(stream: Path, run_gsvc: Gsvc, display: str) -> None:
+def test_a_window_opens_where_there_is_one(stream: Path, display: str) -> None:
     began = time.monotonic()
-    done = run_gsvc("play", stream, env={"DISPLAY": display}, timeout=60)
+    done = run_gsvc("play", stream, env={"DISPLAY": display})
     assert done.returncode == 0
     assert time.monotonic() - began > 0.8  # as long as the video
 
 
-def test_a_mapped_file_plays_too(stream: Path, run_gsvc: Gsvc, tmp_path: Path) -> None:
+def test_a_mapped_file_plays_too(stream: Path, tmp_path: Path) -> None:
     gsvc.mux(stream, tmp_path / "it.mp4")
     check(run_gsvc("play", tmp_path / "it.mp4", "--player", "-").stdout)

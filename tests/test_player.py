@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import gsvc
+from commands import run_gsvc
 from fuzz_bytes import golden_streams, join_stream
 from gsvc.codec.bitstream.coded_pictures import check_temporal_unit, parted
 from gsvc.codec.bitstream.container import StreamReader
@@ -265,8 +266,8 @@ def test_a_browser_without_av1_gets_a_video(connection: http.client.HTTPConnecti
         assert video.streams.video[0].frames > 0
 
 
-def test_a_port_that_is_taken_and_streams_that_are_none(  # type: ignore[no-untyped-def]
-    connection: http.client.HTTPConnection, stream: Path, run_gsvc, tmp_path: Path
+def test_a_port_that_is_taken_and_streams_that_are_none(
+    connection: http.client.HTTPConnection, stream: Path, tmp_path: Path
 ) -> None:
     bad = tmp_path / "bad.gsv"
     bad.write_bytes(b"no stream at all, but long enough")

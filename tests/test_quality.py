@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import gsvc
-from conftest import Gsvc
+from commands import run_gsvc
 from gsvc.codec.command import encode_dry as encode_quality
 from gsvc.codec.command.encode_dry import encode_measured
 from needs import need_package
@@ -71,7 +71,7 @@ def test_what_is_there_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_it_is_the_distance_that_score_measures(clip: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_it_is_the_distance_that_score_measures(clip: Path, tmp_path: Path) -> None:
     for package in ("torch", "stlpips_pytorch"):
         need_package(package)
     options = ("--quality", "0.2", "--score", "--metric", "st_lpips_alex", "--preset", "fast")

@@ -6,18 +6,17 @@ import json
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
 
 import gsvc
+from commands import run_gsvc
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.eval.bench.score import read_pair
 from gsvc.eval.metrics.psnr import psnr_y
 
-Gsvc = Callable[..., CompletedProcess[bytes]]
 Pictures = Callable[..., list[gsvc.Picture]]
 
 PSNR = ("--metric", "psnr_y")
@@ -43,7 +42,7 @@ def b(tmp_path: Path, moving_pictures: Pictures) -> str:
     return video(tmp_path / "b.y4m", [picture // 8 * 8 for picture in moving_pictures(6)])
 
 
-def test_the_numbers_are_the_metrics_own(a: str, b: str, run_gsvc: Gsvc) -> None:
+def test_the_numbers_are_the_metrics_own(a: str, b: str) -> None:
     pair = read_pair(a, b)
     truth = psnr_y(pair.source.frames, pair.test)
     done = run_gsvc("score", a, b, *PSNR, "--csv", "--per-frame")
@@ -53,7 +52,7 @@ def test_the_numbers_are_the_metrics_own(a: str, b: str, run_gsvc: Gsvc) -> None
     assert [float(row["time"]) for row in rows] == pytest.approx(np.arange(6) / 25)
 
 
-def test_json_tells_each_metric_and_gap(a: str, run_gsvc: Gsvc) -> None:
+def test_json_tells_each_metric_and_gap(a: str) -> None:
     done = run_gsvc("score", a, a, *PSNR, "--metric", "warp_error", "--json", "--frames", "3")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     by_name = {line["metric"]: line for line in lines if line["type"] == "score"}
@@ -82,7 +81,7 @@ def test_another_size_is_refused_unless_scaled(
     assert read_pair(a, other, scale=True).test[0].shape == (48, 64, 3)
 
 
-def test_a_plot_is_drawn_and_not_replaced(a: str, b: str, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_a_plot_is_drawn_and_not_replaced(a: str, b: str, tmp_path: Path) -> None:
     target = tmp_path / "plot.svg"
     assert run_gsvc("score", a, b, *PSNR, "--plot", target).returncode == 0
     drawn = target.read_bytes()
@@ -92,7 +91,7 @@ def test_a_plot_is_drawn_and_not_replaced(a: str, b: str, tmp_path: Path, run_gs
     assert target.read_bytes() == drawn
 
 
-def test_what_cannot_be_scored_is_one_line(a: str, b: str, run_gsvc: Gsvc) -> None:
+def test_what_cannot_be_scored_is_one_line(a: str, b: str) -> None:
     for extra, line in (
         (("--metric", "nope"), b"unknown metric 'nope'; there are cvvdp"),
         ((*PSNR, "--plot", "it.pdf"), b"it.pdf: a plot's name ends in .svg or .png"),

@@ -2,8 +2,6 @@
 
 import asyncio
 import random
-import subprocess
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pytest
 
 import gsvc
+from commands import USAGE, assert_one_line, run_gsvc
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.network.sealing import FRESH_SECONDS, OVERHEAD_BYTES, Opener, Sealer
 from gsvc.codec.network.secure_channel import secured
@@ -32,11 +31,9 @@ from live import (
     socket_of,
 )
 from needs import need_package
-from one_line import USAGE, assert_one_line
 
 need_package("cryptography")
 
-Gsvc = Callable[..., subprocess.CompletedProcess[bytes]]
 KEY, OTHER = WireKey(bytes(range(32))), WireKey(bytes(range(1, 33)))
 """Keys of tests alone."""
 
@@ -256,7 +253,7 @@ def test_what_is_no_key_is_refused_and_not_shown(text: str, said: str) -> None:
     assert not text or text not in str(caught.value)
 
 
-def test_the_command_says_what_is_wrong_with_a_key(tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_the_command_says_what_is_wrong_with_a_key(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(KEY.secret.hex())
     file.chmod(0o644)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Gsvc
+from commands import run_gsvc
 from gsvc.codec.command.main import COMMANDS, command_parser
 from needs import need_package
 
@@ -24,7 +24,7 @@ need_package("argparse_manpage")
 def test_files_are_those_of_the_parser() -> None:
     made = subprocess.run(
         [sys.executable, "-c", "import json, shell_files as s; print(json.dumps(s.shell_files()))"],
-        cwd=FOLDER.parents[2] / "tests",
+        cwd=FOLDER.parents[2] / "tools",
         capture_output=True,
         check=True,
         text=True,
@@ -59,7 +59,7 @@ def test_every_command_and_option_is_there(name: str) -> None:
         ("gsvc bench study s", {"score"}),
     ],
 )
-def test_bash_completes(typed: str, offered: set[str], tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_bash_completes(typed: str, offered: set[str], tmp_path: Path) -> None:
     (tmp_path / "clip.gsv").touch()
     (tmp_path / "script").write_bytes(run_gsvc("completion", "bash").stdout)
     *words, last = typed.split(" ")
@@ -76,7 +76,7 @@ def test_bash_completes(typed: str, offered: set[str], tmp_path: Path, run_gsvc:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_command_prints_what_the_shell_reads(shell: str, run_gsvc: Gsvc) -> None:
+def test_the_command_prints_what_the_shell_reads(shell: str) -> None:
     script = run_gsvc("completion", shell).stdout
     assert script == (FOLDER / f"gsvc.{shell}").read_bytes()
     if shutil.which(shell):  # else nobody here can say

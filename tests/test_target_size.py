@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
 import gsvc
+from commands import run_gsvc
 from gsvc.codec.api.files import EncodeJob
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.planning.encode_forecast import forecast, spans_of, ssim, take_samples
@@ -16,7 +16,6 @@ from gsvc.eval.bench.named import make_metric
 from gsvc.eval.bench.score import read_pair
 from needs import need_package
 
-Gsvc = Callable[..., CompletedProcess[bytes]]
 Pictures = Callable[..., list[gsvc.Picture]]
 FAST = gsvc.EncoderSettings(preset="fast", people=1)
 BARE = "--preset", "fast", "--people", "1"
@@ -60,7 +59,7 @@ def test_a_size_that_cannot_be_is_told_of(
             gsvc.encode(video, tmp_path / "b.gsv", settings=settings, target_size=9000)
 
 
-def test_many_videos_share_a_budget(video: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_many_videos_share_a_budget(video: Path, tmp_path: Path) -> None:
     clips, out = tmp_path / "clips", tmp_path / "out"
     clips.mkdir()
     (clips / "one.mp4").write_bytes(video.read_bytes())
@@ -74,9 +73,7 @@ def test_many_videos_share_a_budget(video: Path, tmp_path: Path, run_gsvc: Gsvc)
     assert refused.returncode == 2 and b"--target-size" in refused.stderr
 
 
-def test_a_dry_run_of_a_short_video_tells_what_comes_out(
-    video: Path, tmp_path: Path, run_gsvc: Gsvc
-) -> None:
+def test_a_dry_run_of_a_short_video_tells_what_comes_out(video: Path, tmp_path: Path) -> None:
     told = run_gsvc("encode", video, "-n", "--json", "--no-texts", *BARE, cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     assert not list(tmp_path.iterdir()) and not video.with_suffix(".gsv").exists()
@@ -102,7 +99,7 @@ def test_a_long_video_is_foretold_from_a_few_groups(
     assert made.size == pytest.approx(report.size, rel=0.15)
 
 
-def test_score_tells_what_the_metrics_say(video: Path, tmp_path: Path, run_gsvc: Gsvc) -> None:
+def test_score_tells_what_the_metrics_say(video: Path, tmp_path: Path) -> None:
     need_package("torch")
     target = tmp_path / "a.gsv"
     metric = "--score", "--metric", "psnr_y", "--json"
@@ -123,7 +120,7 @@ def test_score_tells_what_the_metrics_say(video: Path, tmp_path: Path, run_gsvc:
     ],
 )
 def test_score_without_a_file_to_read_is_refused(
-    video: Path, run_gsvc: Gsvc, arguments: tuple[str, ...], line: bytes
+    video: Path, arguments: tuple[str, ...], line: bytes
 ) -> None:
     done = run_gsvc("encode", video, *arguments)
     assert done.returncode == 2 and line in done.stderr and done.stderr.count(b"\n") == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import gsvc
-from conftest import Gsvc
+from commands import run_gsvc
 from gsvc.codec.api.info_text import info_lines
 from gsvc.codec.api.playing import play_file
 from gsvc.codec.command.main import main
@@ -117,7 +117,7 @@ def test_play_says_how_addresses_are_played(source: str, advice: str) -> None:
     assert str(caught.value).endswith(advice)
 
 
-def test_warnings_are_one_line_and_nothing_of_torch(clip: Path, run_gsvc: Gsvc) -> None:
+def test_warnings_are_one_line_and_nothing_of_torch(clip: Path) -> None:
     shown = run_gsvc("encode", clip, "-n", "--max-bitrate", "1k", "--level", "0")
     assert b"Level" not in shown.stderr
     levels = {logging.getLevelName(level) for level in (logging.WARNING, logging.INFO)}
