@@ -4,7 +4,8 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint docs shell wheel models clips hostile soak player clean
+.PHONY: help demo test lint docs shell wheel models clips hostile soak player \
+	train-beside train-status train-stop train-keep clean
 
 help:
 	@echo "make demo   code a real clip, compare it with x265 and SVT-AV1, write demo/"
@@ -17,6 +18,8 @@ help:
 	@echo "make hostile  forged and damaged streams, a million of them"
 	@echo "make soak   hours of video through the coders: does memory stay?"
 	@echo "make player  build the browser player into codec/player/page (node and npm)"
+	@echo "make train-beside  train the restorer on one core at the lowest priority (FOOTAGE=folder)"
+	@echo "make train-status  where that is; train-stop ends it, train-keep keeps what it learned"
 	@echo "make clean  remove the environment, the caches and demo/"
 
 $(READY): pyproject.toml
@@ -62,6 +65,13 @@ soak: $(READY)
 
 player:
 	cd codec/player/web && npm ci && npm run check && npm run build
+
+FOOTAGE ?= ../shared/assets
+train-beside: $(READY)
+	$(BIN)/python tools/train_beside.py start --footage $(FOOTAGE)
+
+train-status train-stop train-keep: $(READY)
+	@$(BIN)/python tools/train_beside.py $(@:train-%=%)
 
 clean:
 	rm -rf $(VENV) build dist demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis

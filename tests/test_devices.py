@@ -22,8 +22,9 @@ from gsvc.decoders.interpolation.rife import load_rife
 from gsvc.decoders.keyframes.backends import check_device, load_refiner
 from gsvc.decoders.keyframes.compact import pipeline as pipelines
 from gsvc.decoders.keyframes.compact.backend import WEIGHTS, CompactBackend, load_pipeline
-from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner, detail_bands
+from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner
 from gsvc.decoders.keyframes.compact.pipeline import RefinerPipeline, noise_field
+from gsvc.decoders.keyframes.compact.restorer import detail_bands
 from gsvc.decoders.keyframes.devices import enough_memory
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior, make_prior

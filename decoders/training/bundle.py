@@ -17,6 +17,16 @@ _USAGE = '''"""Trains networks of gsvc {version} on a pack, with Python, torch a
 
 Written by gsvc train export, from the modules that the headings name.
 """'''
+_JOB = "gsvc.decoders.training.beside.job"
+_JOB_USAGE = '''"""Trains the restorer of gsvc {version} with Python, torch, numpy and Pillow alone.
+
+    python3 train_beside.py FOLDER
+
+Written by tools/train_beside.py, from the modules that the headings name.
+"""'''
+_JOB_START = """if __name__ == "__main__":
+    raise SystemExit(main())
+"""
 _START = """if __name__ == "__main__":
     raise SystemExit(ended(main(sys.argv[1:], RECIPES)))
 """
@@ -42,20 +52,21 @@ def standalone_script(recipes: Mapping[str, str]) -> str:
 
     Raises ValueError where two modules define the same name, or import under another name.
     """
-    parts = list(_in_order(_MAIN, set()))
+    embedded = "".join(f"    {name!r}: '''{text}''',\n" for name, text in recipes.items())
+    return _one_file(_MAIN, _USAGE, f"RECIPES = {{\n{embedded}}}\n\n\n{_START}")
+
+
+def job_script() -> str:
+    """The text of the file with the job that trains beside everything else. Errors as above."""
+    return _one_file(_JOB, _JOB_USAGE, _JOB_START)
+
+
+def _one_file(main: str, usage: str, end: str) -> str:
+    parts = list(_in_order(main, set()))
     _check_names(parts)
     imports = sorted({line for part in parts for line in part.imports.values()}, key=_import_order)
     bodies = [f"# {'-' * 8} {part.name}\n\n{part.body.strip()}\n" for part in parts]
-    embedded = "".join(f"    {name!r}: '''{text}''',\n" for name, text in recipes.items())
-    return "\n\n".join(
-        [
-            _USAGE.format(version=__version__),
-            "\n".join(imports),
-            *bodies,
-            f"RECIPES = {{\n{embedded}}}\n",
-            _START,
-        ]
-    )
+    return "\n\n".join([usage.format(version=__version__), "\n".join(imports), *bodies, end])
 
 
 def read_recipes() -> dict[str, str]:

@@ -85,6 +85,8 @@ class SequenceCoding:
     emphasis: bool = False
     """Whether pictures are pre-emphasised."""
     layers: Layers | None = None
+    more: str = ""
+    """Further parameters of SVT-AV1, each after a colon."""
 
     @property
     def frames(self) -> int:
@@ -165,7 +167,7 @@ def _coded(pictures: Sequence[Picture], coding: SequenceCoding, preset: int) -> 
         color=_COLOR,
         preset=preset,
         threads=1,
-        more=coding.layers.parameters if coding.layers else "",
+        more=(coding.layers.parameters if coding.layers else "") + coding.more,
     )
     return decode_keyframes(units, geometry, coding.scale, _COLOR)
 

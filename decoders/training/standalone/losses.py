@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gsvc.decoders.keyframes.compact.network import detail_bands
+from gsvc.decoders.keyframes.compact.restorer import detail_bands
 from gsvc.decoders.training.standalone.alex import AlexDistance
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.efficient import EfficientFeatures

@@ -1,0 +1,170 @@
+"""The restorer: a network of nano's cost that gives three pictures, to be mixed.
+
+All of it works at half resolution on the decoded picture. Its blocks are trained as a 3x3 and a 1x1
+convolution beside the identity and run as one convolution (Ding et al., "RepVGG", CVPR 2021). Its
+outputs are residuals: one trained for fidelity, one for texture, one free. A picture is the decoded
+one plus their weighted sum, so the weights say how to restore it, and 0 leaves it as it is (Kong et
+al., "Guided CNN Restoration with Explicitly Signaled Linear Combination", ICIP 2020).
+"""
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+OUTPUTS = 3
+"""Fidelity, texture, free."""
+FAITHFUL, MIDDLE, TEXTURED = (1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.0, 1.0, 0.0)
+"""Weights of the two ends, and between them."""
+_CONDITIONS = 6
+"""Quantiser, size, and which of four temporal layers."""
+_LAYERS = 4
+_HIDDEN = 32
+_COLOURS = 3
+_SLOPE = 0.1
+
+
+class Restorer(nn.Module):
+    """Three residuals of a decoded picture; untrained, they are 0."""
+
+    def __init__(self, channels: int = 48, blocks: int = 8) -> None:
+        super().__init__()
+        self.settings = {"channels": channels, "blocks": blocks}
+        last = nn.Linear(_HIDDEN, blocks * channels)
+        self.embed = nn.Sequential(nn.Linear(_CONDITIONS, _HIDDEN), nn.SiLU(), last)
+        self.enter = nn.Conv2d(4 * _COLOURS + 1, channels, 3, padding=1)
+        self.blocks = nn.ModuleList(MergedBlock(channels) for _ in range(blocks))
+        self.leave = nn.Conv2d(channels, OUTPUTS * (_COLOURS + 1), 3, padding=1)
+        for parameter in (*last.parameters(), *self.leave.parameters()):
+            nn.init.zeros_(parameter)
+
+    @property
+    def reach(self) -> int:
+        """How many pixels away a pixel is still seen, rounded up to a multiple of 8."""
+        return -(-(2 * (len(self.blocks) + 2) + 4) // 8) * 8
+
+    def forward(self, picture: Tensor, gain: Tensor, conditions: Tensor) -> Tensor:
+        """The residuals (B, 3, 3, H, W): output, then colour.
+
+        `picture`: (B, 3, H, W) in [-1, 1], its texture raised; `gain`: (B, 1, H, W), by how much;
+        `conditions`: (B, 6), see `conditions_of`. H and W are even.
+        """
+        inputs = [functional.pixel_unshuffle(picture, 2), functional.avg_pool2d(gain, 2)]
+        x = functional.leaky_relu(self.enter(torch.cat(inputs, 1)), _SLOPE)
+        biases = self.embed(conditions).view(len(x), len(self.blocks), -1, 1, 1)
+        for number, block in enumerate(self.blocks):
+            x = functional.leaky_relu(block(x) + biases[:, number], _SLOPE)
+        drawn = functional.interpolate(self.leave(x).float(), scale_factor=2, mode="bilinear")
+        drawn = drawn.view(-1, OUTPUTS, _COLOURS + 1, *drawn.shape[2:])
+        # What it draws itself stays at half the size; finer detail can only be raised or lowered.
+        fine = fine_band(picture)
+        residuals: Tensor = drawn[:, :, :_COLOURS] + drawn[:, :, _COLOURS:] * fine[:, None]
+        return residuals
+
+    def merged(self) -> "Restorer":
+        """The same network with one convolution a block, for use: it does not learn."""
+        made = Restorer(**self.settings)
+        made.load_state_dict(self.state_dict())
+        for one in made.blocks:
+            assert isinstance(one, MergedBlock)
+            one.merge()
+        return made.eval().requires_grad_(False)
+
+
+class MergedBlock(nn.Module):
+    """A 3x3 and a 1x1 convolution and the identity, run as one convolution.
+
+    All are linear, so their kernels are added up before, in training too: it costs nothing there.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        reach = (9 * channels) ** -0.5
+        self.wide = nn.Parameter(0.3 * reach * (2 * torch.rand(channels, 9 * channels) - 1))
+        self.point = nn.Parameter(torch.zeros(channels, channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+        self._whole: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        kernel = self._kernel() if self._whole is None else self._whole
+        return functional.conv2d(x, kernel, self.bias, padding=1)
+
+    def merge(self) -> None:
+        """Add the kernels up for good."""
+        self._whole = self._kernel().detach().contiguous(memory_format=torch.channels_last)
+
+    def _kernel(self) -> Tensor:
+        middle = self.point + torch.eye(len(self.point), device=self.point.device)
+        wide = self.wide.view(*middle.shape, 3, 3)
+        return wide + functional.pad(middle[:, :, None, None], (1, 1, 1, 1))
+
+
+def conditions_of(quantizer: Tensor, size: Tensor, layer: Tensor) -> Tensor:
+    """The network's `conditions` (B, 6).
+
+    `quantizer`: crf / 70; `size`: share of the side, both float (B,); `layer`: temporal, int (B,).
+    """
+    layers = functional.one_hot(layer.clamp(0, _LAYERS - 1), _LAYERS).to(quantizer)
+    scaled = torch.stack([4 * quantizer - 3, 4 * size - 3], 1)
+    return torch.cat([scaled, layers], 1)
+
+
+def mixed(picture: Tensor, residuals: Tensor, weights: Tensor) -> Tensor:
+    """The picture (B, 3, H, W) plus its residuals by `weights` (B, 3) or (3,)."""
+    weights = weights.expand(len(picture), OUTPUTS)
+    return picture + torch.einsum("bo,bochw->bchw", weights, residuals)
+
+
+def best_mixture(picture: Tensor, residuals: Tensor, truth: Tensor, ridge: float = 0.02) -> Tensor:
+    """Weights (B, 3) by least squares; differentiable.
+
+    `picture`, `truth`: (B, 3, H, W); `residuals`: (B, 3, 3, H, W). Where residuals say little or
+    the same, weights are drawn towards those of fidelity alone: `ridge` is the share of the
+    residuals' own energy that holds them there.
+    """
+    rows = residuals.reshape(len(picture), OUTPUTS, -1)
+    error = (truth - picture).reshape(len(picture), -1, 1)
+    gram = rows @ rows.transpose(1, 2) / rows.shape[-1]
+    goal = (rows @ error)[..., 0] / rows.shape[-1]
+    hold = (ridge * gram.diagonal(dim1=1, dim2=2).mean(1) + 1e-7)[:, None]
+    gram = gram + hold[..., None] * torch.eye(OUTPUTS, device=rows.device)
+    weights: Tensor = torch.linalg.solve(gram, goal + hold * rows.new_tensor(FAITHFUL))
+    return weights
+
+
+_SPREADS = (0.7, 1.5, 3.0)
+"""Standard deviations, in pixels, of the Gaussians around the bands. Finer detail stays as it is:
+in a decoded picture most of it is wrong; raised, it makes ST-LPIPS VGG worse by 7 %."""
+BANDS = len(_SPREADS) - 1
+
+
+def detail_bands(pictures: Tensor) -> list[Tensor]:
+    """What lies between Gaussians, finest first: `BANDS` tensors like `pictures`, (B, C, H, W)."""
+    return all_bands(pictures)[1:-1]
+
+
+def all_bands(pictures: Tensor) -> list[Tensor]:
+    """`detail_bands` between what is finer and what is coarser: their sum is `pictures`."""
+    levels = [pictures, *(_blurred(pictures, spread) for spread in _SPREADS)]
+    return [*(finer - coarser for finer, coarser in pairwise(levels)), levels[-1]]
+
+
+def fine_band(pictures: Tensor) -> Tensor:
+    """The first of `detail_bands` alone."""
+    return _blurred(pictures, _SPREADS[0]) - _blurred(pictures, _SPREADS[1])
+
+
+def _blurred(pictures: Tensor, spread: float) -> Tensor:
+    kind = pictures.device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        # Rounded to half precision, it would differ from the picture by more than faint detail.
+        with torch.autocast(kind, enabled=False):
+            return _blurred(pictures.float(), spread)
+    reach, channels = round(3 * spread), pictures.shape[1]
+    x = torch.arange(-reach, reach + 1, device=pictures.device) / spread
+    kernel = torch.exp(-0.5 * x.square())
+    kernel = (kernel / kernel.sum()).to(pictures).expand(channels, 1, 1, -1)
+    pictures = functional.pad(pictures, (reach, reach, reach, reach), mode="replicate")
+    pictures = functional.conv2d(pictures, kernel, groups=channels)
+    return functional.conv2d(pictures, kernel.transpose(2, 3), groups=channels)

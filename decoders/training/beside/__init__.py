@@ -1,0 +1,1 @@
+"""The job that trains the restorer beside everything else on a machine."""
