@@ -54,6 +54,7 @@ def kitchen(
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "gsvc").symlink_to(Path(sys.executable).with_name("gsvc"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'tools'}:{os.environ.get('PYTHONPATH', '')}")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -115,7 +115,8 @@ def test_the_files_that_pages_name_exist() -> None:
         for page in pages
         if page.name != "changelog.md"
         for path in re.findall(
-            r"`((?:codec|encoders|decoders|eval|datasets|tests)/[^`*]*)`", page.read_text()
+            r"`((?:codec|encoders|decoders|eval|datasets|tests)/[^`*]*|tools/\w+\.py)`",
+            page.read_text(),
         )
     }
     assert len(named) > 40
