@@ -17,11 +17,17 @@ from hypothesis import strategies as st
 
 from gsvc.codec.command.data_prepare import WorkLine
 from gsvc.decoders.training.preparation import guard
-from gsvc.decoders.training.preparation.engine import InTurn, OnRay
-from gsvc.decoders.training.preparation.items import ClipItem, Item, Operator, Resources
+from gsvc.decoders.training.preparation.engine import (
+    Cards,
+    InTurn,
+    Model,
+    OnRay,
+    model_of,
+    residences,
+)
+from gsvc.decoders.training.preparation.guard import mps_environment
 from gsvc.decoders.training.preparation.live import Watched
-from gsvc.decoders.training.preparation.residency import Cards, Model, model_of, residences
-from gsvc.decoders.training.preparation.resident import mps_environment
+from gsvc.decoders.training.preparation.prepared_samples import ClipItem, Item, Operator, Resources
 from needs import need_package
 from odd_operators import EXITS, HANGS, Fragile, Mortal, Noting
 

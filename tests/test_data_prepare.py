@@ -13,16 +13,16 @@ import cv2
 import numpy as np
 import pytest
 
+from gsvc.codec.command.main import main
+from gsvc.decoders.training.preparation.prepared_samples import sample_members, sample_of
+from gsvc.decoders.training.preparation.shards import Folder, read_members
+from gsvc.decoders.training.preparation.sources import NO_TIME, Clip, read_clip, scenes
 from needs import need_models, need_package
 from panning import write_clip
 
 need_package("fsspec")
 need_package("stlpips_pytorch")
 need_models()
-from gsvc.codec.command.main import main
-from gsvc.decoders.training.preparation.clips import NO_TIME, Clip, read_clip, scenes
-from gsvc.decoders.training.preparation.members import sample_members, sample_of
-from gsvc.decoders.training.preparation.shards import Folder, read_members
 
 TINY = ["--kind", "windows", "--lines", "128", "--frames", "9", "--lambdas", "30"]
 TINY += ["--shard-clips", "2", "--ray", "none", "--limits", "sharpness=1:", "--preset", "fast"]

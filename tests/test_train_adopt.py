@@ -25,11 +25,23 @@ from gsvc.decoders.interpolation.rife import load_rife
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.compact.backend import WEIGHTS, CompactBackend, load_pipeline
 from gsvc.decoders.keyframes.priors.prior_drawings import load_prior
-from gsvc.decoders.training.adoption.candidate import read_candidate, write_candidate
-from gsvc.decoders.training.adoption.card import card_section
-from gsvc.decoders.training.adoption.comparison import Comparison, comparison, verdict
-from gsvc.decoders.training.adoption.scores import Score, Scores, is_better, moved, refined
-from gsvc.decoders.training.adoption.shipping import ship, shipping_folder
+from gsvc.decoders.training.adoption.candidate import (
+    read_candidate,
+    ship,
+    shipping_folder,
+    write_candidate,
+)
+from gsvc.decoders.training.adoption.candidate_scores import (
+    Comparison,
+    Score,
+    Scores,
+    card_section,
+    comparison,
+    is_better,
+    moved,
+    refined,
+    verdict,
+)
 from gsvc.decoders.training.standalone.folder import AVERAGE
 from gsvc.decoders.training.standalone.tensors import write_tensors
 from needs import need, need_package

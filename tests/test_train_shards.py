@@ -14,21 +14,19 @@ import pytest
 import torch
 import torch._inductor.config
 
+from gsvc.codec.command.main import main
+from gsvc.decoders.training.layouts.choice import Devices, chosen, layout_of, layouts
+from gsvc.decoders.training.layouts.memory import Needs, Splitting
+from gsvc.decoders.training.packing.kinds import Arrays, Sample
+from gsvc.decoders.training.preparation.prepared_samples import Crop, sample_members
+from gsvc.decoders.training.preparation.shards import Folder, write_json, write_tar
+from gsvc.decoders.training.sharded.feeds import Order
+from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
 from needs import need_package
 
 need_package("stlpips_pytorch")
 need_package("efficientnet_lite_pytorch")
 need_package("tensorboard")
-from gsvc.codec.command.main import main
-from gsvc.decoders.training.layouts.choice import Devices, chosen, layout_of, layouts
-from gsvc.decoders.training.layouts.needs import Needs
-from gsvc.decoders.training.layouts.splitting import Splitting
-from gsvc.decoders.training.packing.kinds import Arrays, Sample
-from gsvc.decoders.training.preparation.items import Crop
-from gsvc.decoders.training.preparation.members import sample_members
-from gsvc.decoders.training.preparation.shards import Folder, write_json, write_tar
-from gsvc.decoders.training.sharded.order import Order
-from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
 
 RECIPE = """
 base = "medium"

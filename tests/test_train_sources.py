@@ -19,9 +19,8 @@ from gsvc.codec.command.main import main
 from gsvc.decoders.training.bundle import read_recipes
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.packing.kinds import Sample
+from gsvc.decoders.training.sharded.feeds import Position, Stream, pack_of
 from gsvc.decoders.training.sharded.jobs import Finished, Job, Jobs
-from gsvc.decoders.training.sharded.samples import pack_of
-from gsvc.decoders.training.sharded.stream import Position, Stream
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
 from gsvc.decoders.training.standalone.recipe import read_recipe

@@ -19,11 +19,9 @@ from typing import Any
 import numpy as np
 
 from gsvc.decoders.training.packing.kinds import Sample
+from gsvc.decoders.training.sharded.feeds import FromShards, Order, Position, ShardSamples, Stream
 from gsvc.decoders.training.sharded.jobs import Jobs, MakeSamples
-from gsvc.decoders.training.sharded.order import Order
 from gsvc.decoders.training.sharded.producers import Producers
-from gsvc.decoders.training.sharded.samples import FromShards, ShardSamples
-from gsvc.decoders.training.sharded.stream import Position, Stream
 from gsvc.eval.bench.workers import ray_cluster
 
 STORE = 150_000_000

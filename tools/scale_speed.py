@@ -26,17 +26,15 @@ from pathlib import Path
 import torch
 
 from gsvc.decoders.training.bundle import read_recipes
-from gsvc.decoders.training.layouts.trial import Trial
+from gsvc.decoders.training.layouts.memory import Trial
 from gsvc.decoders.training.packing.kinds import Sample
+from gsvc.decoders.training.sharded.feeds import CarryOut, Position, Stream, Streamed, pack_of
 from gsvc.decoders.training.sharded.jobs import WINDOW, Finished, Job, Jobs, MakeSamples
-from gsvc.decoders.training.sharded.producers import Producers
-from gsvc.decoders.training.sharded.samples import pack_of
-from gsvc.decoders.training.sharded.stream import CarryOut, Position, Stream
-from gsvc.decoders.training.sharded.streamed import Streamed
-from gsvc.decoders.training.sharded.timeline import (
+from gsvc.decoders.training.sharded.producers import (
     MAKES,
     TRAINS,
     WAITS,
+    Producers,
     Span,
     draw_timeline,
     share_of,

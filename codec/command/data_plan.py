@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Tell the stages, then the whole."""
-    from gsvc.decoders.training.preparation.forecast import forecast
+    from gsvc.decoders.training.preparation.prepare import forecast
 
     for name in ("clips", "nodes", "cores"):
         if getattr(options, name) < 1:

@@ -164,9 +164,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prepare, and report."""
-    from gsvc.decoders.training.preparation.manifest import cpu_seconds, report
     from gsvc.decoders.training.preparation.prepare import look_through, prepare
-    from gsvc.decoders.training.preparation.shards import Folder
+    from gsvc.decoders.training.preparation.shards import Folder, cpu_seconds, report
     from gsvc.decoders.training.preparation.sources import find_sources
 
     settings, out = _settings(options), Path(options.out)
@@ -212,8 +211,7 @@ def _settings(options: Namespace) -> "Settings":
 @contextmanager
 def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
     """The engine, and the cores that it has."""
-    from gsvc.decoders.training.preparation.cards import cards_of
-    from gsvc.decoders.training.preparation.engine import InTurn, OnRay
+    from gsvc.decoders.training.preparation.engine import InTurn, OnRay, cards_of
     from gsvc.decoders.training.preparation.shards import Folder, costs_so_far
     from gsvc.eval.bench.workers import ray_cluster
 

@@ -11,7 +11,7 @@ from gsvc.codec.command.progress import tell_event
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.layouts.choice import Devices, Layout
-    from gsvc.decoders.training.layouts.trial import Trial
+    from gsvc.decoders.training.layouts.memory import Trial
 
 DESCRIPTION = """Say what a step of training takes, in each layout of processes: memory, what a
 device lacks, what is exchanged; and choose one. --check runs it and measures."""
@@ -44,7 +44,7 @@ def run(options: Namespace) -> int:
     """Measure small batches, extend, choose; exits with 1 where nothing fits."""
     _check_options(options)  # before torch is imported, which takes seconds
     from gsvc.decoders.training.layouts.choice import Devices, chosen, layouts, most_samples
-    from gsvc.decoders.training.layouts.needs import needs_of
+    from gsvc.decoders.training.layouts.memory import needs_of
 
     trial = _trial(options)
     batch = _batch(options, trial)
@@ -117,7 +117,7 @@ def _trial(options: Namespace) -> "Trial":
     import torch
 
     from gsvc.decoders.training.bundle import read_recipes
-    from gsvc.decoders.training.layouts.trial import Trial
+    from gsvc.decoders.training.layouts.memory import Trial
     from gsvc.decoders.training.standalone.recipe import read_recipe
     from gsvc.decoders.training.standalone.workers import join
 
@@ -141,7 +141,7 @@ def _batch(options: Namespace, trial: "Trial") -> int:
 
 def _check(options: Namespace, trial: "Trial", batch: int) -> int:
     """Foretell, then measure the resident memory that the same steps take."""
-    from gsvc.decoders.training.layouts.measured import compare
+    from gsvc.decoders.training.layouts.choice import compare
     from gsvc.decoders.training.standalone.workers import ended, leave, processes, rank
 
     is_first = rank() == 0

@@ -122,10 +122,9 @@ def _settings(options: Namespace, recipe: "Recipe", *, on_gpu: bool) -> "Setting
 @contextmanager
 def _feed(options: Namespace, settings: "Settings") -> "Iterator[Feed]":
     """What was asked for."""
-    from gsvc.decoders.training.sharded.feeds import ShardFeed, SourceFeed
+    from gsvc.decoders.training.sharded.feeds import FromShards, ShardFeed, ShardSamples, SourceFeed
     from gsvc.decoders.training.sharded.jobs import Jobs, MakeSamples
     from gsvc.decoders.training.sharded.producers import Producers
-    from gsvc.decoders.training.sharded.samples import FromShards, ShardSamples
     from gsvc.decoders.training.standalone.workers import rank
 
     shards, out, batch = Path(options.shards).resolve(), Path(options.run), settings.batch

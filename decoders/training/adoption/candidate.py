@@ -1,9 +1,11 @@
-"""The averaged weights of a run, checked, and written as the package loads them."""
+"""The averaged weights of a run: checked, written as the package loads them, and shipped."""
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -11,9 +13,12 @@ from torch import Tensor, nn
 
 from gsvc.codec.bitstream.errors import InputError, MissingModelError
 from gsvc.codec.media.output import atomic_folder
-from gsvc.codec.weights.safetensors_files import CLASS, OWN_PRIOR, PRIOR, fit_weights
+from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.safetensors_files import CLASS, OWN_PRIOR, PRIOR, SUMS, fit_weights
+from gsvc.decoders import interpolation
 from gsvc.decoders.interpolation.ifnet import IFNet
 from gsvc.decoders.interpolation.rife import SHIPPED
+from gsvc.decoders.keyframes import compact, windowed
 from gsvc.decoders.keyframes.compact.network import CompactRefiner
 from gsvc.decoders.keyframes.priors.prior_drawings import make_prior
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
@@ -121,3 +126,33 @@ def write_candidate(candidate: Candidate, folder: Path) -> Path:
             raise MissingModelError(f"too large to ship: {error}") from error
         weights.with_suffix(".json").write_text(json.dumps(settings, indent=2) + "\n")
     return folder / weights.name
+
+
+_PACKAGES: dict[str, ModuleType] = {
+    "CompactRefiner": compact,
+    "WindowRestorer": windowed,
+    "IFNet": interpolation,
+}
+
+
+def shipping_folder(network: str) -> Path:
+    """Where weights of a class of network ship from."""
+    return Path(_PACKAGES[network].__path__[0]) / "weights"
+
+
+def ship(weights: Path, folder: Path) -> None:
+    """Copy weights and their `.json` into a folder of the package, and state their checksums there.
+
+    Raises OutputError where it cannot be written.
+    """
+    files = weights, weights.with_suffix(".json")
+    sums = folder / SUMS
+    lines = sums.read_text().splitlines() if sums.exists() else []
+    names = {file.name for file in files}
+    kept = [line for line in lines if line.split()[-1] not in names]
+    new = [f"{sha256_of(file)}  {file.name}" for file in files]
+    with atomic_folder(folder) as part:
+        for file in files:
+            shutil.copyfile(file, part / file.name)
+        text = "\n".join(sorted([*kept, *new], key=lambda line: line.split()[-1]))
+        (part / SUMS).write_text(text + "\n")

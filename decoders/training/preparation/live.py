@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gsvc.decoders.training.preparation.items import Cost, Item, Operator, Resources
+from gsvc.decoders.training.preparation.prepared_samples import Cost, Item, Operator, Resources
 
 
 @dataclass

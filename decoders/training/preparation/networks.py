@@ -14,11 +14,20 @@ from torch import Tensor
 
 from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior
 from gsvc.decoders.training.frozen import frozen_networks
-from gsvc.decoders.training.preparation.items import ClipItem, Network, OnCard, Operator, Resources
-from gsvc.decoders.training.preparation.members import DRAWN, FEATURES, array_bytes, picture_bytes
+from gsvc.decoders.training.preparation.prepared_samples import (
+    DRAWN,
+    FEATURES,
+    ClipItem,
+    Network,
+    OnCard,
+    Operator,
+    Resources,
+    array_bytes,
+    picture_bytes,
+)
 from gsvc.decoders.training.preparation.settings import Settings
 from gsvc.decoders.training.standalone.cuts import colours_of
-from gsvc.decoders.training.standalone.efficient import EfficientFeatures
+from gsvc.decoders.training.standalone.losses import EfficientFeatures
 
 _PRIOR = "animevideov3"
 _DRAWN = {"pictures": "given", "windows": "keys"}

@@ -1,8 +1,12 @@
-"""From sources to shards: survey, selection, shards, manifest."""
+"""From sources to shards: survey, selection, shards, manifest.
+
+The survey goes group by group, so that it goes on where it was stopped. A forecast says what
+preparing many clips takes, from what preparing a few took.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +15,78 @@ from numpy.random import default_rng
 from gsvc import __version__
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.media.output import explain_failure
-from gsvc.decoders.training.preparation.engine import Engine
-from gsvc.decoders.training.preparation.items import ClipItem
-from gsvc.decoders.training.preparation.manifest import manifest
-from gsvc.decoders.training.preparation.operators import clip_operators
+from gsvc.decoders.training.preparation.engine import WORKER_BYTES, Engine
+from gsvc.decoders.training.preparation.operators import Survey, clip_operators
+from gsvc.decoders.training.preparation.prepared_samples import ClipItem, Item, SourceItem
 from gsvc.decoders.training.preparation.selection import Found, chosen
 from gsvc.decoders.training.preparation.settings import Settings
-from gsvc.decoders.training.preparation.shards import MANIFEST, Folder, WriteShard, write_json
-from gsvc.decoders.training.preparation.survey import survey, survey_rows
+from gsvc.decoders.training.preparation.shards import (
+    MANIFEST,
+    Folder,
+    WriteShard,
+    costs_of,
+    costs_so_far,
+    manifest,
+    write_json,
+)
+from gsvc.decoders.training.preparation.sources import Clip
+
+GROUP = 8
+"""Sources whose findings are one file."""
+
+
+@dataclass(frozen=True)
+class WriteSurvey:
+    """Writes what was found in a group of sources."""
+
+    folder: Folder
+
+    def __call__(self, items: Sequence[Item]) -> None:
+        """`items`: those of one group, in order."""
+        sources = [item for item in items if isinstance(item, SourceItem)]
+        number = sources[0].number // GROUP
+        rows = [
+            {
+                "address": item.address,
+                "sha256": item.sha256,
+                "bytes": item.bytes,
+                "error": item.error,
+                "found": [] if item.error else [asdict(each) for each in item.found],
+            }
+            for item in sources
+        ]
+        write_json(self.folder.costs("survey", number), costs_of(items))
+        write_json(self.folder.surveyed(number), rows)
+
+
+def survey(sources: Sequence[str], settings: Settings, folder: Folder, engine: Engine) -> None:
+    """Survey those groups of sources that have not been."""
+    missing = [
+        SourceItem(number, address=address)
+        for number, address in enumerate(sources)
+        if not folder.surveyed(number // GROUP).exists()
+    ]
+    if missing:
+        engine.run(missing, [Survey(settings)], WriteSurvey(folder), GROUP)
+
+
+def survey_rows(sources: Sequence[str], folder: Folder) -> Iterator[dict[str, Any]]:
+    """What was found in each source; `found` has objects. Raises InputError for a damaged file."""
+    for number in range(-(-len(sources) // GROUP)):
+        path = folder.surveyed(number)
+        try:
+            rows = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} is damaged: remove it, and it is made again") from error
+        for row in rows:
+            yield {**row, "found": [_found(one, row) for one in row["found"]]}
+
+
+def _found(found: dict[str, Any], row: dict[str, Any]) -> Found:
+    """`row`: of the source; its clips share the strings."""
+    same = {"address": row["address"], "sha256": row["sha256"]}
+    return Found(Clip(**{**found["clip"], **same}), found["measures"], found["hash"])
+
 
 _JOB = "job.json"
 _WAVE = 4096
@@ -73,7 +141,7 @@ def taken_clips(
 ) -> tuple[Rows, list[Found], dict[str, str]]:
     """Of what was surveyed: the sources, the clips to take, and why others are not taken."""
     rows: Rows = []
-    clips, reasons = chosen(_found(survey_rows(sources, folder), rows), settings)
+    clips, reasons = chosen(_prepare_found(survey_rows(sources, folder), rows), settings)
     return rows, clips, reasons
 
 
@@ -88,7 +156,9 @@ def begun_job(folder: Folder) -> tuple[list[str], Settings]:
         ) from error
 
 
-def _found(surveyed: Iterable[dict[str, Any]], rows: list[dict[str, Any]]) -> Iterator[Found]:
+def _prepare_found(
+    surveyed: Iterable[dict[str, Any]], rows: list[dict[str, Any]]
+) -> Iterator[Found]:
     """The clips of each source; `rows` gets what else the survey says of it."""
     for row in surveyed:
         yield from row.pop("found")
@@ -136,3 +206,69 @@ def _make_shards(
 def _why(rows: Sequence[dict[str, Any]], reasons: dict[str, str]) -> str:
     errors = [f"{row['address']} {row['error']}" for row in rows if row["error"]]
     return next(iter([*reasons.values(), *errors]), "none is long enough")
+
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An operator, and what it takes of processors."""
+
+    name: str
+    cpu_seconds: float
+    """For each clip that is taken: the survey looks at more."""
+    core_hours: float
+    """For all clips."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Of a job; bytes are of shards, decimal."""
+
+    stages: tuple[Stage, ...]
+    core_hours: float
+    hours: float
+    """If all cores are as busy as one was."""
+    samples: int
+    bytes: int
+    shards: int
+    bytes_a_second: float
+    """That all nodes together write."""
+    node_memory: int
+    """Bytes that the workers of a node take."""
+
+
+def forecast(path: Path, clips: int, nodes: int, cores: int) -> Forecast:
+    """Extend what `path`, a folder of finished shards, took to `clips` on `nodes` of `cores`.
+
+    Raises InputError where `path` holds no finished shards.
+    """
+    folder = Folder(path)
+    try:
+        made = json.loads((path / MANIFEST).read_text())
+        few = int(made["clips"])
+        size = sum(int(shard["bytes"]) for shard in made["shards"])
+        shard_clips = int(made["settings"]["shard_clips"])
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{path} holds no finished shards: gsvc data prepare makes some to plan by"
+        ) from error
+    costs = costs_so_far(folder)
+    if not few or not costs:
+        raise InputError(f"{path} has no clips to plan by")
+    each = {name: row["cpu"] / few for name, row in costs.items()}
+    stages = tuple(Stage(name, cpu, cpu * clips / _HOUR) for name, cpu in each.items())
+    core_hours = sum(stage.core_hours for stage in stages)
+    hours = core_hours / (nodes * cores)
+    worker = WORKER_BYTES + int(max(row["resident"] for row in costs.values()))
+    return Forecast(
+        stages=stages,
+        core_hours=core_hours,
+        hours=hours,
+        samples=round(made["samples"] / few * clips),
+        bytes=round(size / few * clips),
+        shards=-(-clips // shard_clips),
+        bytes_a_second=size / few * clips / (hours * _HOUR),
+        node_memory=cores * worker,
+    )

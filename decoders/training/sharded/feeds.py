@@ -1,22 +1,273 @@
-"""Where a run has its batches from: shards, or sources that producers make samples of."""
+"""Where a run on shards has its batches from: shards, or sources that producers make samples of.
+
+The order of samples is the same for any number of processes, and each comes once an epoch.
+"""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+import torch
+from numpy.random import default_rng
+from numpy.typing import NDArray
 from torch import distributed
+from torch.utils.data import DataLoader, Dataset
 
-from gsvc.decoders.training.packing.kinds import Sample
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.decoders.training.packing.kinds import Sample, joined
+from gsvc.decoders.training.preparation.prepared_samples import sample_of
+from gsvc.decoders.training.preparation.shards import MANIFEST, Folder, read_members
 from gsvc.decoders.training.sharded.dice import StepDice
-from gsvc.decoders.training.sharded.jobs import Finished, Job, Jobs
-from gsvc.decoders.training.sharded.order import Order, Place
+from gsvc.decoders.training.sharded.jobs import Finished, Job, Jobs, Ledger
 from gsvc.decoders.training.sharded.producers import Producers
-from gsvc.decoders.training.sharded.samples import ShardSamples, pack_of
-from gsvc.decoders.training.sharded.stream import Position, Stream
-from gsvc.decoders.training.sharded.streamed import streamed_packs
+from gsvc.decoders.training.standalone.dice import Dice
+from gsvc.decoders.training.standalone.losses import Seen
 from gsvc.decoders.training.standalone.pack import Pack
+from gsvc.decoders.training.standalone.recipe import Stage
+from gsvc.decoders.training.standalone.tasks import Batch, Task
 from gsvc.decoders.training.standalone.workers import processes, rank
+
+_MIXED = 16
+"""Shards whose samples are mixed: as many are read at a time."""
+
+Place = tuple[int, int]
+"""A shard, and a row in it."""
+
+
+class Order:
+    """Epoch after epoch of all samples, each once an epoch.
+
+    The shards of an epoch are put in random order, and the samples of every 16 mixed. A batch of
+    step s has the samples from s times the batch on, of which each process takes its part: so a run
+    goes on in the middle of an epoch, on more processes or fewer, and none is lost or doubled.
+    """
+
+    def __init__(self, counts: Sequence[int], batch: int, seed: int) -> None:
+        """`counts`: samples of each shard. `batch`: samples of a step, of all processes."""
+        self._counts, self._batch, self._seed = np.array(counts), batch, seed
+        self.samples = int(self._counts.sum())
+        """Of an epoch."""
+
+    def batches(self, first: int, end: int, rank: int, processes: int) -> Iterator[list[Place]]:
+        """The samples of steps `first` up to `end` for one process."""
+        own = self._batch // processes
+        stream = self._samples(first * self._batch)
+        for _ in range(first, end):
+            places = [next(stream) for _ in range(self._batch)]
+            yield places[rank * own : (rank + 1) * own]
+
+    def _samples(self, position: int) -> Iterator[Place]:
+        epoch, left = divmod(position, self.samples)
+        while True:
+            for window in self._windows(epoch):
+                count = int(self._counts[window].sum())
+                if left >= count:
+                    left -= count
+                    continue
+                yield from map(tuple, self._mixed(epoch, window)[left:].tolist())
+                left = 0
+            epoch += 1
+
+    def _windows(self, epoch: int) -> Iterator[NDArray[np.int64]]:
+        shards = default_rng((self._seed, epoch)).permutation(len(self._counts))
+        yield from (shards[first : first + _MIXED] for first in range(0, len(shards), _MIXED))
+
+    def _mixed(self, epoch: int, window: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Shard and row of each sample, (n, 2)."""
+        places = [(shard, row) for shard in window for row in range(self._counts[shard])]
+        rng = default_rng((self._seed, epoch, int(window[0])))
+        return np.array(places, np.int64).reshape(-1, 2)[rng.permutation(len(places))]
+
+
+_TABLES_KEPT = 64
+
+
+class ShardSamples(Dataset[Sample]):
+    """The samples of a folder of `gsvc data prepare`, by shard and row."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises InputError where `path` holds no finished shards."""
+        self.folder = Folder(path)
+        try:
+            self.manifest: dict[str, Any] = json.loads((path / MANIFEST).read_text())
+            self.counts = [int(shard["samples"]) for shard in self.manifest["shards"]]
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(
+                f"{path} holds no finished shards: gsvc data prepare makes them, or producers do "
+                "with --anew as they are needed"
+            ) from error
+        if not sum(self.counts):
+            raise InputError(f"{path} holds no samples")
+
+    def __getitem__(self, place: Place) -> Sample:
+        """Raises InputError for a damaged shard."""
+        shard, row = place
+        return sample_of(read_members(self.folder.tar(shard), self._rows(shard)[row]["files"]))
+
+    def key(self, place: Place) -> str:
+        """The name of a sample."""
+        return str(self._rows(place[0])[place[1]]["key"])
+
+    def _rows(self, shard: int) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self._tables(shard)["samples"]
+        return rows
+
+    @cached_property
+    def _tables(self) -> Any:
+        return lru_cache(_TABLES_KEPT)(lambda n: json.loads(self.folder.table(n).read_text()))
+
+
+@dataclass
+class FromShards:
+    """Reads batches out of tar files; sent to producers."""
+
+    shards: Path
+
+    @cached_property
+    def _samples(self) -> ShardSamples:
+        return ShardSamples(self.shards)
+
+    def __call__(self, places: list[Place]) -> Pack:
+        """The pack of the samples at these places."""
+        return pack_of([self._samples[place] for place in places])
+
+
+def pack_of(samples: Sequence[Sample]) -> Pack:
+    """A pack that has these samples, without networks."""
+    stacks, arrays = joined(samples)
+    rows = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    rows["held"] = torch.zeros(len(samples), dtype=torch.uint8)
+    if "frames" in rows:
+        frames = rows.pop("frames").int()
+        rows["window"] = torch.stack([frames.cumsum(0).int() - frames, frames], 1)
+    pictures = {name: torch.from_numpy(stack).permute(0, 3, 1, 2) for name, stack in stacks.items()}
+    return Pack({}, pictures, rows, {})
+
+
+CarryOut = Callable[[Iterator[Job]], Iterator[Finished]]
+"""Carries jobs out, somewhere, and gives what they came to in their order."""
+
+
+class Position(NamedTuple):
+    """Where a stream is: the next sample of a window of an epoch."""
+
+    epoch: int = 0
+    window: int = 0
+    sample: int = 0
+
+
+class _Placed(NamedTuple):
+    key: str
+    sample: Sample
+    after: Position
+    """The position once it is taken."""
+
+
+class Stream:
+    """Batches of samples that are made as they are needed."""
+
+    def __init__(self, jobs: Jobs, batch: int, ledger: Path, position: Position) -> None:
+        """`batch`: samples of a step. `ledger`: the file that tells what became of every job."""
+        self._jobs, self._batch = jobs, batch
+        self.position = position
+        """Behind the batch that was given last."""
+        self._ledger = Ledger(ledger, position)
+        self.keys: list[str] = []
+        """Of the samples of that batch."""
+
+    def batches(self, carry_out: CarryOut) -> Iterator[list[Sample]]:
+        """Without end. Raises InputError where nothing can be made of the sources."""
+        finished = carry_out(self._asked())
+        samples = self._samples(finished)
+        while taken := list(islice(samples, self._batch)):
+            self.position, self.keys = taken[-1].after, [each.key for each in taken]
+            yield [each.sample for each in taken]
+
+    def _windows(self) -> Iterator[tuple[int, int]]:
+        """Epoch and window, from the position on, without end."""
+        epoch, window, _ = self.position
+        while True:
+            for number in range(window, self._jobs.windows):
+                yield epoch, number
+            epoch, window = epoch + 1, 0
+
+    def _asked(self) -> Iterator[Job]:
+        return chain.from_iterable(self._jobs.window(*place) for place in self._windows())
+
+    def _samples(self, finished: Iterator[Finished]) -> Iterator[_Placed]:
+        skipped = self.position.sample
+        empty = 0
+        for epoch, window in self._windows():
+            jobs = list(self._jobs.window(epoch, window))
+            done = list(islice(finished, len(jobs)))
+            self._ledger.note(epoch, window, jobs, done)
+            pairs = [pair for x in done for pair in zip(x.keys, x.samples, strict=True)]
+            empty = 0 if pairs else empty + 1
+            if empty and (all(x.error for x in done) or empty >= self._jobs.windows):
+                why = next((x.error for x in done if x.error), "all of it is blank")
+                raise InputError(f"no sample comes of {len(done)} clips in a row: {why}")
+            order = default_rng((self._jobs.settings.seed, epoch, window)).permutation(len(pairs))
+            for place, number in enumerate(order.tolist()):
+                if place >= skipped:
+                    key, sample = pairs[number]
+                    yield _Placed(key, sample, Position(epoch, window, place + 1))
+            skipped = 0
+
+
+class Streamed:
+    """A `Task` around another one, whose `draw` gives the next samples of a stream."""
+
+    def __init__(self, task: Task, packs: Iterator[Pack], device: torch.device) -> None:
+        self._task, self._packs, self._device = task, packs, device
+        self.kind, self.networks = task.kind, task.networks
+        self.settings, self.quick = task.settings, task.quick
+
+    def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
+        """See `Task`; `count` is the stream's."""
+        return self._task.whole(next(self._packs).to(self._device), stage, dice)
+
+    def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
+        """See `Task`."""
+        return self._task.whole(pack, stage, dice)
+
+    def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
+        """See `Task`."""
+        return self._task.estimate(batch, stage, dice)
+
+    def held(self, count: int) -> list[Batch]:
+        """Nothing: what is held out is not in shards."""
+        return []
+
+    def shown(self, batch: Batch) -> dict[str, torch.Tensor]:
+        """See `Task`."""
+        return dict(self._task.shown(batch))
+
+
+class _Batches:
+    """The places of each step for one process; a sampler of DataLoader."""
+
+    def __init__(self, batches: Iterator[list[Place]]) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[list[Place]]:
+        return self._batches
+
+
+def streamed_packs(
+    samples: ShardSamples, order: Order, steps: range, dice: StepDice, workers: int
+) -> Iterator[Pack]:
+    """The packs of these steps for this process, read ahead by so many worker processes."""
+    places = order.batches(steps.start, steps.stop, dice.rank, dice.processes)
+    loader: Any = DataLoader(
+        samples, batch_sampler=_Batches(places), collate_fn=pack_of, num_workers=workers
+    )
+    return iter(loader)
+
 
 SHARDS, SOURCES = "shards", "sources"
 LEDGER = "samples.tsv"

@@ -15,12 +15,16 @@ from torch.utils.tensorboard import SummaryWriter
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.packing.kinds import KINDS
-from gsvc.decoders.training.sharded.checkpoints import Checkpoints, whole_average
-from gsvc.decoders.training.sharded.compiling import compiled
 from gsvc.decoders.training.sharded.dice import StepDice
-from gsvc.decoders.training.sharded.feeds import SHARDS, Feed
-from gsvc.decoders.training.sharded.parallel import data_part, recompute, spread
-from gsvc.decoders.training.sharded.streamed import Streamed
+from gsvc.decoders.training.sharded.feeds import SHARDS, Feed, Streamed
+from gsvc.decoders.training.sharded.parallel import (
+    Checkpoints,
+    compiled,
+    data_part,
+    recompute,
+    spread,
+    whole_average,
+)
 from gsvc.decoders.training.standalone.folder import AVERAGE
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.losses import Losses

@@ -1,19 +1,21 @@
-"""The folder of a run: small files, each of them whole whenever the machine goes away.
-
-`average.safetensors` is the result, complete by itself: averaged weights, and all about the run. A
-run goes on from it. `resume-N.safetensors` have what an optimiser remembers, and the critic; where
-they are missing, or of different saves, the run goes on without.
-"""
+"""The folder of a run: weights, resumption, scores on held-out samples, and a sheet of pictures."""
 
 import json
-from collections.abc import Mapping
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.decoders.training.standalone.losses import AlexDistance, luma_of
+from gsvc.decoders.training.standalone.placing import on_device
+from gsvc.decoders.training.standalone.tasks import Batch, Task
 from gsvc.decoders.training.standalone.tensors import read_tensors, write_tensors
 
 AVERAGE = "average.safetensors"
@@ -126,3 +128,88 @@ def check_sizes(weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> 
 
 def _bytes_of(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size() + _HEADER
+
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_TRUECOLOUR = 2
+_SUB = 1
+"""A filter: each byte less that of the pixel before."""
+
+
+def write_png(path: Path, picture: NDArray[np.uint8]) -> None:
+    """Write RGB uint8 (H, W, 3), whole or not at all."""
+    height, width = picture.shape[:2]
+    lines = np.zeros((height, 1 + 3 * width), np.uint8)
+    lines[:, 0] = _SUB
+    lines[:, 1:] = picture.reshape(height, -1)
+    lines[:, 4:] -= picture.reshape(height, -1)[:, :-3]
+    header = struct.pack(">IIBBBBB", width, height, 8, _TRUECOLOUR, 0, 0, 0)
+    parts = (b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b"")
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(_SIGNATURE + b"".join(_chunk(*each) for each in parts))
+    part.replace(path)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    check = zlib.crc32(kind + data)
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
+
+
+_ROWS = 8
+
+
+class Scorer:
+    """Scores a task's networks as they are, always on the same samples."""
+
+    def __init__(
+        self, task: Task, count: int, alex: dict[str, Tensor], device: torch.device
+    ) -> None:
+        """Raises ConfigError where nothing was held out."""
+        self._task, self._batches = task, task.held(count)
+        if not self._batches:
+            raise ConfigError("the pack holds nothing out to score on: make it with --held-out")
+        self._alex = on_device(AlexDistance(alex), device)
+
+    def score(self) -> dict[str, dict[str, float]]:
+        """Mean ST-LPIPS AlexNet and PSNR of luma in dB, by result; `given`: before."""
+        sums: dict[str, Tensor] = {}
+        count = 0
+        for batch in self._batches:
+            shown = dict(self._task.shown(batch))
+            truth = shown.pop("truth")
+            count += len(truth)
+            for name, picture in shown.items():
+                picture = picture.float().clamp(-1, 1)
+                distances = self._distances(picture, truth)
+                pair = torch.stack([distances, _psnr(picture, truth)]).double()
+                sums[name] = sums.get(name, 0) + pair.sum(1)
+        means = {name: (total / count).tolist() for name, total in sums.items()}
+        return {name: {"alex": mean[0], "psnr": mean[1]} for name, mean in means.items()}
+
+    def _distances(self, picture: Tensor, truth: Tensor) -> Tensor:
+        with torch.no_grad():
+            distances: Tensor = self._alex(picture, truth)
+        return distances
+
+    def sheet(self, path: Path) -> None:
+        """A PNG with a row for each of a few samples: truth, given, results."""
+        rows: list[Tensor] = []
+        batch = _first(self._batches, _ROWS)
+        shown = self._task.shown(batch)
+        count = min(_ROWS, len(shown["truth"]))
+        for number in range(count):
+            rows.append(torch.cat([picture[number].float() for picture in shown.values()], 2))
+        levels = torch.cat(rows, 1).add(1).mul(127.5).round().clamp(0, 255).byte()
+        write_png(path, np.ascontiguousarray(levels.permute(1, 2, 0).cpu().numpy()))
+
+
+def _first(batches: Sequence[Batch], count: int) -> Batch:
+    """Of all batches, samples that lie far apart."""
+    joined = {name: torch.cat([b[name] for b in batches]) for name in batches[0]}
+    step = max(1, len(joined["truth"]) // count)
+    return {name: values[::step][:count] for name, values in joined.items()}
+
+
+def _psnr(picture: Tensor, truth: Tensor) -> Tensor:
+    error = luma_of(picture - truth).div(2).square().mean((1, 2, 3))
+    return -10 * torch.log10(error.clamp(min=1e-10))

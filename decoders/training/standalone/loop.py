@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from gsvc.codec.bitstream.errors import GsvcError
-from gsvc.decoders.training.standalone.folder import RunFolder
+from gsvc.decoders.training.standalone.folder import RunFolder, Scorer
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.recipe import Recipe, Stage
-from gsvc.decoders.training.standalone.scores import Scorer
 from gsvc.decoders.training.standalone.tables import LossTable, ScoreTable
 from gsvc.decoders.training.standalone.usage import Usage, device_told, flops_of
 from gsvc.decoders.training.standalone.workers import of_the_first, processes, rank

@@ -1,18 +1,235 @@
-"""What training minimises: distances of estimate and truth, both (B, 3, H, W) in [-1, 1]."""
+"""Losses, and the frozen networks behind some of them: AlexNet and EfficientNet-Lite0."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from gsvc.decoders.keyframes.compact.restorer import detail_bands
-from gsvc.decoders.training.standalone.alex import AlexDistance
 from gsvc.decoders.training.standalone.dice import Dice
-from gsvc.decoders.training.standalone.efficient import EfficientFeatures
 from gsvc.decoders.training.standalone.placing import on_device
-from gsvc.decoders.training.standalone.views import random_views
+
+_ALEX_SHIFT, _ALEX_SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
+_ALEX_CHANNELS = (64, 192, 384, 256, 256)
+_LEAST_LENGTH = 1e-10
+
+
+class AlexDistance(nn.Module):
+    """Weighted squared difference of unit-length features of five layers, mean over positions.
+
+    `merged`: whether the first convolution and the blur after it, both linear, are one strided
+    convolution. That takes a third less time and changes distances by less than 1 %, at the border
+    only.
+    """
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(self, state: dict[str, Tensor], merged: bool = False) -> None:
+        """`state`: weights by the names of this class, of any type (see `frozen_networks`)."""
+        super().__init__()
+        first, second, third, fourth, fifth = _ALEX_CHANNELS
+        self.convolutions = nn.ModuleList(
+            [
+                nn.Conv2d(3, first, 11, padding=2),
+                nn.Conv2d(first, second, 5, padding=2),
+                nn.Conv2d(second, third, 3, padding=1),
+                nn.Conv2d(third, fourth, 3, padding=1),
+                nn.Conv2d(fourth, fifth, 3, padding=1),
+            ]
+        )
+        self.heads = nn.ParameterList(torch.empty(channels) for channels in _ALEX_CHANNELS)
+        self.load_state_dict({name: value.float() for name, value in state.items()})
+        if merged:
+            self.convolutions[0] = _with_blur(self.convolutions[0])
+        self.merged = merged
+        self.register_buffer("shift", torch.tensor(_ALEX_SHIFT).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("scale", torch.tensor(_ALEX_SCALE).view(1, 3, 1, 1), persistent=False)
+        self.eval().requires_grad_(False)
+
+    def forward(self, one: Tensor, other: Tensor) -> Tensor:
+        """Distances (B,) of pictures (B, 3, H, W) in [-1, 1], sides of at least 32."""
+        distances = torch.zeros(len(one), device=one.device)
+        layers = zip(self.heads, self._layers(one), self._layers(other), strict=True)
+        for head, a, b in layers:
+            squares = (_of_length_one(a) - _of_length_one(b)).square()
+            distances = distances + (squares * head.view(1, -1, 1, 1)).sum(1).mean((1, 2))
+        return distances
+
+    def _layers(self, pictures: Tensor) -> list[Tensor]:
+        first, second, third, fourth, fifth = self.convolutions
+        x = first((pictures - self.shift) / self.scale)
+        layers = [functional.relu(x if self.merged else _halved(x))]
+        layers.append(functional.relu(second(_halved(functional.max_pool2d(layers[-1], 3, 1)))))
+        layers.append(functional.relu(third(_halved(functional.max_pool2d(layers[-1], 3, 1)))))
+        layers.append(functional.relu(fourth(layers[-1])))
+        layers.append(functional.relu(fifth(layers[-1])))
+        return layers
+
+
+def _of_length_one(layer: Tensor) -> Tensor:
+    layer = layer.float()
+    squares = layer.square().sum(1, keepdim=True)
+    # The root of zero has no gradient.
+    return layer / (squares.clamp(min=_LEAST_LENGTH**2).sqrt() + _LEAST_LENGTH)
+
+
+def _blur_kernel() -> Tensor:
+    line = torch.tensor([0.25, 0.5, 0.25])
+    return line[:, None] * line
+
+
+def _halved(x: Tensor) -> Tensor:
+    """BlurPool (R. Zhang, ICML 2019): 3x3, stride 2, borders reflected by 2 pixels."""
+    kernel = _blur_kernel().to(x).expand(x.shape[1], 1, 3, 3)
+    padded = functional.pad(x, (2, 2, 2, 2), mode="reflect")
+    return functional.conv2d(padded, kernel, stride=2, groups=x.shape[1])
+
+
+def _with_blur(first: Any) -> nn.Conv2d:
+    """One convolution that does what `first` and the blur after it do, but at the border."""
+    spread = first.weight.detach().flatten(0, 1)[:, None]
+    weight = functional.conv2d(spread, _blur_kernel()[None, None], padding=2)
+    weight = weight.reshape(*first.weight.shape[:2], *weight.shape[2:])
+    merged = nn.Conv2d(3, len(weight), weight.shape[-1], stride=2, padding=first.padding[0] + 2)
+    merged.load_state_dict({"weight": weight, "bias": first.bias})
+    return merged
+
+
+_COLOUR_MEAN, _COLOUR_DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_STEM = 32
+_STAGES = (
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+)
+"""Blocks, side of the kernel, stride of the first, expansion, channels. Two more stages are left
+out: what they see is 32 pixels apart."""
+BLOCKS = sum(stage[0] for stage in _STAGES)
+"""Those of EfficientNet-Lite0 that are here, the first ones."""
+_SEEN_AFTER = (0, 2, 4, 10)
+"""Blocks, counted from 0, whose outputs are the features: strides 2, 4, 8, 16."""
+
+
+class EfficientFeatures(nn.Module):
+    """Its blocks without their normalisations, up to a stride of 16."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, state: dict[str, Tensor]) -> None:
+        """`state`: weights by the names of this class, of any type (see `frozen_networks`)."""
+        super().__init__()
+        self.stem = _SameConvolution(3, _STEM, 3, 2)
+        blocks, channels = [], _STEM
+        for count, side, stride, expansion, outputs in _STAGES:
+            for number in range(count):
+                blocks.append(
+                    _MobileBlock(channels, outputs, side, 1 if number else stride, expansion)
+                )
+                channels = outputs
+        self.blocks = nn.ModuleList(blocks)
+        self.load_state_dict({name: value.float() for name, value in state.items()})
+        colours = {"mean": _COLOUR_MEAN, "deviation": _COLOUR_DEVIATION}
+        for name, values in colours.items():
+            self.register_buffer(name, torch.tensor(values).view(1, 3, 1, 1), persistent=False)
+        self.eval().requires_grad_(False)
+
+    def forward(self, pictures: Tensor) -> list[Tensor]:
+        """Four maps of pictures (B, 3, H, W) in [-1, 1], finest first."""
+        x = functional.relu6(self.stem((pictures / 2 + 0.5 - self.mean) / self.deviation))
+        seen = []
+        for number, block in enumerate(self.blocks):
+            x = block(x)
+            if number in _SEEN_AFTER:
+                seen.append(x)
+        return seen
+
+
+class _MobileBlock(nn.Module):
+    """An inverted bottleneck: wider, filtered channel by channel, narrower again."""
+
+    def __init__(self, inputs: int, outputs: int, side: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        inner = inputs * expansion
+        self.expand = nn.Conv2d(inputs, inner, 1) if expansion > 1 else nn.Identity()
+        self.widened = expansion > 1
+        self.filter = _SameConvolution(inner, inner, side, stride, groups=inner)
+        self.project = nn.Conv2d(inner, outputs, 1)
+        self.skips = stride == 1 and inputs == outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = functional.relu6(self.expand(x)) if self.widened else x
+        result: Tensor = self.project(functional.relu6(self.filter(inner)))
+        return result + x if self.skips else result
+
+
+class _SameConvolution(nn.Conv2d):
+    """Padded as TensorFlow does: the odd pixel right and below."""
+
+    def __init__(self, inputs: int, outputs: int, side: int, stride: int, groups: int = 1) -> None:
+        super().__init__(inputs, outputs, side, stride, groups=groups)
+
+    def forward(self, x: Tensor) -> Tensor:
+        padding = []
+        for length in (x.shape[3], x.shape[2]):
+            step, side = self.stride[0], self.kernel_size[0]
+            total = max(0, (-(-length // step) - 1) * step + side - length)
+            padding += [total // 2, total - total // 2]
+        return super().forward(functional.pad(x, padding))
+
+
+VIEW_SIDE = 96
+_MOST_OCTAVES = 1.6
+_UNTOUCHED = 0.25
+"""Share of the views at whole pixels and natural size: what is as fine as a pixel shows there."""
+_ORDERS = torch.tensor([(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+
+
+def random_views(estimate: Tensor, truth: Tensor, dice: Dice) -> tuple[Tensor, Tensor]:
+    """Each pair under its own random change: (B, 3, V, V), V at most VIEW_SIDE.
+
+    Enlarged up to three times, cut at any pixel, turned, colours exchanged, made brighter or
+    darker. `estimate` and `truth`: (B, 3, S, S) in [-1, 1].
+    """
+    count, side = len(truth), truth.shape[-1]
+    goal = min(VIEW_SIDE, side)
+    grid = _grid(dice, count, side, goal)
+    orders = _ORDERS.to(truth.device)[dice.below(len(_ORDERS), count)]
+    gain = 0.7 + 0.3 * dice.uniform(count, 1, 1, 1)
+    offset = 0.4 * dice.uniform(count, 1, 1, 1) - 0.2
+    views = []
+    for pictures in (estimate, truth):
+        view = functional.grid_sample(pictures.float(), grid, "bilinear", "border", False)
+        view = view.gather(1, orders.view(count, 3, 1, 1).expand_as(view))
+        views.append(view * gain + offset)
+    return views[0], views[1]
+
+
+def _grid(dice: Dice, count: int, side: int, goal: int) -> Tensor:
+    """For grid_sample, (B, goal, goal, 2): where each pixel of the views comes from."""
+    zoom = 2 ** (dice.uniform(count) * _MOST_OCTAVES)
+    zoom = torch.where(dice.is_true(count, _UNTOUCHED), 1.0, zoom)
+    room = side - goal / zoom
+    lines = []
+    for _ in "yx":
+        # At whole pixels; so a view of natural size is no average of neighbours.
+        start = (dice.uniform(count) * (room + 1)).floor().minimum(room)
+        steps = torch.arange(goal, device=dice.device) + 0.5
+        place = start[:, None] + steps / zoom[:, None]
+        place = torch.where(dice.is_true(count)[:, None], place, place.flip(1))
+        lines.append(place / side * 2 - 1)
+    down = lines[0][:, :, None].expand(count, goal, goal)
+    across = lines[1][:, None, :].expand(count, goal, goal)
+    swapped = dice.is_true(count).view(-1, 1, 1)
+    y, x = (torch.where(swapped, part.transpose(1, 2), part) for part in (down, across))
+    return torch.stack([x, y], -1)
+
 
 _LUMA_SHARES = (0.299, 0.587, 0.114)
 _FLAT = 0.5

@@ -14,7 +14,7 @@ import torch
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.decoders.training.standalone.dice import Dice
-from gsvc.decoders.training.standalone.folder import RunFolder, check_sizes
+from gsvc.decoders.training.standalone.folder import RunFolder, Scorer, check_sizes
 from gsvc.decoders.training.standalone.interpolate import Interpolate
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.loop import Loop
@@ -23,7 +23,6 @@ from gsvc.decoders.training.standalone.options import add_train_arguments
 from gsvc.decoders.training.standalone.pack import Pack, read_pack
 from gsvc.decoders.training.standalone.recipe import Recipe, read_recipe
 from gsvc.decoders.training.standalone.restore import Restore
-from gsvc.decoders.training.standalone.scores import Scorer
 from gsvc.decoders.training.standalone.tasks import Task
 from gsvc.decoders.training.standalone.teach import Teach
 from gsvc.decoders.training.standalone.tensors import read_tensors

@@ -1,0 +1,293 @@
+"""Scores of a candidate's weights on held-out clips, by the two judges of the headline.
+
+They are compared with those of what ships, and written into the model card.
+"""
+
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.frames import Picture, VideoFormat
+from gsvc.codec.bitstream.group import GroupReader
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
+from gsvc.codec.bitstream.scaffold import Place
+from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.decoders.interpolation.rife import Rife, load_rife
+from gsvc.decoders.keyframes.backends import BACKENDS, load_refiner
+from gsvc.decoders.keyframes.refiner import Refiner
+from gsvc.decoders.streams.reconstruction import Reconstruction
+from gsvc.decoders.streams.timeline import DrawnFrame, Strict
+from gsvc.decoders.training.adoption.candidate import Candidate
+from gsvc.eval.baselines.gsvc import coded, decoded
+from gsvc.eval.metrics import find_metric
+
+LEVELS = 1, 2
+_STRIDE = 7
+"""Every so many frames ST-LPIPS is measured, as in the benchmark; CVVDP sees all."""
+
+Way = Callable[[bytes], list[Picture]]
+"""A stream, decoded."""
+
+
+class Score(NamedTuple):
+    """Of one way to decode, on average over clips."""
+
+    cvvdp: float
+    """JOD; higher is better."""
+    st_lpips_vgg: float
+    """Lower is better."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All that was compared."""
+
+    clips: Sequence[str]
+    frames: int
+    """Of all clips together."""
+    bpp: Mapping[int, float]
+    """Bits per pixel by level."""
+    ways: Mapping[str, Mapping[int, Score]]
+    """Score by way and level."""
+
+    def mean(self, way: str) -> Score:
+        """Over the levels."""
+        return Score(*np.mean(list(self.ways[way].values()), axis=0).tolist())
+
+
+_LEAST = Score(0.01, -0.0005)
+"""By how much the judges must differ: half precision alone changes them by a hundredth of it."""
+
+
+def is_better(one: Score, other: Score) -> bool:
+    """Whether both judges say so."""
+    by_sight, by_texture = np.subtract(one, other)
+    return bool(by_sight >= _LEAST.cvvdp and by_texture <= _LEAST.st_lpips_vgg)
+
+
+def score(
+    clips: Sequence[Path], frames: int, ways: Mapping[str, Way], tell: Callable[[str], None]
+) -> Scores:
+    """Code and judge the first `frames` frames of each clip.
+
+    Clips are scaled to the protocol's 288 lines. `tell` is called before each stream. Errors as of
+    `load_clip` and of metrics.
+    """
+    found: dict[str, dict[int, list[Score]]] = {way: {n: [] for n in LEVELS} for way in ways}
+    rates: dict[int, list[float]] = {level: [] for level in LEVELS}
+    count = 0
+    for path in clips:
+        pictures, rate = load_clip(path, frames)
+        clip = TestClip(path.name, pictures, rate)
+        count += len(pictures)
+        for level in LEVELS:
+            tell(f"{path.name}, level {level}")
+            data = _coded(clip, level)
+            rates[level].append(8 * len(data) / sum(p.shape[0] * p.shape[1] for p in pictures))
+            judged = _judged(clip, [way(data) for way in ways.values()])
+            for way, one in zip(ways, judged, strict=True):
+                found[way][level].append(one)
+    means = {
+        way: {level: Score(*np.mean(some, axis=0).tolist()) for level, some in levels.items()}
+        for way, levels in found.items()
+    }
+    bpp = {level: float(np.mean(some)) for level, some in rates.items()}
+    return Scores([path.name for path in clips], count, bpp, means)
+
+
+def _judged(clip: TestClip, tests: Sequence[Sequence[Picture]]) -> list[Score]:
+    indices = range(0, len(clip.frames), _STRIDE)
+    columns = [
+        np.nanmean(find_metric(judge).measure(clip, tests, indices), axis=1).tolist()
+        for judge in Score._fields
+    ]
+    return [Score(*row) for row in zip(*columns, strict=True)]
+
+
+def _coded(clip: TestClip, level: int) -> bytes:
+    form = clip.format
+    video = VideoFormat(form.width, form.height, 1 / clip.frame_rate, clip.frame_rate)
+    return coded(clip.frames, video, EncoderSettings(level=level))
+
+
+def refined(refiner: Refiner | None, steps: int) -> Way:
+    """Frames with a refiner; 0 steps: without."""
+    return partial(decoded, settings=DecoderSettings(steps=steps), refiner=refiner)
+
+
+def moved(rife: Rife) -> Way:
+    """Frames between key pictures by learned motion, the others as they are decoded."""
+
+    def way(data: bytes) -> list[Picture]:
+        return [_between(rife, one) for one in _drawn(data)]
+
+    return way
+
+
+def _drawn(data: bytes) -> Iterator[DrawnFrame]:
+    reader = StreamReader(io.BytesIO(data))
+    groups = GroupReader(reader.header, DEFAULT_LIMITS)
+    chain = Reconstruction(reader.header, groups, attrgetter("picture"))
+    timeline = Strict(reader.header, chain, DEFAULT_LIMITS)
+    for packet in reader:
+        yield from timeline.frames(packet)
+
+
+def _between(rife: Rife, drawn: DrawnFrame) -> Picture:
+    decoded, number = drawn.interval, drawn.number
+    if decoded is None or decoded.before is None or decoded.is_key(number):
+        return drawn.frame.pixels
+    interval = decoded.interval
+    if interval.place is not Place.BETWEEN or interval.dissolves:
+        return drawn.frame.pixels
+    time = number / interval.length
+    return rife.between(decoded.before.decoded, decoded.key.decoded, time)
+
+
+_STEPS = {"CompactRefiner": (1, 2, 4), "WindowRestorer": (1,)}
+_FAMILIES = {"CompactRefiner": "compact", "WindowRestorer": "windowed"}
+
+
+class Comparison(NamedTuple):
+    """What is compared with what."""
+
+    ways: dict[str, Way]
+    candidate: str
+    """The way that must be better: the candidate's, with one step."""
+    rivals: tuple[str, ...]
+    """The ways that it must be better than: of what ships under its name; of the default and of no
+    refiner where nothing does."""
+
+
+def comparison(candidate: Candidate, weights: Path) -> Comparison:
+    """Of a candidate whose file is `weights`. Errors as of `load_refiner` and `load_rife`."""
+    if candidate.network == "IFNet":
+        ways = {
+            "motion of the decoder": refined(None, 0),
+            "RIFE as it is now": moved(load_rife()),
+            "RIFE of this run": moved(load_rife(weights=weights)),
+        }
+        _, shipped, own = ways
+        return Comparison(ways, own, (shipped,))
+    name = f"{_FAMILIES[candidate.network]}:{candidate.name}"
+    now = name if name in BACKENDS else "compact"
+    ways = {"0 steps": refined(None, 0), f"{now}, 1 step": refined(load_refiner(now), 1)}
+    refiner = load_refiner(str(weights))
+    for steps in _STEPS[candidate.network]:
+        ways[_own(steps)] = refined(refiner, steps)
+    rivals = (f"{now}, 1 step",) if now == name else (f"{now}, 1 step", "0 steps")
+    return Comparison(ways, _own(1), rivals)
+
+
+def _own(steps: int) -> str:
+    return f"this run, {steps} step{'s' * (steps > 1)}"
+
+
+def verdict(scores: Scores, compared: Comparison) -> tuple[bool, str]:
+    """Whether the candidate is better than its rivals by both judges, and sentences that say so.
+
+    The means over levels decide.
+    """
+    own = scores.mean(compared.candidate)
+    others = {rival: scores.mean(rival) for rival in compared.rivals}
+    told = [_told(rival, own, other) for rival, other in others.items()]
+    return all(is_better(own, other) for other in others.values()), " ".join(told)
+
+
+def _told(rival: str, own: Score, other: Score) -> str:
+    differences = (
+        f"CVVDP {own.cvvdp - other.cvvdp:+.4f}, "
+        f"ST-LPIPS VGG {own.st_lpips_vgg - other.st_lpips_vgg:+.5f}"
+    )
+    word = "Better than" if is_better(own, other) else "Not better by both judges than"
+    return f"{word} {rival}: {differences}."
+
+
+_USES = {
+    "CompactRefiner": "Restores decoded key pictures of gsvc's streams; no other use.",
+    "WindowRestorer": "Restores frames that gsvc's decoder draws between key pictures; no other "
+    "use.",
+    "IFNet": "Motion between decoded key pictures of gsvc's streams: RIFE (Huang et al., ECCV "
+    "2022, MIT), tuned.",
+}
+_TOLD = "step", "seconds", "device"
+_SHOWN = "kind", "samples", "held", "side", "loss", "version"
+
+
+def score_table(scores: Scores) -> str:
+    """One row a way to decode, as Markdown; the last two columns are means over the levels."""
+    heads = [f"level {level}: {judge}" for level in LEVELS for judge in ("CVVDP", "VGG")]
+    lines = [f"| | {' | '.join(heads)} | CVVDP | VGG |", "| --- |" + " ---: |" * (len(heads) + 2)]
+    for way, levels in scores.ways.items():
+        cells = [*(levels[level] for level in LEVELS), scores.mean(way)]
+        numbers = [f"{one.cvvdp:.3f} | {one.st_lpips_vgg:.4f}" for one in cells]
+        lines.append(f"| {way} | {' | '.join(numbers)} |")
+    return "\n".join(lines)
+
+
+def card_section(candidate: Candidate, digest: str, scores: Scores | None, verdict: str) -> str:
+    """Use, data, training, scores and limits, as Markdown. `digest`: SHA-256 of the weights."""
+    facts = {name: candidate.run[name] for name in _TOLD if name in candidate.run}
+    prior = ", with its prior" if candidate.has_own_prior else ""
+    return f"""## {candidate.name}
+
+{_USES[candidate.network]}
+{candidate.network}{prior}, {candidate.parameters} parameters in half precision; SHA-256 {digest}.
+Settings: {_listed(candidate.settings)}.
+
+### Data
+
+{_data(candidate.manifest)}
+
+### Training
+
+{_listed(facts)}.
+Recipe: {json.dumps(candidate.run["recipe"])}
+
+### Scores
+
+{_scores(scores)}{verdict}
+
+### Limits
+
+Trained and scored on few clips, of some 288 lines, coded by this version of gsvc; what other
+content and sizes gain is not known. What is restored is likely, not certain: do not read text or
+faces from it that the stream may not hold.
+"""
+
+
+def _data(manifest: Mapping[str, Any]) -> str:
+    if not manifest:
+        return "The run does not say."
+    sources = manifest.get("sources", ())
+    shown = {name: manifest[name] for name in _SHOWN if name in manifest}
+    held_out = ", ".join(manifest.get("held_out", ())) or "nothing"
+    return f"""Crops of {len(sources)} files, coded by the codec: {_listed(shown)}.
+Held out: {held_out}. None of gsvc's evaluation clips was trained on."""
+
+
+def _scores(scores: Scores | None) -> str:
+    if scores is None:
+        return ""
+    rates = ", ".join(f"level {level}: {scores.bpp[level]:.4f} bits a pixel" for level in LEVELS)
+    return f"""Of {", ".join(scores.clips)}, held out, {scores.frames} frames ({rates}). CVVDP in
+JOD, higher is better; ST-LPIPS VGG, lower is better; neither was trained on.
+
+{score_table(scores)}
+
+"""
+
+
+def _listed(facts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items()) or "none told"

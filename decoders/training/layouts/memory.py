@@ -1,0 +1,344 @@
+"""What a step of training takes of memory.
+
+The state is counted exactly. Activations are measured on small batches of made-up samples and
+extended. What tensor parallelism splits and exchanges is measured in a step of training.
+"""
+
+import dataclasses
+import gc
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.decoders.keyframes.compact.network import SIZES
+from gsvc.decoders.training.frozen import frozen_networks
+from gsvc.decoders.training.packing.kinds import KINDS
+from gsvc.decoders.training.sharded.dice import StepDice
+from gsvc.decoders.training.sharded.feeds import Streamed
+from gsvc.decoders.training.sharded.parallel import (
+    blocks_of,
+    data_part,
+    pairs_of,
+    recompute,
+    spread,
+)
+from gsvc.decoders.training.standalone.learner import Learner
+from gsvc.decoders.training.standalone.losses import Losses
+from gsvc.decoders.training.standalone.main import task_of
+from gsvc.decoders.training.standalone.pack import Pack
+from gsvc.decoders.training.standalone.recipe import Recipe, Stage
+from gsvc.decoders.training.standalone.usage import flops_of
+
+
+class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """In it, counts the storage of all that operations give, until it is freed.
+
+    What an operation needs within itself, and what allocators round up, is not seen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._live: dict[int, int] = {}
+        self.now = self.peak = 0
+        """Bytes."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = func(*args, **(kwargs or {}))
+        for each in tree_leaves(given):
+            if isinstance(each, Tensor):
+                self._note(each)
+        return given
+
+    def _note(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key, size = storage._cdata, storage.nbytes()
+        if key in self._live or not size:
+            return
+        self._live[key] = size
+        self.now += size
+        self.peak = max(self.peak, self.now)
+        weakref.finalize(storage, self._freed, key)
+
+    def _freed(self, key: int) -> None:
+        self.now -= self._live.pop(key, 0)
+
+
+_FRAMES = 9
+_CHANNELS = {"gain": 1, "confidence": 1}
+
+
+class Trial:
+    """Steps of a recipe's last stage, where all learns that ever does."""
+
+    def __init__(self, recipe: Recipe, device: torch.device) -> None:
+        """Raises ConfigError for a recipe that needs a teacher."""
+        if recipe.task == "teach":
+            raise ConfigError("a recipe with a teacher is not measured: ask for that of its task")
+        self.kind = "pictures" if recipe.task == "restore" else "windows"
+        self.recipe, self.device = _steady(recipe), device
+        self.stage: Stage = self.recipe.stages[-1]
+        prior = SIZES.get(recipe.network.get("size", ""), {}).get("prior")
+        names = {*KINDS[self.kind].networks, *([str(prior)] if prior else [])}
+        self.frozen = frozen_networks(sorted(names))
+        self._dice = StepDice(device, 0, *data_part("one"))
+
+    def learner(self, *, recomputes: bool = False, layout: str = "one", tensor: int = 1) -> Learner:
+        """One with new weights, spread over processes as `parallel.spread` does."""
+        empty = {"held": torch.zeros(0), "window": torch.zeros(0, 2)}
+        pack = Pack({"kind": self.kind}, {}, empty, self.frozen)
+        task = task_of(pack, self.recipe, self.device, None)
+        if recomputes:
+            recompute(task.networks)
+        self._dice = StepDice(self.device, 0, *data_part(layout, tensor))
+        spread(task.networks, layout, tensor, self.device)
+        learner = Learner(task, Losses(pack.networks, self.device), self.recipe, self._dice)
+        if layout != "fsdp":
+            learner.begin_stage(self.stage)
+        return learner
+
+    def step(self, learner: Learner, batch: int) -> None:
+        """One step of training with so many samples, of this process."""
+        task = learner.task
+        self._dice.begin(0)  # always as many steps of the sampler
+        learner.task = Streamed(task, self._packs(batch), self.device)
+        try:
+            learner.learn(self.stage, batch, self.recipe.rate)
+        finally:
+            learner.task = task
+
+    def _packs(self, batch: int) -> Iterator[Pack]:
+        kind = KINDS[self.kind]
+        counts = {"keys": 2} if self.kind == "windows" else {}
+        each = _FRAMES if self.kind == "windows" else 1
+        stacks = {
+            name: torch.randint(
+                0,
+                255,
+                (batch * counts.get(name, each), _CHANNELS.get(name, 3), kind.side, kind.side),
+                dtype=torch.uint8,
+            )
+            for name in kind.steps
+        }
+        rows = torch.arange(batch, dtype=torch.int32)
+        arrays = {
+            "held": torch.zeros(batch, dtype=torch.uint8),
+            "scalars": torch.full((batch, 2), 0.5),
+            "time": torch.linspace(0, 1, batch * each),
+            "window": torch.stack([rows * each, torch.full_like(rows, each)], 1),
+        }
+        yield Pack({}, stacks, arrays, {})
+
+
+def _steady(recipe: Recipe) -> Recipe:
+    """The same with the most steps of the sampler in every batch, and all terms of the loss."""
+    stage = recipe.stages[-1]
+    most = max(stage.steps, key=int)
+    return dataclasses.replace(recipe, stages=(dataclasses.replace(stage, steps={most: 1.0}),))
+
+
+def bytes_of(tensors: Iterable[Tensor]) -> int:
+    """Of tensors."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def largest_block(networks: nn.ModuleDict) -> int:
+    """Bytes of the parameters that FSDP2 gathers at a time, at most."""
+    sizes = []
+    for network in networks.values():
+        blocks = [bytes_of(block.parameters()) for block in blocks_of(network)]
+        sizes += [*blocks, bytes_of(network.parameters()) - sum(blocks)]
+    return max(sizes)
+
+
+_PASSES = 3
+"""Forwards, and backwards for inputs and weights."""
+
+
+class Splitting(NamedTuple):
+    """Bytes and operations that processes share out between them, and bytes that they sum."""
+
+    parameters: int
+    """Bytes."""
+    sample: int
+    """Bytes of activations that are kept for the way back, for each sample."""
+    flops: int
+    """Operations of a sample's step."""
+    summed: int
+    """Bytes of a sample that are summed over all processes in a step: results of blocks
+    forwards, gradients of their inputs backwards."""
+
+
+NOT_SPLIT = Splitting(0, 0, 0, 0)
+
+
+class _Counts:
+    """Notes blocks while a step runs."""
+
+    def __init__(self) -> None:
+        self.sample = self.flops = self.summed = 0
+        self._inner: saved_tensors_hooks | None = None
+        self._seen: set[int] = set()
+
+    def watch(self, block: nn.Module) -> list[Any]:
+        """Handles of hooks on both convolutions."""
+        first: Any = block.get_submodule("first")
+        second: Any = block.get_submodule("second")
+        return [
+            first.register_forward_hook(self._enter),
+            second.register_forward_hook(self._leave),
+        ]
+
+    def _enter(self, layer: nn.Conv2d, given: Any, made: Tensor) -> None:
+        """From here on, up to the second convolution, channels are in parts."""
+        self._count(layer, made)
+        if torch.is_grad_enabled():
+            self._inner = saved_tensors_hooks(self._note, lambda kept: kept)
+            self._inner.__enter__()
+
+    def _leave(self, layer: nn.Conv2d, given: Any, made: Tensor) -> None:
+        self._count(layer, made)
+        if self._inner is not None:
+            self._inner.__exit__(None, None, None)
+            self._inner = None
+        self.summed += (1 + made.requires_grad) * made.nbytes
+
+    def _count(self, layer: nn.Conv2d, made: Tensor) -> None:
+        passes = _PASSES if made.requires_grad else 1
+        self.flops += 2 * passes * made.numel() * layer.weight[0].numel()
+
+    def _note(self, kept: Tensor) -> Tensor:
+        key = kept.untyped_storage()._cdata
+        if kept.ndim == 4 and key not in self._seen and not isinstance(kept, nn.Parameter):
+            self._seen.add(key)
+            self.sample += kept.nbytes
+        return kept
+
+
+def splitting_of(trial: Trial) -> Splitting:
+    """Of a step with one sample."""
+    learner, counts = trial.learner(), _Counts()
+    networks = learner.task.networks.values()
+    blocks = [block for network in networks for block in pairs_of(network).values()]
+    with ExitStack() as stack:
+        for block in blocks:
+            for handle in counts.watch(block):
+                stack.callback(handle.remove)
+        trial.step(learner, 1)
+    layers: list[Any] = [getattr(x, name) for x in blocks for name in ("first", "second")]
+    parameters = bytes_of(layer.weight for layer in layers)
+    return Splitting(parameters, counts.sample, counts.flops, counts.summed)
+
+
+_BATCHES = 1, 2
+"""Activations grow by the sample: two sizes tell how fast, and from where."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes, and operations."""
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    average: int
+    fixed: int
+    """Frozen networks, and the critic with its optimiser: in every process."""
+    gathered: int
+    """The largest block of parameters, whole."""
+    base: int
+    """Of activations whatever the batch."""
+    sample: int
+    """Of activations, for each sample."""
+    recomputed_base: int
+    recomputed_sample: int
+    """The same where blocks compute them again."""
+    flops: int
+    """Of a sample's step."""
+    recomputed_flops: int
+    splitting: Splitting
+    """What tensor parallelism shares out."""
+
+    @property
+    def state(self) -> int:
+        """What FSDP2 shares out."""
+        return self.parameters + self.gradients + self.optimizer + self.average
+
+    def activations(self, batch: int, recomputes: bool) -> int:
+        """Of a step with so many samples."""
+        if recomputes:
+            return self.recomputed_base + batch * self.recomputed_sample
+        return self.base + batch * self.sample
+
+
+def needs_of(trial: Trial, layout: str = "") -> Needs:
+    """Measured on the trial's device, with a few samples.
+
+    `layout`: measure the memory of this one only, not what others or operations take.
+    """
+    plain = _activations(trial, recomputes=False)
+    again = _activations(trial, recomputes=True) if not layout or "recomp" in layout else (0, 0)
+    learner = trial.learner()
+    trial.step(learner, 1)
+    learned = [x for x in learner.task.networks.parameters() if x.grad is not None]
+    state = list(_tensors(learner.optimizer.state))
+    adversary = learner.adversary
+    critic = list(adversary.critic.parameters()) if adversary is not None else []
+    flops, more = _flops(trial) if not layout else (0, 0)
+    frozen = [value.float() for net in trial.frozen.values() for value in net.values()]
+    return Needs(
+        parameters=bytes_of(learner.task.networks.parameters()),
+        gradients=bytes_of(learned),
+        optimizer=bytes_of(state),
+        average=bytes_of(learner.average),
+        fixed=bytes_of(frozen) + 4 * bytes_of(critic),
+        gathered=largest_block(learner.task.networks),
+        base=plain[0],
+        sample=plain[1],
+        recomputed_base=again[0],
+        recomputed_sample=again[1],
+        flops=flops,
+        recomputed_flops=more,
+        splitting=splitting_of(trial) if not layout or "tensor" in layout else NOT_SPLIT,
+    )
+
+
+def _flops(trial: Trial) -> tuple[int, int]:
+    """Operations of a sample's step, and where blocks compute again."""
+    plain, again = (trial.learner(recomputes=recomputes) for recomputes in (False, True))
+    return flops_of(lambda: trial.step(plain, 1)), flops_of(lambda: trial.step(again, 1))
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    for each in value.values():
+        yield from _tensors(each) if isinstance(each, dict) else [each]
+
+
+def _activations(trial: Trial, recomputes: bool) -> tuple[int, int]:
+    """Bytes whatever the batch, and for each sample, beyond state and gradients."""
+    small, large = (_peak(trial, recomputes, batch) for batch in _BATCHES)
+    sample = (large - small) // (_BATCHES[1] - _BATCHES[0])
+    return max(0, small - _BATCHES[0] * sample), sample
+
+
+def _peak(trial: Trial, recomputes: bool, batch: int) -> int:
+    """The most that a step holds beside what was there when it began, and gradients."""
+    learner = trial.learner(recomputes=recomputes)
+    trial.step(learner, 1)  # after it the optimisers have their state
+    learner.optimizer.zero_grad(set_to_none=True)
+    gc.collect()
+    with LiveBytes() as live:
+        trial.step(learner, batch)
+    return int(live.peak) - _own_gradients(learner)
+
+
+def _own_gradients(learner: Learner) -> int:
+    return bytes_of([x.grad for x in learner.task.networks.parameters() if x.grad is not None])
