@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gsvc
-from gsvc.codec.bitstream.index import decoded_frames
+from gsvc.codec.bitstream.container import decoded_frames
 
 WINDOWED = ["ltx", "ltx2", "wan-vace", "wan-v2v", "sparkvsr"]
 """Back ends that restore windows, of those that diffusers runs."""

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from av.audio.stream import AudioStream
 from av.video.stream import VideoStream
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.audio import SAMPLE_RATE, pack_audio, packet_samples, unpack_audio

@@ -12,8 +12,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gsvc.codec.command.data_prepare import WorkLine
 from gsvc.decoders.training.preparation import guard

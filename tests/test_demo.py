@@ -3,8 +3,8 @@ from pathlib import Path
 import cv2
 import pytest
 
+import gsvc
 from demo import run
-from gsvc.codec.api.inspection import stream_info
 from gsvc.codec.bitstream.errors import GsvcError
 from gsvc.codec.media.video_reader import open_video
 from gsvc.eval.layout import markdown
@@ -22,7 +22,7 @@ def test_demo_writes_what_it_promises(tmp_path: Path) -> None:
     need_models()
     lines: list[str] = []
     table = run(tmp_path / "demo", 3, lines.append)
-    info = stream_info(tmp_path / "demo" / "city.gsv")
+    info = gsvc.info(tmp_path / "demo" / "city.gsv")
     assert info.frames == 3
     assert (
         str(8 * info.size) in table

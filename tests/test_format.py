@@ -24,8 +24,7 @@ from gsvc.codec.bitstream.layers.faces import Face, Faces
 from gsvc.codec.bitstream.layers.flow import Correction
 from gsvc.codec.bitstream.layers.pose import Person
 from gsvc.codec.bitstream.layers.texture import Texture
-from gsvc.codec.bitstream.objects import KINDS as KINDS_OF_OBJECTS
-from gsvc.codec.bitstream.objects import ObjectReader
+from gsvc.codec.bitstream.objects import KINDS as KINDS_OF_OBJECTS, ObjectReader
 from gsvc.codec.bitstream.scaffold import Interval, Place, Sample
 from gsvc.codec.bitstream.stream_info import scaffold_bytes
 from scaffolds import make_interval, make_sample

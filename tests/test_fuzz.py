@@ -6,8 +6,7 @@
 import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from fuzz_targets import TARGETS, Target
 from gsvc.codec.bitstream.errors import GsvcError

@@ -20,8 +20,7 @@ from gsvc.datasets.clips.clip import TestClip
 from gsvc.eval.metrics import find_metric, metrics
 from gsvc.eval.metrics.base import Golden
 from gsvc.eval.metrics.frechet import Fvd, frechet_distance
-from gsvc.eval.metrics.lpips import FILES, Lpips
-from gsvc.eval.metrics.lpips import network as lpips_network
+from gsvc.eval.metrics.lpips import FILES, Lpips, network as lpips_network
 from gsvc.eval.metrics.ms_ssim import MsSsim
 from needs import need, need_package
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gsvc
-from gsvc.codec.bitstream.index import decoded_frames
+from gsvc.codec.bitstream.container import decoded_frames
 from gsvc.decoders.keyframes.pretrained.pretrained import keys_on_grid
 from gsvc.decoders.keyframes.pretrained.wan_vace import TRUSTED
 from returning_models import BLUE, GREEN, RED, put_returning

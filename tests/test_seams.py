@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gsvc
-from gsvc.codec.bitstream.index import decoded_frames
+from gsvc.codec.bitstream.container import decoded_frames
 from gsvc.decoders.streams.windows import FADE, joined
 from plain_refiners import PlainWindows, UnevenWindows
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import gsvc
 from gsvc import DecoderSettings
-from gsvc.codec.api.files import decode_file
-from gsvc.codec.api.inspection import stream_info
+from gsvc.codec.api.decode_file import decode
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.command import planned
@@ -83,7 +83,7 @@ def test_a_deadline_is_kept_where_restoring_takes_other_than_foretold(true_key: 
 
 @pytest.mark.usefixtures("machine")
 def test_the_best_way_that_keeps_a_budget(stream: Path) -> None:
-    info = stream_info(stream)
+    info = gsvc.info(stream)
     found, fitted = spendings(info, QUICK, shipped()), shipped()
     assert within(found, 1e3, "texture", fitted).way.backend == "compact:nano"
     assert within(found, 1e3, "jod", fitted).way.backend == ""
@@ -95,7 +95,7 @@ def test_the_best_way_that_keeps_a_budget(stream: Path) -> None:
 def test_learned_motion_is_no_way_to_decode_a_stream_that_leaves_nothing_to_draw(
     stream: Path,
 ) -> None:
-    info = stream_info(stream)
+    info = gsvc.info(stream)
     machine = replace(QUICK, decode={**QUICK.decode, "rife": QUICK.decode["dis"]})
     for frames, has_rife in ((1, False), (5, True)):
         packets = tuple(
@@ -120,7 +120,7 @@ def test_a_plan_is_carried_out_and_its_truth_is_kept(
     target = tmp_path / "out.gsv"
     assert main(["encode", str(clip), str(target), "--plan", str(budget), "--json"]) == 0
     line = json.loads(log_path().read_text())
-    assert line["numbers"]["rate"]["measured"] == pytest.approx(stream_info(target).bitrate)
+    assert line["numbers"]["rate"]["measured"] == pytest.approx(gsvc.info(target).bitrate)
     assert {"encode_seconds", "encode_memory"} < set(line["numbers"])
     assert main(["encode", str(clip), "--plan", str(budget), "--bpp", "0.01"]) == 2
     assert "--bpp is what --plan decides" in capsys.readouterr().err
@@ -159,7 +159,7 @@ def test_budget_and_deadline_decode(
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert told["restored"] > 0 and told["steps"] == 1
     whole = tmp_path / "whole.y4m"
-    decode_file(stream, whole, settings=DecoderSettings(steps=1, backend="compact:nano"))
+    decode(stream, whole, settings=DecoderSettings(steps=1, backend="compact:nano"))
     assert hurried.read_bytes() == whole.read_bytes() != plain.read_bytes()
 
 

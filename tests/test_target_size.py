@@ -9,7 +9,7 @@ import pytest
 
 import gsvc
 from commands import run_gsvc
-from gsvc.codec.api.files import EncodeJob
+from gsvc.codec.api.encode_file import EncodeJob
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.planning.encode_forecast import forecast, spans_of, ssim, take_samples
 from gsvc.eval.bench.named import make_metric

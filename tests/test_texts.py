@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from av.container import OutputContainer
 from av.video.stream import VideoStream
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import gsvc
 from gsvc.codec.bitstream.errors import BitstreamError, LimitError

@@ -10,7 +10,7 @@ import pytest
 
 import gsvc
 from gsvc.codec.api.asyncio import decode_stream
-from gsvc.codec.bitstream.index import decoded_frames
+from gsvc.codec.bitstream.container import decoded_frames
 from plain_refiners import PlainWindows, Window
 
 Pictures = Callable[..., list[gsvc.Picture]]

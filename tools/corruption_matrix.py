@@ -27,9 +27,9 @@ from functools import cache
 from pathlib import Path
 from time import monotonic
 
+from gsvc.codec.api.decode_file import decode
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.files import decode_file
 from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.frames import Frame
@@ -133,7 +133,7 @@ class Original:
     def _file(self, data: bytes) -> bytes:
         source, target = self._folder / "damaged.gsv", self._folder / "back.y4m"
         source.write_bytes(data)
-        decode_file(source, target, settings=DecoderSettings(steps=0), overwrite=True)
+        decode(source, target, settings=DecoderSettings(steps=0), overwrite=True)
         return target.read_bytes()
 
     def _timed(self) -> Iterator[Packet]:

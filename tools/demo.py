@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gsvc.codec.api.inspection import stream_info
+import gsvc
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.stream_info import StreamInfo
@@ -169,7 +169,7 @@ def run(folder: Path, frame_count: int = 97, say: Callable[[str], None] = print)
     encoded = ours.encode(clip, ours.rate_points()[0])
     stream = folder / f"{CLIP}.gsv"
     write_bytes(stream, encoded.data)
-    info = stream_info(stream)
+    info = gsvc.info(stream)
     results = _decoded(ours, clip, encoded, say)
     results += _decoded(Gsvc(level=LEVEL, steps=SHOWN_STEPS, model=LARGER), clip, encoded, say)
     shown = results[STEPS.index(SHOWN_STEPS)]

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from gsvc.codec.api.inspection import stream_info
+import gsvc
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.planning.machine_profile import WAYS, Way
@@ -136,7 +136,7 @@ def rows_of(
 def _row(clip: TestClip, trial: VideoTrial, job: Job, stream: Path, encoded: Timed) -> EncodingRow:
     """Of an encoding, not decoded yet."""
     preset, share, way = job
-    info = stream_info(stream)
+    info = gsvc.info(stream)
     bpp = 8 * stream.stat().st_size / (trial.pixels * info.frames)
     return EncodingRow(
         clip=clip.name,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.container import CountingFile, StreamReader
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import Header
@@ -24,7 +24,6 @@ from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.mapped_reader import open_any
 from gsvc.codec.media.places import STANDARD_INPUT, PathOrFile
-from gsvc.codec.media.stream_files import CountingFile
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.decoders.detection.analyser import GONE_SECONDS, Analyser, AnalysisSettings
 from gsvc.decoders.detection.findings import (

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.bitstream.container import next_frames
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Frame
-from gsvc.codec.bitstream.index import next_frames
 from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.bitstream.packet import Packet
 

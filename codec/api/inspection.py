@@ -1,4 +1,4 @@
-"""`stream_info`: one call from a file to what is in it."""
+"""`info`: one call from a file to what is in it."""
 
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,7 +12,7 @@ from gsvc.codec.media.stream_files import is_container, open_stream
 
 
 @typed
-def stream_info(
+def info(
     source: PathOrFile,
     *,
     elements: bool = False,

@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gsvc.codec.api.decode_file import FileDecoding, find_time_range
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.files import FileDecoding
-from gsvc.codec.api.time_range import find_time_range
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits

@@ -5,6 +5,10 @@ channels; packet duration / 120; pre-skip; pts, zigzag (0, -1, 1, -2, ... as 0, 
 number of packets; length of each packet in bytes; then the packets.
 """
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+
 from gsvc.codec.bitstream.errors import (
     BitstreamError,
     ConfigError,
@@ -101,3 +105,26 @@ def _check(chunk: AudioChunk) -> None:
         raise LimitError(f"audio chunk beyond {_MAX_PACKETS} packets of {_MAX_PACKET_BYTES} bytes")
     if any(packet_samples(packet) != chunk.packet_samples for packet in chunk.packets):
         raise BitstreamError("an audio packet lasts longer or shorter than its chunk says")
+
+
+_PREROLL = 3840
+"""Samples that an Opus decoder needs to converge: 80 ms (RFC 7845, section 4.6)."""
+
+
+def cut(chunks: Iterable[AudioChunk], start: Fraction, end: Fraction) -> Iterator[AudioChunk]:
+    """The audio from `start` to `end`, in seconds, with `start` as the new time 0.
+
+    The 80 ms before `start` are kept as pre-skip, which lets the Opus decoder converge.
+    """
+    begin, over = start * SAMPLE_RATE, end * SAMPLE_RATE
+    is_first = True
+    for chunk in chunks:
+        samples = chunk.packet_samples
+        skipped = max(0, int((begin - _PREROLL - chunk.pts) // samples))
+        kept = chunk.packets[skipped : max(0, -int(-(over - chunk.pts) // samples))]
+        if not kept:
+            continue
+        pts = round(chunk.pts + skipped * samples - begin)
+        pre_skip = max(0, -pts) if is_first else chunk.pre_skip
+        yield replace(chunk, pts=pts, pre_skip=pre_skip, packets=kept)
+        is_first = False

@@ -8,9 +8,9 @@ checksum.
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from gsvc.codec.bitstream.errors import (
     BitstreamError,
@@ -19,6 +19,7 @@ from gsvc.codec.bitstream.errors import (
     TruncatedStreamError,
     VersionError,
 )
+from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import HEADER_BYTES, Header
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
 from gsvc.codec.bitstream.packet import (
@@ -238,3 +239,47 @@ def _numbered(found: list[Packet | None], lost: int) -> Iterator[Packet]:
             number += 1
         elif packet.payload:
             yield packet
+
+
+class CountingFile:
+    """Counts the bytes read of a file, because a varint may be longer than it needs to be."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.position = 0
+        """Bytes read."""
+
+    def read(self, size: int) -> bytes:
+        """As a file's."""
+        data = self._file.read(size)
+        self.position += len(data)
+        return data
+
+
+class PacketDecoder(Protocol):
+    """What the loop needs of `gsvc.Decoder`, which describes these."""
+
+    def reset(self) -> None: ...
+
+    def frames(self, packet: Packet) -> Iterator[Frame]: ...
+
+    def skip(self, packet: Packet) -> None: ...
+
+    def flush(self) -> Sequence[Frame]: ...
+
+
+def next_frames(decoder: PacketDecoder, packet: Packet | None) -> Iterator[Frame]:
+    """The frames of the next packet; of None, the end of the packets, those held back."""
+    yield from decoder.flush() if packet is None else decoder.frames(packet)
+
+
+def decoded_frames(
+    decoder: PacketDecoder, packets: Iterable[tuple[Packet, bool]]
+) -> Iterator[Frame]:
+    """The frames of packets, each given with whether it is wanted; in the end those held back."""
+    for packet, is_wanted in packets:
+        if is_wanted:
+            yield from next_frames(decoder, packet)
+        else:
+            decoder.skip(packet)
+    yield from next_frames(decoder, None)

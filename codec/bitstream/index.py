@@ -7,12 +7,12 @@ second.)
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
-from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.container import PacketDecoder, StreamReader, decoded_frames
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.group import GroupReader
@@ -22,36 +22,6 @@ from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
 from gsvc.codec.bitstream.packet import Packet, read_packet
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.typed import typed
-
-
-class PacketDecoder(Protocol):
-    """What the loop needs of `gsvc.Decoder`, which describes these."""
-
-    def reset(self) -> None: ...
-
-    def frames(self, packet: Packet) -> Iterator[Frame]: ...
-
-    def skip(self, packet: Packet) -> None: ...
-
-    def flush(self) -> Sequence[Frame]: ...
-
-
-def next_frames(decoder: PacketDecoder, packet: Packet | None) -> Iterator[Frame]:
-    """The frames of the next packet; of None, the end of the packets, those held back."""
-    yield from decoder.flush() if packet is None else decoder.frames(packet)
-
-
-def decoded_frames(
-    decoder: PacketDecoder, packets: Iterable[tuple[Packet, bool]]
-) -> Iterator[Frame]:
-    """The frames of packets, each given with whether it is wanted; in the end those held back."""
-    for packet, is_wanted in packets:
-        if is_wanted:
-            yield from next_frames(decoder, packet)
-        else:
-            decoder.skip(packet)
-    yield from next_frames(decoder, None)
-
 
 _ENTRY_BYTES = 400  # of memory
 

@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from gsvc.codec.bitstream.audio import unpack_audio
-from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.container import CountingFile, StreamReader
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import HEADER_BYTES, TOOLS, Header
@@ -30,7 +30,6 @@ from gsvc.codec.bitstream.scaffold import (
     digest_integer,
 )
 from gsvc.codec.bitstream.texts import read_texts
-from gsvc.codec.media.stream_files import CountingFile
 
 _DISSOLVES = -2
 

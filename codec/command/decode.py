@@ -61,14 +61,12 @@ def _add_time(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Decode a file, then tell what came out."""
-    from gsvc.codec.api.files import (
-        decode_file,  # late: --help and usage errors do not wait for FFmpeg
-    )
+    from gsvc.codec.api.decode_file import decode
 
     target = target_of(options, ".decoded.mp4")
     settings, pace, foretold = _spending(options)
     with shown_progress(options, "decoded") as progress:
-        report = decode_file(
+        report = decode(
             options.source,
             target,
             settings=settings,

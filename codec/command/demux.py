@@ -20,10 +20,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Get a stream back, then tell its size."""
-    from gsvc.codec.media.mapped_reader import demux_file  # late: --help does not wait for FFmpeg
+    from gsvc.codec.media.mapped_reader import demux  # late: --help does not wait for FFmpeg
 
     target = target_of(options, SUFFIX)
-    size = demux_file(options.source, target, overwrite=options.overwrite)
+    size = demux(options.source, target, overwrite=options.overwrite)
     if options.json:
         json_lines(options).put("done", target=target, size=size)
     elif has_watcher(options):

@@ -53,11 +53,11 @@ def encode_one(
     options: Namespace, source: str, target: str, progress: Report | None = None
 ) -> EncodeReport:
     """Encode a file as the options say."""
-    from gsvc.codec.api.files import (
-        encode_file,  # late: --help and usage errors do not wait for FFmpeg
+    from gsvc.codec.api.encode_file import (
+        encode,  # late: --help and usage errors do not wait for FFmpeg
     )
 
-    return encode_file(
+    return encode(
         source,
         target,
         settings=settings_from(options),

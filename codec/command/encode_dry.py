@@ -11,7 +11,7 @@ from math import log
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from gsvc.codec.api.files import EncodeJob, rate_for
+from gsvc.codec.api.encode_file import EncodeJob, rate_for
 from gsvc.codec.api.reports import EncodeReport, Report, shown_time
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.command.arguments import shown_size

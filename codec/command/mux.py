@@ -22,11 +22,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Map a stream, then tell what came out."""
-    from gsvc.codec.media.mapped_writer import mux_file  # late: --help does not wait for FFmpeg
+    from gsvc.codec.media.mapped_writer import mux  # late: --help does not wait for FFmpeg
 
     target = target_of(options, ".mp4")
     with without_warnings(options.quiet):
-        report = mux_file(options.source, target, overwrite=options.overwrite)
+        report = mux(options.source, target, overwrite=options.overwrite)
     if options.json:
         json_lines(options).put("done", **asdict(report))
     elif has_watcher(options):

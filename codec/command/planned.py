@@ -136,7 +136,7 @@ def _starting(preset: str) -> float:
 
 def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
     """The best way that keeps the time `options.budget`. Raises ConfigError where none does."""
-    from gsvc.codec.api.inspection import stream_info
+    from gsvc.codec.api.inspection import info
     from gsvc.codec.command.arguments import limits_of
     from gsvc.codec.planning.budgets import time_of
     from gsvc.codec.planning.machine_profile import load_profile
@@ -145,9 +145,9 @@ def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
 
     time = time_of("--budget", options.budget)
     _check_whole(options, "--budget")
-    fitted, info = own_numbers(), stream_info(options.source, limits=limits_of(options))
-    found = spendings(info, load_profile(), fitted)
-    chosen = within(found, time.seconds(info.duration), options.judge, fitted)
+    fitted, stream = own_numbers(), info(options.source, limits=limits_of(options))
+    found = spendings(stream, load_profile(), fitted)
+    chosen = within(found, time.seconds(stream.duration), options.judge, fitted)
     numbers = {
         "decode_seconds": (chosen.seconds, chosen.raw),
         "decode_memory": (chosen.memory, chosen.raw_memory),
@@ -160,7 +160,7 @@ def hurried_decoding(options: Namespace) -> "tuple[DecoderSettings, DeadlinePace
 
     Raises ConfigError where plain decoding alone takes longer.
     """
-    from gsvc.codec.api.inspection import stream_info
+    from gsvc.codec.api.inspection import info
     from gsvc.codec.command.arguments import limits_of
     from gsvc.codec.planning.budgets import time_of
     from gsvc.codec.planning.machine_profile import load_profile
@@ -170,9 +170,9 @@ def hurried_decoding(options: Namespace) -> "tuple[DecoderSettings, DeadlinePace
 
     time = time_of("--deadline", options.deadline)
     _check_whole(options, "--deadline")
-    info, profile = stream_info(options.source, limits=limits_of(options)), load_profile()
-    seconds = time.seconds(info.duration)
-    way, pace = decoding_by_deadline(info, profile, own_numbers(), seconds, process_seconds())
+    stream, profile = info(options.source, limits=limits_of(options)), load_profile()
+    seconds = time.seconds(stream.duration)
+    way, pace = decoding_by_deadline(stream, profile, own_numbers(), seconds, process_seconds())
     return _settings(options, way.settings), pace
 
 

@@ -1,6 +1,6 @@
 """The audio that goes into a stream: Opus chunks in step with the pictures."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -10,9 +10,6 @@ from gsvc.codec.bitstream.frames import AudioChunk
 from gsvc.codec.media.opus_encoder import check_bitrate, encode_audio
 from gsvc.codec.media.places import STANDARD_INPUT, is_glob
 from gsvc.codec.media.video_reader import open_video
-
-_PREROLL = 3840
-"""Samples that an Opus decoder needs to converge: 80 ms (RFC 7845, section 4.6)."""
 
 
 class Sound:
@@ -42,25 +39,6 @@ class Sound:
                 kept = -int(-ticks // chunk.packet_samples)
                 chunk = replace(chunk, packets=chunk.packets[:kept])
             yield chunk
-
-
-def cut(chunks: Iterable[AudioChunk], start: Fraction, end: Fraction) -> Iterator[AudioChunk]:
-    """The audio from `start` to `end`, in seconds, with `start` as the new time 0.
-
-    The 80 ms before `start` are kept as pre-skip, which lets the Opus decoder converge.
-    """
-    begin, over = start * SAMPLE_RATE, end * SAMPLE_RATE
-    is_first = True
-    for chunk in chunks:
-        samples = chunk.packet_samples
-        skipped = max(0, int((begin - _PREROLL - chunk.pts) // samples))
-        kept = chunk.packets[skipped : max(0, -int(-(over - chunk.pts) // samples))]
-        if not kept:
-            continue
-        pts = round(chunk.pts + skipped * samples - begin)
-        pre_skip = max(0, -pts) if is_first else chunk.pre_skip
-        yield replace(chunk, pts=pts, pre_skip=pre_skip, packets=kept)
-        is_first = False
 
 
 def _end(chunk: AudioChunk) -> int:

@@ -26,7 +26,7 @@ _TRACKS = {"video": RecordKind.PICTURES, "audio": RecordKind.SOUND}
 
 
 @typed
-def demux_file(source: str | Path, target: str | Path, *, overwrite: bool = False) -> int:
+def demux(source: str | Path, target: str | Path, *, overwrite: bool = False) -> int:
     """Get the stream back that `mux` put into a video file, byte for byte.
 
     Args:

@@ -50,7 +50,7 @@ class MuxReport:
 
 
 @typed
-def mux_file(source: str | Path, target: str | Path, *, overwrite: bool = False) -> MuxReport:
+def mux(source: str | Path, target: str | Path, *, overwrite: bool = False) -> MuxReport:
     """Put a stream into a video file that any player shows, and that `demux` gets it back from.
 
     Players show its coded pictures with its sound and texts; gsvc decodes all of its frames. The

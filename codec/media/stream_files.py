@@ -113,18 +113,3 @@ def _standard_input() -> BinaryIO:
             "standard input is not connected to a stream: gsvc encode ... -o - | gsvc ..."
         )
     return cast(io.BufferedReader, sys.stdin.buffer)
-
-
-class CountingFile:
-    """Counts the bytes read of a file, because a varint may be longer than it needs to be."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.position = 0
-        """Bytes read."""
-
-    def read(self, size: int) -> bytes:
-        """As a file's."""
-        data = self._file.read(size)
-        self.position += len(data)
-        return data

@@ -13,7 +13,7 @@ from statistics import fmean
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.files import EncodeJob
+from gsvc.codec.api.encode_file import EncodeJob
 from gsvc.codec.api.reports import EncodeReport
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Frame, VideoFormat

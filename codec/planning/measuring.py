@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc import __version__
+from gsvc.codec.api.encode_file import encode
 from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.api.files import encode_file
-from gsvc.codec.api.inspection import stream_info
+from gsvc.codec.api.inspection import info
 from gsvc.codec.bitstream.errors import GsvcError
 from gsvc.codec.bitstream.frames import Frame, VideoFormat
 from gsvc.codec.media.video_writer import open_writer
@@ -89,7 +89,7 @@ def _coded(folder: Path, film: _Film, video: str) -> str:
     path = folder / f"{film.size[0]}-{film.level}.gsv"
     # Without look-ahead the level alone decides how far pictures lie apart.
     settings = EncoderSettings(level=film.level, preset="fast", low_delay=True)
-    encode_file(video, path, settings=settings)
+    encode(video, path, settings=settings)
     return str(path)
 
 
@@ -161,9 +161,9 @@ def _times(
 
 def _work(stream: str) -> tuple[int, int, int]:
     """Frames, those drawn between coded pictures, and coded pictures."""
-    info = stream_info(stream)
-    keys = sum(len(packet.key_frames) for packet in info.packets)
-    return info.frames, info.frames - keys, keys
+    found = info(stream)
+    keys = sum(len(packet.key_frames) for packet in found.packets)
+    return found.frames, found.frames - keys, keys
 
 
 def _pixels(film: _Film) -> int:

@@ -13,9 +13,10 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
+from gsvc.codec.api.decode_file import decode
 from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encode_file import encode
 from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.api.files import decode_file, encode_file
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.planning.energy import EnergyMeter
 from gsvc.codec.planning.process import CPU, peak_memory
@@ -32,13 +33,9 @@ def run(
             meter = None
         began = clock()
         if "preset" in settings:
-            encode_file(
-                source, folder / "out.gsv", settings=EncoderSettings(**settings), overwrite=True
-            )
+            encode(source, folder / "out.gsv", settings=EncoderSettings(**settings), overwrite=True)
         else:
-            decode_file(
-                source, folder / "out.mp4", settings=DecoderSettings(**settings), overwrite=True
-            )
+            decode(source, folder / "out.mp4", settings=DecoderSettings(**settings), overwrite=True)
         seconds = clock() - began
     memory = peak_memory()
     if memory is None:

@@ -4,12 +4,12 @@ import tempfile
 from pathlib import Path
 from threading import Lock
 
+from gsvc.codec.api.decode_file import decode
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.files import decode_file
 from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.media.mapped_reader import demux_file
+from gsvc.codec.media.mapped_reader import demux
 from gsvc.codec.media.stream_files import is_container, open_stream
 from gsvc.codec.network.address import parse_address
 
@@ -25,7 +25,7 @@ class FileSource:
         try:
             if is_container(path):
                 self.path = Path(self._folder.name) / "stream.gsv"
-                demux_file(path, self.path)
+                demux(path, self.path)
             with open_stream(self.path) as file:
                 StreamReader(file, limits)
         except BaseException:
@@ -43,7 +43,7 @@ class FileSource:
         with self._lock:  # Whoever asks meanwhile waits for it.
             if not target.exists():
                 settings = DecoderSettings(steps=0)
-                decode_file(self.path, target, settings=settings, limits=self._limits)
+                decode(self.path, target, settings=settings, limits=self._limits)
         return target
 
     def close(self) -> None:

@@ -20,11 +20,10 @@ from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.bitstream.container import StreamReader, StreamWriter
+from gsvc.codec.bitstream.container import StreamReader, StreamWriter, decoded_frames
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import TOOLS, Tools
-from gsvc.codec.bitstream.index import decoded_frames
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
 from gsvc.codec.weights.hub import read_hub_manifest

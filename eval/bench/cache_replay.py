@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.container import StreamReader, decoded_frames
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.bitstream.index import decoded_frames
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.latent_cache import LatentCache
 from gsvc.decoders.keyframes.refiner import WindowRefiner

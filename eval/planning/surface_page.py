@@ -160,7 +160,7 @@ def stills_of(points: Sequence[SurfacePoint], streams: Path) -> dict[str, str]:
 
 def _still(stream: Path, way: str) -> str:
     from gsvc.codec.api.decoder import Decoder
-    from gsvc.codec.bitstream.index import decoded_frames
+    from gsvc.codec.bitstream.container import decoded_frames
 
     with stream.open("rb") as file:
         index = StreamIndex(file)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gsvc.codec.api.inspection import stream_info
+from gsvc.codec.api.inspection import info
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.media.video_reader import open_video
@@ -212,7 +212,7 @@ class Validation:
         stream = folder / "out.gsv"
         decoded = timed(asdict(settings.way.settings), folder, [str(stream)], cpu=self._cpu)
         measured = {
-            "rate": stream_info(stream).bitrate,
+            "rate": info(stream).bitrate,
             "encode_seconds": encoded.total,
             "decode_seconds": decoded.total,
             "encode_memory": encoded.files[0]["memory"],

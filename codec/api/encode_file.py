@@ -1,4 +1,4 @@
-"""Whole files: `encode_file` and `decode_file`, each one call from source to complete target."""
+"""`encode`: one call from a video file to a complete stream, once or again at another rate."""
 
 import io
 import logging
@@ -11,34 +11,23 @@ from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
 
-from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.decode_file import duration
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.api.reports import DecodeReport, EncodeReport, Progress, Report
-from gsvc.codec.api.time_range import TimeRange, duration, find_time_range
+from gsvc.codec.api.reports import EncodeReport, Progress, Report
 from gsvc.codec.bitstream.audio import AUDIO_CODINGS, pack_audio
 from gsvc.codec.bitstream.container import StreamWriter
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
+from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
-from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.index import decoded_frames
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.bitstream.packet import Packet, PacketType
-from gsvc.codec.bitstream.texts import NO_TEXTS, Texts, text_packets
+from gsvc.codec.bitstream.texts import Texts, text_packets
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.audio_source import Sound, open_sound
-from gsvc.codec.media.image_writer import image_pattern
-from gsvc.codec.media.mapped_reader import open_any
-from gsvc.codec.media.marks import mark_of
-from gsvc.codec.media.output import STANDARD_OUTPUT, refuse_same
+from gsvc.codec.media.output import refuse_same
 from gsvc.codec.media.places import STANDARD_INPUT, PathOrFile, display_name, local_path, shown
 from gsvc.codec.media.stream_files import create_stream
 from gsvc.codec.media.text_source import Wanted, read_beside
 from gsvc.codec.media.video_reader import VideoReader, open_video
-from gsvc.codec.media.video_writer import VideoWriter, open_writer
-from gsvc.decoders.keyframes.backends import model_id
-from gsvc.decoders.streams.pace import Pace
 
 _log = logging.getLogger(__name__)
 
@@ -120,68 +109,9 @@ class FileEncoding:
             self._progress(Progress(self._done, self._total, size, under_way))
 
 
-class FileDecoding:
-    """A stream on its way into a video file."""
-
-    def __init__(self, decoder: Decoder, writer: VideoWriter, progress: Report | None) -> None:
-        self._decoder, self._writer, self._progress = decoder, writer, progress
-        self._size = 0
-        self._damage: BitstreamError | None = None
-        self.times = array("q")
-        """The pts of the frames written, as they are in the stream."""
-        self.concealed = 0
-        """How many of them were made up."""
-
-    def write(self, portion: TimeRange) -> None:
-        """Decode a portion, up to damage. Raises BitstreamError where there is no frame at all."""
-        try:
-            self._put(decoded_frames(self._decoder, self._counted(portion)), portion)
-        except BitstreamError as error:
-            self._damage = error
-            self._put(self._decoder.flush(), portion)
-        if not self.times:
-            raise self._damage or BitstreamError(
-                "the stream holds no picture: there is nothing to decode"
-            )
-
-    def tell_damage(
-        self, concealed: BitstreamError | None, source: PathOrFile, target: PathOrFile
-    ) -> None:
-        """Raise BitstreamError for damage that ended the video; warn of what was `concealed`."""
-        count = len(self.times)
-        if self._damage is not None:
-            raise type(self._damage)(
-                f"{self._damage}; {written(target)} has the {count} frames before it, "
-                "conceal=True (--conceal) goes on after it"
-            ) from self._damage
-        if concealed is not None or self.concealed:
-            what = f"{display_name(source)}: {concealed or 'not every packet can be decoded'}"
-            _log.warning("%s; %d of %d frames are concealed", what, self.concealed, count)
-
-    def _put(self, frames: Iterable[Frame], portion: TimeRange) -> None:
-        for frame in frames:
-            if frame.pts not in portion.times:
-                continue
-            self._writer.write(replace(frame, pts=frame.pts - portion.origin))
-            self.times.append(frame.pts)
-            self.concealed += frame.concealed
-            if self._progress:
-                self._progress(Progress(len(self.times), portion.frames, self._size))
-
-    def _counted(self, portion: TimeRange) -> Iterator[tuple[Packet, bool]]:
-        for packet, is_wanted in portion.packets:
-            self._size += len(packet.payload)
-            yield packet, is_wanted
-
-
-def written(target: PathOrFile) -> str:
-    """What a message calls the target."""
-    return "standard output" if str(target) == STANDARD_OUTPUT else shown(target)
-
-
 @dataclass
 class EncodeJob:
-    """The arguments of `encode_file` that say what to encode."""
+    """The arguments of `encode` that say what to encode."""
 
     source: str | Path
     settings: EncoderSettings
@@ -278,7 +208,7 @@ def encode_to_size(job: EncodeJob, size: int, target: str) -> tuple[bytes, Encod
 
     A size that cannot be reached is logged as a warning, and the nearest stream returned. Raises
     ConfigError for a size that sound and texts take by themselves, for one beside a rate or a
-    quality, and for standard input; else as `encode_file` does.
+    quality, and for standard input; else as `encode` does.
     """
     room, seconds = _room(job, size)
     bitrate = _rate(room, seconds)
@@ -364,7 +294,7 @@ def _tell(report: EncodeReport, size: int) -> None:
 
 
 @typed
-def encode_file(
+def encode(
     source: PathOrFile,
     target: PathOrFile,
     *,
@@ -429,114 +359,3 @@ def encode_file(
     for line in target_warnings(settings, report):
         _log.warning("%s", line)
     return replace(report, elapsed=monotonic() - began)
-
-
-@typed
-def decode_file(
-    source: PathOrFile,
-    target: PathOrFile,
-    *,
-    settings: DecoderSettings | None = None,
-    start: float = 0.0,
-    frames: int | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    overwrite: bool = False,
-    progress: Report | None = None,
-    pace: Pace | None = None,
-) -> DecodeReport:
-    """Decode a stream to a video file. The target appears only when it is complete.
-
-    Of a stream that is damaged after its first frames, these are written; then the error is raised,
-    unless the settings conceal.
-
-    Args:
-        source: A path, of a stream or of what `mux` wrote, "-" for standard input, or an open
-            binary file, of which all that is left is read.
-        target: A container by its suffix, numbered images ("out/%05d.png"), or y4m ("-", a path
-            ending in .y4m, or an open binary file, which is written to as frames come).
-        settings: How to decode; one step of the default refiner by default.
-        start: Second to begin at. The first frame decoded gets time 0.
-        frames: Most frames to decode; None for all. With `start` or `frames`, only the groups
-            of the frames asked for are decoded, and the source must be a file.
-        limits: What the stream may ask for.
-        overwrite: Replace a target that exists.
-        progress: Called after every frame.
-        pace: Decides where there is time for refiner and learned motion; None: always.
-
-    Returns:
-        Size and duration of the video.
-
-    Raises:
-        InputError: The source cannot be read, or ends before `start`.
-        BitstreamError: The source is damaged or beyond `limits`. The target has the frames before
-            the damage, if there are any.
-        OutputError: The target cannot be written.
-        ConfigError: A setting is out of range.
-        MissingDependencyError: Refiner or motion need an extra that is not installed.
-        MissingModelError: Weights of the refiner or of the motion are missing or damaged.
-        DeviceError: The device is not available.
-    """
-    began = monotonic()
-    settings = settings or DecoderSettings()
-    refuse_same(source, target)
-    with open_any(source) as file:
-        beside, conceals = _is_container(target), settings.conceal
-        portion = find_time_range(
-            file, start, frames, limits, is_container=beside, conceals=conceals
-        )
-        header = portion.header
-        _warn_of_other_model(header.model_id, settings)
-        output = open_writer(
-            target,
-            header.format,
-            audio=portion.sound,
-            texts=portion.texts if beside else NO_TEXTS,
-            mark=mark_of(settings),
-            overwrite=overwrite,
-        )
-        with Decoder(header, settings, limits, pace=pace) as decoder, output as writer:
-            decoding = FileDecoding(decoder, writer, progress)
-            decoding.write(portion)
-        decoding.tell_damage(portion.damage, source, target)
-        if not beside and (lost := " and ".join(_beside(header, portion.texts))):
-            _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
-    return DecodeReport(
-        target=shown(target),
-        width=header.format.width,
-        height=header.format.height,
-        frames=len(decoding.times),
-        duration=float(duration(decoding.times, header.format)),
-        steps=settings.steps,
-        concealed=decoding.concealed,
-        elapsed=monotonic() - began,
-    )
-
-
-def _beside(header: Header, texts: Texts) -> Iterator[str]:
-    """What a stream has beside pictures, in words."""
-    if header.audio:
-        yield "sound"
-    if texts.subtitles:
-        yield "subtitles"
-    if texts.chapters:
-        yield "chapters"
-    if texts.tags:
-        yield "title or other tags"
-
-
-def _is_container(target: PathOrFile) -> bool:
-    """Whether more than pictures goes into the target."""
-    if not isinstance(target, str | Path):
-        return False
-    name = str(target)
-    is_y4m = name == STANDARD_OUTPUT or name.lower().endswith(".y4m")
-    return not is_y4m and image_pattern(name) is None
-
-
-def _warn_of_other_model(stream_model: bytes, settings: DecoderSettings) -> None:
-    if settings.steps and stream_model not in (bytes(4), model_id(settings.backend)):
-        _log.warning(
-            "the stream was made for other weights of the refiner (%s): "
-            "pictures may differ from the encoder's",
-            stream_model.hex(),
-        )

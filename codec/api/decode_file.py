@@ -1,0 +1,396 @@
+"""`decode`: one call from a stream to a complete video file, of all of it or of a range of time."""
+
+import logging
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import chain
+from math import inf
+from pathlib import Path
+from time import monotonic
+from typing import BinaryIO, TypeVar
+
+from gsvc.codec.api.decoder import Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.reports import DecodeReport, Progress, Report
+from gsvc.codec.bitstream.audio import cut, unpack_audio
+from gsvc.codec.bitstream.container import Salvage, StreamReader, decoded_frames
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError, LimitError
+from gsvc.codec.bitstream.frames import AudioChunk, Frame, VideoFormat
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.index import StreamIndex
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
+from gsvc.codec.bitstream.packet import Packet, PacketType
+from gsvc.codec.bitstream.texts import NO_TEXTS, Texts, moved, read_texts
+from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.media.image_writer import image_pattern
+from gsvc.codec.media.mapped_reader import open_any
+from gsvc.codec.media.marks import mark_of
+from gsvc.codec.media.output import STANDARD_OUTPUT, refuse_same
+from gsvc.codec.media.places import PathOrFile, display_name, shown
+from gsvc.codec.media.video_writer import VideoWriter, open_writer
+from gsvc.decoders.keyframes.backends import model_id
+from gsvc.decoders.streams.pace import Pace
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_ALWAYS = range(-(1 << 62), 1 << 62)
+_PACKET_BYTES, _OPUS_BYTES = 300, 64
+"""Memory that a packet takes beside its bytes, and a packet of Opus in it."""
+
+
+@dataclass(frozen=True)
+class TimeRange:
+    """What to decode of a stream."""
+
+    header: Header
+    """The stream's."""
+    packets: Iterable[tuple[Packet, bool]]
+    """Packets in order, each with whether any of its frames is to be shown."""
+    sound: list[AudioChunk]
+    """The sound, from time 0 on."""
+    texts: Texts
+    """Title, chapters and subtitles, from time 0 on."""
+    frames: int | None
+    """Number of frames; None where only decoding will tell."""
+    times: range = _ALWAYS
+    """In ticks, the pts of frames to show."""
+    origin: int = 0
+    """The pts that becomes 0."""
+    damage: BitstreamError | None = None
+    """What is wrong with the stream, where a decoder conceals it."""
+
+
+def find_time_range(
+    file: BinaryIO,
+    start: float,
+    frames: int | None,
+    limits: Limits,
+    *,
+    is_container: bool,
+    conceals: bool = False,
+) -> TimeRange:
+    """`frames` frames (None: all) from `start` seconds on; the file is read to its end.
+
+    Args:
+        file: A stream. Only all of it can be had of one that cannot be sought.
+        start: Second to begin at.
+        frames: Most frames.
+        limits: What the stream may ask for.
+        is_container: Whether sound is wanted.
+        conceals: Whether to go on after damage.
+
+    Raises:
+        ConfigError: No such part can be had.
+        InputError: The stream ends before `start`.
+        BitstreamError: The header is damaged or beyond `limits`. Iterating over the packets raises
+            it where the stream is damaged later.
+    """
+    is_all = start == 0 and frames is None
+    if conceals:
+        salvage = Salvage(file, limits)
+        if is_all and (salvage.damage is not None or not file.seekable()):
+            return _salvaged(salvage, limits, is_container=is_container)
+        if salvage.damage is not None:
+            raise ConfigError(
+                "no part of a damaged stream can be concealed: leave out start= and frames="
+            ) from salvage.damage
+        file.seek(0)
+    if is_all:
+        return _all(file, limits, is_container=is_container)
+    if not 0 <= start < inf or (frames is not None and frames < 1):
+        raise ConfigError(f"start {start} s, {frames} frames: from 0 s on, at least 1 frame")
+    if not file.seekable():
+        raise ConfigError("a part can only be decoded of a file: save the stream first")
+    return _part(file, start, frames, limits, is_container=is_container)
+
+
+def duration(times: "array[int]", form: VideoFormat) -> Fraction:
+    """Seconds from the first frame to the end of the last, of their pts."""
+    return (times[-1] - times[0]) * form.time_base + 1 / form.frame_rate
+
+
+def _all(file: BinaryIO, limits: Limits, *, is_container: bool) -> TimeRange:
+    """All of a stream.
+
+    A writer wants the sound before the pictures. A file is read twice for it; from a pipe, the
+    packets of a stream with sound are kept (a stream is small).
+    """
+    reader, held = StreamReader(file, limits), HeldBytes(limits)
+    header, packets = reader.header, iter(reader)
+    sound: list[AudioChunk] = []
+    frames: int | None = None
+    if file.seekable():
+        texts, packets = _texts_before(_whole(packets), held)
+        sound, frames = _survey(packets, held)
+        file.seek(0)
+        packets = iter(StreamReader(file, limits))
+    else:
+        texts, packets = _texts_before(packets, held)
+        if is_container and header.audio:
+            kept, damage = _kept(packets, held)
+            sound, frames = _survey(kept, held)
+            packets = _and_damage(kept, damage)
+    every = ((packet, True) for packet in packets)
+    if not is_container:
+        sound = []
+    return TimeRange(header, every, sound, texts, frames or None)
+
+
+def _salvaged(salvage: Salvage, limits: Limits, *, is_container: bool) -> TimeRange:
+    """All that is left of a stream."""
+    texts, packets = _texts_before(iter(salvage), held := HeldBytes(limits))
+    sound, frames = _survey(packets, held)
+    every = ((packet, True) for packet in salvage)
+    if not is_container:
+        sound = []
+    return TimeRange(salvage.header, every, sound, texts, frames, damage=salvage.damage)
+
+
+def _part(
+    file: BinaryIO, start: float, frames: int | None, limits: Limits, *, is_container: bool
+) -> TimeRange:
+    """A part of a file; arguments as of `find_time_range`."""
+    index = StreamIndex(file, limits, partial=True)
+    first = index.frame_at(start)
+    times = index.times[first:][:frames]
+    if not times:
+        if index.damage is not None:
+            raise index.damage
+        if not index.times:
+            raise InputError("the stream has no pictures to seek: decode it from start to end")
+        raise InputError(f"the stream ends before {start:g} s: choose an earlier start")
+    sound: list[AudioChunk] = []
+    file.seek(0)
+    texts, whole = _texts_before(_whole(StreamReader(file, limits)), held := HeldBytes(limits))
+    form, length = index.header.format, duration(times, index.header.format)
+    begin = (times[0] - index.times[0]) * form.time_base
+    texts = moved(texts, round(1000 * begin), round(1000 * length))
+    if is_container and index.header.audio:
+        sound = list(cut(_survey(whole, held)[0], begin, begin + length))
+    shown, origin = range(times[0], times[-1] + 1), times[0]
+    is_cut = frames is None or len(times) < frames
+    packets = _and_damage(index.packets(first, len(times)), index.damage if is_cut else None)
+    return TimeRange(index.header, packets, sound, texts, len(times), shown, origin)
+
+
+def _texts_before(packets: Iterator[Packet], held: HeldBytes) -> tuple[Texts, Iterator[Packet]]:
+    """The texts, which precede the first picture packet, and all packets again."""
+    kept = []
+    for packet in packets:
+        kept.append(packet)
+        if packet.is_picture:
+            break
+        held.add(_PACKET_BYTES + len(packet.payload))
+    return read_texts(kept, held), chain(kept, packets)
+
+
+def _whole(packets: Iterable[Packet]) -> Iterator[Packet]:
+    """The packets up to damage, of which whoever decodes them is told."""
+    with suppress(BitstreamError):
+        yield from packets
+
+
+def _kept(packets: Iterable[Packet], held: HeldBytes) -> tuple[list[Packet], BitstreamError | None]:
+    """All packets up to damage, and the damage."""
+    kept = []
+    try:
+        for packet in packets:
+            held.add(_PACKET_BYTES + len(packet.payload))
+            kept.append(packet)
+    except LimitError:
+        raise
+    except BitstreamError as error:
+        return kept, error
+    return kept, None
+
+
+def _and_damage(things: Iterable[_T], damage: BitstreamError | None) -> Iterator[_T]:
+    """The same, with the damage behind it raised."""
+    yield from things
+    if damage is not None:
+        raise damage
+
+
+def _survey(packets: Iterable[Packet], held: HeldBytes) -> tuple[list[AudioChunk], int]:
+    """The sound of all packets, and the number of their frames."""
+    sound, frames = [], 0
+    for packet in packets:
+        if packet.type == PacketType.AUDIO:
+            chunk = unpack_audio(packet.payload)
+            held.add(_PACKET_BYTES + len(packet.payload) + _OPUS_BYTES * len(chunk.packets))
+            sound.append(chunk)
+        frames += packet.frames
+    return sound, frames
+
+
+class FileDecoding:
+    """A stream on its way into a video file."""
+
+    def __init__(self, decoder: Decoder, writer: VideoWriter, progress: Report | None) -> None:
+        self._decoder, self._writer, self._progress = decoder, writer, progress
+        self._size = 0
+        self._damage: BitstreamError | None = None
+        self.times = array("q")
+        """The pts of the frames written, as they are in the stream."""
+        self.concealed = 0
+        """How many of them were made up."""
+
+    def write(self, portion: TimeRange) -> None:
+        """Decode a portion, up to damage. Raises BitstreamError where there is no frame at all."""
+        try:
+            self._put(decoded_frames(self._decoder, self._counted(portion)), portion)
+        except BitstreamError as error:
+            self._damage = error
+            self._put(self._decoder.flush(), portion)
+        if not self.times:
+            raise self._damage or BitstreamError(
+                "the stream holds no picture: there is nothing to decode"
+            )
+
+    def tell_damage(
+        self, concealed: BitstreamError | None, source: PathOrFile, target: PathOrFile
+    ) -> None:
+        """Raise BitstreamError for damage that ended the video; warn of what was `concealed`."""
+        count = len(self.times)
+        if self._damage is not None:
+            raise type(self._damage)(
+                f"{self._damage}; {written(target)} has the {count} frames before it, "
+                "conceal=True (--conceal) goes on after it"
+            ) from self._damage
+        if concealed is not None or self.concealed:
+            what = f"{display_name(source)}: {concealed or 'not every packet can be decoded'}"
+            _log.warning("%s; %d of %d frames are concealed", what, self.concealed, count)
+
+    def _put(self, frames: Iterable[Frame], portion: TimeRange) -> None:
+        for frame in frames:
+            if frame.pts not in portion.times:
+                continue
+            self._writer.write(replace(frame, pts=frame.pts - portion.origin))
+            self.times.append(frame.pts)
+            self.concealed += frame.concealed
+            if self._progress:
+                self._progress(Progress(len(self.times), portion.frames, self._size))
+
+    def _counted(self, portion: TimeRange) -> Iterator[tuple[Packet, bool]]:
+        for packet, is_wanted in portion.packets:
+            self._size += len(packet.payload)
+            yield packet, is_wanted
+
+
+def written(target: PathOrFile) -> str:
+    """What a message calls the target."""
+    return "standard output" if str(target) == STANDARD_OUTPUT else shown(target)
+
+
+@typed
+def decode(
+    source: PathOrFile,
+    target: PathOrFile,
+    *,
+    settings: DecoderSettings | None = None,
+    start: float = 0.0,
+    frames: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    overwrite: bool = False,
+    progress: Report | None = None,
+    pace: Pace | None = None,
+) -> DecodeReport:
+    """Decode a stream to a video file. The target appears only when it is complete.
+
+    Of a stream that is damaged after its first frames, these are written; then the error is raised,
+    unless the settings conceal.
+
+    Args:
+        source: A path, of a stream or of what `mux` wrote, "-" for standard input, or an open
+            binary file, of which all that is left is read.
+        target: A container by its suffix, numbered images ("out/%05d.png"), or y4m ("-", a path
+            ending in .y4m, or an open binary file, which is written to as frames come).
+        settings: How to decode; one step of the default refiner by default.
+        start: Second to begin at. The first frame decoded gets time 0.
+        frames: Most frames to decode; None for all. With `start` or `frames`, only the groups
+            of the frames asked for are decoded, and the source must be a file.
+        limits: What the stream may ask for.
+        overwrite: Replace a target that exists.
+        progress: Called after every frame.
+        pace: Decides where there is time for refiner and learned motion; None: always.
+
+    Returns:
+        Size and duration of the video.
+
+    Raises:
+        InputError: The source cannot be read, or ends before `start`.
+        BitstreamError: The source is damaged or beyond `limits`. The target has the frames before
+            the damage, if there are any.
+        OutputError: The target cannot be written.
+        ConfigError: A setting is out of range.
+        MissingDependencyError: Refiner or motion need an extra that is not installed.
+        MissingModelError: Weights of the refiner or of the motion are missing or damaged.
+        DeviceError: The device is not available.
+    """
+    began = monotonic()
+    settings = settings or DecoderSettings()
+    refuse_same(source, target)
+    with open_any(source) as file:
+        beside, conceals = _is_container(target), settings.conceal
+        portion = find_time_range(
+            file, start, frames, limits, is_container=beside, conceals=conceals
+        )
+        header = portion.header
+        _warn_of_other_model(header.model_id, settings)
+        output = open_writer(
+            target,
+            header.format,
+            audio=portion.sound,
+            texts=portion.texts if beside else NO_TEXTS,
+            mark=mark_of(settings),
+            overwrite=overwrite,
+        )
+        with Decoder(header, settings, limits, pace=pace) as decoder, output as writer:
+            decoding = FileDecoding(decoder, writer, progress)
+            decoding.write(portion)
+        decoding.tell_damage(portion.damage, source, target)
+        if not beside and (lost := " and ".join(_beside(header, portion.texts))):
+            _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
+    return DecodeReport(
+        target=shown(target),
+        width=header.format.width,
+        height=header.format.height,
+        frames=len(decoding.times),
+        duration=float(duration(decoding.times, header.format)),
+        steps=settings.steps,
+        concealed=decoding.concealed,
+        elapsed=monotonic() - began,
+    )
+
+
+def _beside(header: Header, texts: Texts) -> Iterator[str]:
+    """What a stream has beside pictures, in words."""
+    if header.audio:
+        yield "sound"
+    if texts.subtitles:
+        yield "subtitles"
+    if texts.chapters:
+        yield "chapters"
+    if texts.tags:
+        yield "title or other tags"
+
+
+def _is_container(target: PathOrFile) -> bool:
+    """Whether more than pictures goes into the target."""
+    if not isinstance(target, str | Path):
+        return False
+    name = str(target)
+    is_y4m = name == STANDARD_OUTPUT or name.lower().endswith(".y4m")
+    return not is_y4m and image_pattern(name) is None
+
+
+def _warn_of_other_model(stream_model: bytes, settings: DecoderSettings) -> None:
+    if settings.steps and stream_model not in (bytes(4), model_id(settings.backend)):
+        _log.warning(
+            "the stream was made for other weights of the refiner (%s): "
+            "pictures may differ from the encoder's",
+            stream_model.hex(),
+        )

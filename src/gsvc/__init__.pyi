@@ -1,0 +1,72 @@
+"""The public names of gsvc, and where they are defined: `__init__.py` reads them here."""
+
+from gsvc.codec.api.analysis import Analysis as Analysis, analyse as analyse
+from gsvc.codec.api.asyncio import (
+    LatestQueue as LatestQueue,
+    decode_stream as decode_stream,
+    encode_stream as encode_stream,
+)
+from gsvc.codec.api.decode_file import decode as decode
+from gsvc.codec.api.decoder import Decoder as Decoder
+from gsvc.codec.api.decoder_settings import DecoderSettings as DecoderSettings
+from gsvc.codec.api.encode_file import encode as encode
+from gsvc.codec.api.encoder import Encoder as Encoder
+from gsvc.codec.api.encoder_settings import EncoderSettings as EncoderSettings
+from gsvc.codec.api.inspection import info as info
+from gsvc.codec.api.reports import (
+    DecodeReport as DecodeReport,
+    EncodeReport as EncodeReport,
+    Progress as Progress,
+)
+from gsvc.codec.bitstream.container import (
+    StreamReader as StreamReader,
+    StreamWriter as StreamWriter,
+)
+from gsvc.codec.bitstream.errors import (
+    BitstreamError as BitstreamError,
+    ChecksumError as ChecksumError,
+    ConfigError as ConfigError,
+    DeviceError as DeviceError,
+    GsvcError as GsvcError,
+    InputError as InputError,
+    LimitError as LimitError,
+    MissingDependencyError as MissingDependencyError,
+    MissingModelError as MissingModelError,
+    OutputError as OutputError,
+    TruncatedStreamError as TruncatedStreamError,
+    UnsupportedInputError as UnsupportedInputError,
+    VersionError as VersionError,
+    WrongTypeError as WrongTypeError,
+)
+from gsvc.codec.bitstream.frames import (
+    AudioChunk as AudioChunk,
+    Color as Color,
+    Frame as Frame,
+    Picture as Picture,
+    VideoFormat as VideoFormat,
+)
+from gsvc.codec.bitstream.header import Header as Header, Tools as Tools
+from gsvc.codec.bitstream.index import StreamIndex as StreamIndex
+from gsvc.codec.bitstream.limits import Limits as Limits
+from gsvc.codec.bitstream.packet import Packet as Packet, PacketType as PacketType
+from gsvc.codec.bitstream.stream_info import StreamInfo as StreamInfo
+from gsvc.codec.media.mapped_reader import demux as demux
+from gsvc.codec.media.mapped_writer import MuxReport as MuxReport, mux as mux
+from gsvc.codec.network.congestion_control import Adaptation as Adaptation
+from gsvc.codec.network.depacketizer import (
+    Depacketizer as Depacketizer,
+    ReorderLimits as ReorderLimits,
+)
+from gsvc.codec.network.rtp import Packetizer as Packetizer, WireSettings as WireSettings
+from gsvc.codec.network.stats import ReceiverStats as ReceiverStats, SenderStats as SenderStats
+from gsvc.codec.network.video_receiver import (
+    ReceiveSettings as ReceiveSettings,
+    VideoReceiver as VideoReceiver,
+)
+from gsvc.codec.network.video_sender import SendSettings as SendSettings, VideoSender as VideoSender
+from gsvc.decoders.detection.analyser import AnalysisSettings as AnalysisSettings
+from gsvc.decoders.detection.findings import Detection as Detection, FrameAnalysis as FrameAnalysis
+from gsvc.decoders.detection.rules import Line as Line, Rule as Rule, Zone as Zone
+from gsvc.decoders.detection.rules_text import parse_rule as parse_rule
+
+__version__: str
