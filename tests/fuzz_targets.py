@@ -32,7 +32,7 @@ from fuzz_decoding import (
 )
 from fuzz_mapping import check_note, make_note
 from fuzz_network import check_datagrams, check_rtcp, make_datagrams, make_rtcp
-from fuzz_sealing import check_greeting, check_sealed, make_greeting, make_sealed
+from fuzz_sealing import check_sealed, make_sealed
 from fuzz_settings import check_homographies, check_rules_file, make_homographies, make_rules
 from fuzz_truth import check_truth, make_truth
 from gsvc.codec.bitstream.audio import pack_audio, unpack_audio
@@ -276,5 +276,4 @@ TARGETS: dict[str, Target] = {
     "datagrams": Target(make_datagrams, check_datagrams, cost=8),
     "rtcp": Target(make_rtcp, check_rtcp),
     "sealed": Target(make_sealed, check_sealed),
-    "greeting": Target(make_greeting, check_greeting, cost=8),
 }

@@ -19,7 +19,7 @@ from gsvc.codec.media.audio_source import open_sound, read_audio
 from gsvc.codec.media.tracks import _decoded
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.network.live_sound import ArrivedSound, cut_to_fit, sound_packet
-from gsvc.codec.network.wire_key import WireKey
+from gsvc.codec.network.srtp import WireKey
 
 FAST = gsvc.EncoderSettings(level=0, preset="fast", low_delay=True)
 STILL = gsvc.DecoderSettings(steps=0)
@@ -87,7 +87,7 @@ def test_sound_of_another_stream_waits_for_its_frames(clip: Path) -> None:
 @pytest.mark.parametrize("key", [None, bytes(range(32))])
 def test_sound_comes_with_the_pictures(clip: Path, key: bytes | None) -> None:
     if key is not None:
-        pytest.importorskip("cryptography")
+        pytest.importorskip("pylibsrtp")
     sealed = key and WireKey(key)
     port, wanted = free_port(), list(read_audio(clip))
     got: list[gsvc.AudioChunk] = []

@@ -27,7 +27,6 @@ from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender
 from gsvc.codec.network.tcp_websocket import Announced, SendQueue, strictest
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
-from gsvc.codec.network.wire_key import WireKey
 from gsvc.decoders.streams.pace import REFINING
 from live import SETTINGS, STILL, VIDEO, collect, endless, frames, free_port, run
 from network_traces import TRACES, recorded
@@ -214,17 +213,16 @@ def test_a_rate_follows_over_tcp_too() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "ws"])
-@pytest.mark.parametrize("key", [None, WireKey(bytes(range(32)))])
-def test_a_budget_reaches_a_sender_over_connections(scheme: str, key: WireKey | None) -> None:
+def test_a_budget_reaches_a_sender_over_connections(scheme: str) -> None:
     if scheme == "ws":
         pytest.importorskip("websockets")
 
     async def main() -> None:
         port = free_port(socket.SOCK_STREAM)
         encoder = gsvc.Encoder(VIDEO, replace(SETTINGS, bitrate=20_000))
-        adapt = SendSettings(adapt=Adaptation(500, 60_000), key=key)
+        adapt = SendSettings(adapt=Adaptation(500, 60_000))
         sender = VideoSender(f"{scheme}://127.0.0.1:{port}", encoder, adapt)
-        settings = ReceiveSettings(STILL, bandwidth=600.0, key=key)
+        settings = ReceiveSettings(STILL, bandwidth=600.0)
         receiver = VideoReceiver(f"{scheme}://@127.0.0.1:{port}", settings)
         receiving = asyncio.create_task(collect(receiver, []))
         sending = asyncio.create_task(sender.run(endless()))

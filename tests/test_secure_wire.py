@@ -1,25 +1,21 @@
-"""The wire under a key: what is forged, changed, repeated, old or plain never comes through."""
+"""SRTP under a key: what is forged, changed, repeated, old or plain is refused."""
 
 import asyncio
 import random
+import struct
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import gsvc
 from commands import USAGE, assert_one_line, run_gsvc
 from gsvc.codec.bitstream.frames import Frame
-from gsvc.codec.network.sealing import FRESH_SECONDS, OVERHEAD_BYTES, Opener, Sealer
-from gsvc.codec.network.secure_channel import secured
-from gsvc.codec.network.tcp_websocket import Channel
+from gsvc.codec.network.srtp import MOST_BYTES, TAG_BYTES, Srtp, WireKey, find_key
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
-from gsvc.codec.network.wire_key import WireKey, find_key
 from live import (
     PATIENT,
-    SECONDS,
     SETTINGS,
     STILL,
     VIDEO,
@@ -33,79 +29,105 @@ from live import (
 from needs import need_package
 
 need_package("cryptography")
+need_package("pylibsrtp")
 
 KEY, OTHER = WireKey(bytes(range(32))), WireKey(bytes(range(1, 33)))
 """Keys of tests alone."""
+BYE = struct.pack("!BBHI", 0x81, 203, 1, 7)
 
 
 class Clock:
-    now = 1_000_000.0
+    now = 1_000_000.0 * 60
 
     def __call__(self) -> float:
         return self.now
 
 
-def pair(**more: Any) -> tuple[Sealer, Opener]:
-    return Sealer(KEY, sends=True, **more), Opener(KEY, sends=True, **more)
+def rtp(number: int) -> bytes:
+    return struct.pack("!BBHII", 0x80, 96, number % (1 << 16), 5, 7) + bytes(40)
+
+
+def pair(clock: Clock | None = None) -> tuple[Srtp, Srtp]:
+    """The sender of a video, and its receiver."""
+    clock = clock or Clock()
+    return Srtp(KEY, sends=True, clock=clock), Srtp(KEY, sends=False, clock=clock)
 
 
 def test_datagrams_come_through_once_and_in_any_order() -> None:
-    sealer, opener = pair()
-    plain = [bytes([n]) * n for n in range(40)]
-    sealed = [sealer.seal(datagram) for datagram in plain]
-    assert {len(s) - len(p) for s, p in zip(sealed, plain, strict=True)} == {OVERHEAD_BYTES}
-    order = list(range(40))
+    sender, receiver = pair()
+    plain = [rtp(n) for n in range(900)]
+    sealed = [sender.protect(datagram) for datagram in plain]
+    assert {len(s) - len(p) for s, p in zip(sealed, plain, strict=True)} == {TAG_BYTES}
+    order = list(range(900))
     random.Random(1).shuffle(order)
-    assert [opener.open(sealed[n]) for n in order] == [plain[n] for n in order]
-    assert [opener.open(datagram) for datagram in sealed] == [None] * 40
-    assert (opener.replayed, opener.refused, opener.stale) == (40, 0, 0)
+    assert [receiver.unprotect(sealed[n]) for n in order] == [plain[n] for n in order]
+    assert receiver.refused == 0
+    assert [receiver.unprotect(datagram) for datagram in sealed] == [None] * 900
+    assert receiver.refused == 900
 
 
-def test_every_bit_is_protected() -> None:
-    sealer, opener = pair()
-    sealed = sealer.seal(b"\x80\x60 a datagram")
+def test_reports_go_both_ways() -> None:
+    sender, receiver = pair()
+    assert receiver.unprotect(sender.protect(BYE)) == BYE
+    assert sender.unprotect(receiver.protect(BYE)) == BYE
+    assert len(sender.protect(BYE)) == len(BYE) + TAG_BYTES + 4
+    assert sender.unprotect(sender.protect(BYE)) is None  # reflected
+
+
+@pytest.mark.parametrize("plain", [rtp(3), BYE], ids=["rtp", "rtcp"])
+def test_every_bit_is_protected(plain: bytes) -> None:
+    sender, receiver = pair()
+    sealed = sender.protect(plain)
     for bit in range(8 * len(sealed)):
         bent = bytearray(sealed)
         bent[bit // 8] ^= 1 << bit % 8
-        assert opener.open(bytes(bent)) is None
+        assert receiver.unprotect(bytes(bent)) is None
     for size in range(len(sealed)):
-        assert opener.open(sealed[:size]) is None
-    assert opener.open(sealed + b"\0") is None
-    assert opener.open(sealed) == b"\x80\x60 a datagram"
+        assert receiver.unprotect(sealed[:size]) is None
+    assert receiver.unprotect(sealed + b"\0") is None
+    assert receiver.unprotect(sealed) == plain
 
 
-def test_other_keys_plain_datagrams_and_reflections_are_refused() -> None:
-    _, opener = pair()
-    stranger, reflected = Sealer(OTHER, sends=True), Sealer(KEY, sends=False)
-    for bad in (b"", b"\x80\x60 plain RTP" * 9, stranger.seal(b"x"), reflected.seal(b"x")):
-        assert opener.open(bad) is None
-    assert (opener.refused, opener.dropped) == (4, 4)
+def test_other_keys_plain_datagrams_and_rubbish_are_refused() -> None:
+    sender, receiver = pair()
+    stranger = Srtp(OTHER, sends=True, clock=Clock())
+    for bad in (b"", b"x", rtp(1), BYE, stranger.protect(rtp(1)), bytes(3000), b"\x01" + bytes(60)):
+        assert receiver.unprotect(bad) is None
+    assert receiver.refused == 7
+    assert receiver.met_old_wire  # the last one
+    assert receiver.unprotect(sender.protect(rtp(1))) == rtp(1)
 
 
-def test_recordings_and_wrong_clocks_are_refused(caplog: pytest.LogCaptureFixture) -> None:
+def test_recordings_and_wrong_clocks_are_refused() -> None:
     clock = Clock()
-    sealer, _ = pair(clock=clock)
-    sealed = sealer.seal(b"x")
-    clock.now += FRESH_SECONDS + 1
-    late = Opener(KEY, sends=True, clock=clock)  # a receiver that began later has seen nothing
-    assert late.open(sealed) is None and late.stale == 1
-    assert "31 s old and refused" in caplog.text
-    ahead = Opener(KEY, sends=True, clock=lambda: clock.now - 2 * FRESH_SECONDS - 2)
-    assert ahead.open(sealed) is None and ahead.stale == 1
+    sender, _ = pair(clock)
+    sealed = sender.protect(rtp(1))
+    for minutes, opens in ((-2, False), (-1, True), (0, True), (1, True), (2, False)):
+        then = Clock()
+        then.now += 60 * minutes
+        late = Srtp(KEY, sends=False, clock=then)  # a receiver that has seen nothing
+        assert (late.unprotect(sealed) is not None) == opens
 
 
-def test_stamps_never_repeat_and_the_window_is_bounded() -> None:
+def test_a_session_goes_on_over_minutes_and_wraps() -> None:
+    """Sequence numbers wrap around in a minute; who joins then, and who was there, hear all."""
     clock = Clock()
-    sealer, opener = pair(clock=clock)
-    first = sealer.seal(b"first")
-    held = sealer.seal(b"held back")
-    clock.now -= 10  # set back: nonces go on
-    many = [sealer.seal(b"x") for _ in range(1100)]
-    assert len({datagram[:16] for datagram in many}) == 1100
-    assert opener.open(first) == b"first"
-    assert all(opener.open(datagram) == b"x" for datagram in many)
-    assert opener.open(held) is None  # too old to know whether it came
-    assert opener.open(first) is None and opener.replayed == 2
+    sender, receiver = pair(clock)
+    for number in range(65_500, 65_500 + 300):
+        if number == 65_600:
+            _, receiver = pair(clock)  # joins: it has not seen them wrap
+        if number == 65_700:
+            clock.now += 60
+        assert receiver.unprotect(sender.protect(rtp(number))) == rtp(number)
+    clock.now -= 3600  # set back: the key stream goes on, and never twice through one place
+    assert sender.protect(rtp(264)) != sender.protect(rtp(265))
+
+
+def test_the_longest_datagram_has_room() -> None:
+    sender, receiver = pair()
+    longest = rtp(1) + bytes(MOST_BYTES - TAG_BYTES - len(rtp(1)))
+    sealed = sender.protect(longest)
+    assert len(sealed) == MOST_BYTES and receiver.unprotect(sealed) == longest
 
 
 @pytest.mark.parametrize(
@@ -113,113 +135,56 @@ def test_stamps_never_repeat_and_the_window_is_bounded() -> None:
     [(KEY, KEY, True), (KEY, OTHER, False), (KEY, None, False), (None, KEY, False)],
     ids=["same key", "another key", "sender without", "receiver without"],
 )
-@pytest.mark.parametrize("scheme", ["udp", "tcp", "ws"])
-def test_only_the_same_key_shows(
-    scheme: str, ours: WireKey | None, theirs: WireKey | None, shown: bool
-) -> None:
-    if scheme == "ws":
-        need_package("websockets")
-
+def test_only_the_same_key_shows(ours: WireKey | None, theirs: WireKey | None, shown: bool) -> None:
     async def main() -> None:
-        port = free_port(socket_of(scheme))
-        settings = SendSettings(realtime=False, key=theirs)
+        port = free_port(socket_of("udp"))
         encoder = gsvc.Encoder(VIDEO, SETTINGS)
-        sender = VideoSender(f"{scheme}://127.0.0.1:{port}", encoder, settings)
-        # Over TCP, each waits for the other's first word.
-        silence = 0.5 if ours is None and scheme != "udp" else None
-        receiving = ReceiveSettings(STILL, PATIENT, key=ours, silence=silence)
-        receiver = VideoReceiver(f"{scheme}://@127.0.0.1:{port}", receiving)
+        sending = SendSettings(realtime=False, key=theirs)
+        sender = VideoSender(f"udp://127.0.0.1:{port}", encoder, sending)
+        receiver = VideoReceiver(
+            f"udp://@127.0.0.1:{port}", ReceiveSettings(STILL, PATIENT, key=ours)
+        )
         got: list[Frame] = []
         collecting = asyncio.create_task(collect(receiver, got))
-        await listening(port, socket_of(scheme))
-        sending = asyncio.create_task(sender.run(frames(6)))
+        await listening(port, socket_of("udp"))
+        task = asyncio.create_task(sender.run(frames(6)))
         if shown:
-            await asyncio.gather(sending, collecting)
+            await asyncio.gather(task, collecting)
             assert len(got) == 6 and receiver.stats().refused == 0
+            assert sender.stats().refused == 0
             return
-        while not (silence or receiver.stats().refused or receiver.stats().damaged):
+        await task
+        while not (receiver.stats().refused or receiver.stats().damaged):
             await asyncio.sleep(0.01)
-        if scheme == "udp":
-            await sending
-        if not silence:
-            receiver.stop()
+        receiver.stop()
         with pytest.raises(gsvc.InputError):
             await collecting
         assert not got
         if ours:
             assert receiver.stats().refused > 0
-        sending.cancel()
         with suppress(asyncio.CancelledError, gsvc.GsvcError):
-            await sending
+            await task
 
     run(main())
 
 
-@pytest.mark.parametrize("meddle", ["bend", "repeat", "swap", "cut"])
-def test_a_connection_that_is_meddled_with_ends(meddle: str) -> None:
-    sent = [b"one", b"two", b"three", b"four"]
-    got: list[bytes] = []
-
-    async def give(channel: Channel) -> None:
-        for message in sent:
-            await channel.write_message(message)
-
-    async def take(channel: Channel) -> None:
-        while True:
-            got.append(await channel.read_message(100))
-
-    async def main() -> None:
-        a, b = _Pipe.pair()
-        b.meddle = meddle
-        giving = asyncio.ensure_future(secured(give, KEY, sends=True, refused=_never)(b))
-        with pytest.raises(gsvc.BitstreamError):
-            await asyncio.wait_for(secured(take, KEY, sends=False, refused=_never)(a), SECONDS)
-        await giving
-
-    asyncio.run(main())
-    assert got == [b"one"]
+@pytest.mark.parametrize("scheme", ["tcp", "tls", "ws", "wss"])
+def test_connections_take_no_key(scheme: str) -> None:
+    address = f"{scheme}://127.0.0.1:5999"
+    with pytest.raises(gsvc.ConfigError, match="use tls:// or wss:// with certificates"):
+        VideoReceiver(address, ReceiveSettings(STILL, key=KEY))
+    with (
+        gsvc.Encoder(VIDEO, SETTINGS) as encoder,
+        pytest.raises(gsvc.ConfigError, match="a key is for udp://"),
+    ):
+        VideoSender(address, encoder, SendSettings(key=KEY))
 
 
-def _never() -> None:
-    raise AssertionError("a connection was refused")
-
-
-class _Pipe:
-    """One end of a connection in memory; its second sealed message may suffer."""
-
-    meddle = ""
-
-    def __init__(self, out: asyncio.Queue[bytes], into: asyncio.Queue[bytes]) -> None:
-        self._out, self._into, self._count = out, into, 0
-        self._held = b""
-
-    @classmethod
-    def pair(cls) -> tuple[Any, Any]:
-        one, two = asyncio.Queue[bytes](), asyncio.Queue[bytes]()
-        return cls(one, two), cls(two, one)
-
-    async def write_message(self, data: bytes) -> None:
-        self._count += 1
-        is_hit = self._count == 3  # after the greeting and the first
-        match self.meddle if is_hit else "":
-            case "bend":
-                data = data[:-1] + bytes([data[-1] ^ 1])
-            case "repeat":
-                data = self._held
-            case "cut":
-                return
-            case "swap":
-                self._swapped = data
-                return
-        await self._out.put(data)
-        if self.meddle == "swap" and self._count == 4:
-            await self._out.put(self._swapped)
-        self._held = data
-
-    async def read_message(self, most: int) -> bytes:
-        data = await self._into.get()
-        assert len(data) <= most
-        return data
+@pytest.mark.parametrize("mtu", [100, 1400])
+def test_an_mtu_without_room_for_a_key_is_refused(mtu: int) -> None:
+    settings = SendSettings(gsvc.WireSettings(mtu=mtu), key=KEY)
+    with pytest.raises(gsvc.ConfigError, match="with a key 106 to 1366"):
+        _ = settings.cut
 
 
 def test_keys_come_from_a_private_file_or_the_environment(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """One line for each failure: in the words of its reader, soon, and once."""
 
-import asyncio
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +12,6 @@ from gsvc.codec.api.info_text import info_lines
 from gsvc.codec.api.playing import play_file
 from gsvc.codec.command.main import main
 from gsvc.codec.command.parser import as_options
-from gsvc.codec.network.secure_channel import secured
-from gsvc.codec.network.tcp_websocket import Channel
-from gsvc.codec.network.wire_key import WireKey
 from gsvc.codec.planning.machine_profile import BEGINNING, Profile
 from needs import need_package
 
@@ -122,28 +118,6 @@ def test_warnings_are_one_line_and_nothing_of_torch(clip: Path) -> None:
     assert b"Level" not in shown.stderr
     levels = {logging.getLevelName(level) for level in (logging.WARNING, logging.INFO)}
     assert levels == {"WARNING", "INFO"}  # as other packages' formats expect them
-
-
-def test_refused_connections_are_told_of_once_a_minute(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Stranger:
-        async def write_message(self, data: bytes) -> None: ...
-        async def read_message(self, most: int) -> bytes:
-            return b"hello, who are you?"
-
-    async def never(channel: Channel) -> None:
-        raise AssertionError("a stranger was let in")
-
-    refused: list[None] = []
-    key = WireKey(bytes(range(32)))
-    handle = secured(never, key, sends=True, refused=lambda: refused.append(None))
-    for _ in range(20):
-        asyncio.run(handle(Stranger()))  # type: ignore[arg-type]
-    assert len(refused) == 20 and len(caplog.records) == 1
-    monkeypatch.setattr("gsvc.codec.network.secure_channel._QUIET_SECONDS", 0.0)
-    asyncio.run(handle(Stranger()))  # type: ignore[arg-type]
-    assert "20 connections are refused" in caplog.text
 
 
 def test_info_names_faces_among_the_layers(stream: Path) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import socket
 import ssl
 import subprocess
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,6 @@ from gsvc.codec.network.address import TlsSettings, parse_address
 from gsvc.codec.network.tcp_websocket import Channel, run_channels
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
-from gsvc.codec.network.wire_key import WireKey
 from live import PATIENT, SETTINGS, STILL, VIDEO, collect, frames, free_port, listening, run
 from needs import need_package
 
@@ -43,28 +44,54 @@ def certificate(tmp_path: Path) -> TlsSettings:
     return TlsSettings(*made)
 
 
-@pytest.mark.parametrize("has_key", [False, True], ids=["plain", "key"])
-def test_wss_shows_what_is_sent(certificate: TlsSettings, has_key: bool) -> None:
-    if has_key:
-        need_package("cryptography")
-    key = WireKey(bytes(range(32))) if has_key else None
+@pytest.mark.parametrize("both", [False, True], ids=["server", "both sides"])
+@pytest.mark.parametrize("scheme", ["tls", "wss"])
+def test_tls_shows_what_is_sent(certificate: TlsSettings, scheme: str, both: bool) -> None:
+    """With the server's certificate alone, and where the server asks for one too."""
+    trusts = TlsSettings(authorities=certificate.certificate)
+    mutual = replace(certificate, authorities=certificate.certificate)
 
     async def main() -> None:
         port = free_port(socket.SOCK_STREAM)
-        sending = SendSettings(realtime=False, key=key, tls=certificate)
+        sending = SendSettings(realtime=False, tls=mutual if both else certificate)
         encoder = gsvc.Encoder(VIDEO, SETTINGS)
-        sender = VideoSender(f"wss://@127.0.0.1:{port}", encoder, sending)
-        trusts = TlsSettings(authorities=certificate.certificate)
-        receiving = ReceiveSettings(STILL, PATIENT, key=key, tls=trusts)
+        sender = VideoSender(f"{scheme}://@127.0.0.1:{port}", encoder, sending)
+        receiving = ReceiveSettings(STILL, PATIENT, tls=mutual if both else trusts)
         got: list[Frame] = []
-        receiver = VideoReceiver(f"wss://127.0.0.1:{port}", receiving)
+        receiver = VideoReceiver(f"{scheme}://127.0.0.1:{port}", receiving)
         await asyncio.gather(sender.run(frames(6)), collect(receiver, got))
         assert len(got) == 6
 
     run(main())
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: TlsSettings) -> None:
+@pytest.mark.parametrize("scheme", ["tls", "wss"])
+def test_who_has_no_certificate_is_sent_nothing(certificate: TlsSettings, scheme: str) -> None:
+    async def main() -> None:
+        port = free_port(socket.SOCK_STREAM)
+        asks = replace(certificate, authorities=certificate.certificate)
+        encoder = gsvc.Encoder(VIDEO, SETTINGS)
+        sending = SendSettings(realtime=False, tls=asks)
+        sender = VideoSender(f"{scheme}://@127.0.0.1:{port}", encoder, sending)
+        task = asyncio.create_task(sender.run(frames(6)))
+        await listening(port, socket.SOCK_STREAM)
+        trusts = TlsSettings(authorities=certificate.certificate)
+        receiving = ReceiveSettings(STILL, silence=1.0, tls=trusts)
+        receiver = VideoReceiver(f"{scheme}://127.0.0.1:{port}", receiving)
+        with pytest.raises(gsvc.InputError):
+            await collect(receiver, [])
+        assert sender.stats().bytes == 0
+        task.cancel()
+        with suppress(asyncio.CancelledError, gsvc.GsvcError):
+            await task
+
+    run(main())
+
+
+@pytest.mark.parametrize("scheme", ["tls", "wss"])
+def test_a_certificate_that_nobody_vouches_for_is_refused(
+    certificate: TlsSettings, scheme: str
+) -> None:
     async def main() -> None:
         port = free_port(socket.SOCK_STREAM)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -75,10 +102,10 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: TlsSettin
             await asyncio.Event().wait()
 
         serving = asyncio.create_task(
-            run_channels(parse_address(f"wss://@127.0.0.1:{port}"), idle, context)
+            run_channels(parse_address(f"{scheme}://@127.0.0.1:{port}"), idle, context)
         )
         await listening(port, socket.SOCK_STREAM)
-        receiver = VideoReceiver(f"wss://127.0.0.1:{port}", ReceiveSettings(STILL))
+        receiver = VideoReceiver(f"{scheme}://127.0.0.1:{port}", ReceiveSettings(STILL))
         with pytest.raises(gsvc.InputError, match="authorities="):
             await collect(receiver, [])
         serving.cancel()
@@ -91,7 +118,8 @@ def test_certificates_are_checked_at_once(certificate: TlsSettings, tmp_path: Pa
         TlsSettings(certificate=certificate.certificate)
     for address, tls, said in (
         ("wss://@127.0.0.1:5999", TlsSettings(), "certificate= and private_key="),
-        ("ws://@127.0.0.1:5999", certificate, "for wss://"),
+        ("tls://@127.0.0.1:5999", TlsSettings(), "tls:// needs certificate="),
+        ("ws://@127.0.0.1:5999", certificate, "for tls:// and wss://"),
         ("wss://127.0.0.1:5999", TlsSettings(authorities=tmp_path / "none"), "cannot be used"),
     ):
         with pytest.raises(gsvc.ConfigError, match=said):

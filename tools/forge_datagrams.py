@@ -11,39 +11,48 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 
 import gsvc
-from gsvc.codec.network.rtp import Packetizer
-from gsvc.codec.network.sealing import Opener, Sealer
+from gsvc.codec.network.rtp import Packetizer, RtpPacket
+from gsvc.codec.network.srtp import Srtp, WireKey
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
-from gsvc.codec.network.wire_key import WireKey
 from live import SETTINGS, STILL, VIDEO, frames, free_port
 
 _BATCH = 1000
 
 
-def forgeries(rng: random.Random, key: WireKey) -> dict[str, Callable[[bytes], bytes]]:
-    """Ways to forge, each from a genuine sealed datagram that was taken before."""
-    stranger, mirror = Sealer(WireKey(os.urandom(32)), sends=True), Sealer(key, sends=False)
-    old = Sealer(key, sends=True, clock=lambda: time.time() - 3600)
+def forgeries(rng: random.Random, key: WireKey) -> dict[str, Callable[[bytes, bytes], bytes]]:
+    """Ways to forge, each from a genuine datagram: plain, and sealed as it was taken before."""
+    stranger, mirror = Srtp(WireKey(os.urandom(32)), sends=True), Srtp(key, sends=False)
+    old = Srtp(key, sends=True, clock=lambda: time.time() - 3600)
 
-    def bent(sealed: bytes) -> bytes:
+    def bent(plain: bytes, sealed: bytes) -> bytes:
         at = rng.randrange(8 * len(sealed))
-        one = 1 << at % 8
-        return sealed[: at // 8] + bytes([sealed[at // 8] ^ one]) + sealed[at // 8 + 1 :]
+        return sealed[: at // 8] + bytes([sealed[at // 8] ^ 1 << at % 8]) + sealed[at // 8 + 1 :]
 
     return {
-        "noise": lambda sealed: rng.randbytes(len(sealed)),
-        "noise behind a true head": lambda sealed: sealed[:16] + rng.randbytes(len(sealed) - 16),
+        "noise": lambda plain, sealed: rng.randbytes(len(sealed)),
+        "noise behind a true head": lambda plain, sealed: (
+            sealed[:12] + rng.randbytes(len(sealed) - 12)
+        ),
         "one bit changed": bent,
-        "cut short": lambda sealed: sealed[: rng.randrange(len(sealed))],
-        "replayed": lambda sealed: sealed,
-        "another key": lambda sealed: stranger.seal(sealed[32:]),
-        "reflected": lambda sealed: mirror.seal(sealed[32:]),
-        "recorded an hour ago": lambda sealed: old.seal(sealed[32:]),
-        "plain RTP": lambda sealed: b"\x80\x60" + sealed[2:],
+        "cut short": lambda plain, sealed: sealed[: rng.randrange(len(sealed))],
+        "replayed": lambda plain, sealed: sealed,
+        "another key": lambda plain, sealed: _anew(stranger, plain),
+        "reflected": lambda plain, sealed: _anew(mirror, plain),
+        "recorded an hour ago": lambda plain, sealed: _anew(old, plain),
+        "plain RTP": lambda plain, sealed: plain,
     }
+
+
+_numbers = count(1)
+
+
+def _anew(side: Srtp, plain: bytes) -> bytes:
+    """Sealed by another: SRTP seals no number twice."""
+    return side.protect(plain[:2] + (next(_numbers) % (1 << 16)).to_bytes(2) + plain[4:])
 
 
 def genuine() -> list[bytes]:
@@ -54,60 +63,68 @@ def genuine() -> list[bytes]:
         return [d.to_bytes() for p in packets + encoder.flush() for d in packetizer.packetize([p])]
 
 
-def reorder(count: int = 20_000) -> None:
+def reorder(total: int = 20_000) -> None:
     """Deliver genuine datagrams out of order and twice, within what the window remembers."""
     rng, key = random.Random(2), WireKey(os.urandom(32))
-    sealer, opener = Sealer(key, sends=True), Opener(key, sends=True)
-    sealed = [sealer.seal(n.to_bytes(4)) for n in range(count)]
+    sender, receiver = Srtp(key, sends=True), Srtp(key, sends=False)
+    plain = [RtpPacket(n, 0, 7, n.to_bytes(4)).to_bytes() for n in range(total)]
+    sealed = [sender.protect(each) for each in plain]
     late = [(n + rng.uniform(0, 500), each) for n, each in enumerate(sealed) for _ in range(2)]
-    came = [opener.open(each) for _, each in sorted(late)]
+    came = [receiver.unprotect(each) for _, each in sorted(late)]
     taken = [each for each in came if each is not None]
     twice = len(taken) - len(set(taken))
-    print(f"{count} genuine datagrams, each sent twice and up to 500 places late:")
+    print(f"{total} genuine datagrams, each sent twice and up to 500 places late:")
     print(
-        f"  {len(set(taken))} taken, {twice} of them twice, {opener.replayed} repetitions dropped"
+        f"  {len(set(taken))} taken, {twice} of them twice, {receiver.refused} repetitions dropped"
     )
 
 
-def attack(count: int) -> None:
-    """Push forgeries of every kind through an opener that also hears its sender."""
+def attack(total: int) -> None:
+    """Have a receiver that hears its sender too refuse forgeries of every kind."""
     rng, key, plain = random.Random(1), WireKey(os.urandom(32)), genuine()
-    sealer, opener = Sealer(key, sends=True), Opener(key, sends=True)
+    sender, receiver = Srtp(key, sends=True), Srtp(key, sends=False)
     kinds = forgeries(rng, key)
     taken, spent = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0.0)
-    heard = [sealer.seal(datagram) for datagram in plain]
-    assert all(opener.open(sealed) is not None for sealed in heard)
+    heard = [(each, sender.protect(each)) for each in plain]
+    assert all(receiver.unprotect(sealed) == each for each, sealed in heard)
     lost = done = 0
-    while done < count:
+    while done < total:
         for name, forge in kinds.items():
-            made = [forge(rng.choice(heard)) for _ in range(min(_BATCH, count - done))]
-            began = time.perf_counter()
-            taken[name] += sum(opener.open(datagram) is not None for datagram in made)
-            spent[name] += time.perf_counter() - began
+            made = [forge(*rng.choice(heard)) for _ in range(min(_BATCH, total - done))]
+            began = time.process_time()
+            taken[name] += sum(receiver.unprotect(datagram) is not None for datagram in made)
+            spent[name] += time.process_time() - began
             done += len(made)
-        true = rng.choice(plain)
-        lost += opener.open(sealer.seal(true)) != true
+        true = _following(plain)
+        lost += receiver.unprotect(sender.protect(true)) != true
     print(f"{done} forged datagrams, {sum(taken.values())} taken; genuine ones lost: {lost}")
-    print(f"refused {opener.refused}, replayed {opener.replayed}, stale {opener.stale}")
-    each = count / len(kinds)
+    print(f"refused {receiver.refused}")
     for name in kinds:
-        print(f"  {name:<26} taken {taken[name]}, {1e6 * spent[name] / each:.1f} us each")
+        each = 1e6 * spent[name] * len(kinds) / done
+        print(f"  {name:<26} taken {taken[name]}, {each:.1f} us each")
+
+
+def _following(plain: list[bytes]) -> bytes:
+    """One more genuine datagram."""
+    number = (int.from_bytes(plain[-1][2:4]) + 1) % (1 << 16)
+    plain.append(plain[-1][:2] + number.to_bytes(2) + plain[-1][4:])
+    return plain[-1]
 
 
 def cost() -> None:
     """What sealing and opening take, and add."""
-    key, size, count = WireKey(os.urandom(32)), 1168, 50_000
-    sealer, opener = Sealer(key, sends=True), Opener(key, sends=True)
-    datagram = os.urandom(size)
-    began = time.perf_counter()
-    sealed = [sealer.seal(datagram) for _ in range(count)]
-    middle = time.perf_counter()
-    assert all(opener.open(one) == datagram for one in sealed)
-    ended = time.perf_counter()
+    key, size, total = WireKey(os.urandom(32)), 1168, 50_000
+    sender, receiver = Srtp(key, sends=True), Srtp(key, sends=False)
+    plain = [RtpPacket(n, 0, 7, os.urandom(size - 12)).to_bytes() for n in range(total)]
+    began = time.process_time()
+    sealed = [sender.protect(each) for each in plain]
+    middle = time.process_time()
+    assert [receiver.unprotect(each) for each in sealed] == plain
+    ended = time.process_time()
     for name, seconds in (("seal", middle - began), ("open", ended - middle)):
-        rate = 8 * size * count / seconds / 1e6
+        rate = 8 * size * total / seconds / 1e6
         print(
-            f"{name}: {1e6 * seconds / count:.1f} us a datagram of {size} bytes, {rate:.0f} Mbit/s"
+            f"{name}: {1e6 * seconds / total:.1f} us a datagram of {size} bytes, {rate:.0f} Mbit/s"
         )
     print(f"each datagram is {len(sealed[0]) - size} bytes longer")
 

@@ -11,18 +11,20 @@ from typing import Any, Protocol, TextIO
 from gsvc.codec.command.progress import JsonLines
 from gsvc.codec.media.output import STANDARD_OUTPUT, explain_failure, refuse_foreign
 from gsvc.codec.network.address import TlsSettings
+from gsvc.codec.network.srtp import VARIABLE, find_key
 from gsvc.codec.network.stats import ReceiverStats, SenderStats
-from gsvc.codec.network.wire_key import VARIABLE, find_key
 
 
 def add_security(parser: ArgumentParser) -> None:
-    """--key-file and the options of wss:// addresses."""
+    """--key-file and the options of tls:// and wss:// addresses."""
     add = parser.add_argument
-    key = f"take and send only what is sealed with its key (64 hex digits; or variable {VARIABLE})"
+    key = f"udp://: take and send only what its key seals (64 hex digits; or variable {VARIABLE})"
     add("--key-file", metavar="FILE", help=key)
-    add("--tls-cert", metavar="FILE", help="PEM: certificate of a wss:// address that listens")
+    own = "PEM: this side's certificate, for a tls:// or wss:// address that listens"
+    add("--tls-cert", metavar="FILE", help=own)
     add("--tls-key", metavar="FILE", help="PEM: its private key")
-    add("--tls-ca", metavar="FILE", help="PEM: who vouches for the other side (the system's)")
+    vouch = "PEM: who vouches for the other side (the system's; listening: nobody is asked)"
+    add("--tls-ca", metavar="FILE", help=vouch)
 
 
 def security_of(options: Namespace) -> dict[str, Any]:

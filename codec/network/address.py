@@ -1,6 +1,6 @@
-"""Addresses of live streams, and the certificates of wss:// ones.
+"""Addresses of live streams, and the certificates of tls:// and wss:// ones.
 
-udp://host:port, tcp://, ws:// or wss://host:port/path; @ before the host: gsvc listens there.
+udp://host:port, tcp://, tls://, ws:// or wss://host:port/path; @ before the host listens there.
 """
 
 import ssl
@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.typed import typed
 
-SCHEMES = ("udp", "tcp", "ws", "wss")
+SCHEMES = ("udp", "tcp", "tls", "ws", "wss")
+"""tls:// is TCP under TLS, as wss:// is a WebSocket under it."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,13 @@ class TlsSettings:
     """Files in PEM. Raises ConfigError for a certificate without its key or a key without it."""
 
     certificate: str | Path | None = None
-    """Certificate of this side and those above it; whoever listens needs one."""
+    """Certificate of this side and those above it; who listens needs one, who connects where the
+    other side asks for it."""
     private_key: str | Path | None = None
     """Its key."""
     authorities: str | Path | None = None
-    """Certificates that vouch for the other side, when connecting; None takes the system's."""
+    """Certificates that vouch for the other side. None takes the system's when connecting, and asks
+    for none when listening."""
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.private_key is None):
@@ -68,17 +71,19 @@ class TlsSettings:
 
 
 def tls_context(address: Address, settings: TlsSettings) -> ssl.SSLContext | None:
-    """The context of a wss:// address, TLS 1.2 or newer; None for any other scheme.
+    """The context of a tls:// or wss:// address, TLS 1.2 or newer; None for any other scheme.
 
-    Raises ConfigError for files that cannot be used, for a wss:// address that listens without a
+    Raises ConfigError for files that cannot be used, for an address that listens without a
     certificate, and for certificates with another scheme.
     """
-    if address.scheme != "wss":
+    if address.scheme not in ("tls", "wss"):
         if settings != TlsSettings():
-            raise ConfigError(f"{address}: certificates are for wss:// addresses: use one")
+            raise ConfigError(f"{address}: certificates are for tls:// and wss:// addresses")
         return None
     if address.listens and settings.certificate is None:
-        raise ConfigError(f"{address}: to listen, wss:// needs certificate= and private_key=")
+        raise ConfigError(
+            f"{address}: to listen, {address.scheme}:// needs certificate= and private_key="
+        )
     try:
         return _context(address, settings)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
@@ -90,6 +95,9 @@ def tls_context(address: Address, settings: TlsSettings) -> ssl.SSLContext | Non
 def _context(address: Address, settings: TlsSettings) -> ssl.SSLContext:
     if address.listens:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if settings.authorities is not None:
+            context.load_verify_locations(settings.authorities)
+            context.verify_mode = ssl.CERT_REQUIRED
     else:
         context = ssl.create_default_context(cafile=settings.authorities)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -41,7 +41,7 @@ class Broadcaster:
     """Sends packets to every connection that `handle` is given; its length is their number.
 
     `bytes` counts what was sent, without TCP's framing; `refused` counts connections that were cut
-    off because they were too slow or did not have the key; `datagrams` is always 0.
+    off because they were too slow; `datagrams` is always 0.
     """
 
     def __init__(self, header: Header, begin_group: Callable[[], None]) -> None:
@@ -69,10 +69,6 @@ class Broadcaster:
             if client in self._clients:
                 self._clients.remove(client)
             _log.info("a receiver left, %d are here", len(self))
-
-    def refuse(self) -> None:
-        """Count a connection that is not let through."""
-        self.refused += 1
 
     def send(self, packets: Sequence[Packet]) -> None:
         """Queue packets for all connections."""

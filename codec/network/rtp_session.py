@@ -29,6 +29,7 @@ from gsvc.codec.network.rtcp import (
     write_rtcp,
 )
 from gsvc.codec.network.rtp import CLOCK_RATE, Packetizer, RtpPacket, WireSettings, rtp_timestamp
+from gsvc.codec.network.srtp import Srtp
 from gsvc.codec.network.stats import IP_UDP_BYTES
 
 _DATAGRAMS, _BYTES = 512, 2 << 20
@@ -100,8 +101,12 @@ class RtpSender:
     pictures a second. All are None before it.
     """
 
-    def __init__(self, header: Header, settings: WireSettings | None = None) -> None:
+    def __init__(
+        self, header: Header, settings: WireSettings | None = None, srtp: Srtp | None = None
+    ) -> None:
+        """`srtp`: seals all that is sent, and nothing else is heard."""
         self.ssrc = secrets.randbits(32)
+        self._srtp = srtp
         self.datagrams = self.bytes = self.again = self.keys_asked = 0
         self.report: ReportBlock | None = None
         self.round_trip: float | None = None
@@ -131,7 +136,7 @@ class RtpSender:
         """The datagrams of packets that are ready together, see `Packetizer.packetize`."""
         sent = []
         for rtp in self._packetizer.packetize(packets):
-            data = rtp.to_bytes()
+            data = self._sealed(rtp.to_bytes())
             self._sent.add(rtp.sequence, data)
             self.datagrams += 1
             self.bytes += len(data)
@@ -146,22 +151,34 @@ class RtpSender:
         passed = round((now - at) * CLOCK_RATE)  # a report has the RTP timestamp of its sending
         timestamp = (rtp_timestamp(pts, self._time_base) + passed) % (1 << 32)
         counts = self.datagrams % (1 << 32), self.bytes % (1 << 32)
-        return write_rtcp(SenderReport(self.ssrc, ntp_time(now), timestamp, *counts))
+        report = SenderReport(self.ssrc, ntp_time(now), timestamp, *counts)
+        return self._sealed(write_rtcp(report))
 
     def farewell(self) -> bytes:
         """The RTCP packet that ends the source."""
-        return write_rtcp(Bye(self.ssrc))
+        return self._sealed(write_rtcp(Bye(self.ssrc)))
+
+    @property
+    def refused(self) -> int:
+        """Datagrams that were not sealed with the key, came twice or were old."""
+        return self._srtp.refused if self._srtp else 0
+
+    def _sealed(self, datagram: bytes) -> bytes:
+        return self._srtp.protect(datagram) if self._srtp else datagram
 
     def take_feedback(self, datagram: bytes, now: float) -> tuple[list[bytes], bool]:
         """Take a receiver's RTCP datagram at the time of day `now`.
 
         Gives the datagrams to send again, and whether to begin a new group. Feedback on other
-        sources and invalid bytes are ignored.
+        sources, other datagrams and invalid bytes are ignored.
         """
         repeated: list[bytes] = []
         begins, trip = False, self.round_trip or 0.0
+        opened = self._srtp.unprotect(datagram) if self._srtp else datagram
+        if opened is None or not is_rtcp(opened):
+            return [], False
         try:
-            for packet in read_rtcp(datagram):
+            for packet in read_rtcp(opened):
                 match packet:
                     case Nack(source=self.ssrc):
                         repeated += self._sent.again(packet.sequences, now, trip)
@@ -271,9 +288,12 @@ class RtpReceiver:
         reorder: ReorderLimits | None = None,
         bandwidth: float | None = None,
         pictures: Callable[[], float | None] = lambda: None,
+        srtp: Srtp | None = None,
     ) -> None:
         """`bandwidth`: the most bits per second that the sender is told to send; `pictures`: gives
-        the most coded pictures a second that there is time for, None: not known."""
+        the most coded pictures a second that there is time for, None: not known; `srtp`: opens what
+        comes, nothing else is taken, and seals feedback."""
+        self.srtp = srtp
         self._bandwidth, self._pictures = bandwidth, pictures
         self.datagrams = self.bytes = self.invalid = 0
         self._limits, self._reorder = limits, reorder
@@ -286,13 +306,16 @@ class RtpReceiver:
 
         Gives the packets that are ready, all of one source.
         """
+        opened = self.srtp.unprotect(datagram) if self.srtp else datagram
+        if opened is None:
+            return []
         self.datagrams += 1
         self.bytes += len(datagram)
         try:
-            if is_rtcp(datagram):
-                self._take_reports(datagram, now)
+            if is_rtcp(opened):
+                self._take_reports(opened, now)
                 return []
-            source = self._source_of(RtpPacket.from_bytes(datagram).ssrc, now)
+            source = self._source_of(RtpPacket.from_bytes(opened).ssrc, now)
         except BitstreamError:
             self.invalid += 1
             return []
@@ -300,7 +323,7 @@ class RtpReceiver:
             return []
         source.peer = peer
         source.spare = min(4.0 * _REPORT_BYTES, source.spare + _EARLY_SHARE * len(datagram))
-        packets = source.depacketizer.push(datagram, now)
+        packets = source.depacketizer.push(opened, now)
         if packets and source is not self.current:
             self.current, self._next = source, None
         return packets
@@ -332,7 +355,10 @@ class RtpReceiver:
                     found.append(BitrateLimit(self._own, source.ssrc, self._bandwidth))
                 if (pictures := self._pictures()) is not None:
                     found.append(PictureLimit(self._own, source.ssrc, pictures))
-            addressed += [(write_rtcp(packet), source.peer) for packet in found]
+            for packet in found:
+                datagram = write_rtcp(packet)
+                sealed = self.srtp.protect(datagram) if self.srtp else datagram
+                addressed.append((sealed, source.peer))
         return addressed
 
     def capture_time(self, pts: int) -> float | None:

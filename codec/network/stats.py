@@ -59,8 +59,8 @@ class SenderStats:
     receivers: int
     """Connections over TCP or WebSocket."""
     refused: int
-    """Connections cut off because they were too slow or did not have the key; over UDP, datagrams
-    that were not sealed with the key."""
+    """Connections cut off because they were too slow; over UDP, datagrams that were not sealed with
+    the key."""
     waiting: Latency
     """From a frame's capture to the start of its encoding."""
     encoding: Latency
@@ -106,8 +106,7 @@ class ReceiverStats:
     damaged: int
     """Datagrams and packets that are not valid."""
     refused: int
-    """Datagrams that were not sealed with the key, came twice or were old; over TCP and WebSocket,
-    connections without the key."""
+    """Datagrams that were not sealed with the key, came twice or were old."""
     packets_lost: int
     """Picture packets that never came."""
     repaired: int

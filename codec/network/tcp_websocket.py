@@ -1,9 +1,8 @@
-"""Connections over TCP and WebSocket, each with a stream of its own.
+"""Connections over TCP and WebSocket, plain or under TLS, each with a stream of its own.
 
 TCP carries the bytes of a file, WebSocket one message for the header and one for each packet. The
-stream may begin at any INTRA packet and end without END. Under a key both carry messages, which TCP
-leads by their length in four bytes; so it does with what a receiver announces, RTCP packets that go
-the other way.
+stream may begin at any INTRA packet and end without END. What a receiver announces goes the other
+way, an RTCP packet a message; TCP leads it by its length in four bytes.
 
 TCP tells its sender nothing of what it carries but what waits to be sent. A queue that does not
 empty within a second is congestion (as in CoDel, RFC 8289): the least that waited counts, because a
@@ -115,20 +114,20 @@ async def run_channels(address: Address, handle: Handler, tls: SSLContext | None
     """Give every connection to `handle`, until cancelled.
 
     An address that listens takes all connections at once; any other one is connected to again and
-    again. `tls` is for wss:// addresses. Raises InputError when the port cannot be used and for a
-    certificate that nobody vouches for, MissingDependencyError for ws:// and wss:// without the
-    package websockets.
+    again. `tls` is for tls:// and wss:// addresses. Raises InputError when the port cannot be used
+    and for a certificate that nobody vouches for, MissingDependencyError for ws:// and wss://
+    without the package websockets.
     """
-    is_tcp = address.scheme == "tcp"
+    is_tcp = address.scheme in ("tcp", "tls")
     if not is_tcp and find_spec("websockets") is None:
         raise MissingDependencyError(
             f"{address.scheme}:// needs the package websockets: pip install 'gsvc[stream]'"
         )
-    connect, serve = partial(_connect_ws, tls), partial(_serve_ws, tls)
     if not address.listens:
-        await _keep_connecting(address, handle, _connect_tcp if is_tcp else connect)
+        connect = partial(_connect_tcp if is_tcp else _connect_ws, tls)
+        await _keep_connecting(address, handle, connect)
     try:
-        await (_serve_tcp if is_tcp else serve)(address, handle)
+        await (_serve_tcp if is_tcp else _serve_ws)(tls, address, handle)
     except OSError as error:
         raise InputError(
             f"cannot listen at {address} ({error.strerror or error}): choose another port"
@@ -255,14 +254,16 @@ class _WsChannel:
         return message
 
 
-async def _serve_tcp(address: Address, handle: Handler) -> None:
-    connected = partial(_use_tcp, handle)
-    async with await asyncio.start_server(connected, address.host or None, address.port) as server:
+async def _serve_tcp(tls: SSLContext | None, address: Address, handle: Handler) -> None:
+    server = await asyncio.start_server(
+        partial(_use_tcp, handle), address.host or None, address.port, ssl=tls
+    )
+    async with server:
         await server.serve_forever()
 
 
-async def _connect_tcp(address: Address, handle: Handler) -> None:
-    await _use_tcp(handle, *await asyncio.open_connection(address.host, address.port))
+async def _connect_tcp(tls: SSLContext | None, address: Address, handle: Handler) -> None:
+    await _use_tcp(handle, *await asyncio.open_connection(address.host, address.port, ssl=tls))
 
 
 async def _use_tcp(

@@ -8,10 +8,7 @@ from typing import Any, cast
 from gsvc.codec.bitstream.errors import InputError, OutputError
 from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.network.address import Address
-from gsvc.codec.network.rtcp import is_rtcp
 from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender
-from gsvc.codec.network.sealing import Opener, Sealer
-from gsvc.codec.network.wire_key import WireKey
 
 _END_COPIES, _END_SECONDS = 3, 0.1
 """How often END is sent, and the seconds between: no later packet would reveal its loss."""
@@ -24,20 +21,17 @@ class UdpSender(asyncio.DatagramProtocol):
     """Sends packets to one receiver and answers its feedback. Open it with `open_udp_sender`.
 
     `datagrams` and `bytes` (with RTP headers) count all that was sent, with reports and
-    retransmissions. With a key, all of it is sealed, and `refused` counts what came and was not.
+    retransmissions.
     """
 
     def __init__(
         self,
         rtp: RtpSender,
         begin_group: Callable[[], None],
-        key: WireKey | None = None,
         heard: Callable[[], None] | None = None,
     ) -> None:
         """`heard` is called after each datagram of feedback, when `rtp` has taken it."""
         self.datagrams = self.bytes = 0
-        self._sealer = key and Sealer(key, sends=True)
-        self._opener = key and Opener(key, sends=False)
         self._rtp, self._begin_group, self._heard = rtp, begin_group, heard
         self._reported = float("-inf")
         self._captured: tuple[int, float] | None = None
@@ -46,20 +40,13 @@ class UdpSender(asyncio.DatagramProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.DatagramTransport, transport)
 
-    @property
-    def refused(self) -> int:
-        """Datagrams that were not sealed with the key, came twice or were old."""
-        return self._opener.dropped if self._opener else 0
-
     def datagram_received(self, data: bytes, addr: object) -> None:
-        feedback = self._opener.open(data) if self._opener else data
-        if feedback is not None and is_rtcp(feedback):
-            repeated, begins = self._rtp.take_feedback(feedback, time.time())
-            self._put(repeated)
-            if begins:
-                self._begin_group()
-            if self._heard:
-                self._heard()
+        repeated, begins = self._rtp.take_feedback(data, time.time())
+        self._put(repeated)
+        if begins:
+            self._begin_group()
+        if self._heard:
+            self._heard()
 
     def error_received(self, exc: Exception) -> None:
         """Nobody listens yet."""
@@ -104,8 +91,7 @@ class UdpSender(asyncio.DatagramProtocol):
         self._transport.abort()
 
     def _put(self, datagrams: Sequence[bytes]) -> None:
-        for plain in datagrams:
-            datagram = self._sealer.seal(plain) if self._sealer else plain
+        for datagram in datagrams:
             self._transport.sendto(datagram)
             self.datagrams += 1
             self.bytes += len(datagram)
@@ -120,14 +106,8 @@ class UdpReceiver(asyncio.DatagramProtocol):
         take: Callable[[list[Packet]], None],
         *,
         feedback: bool,
-        key: WireKey | None = None,
     ) -> None:
-        """`take` is called with packets of one source, `rtp.current`.
-
-        With a key nothing reaches `rtp` that is not sealed with it, and feedback is sealed.
-        """
-        self._sealer = key and Sealer(key, sends=False)
-        self._opener = key and Opener(key, sends=True)
+        """`take` is called with packets of one source, `rtp.current`."""
         self._rtp, self._take, self._gives_feedback = rtp, take, feedback
         self._transport: asyncio.DatagramTransport
         self._timer: asyncio.Task[None]
@@ -136,16 +116,8 @@ class UdpReceiver(asyncio.DatagramProtocol):
         self._transport = cast(asyncio.DatagramTransport, transport)
         self._timer = asyncio.create_task(self._tick())
 
-    @property
-    def refused(self) -> int:
-        """Datagrams that were not sealed with the key, came twice or were old."""
-        return self._opener.dropped if self._opener else 0
-
     def datagram_received(self, data: bytes, addr: Any) -> None:
-        datagram = self._opener.open(data) if self._opener else data
-        if datagram is None:
-            return
-        packets = self._rtp.receive(datagram, time.monotonic(), addr)
+        packets = self._rtp.receive(data, time.monotonic(), addr)
         if packets:
             self._take(packets)
 
@@ -162,21 +134,19 @@ class UdpReceiver(asyncio.DatagramProtocol):
             if packets:
                 self._take(packets)
             for datagram, peer in self._rtp.feedback(now) if self._gives_feedback else ():
-                sealed = self._sealer.seal(datagram) if self._sealer else datagram
-                self._transport.sendto(sealed, peer)
+                self._transport.sendto(datagram, peer)
 
 
 async def open_udp_sender(
     address: Address,
     rtp: RtpSender,
     begin_group: Callable[[], None],
-    key: WireKey | None = None,
     heard: Callable[[], None] | None = None,
 ) -> UdpSender:
     """Open a sender to `address`; see `UdpSender`. Raises OutputError when it cannot be used."""
     try:
         _, sender = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: UdpSender(rtp, begin_group, key, heard),
+            lambda: UdpSender(rtp, begin_group, heard),
             remote_addr=(address.host, address.port),
         )
     except OSError as error:
@@ -192,12 +162,11 @@ async def open_udp_receiver(
     take: Callable[[list[Packet]], None],
     *,
     feedback: bool,
-    key: WireKey | None = None,
 ) -> UdpReceiver:
     """Listen at `address`. Raises InputError when its port is taken or not permitted."""
     try:
         _, receiver = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: UdpReceiver(rtp, take, feedback=feedback, key=key),
+            lambda: UdpReceiver(rtp, take, feedback=feedback),
             local_addr=(address.host or "0.0.0.0", address.port),
         )
     except OSError as error:

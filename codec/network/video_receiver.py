@@ -35,11 +35,10 @@ from gsvc.codec.network.live_decoder import (
 )
 from gsvc.codec.network.live_sound import ArrivedSound
 from gsvc.codec.network.rtp_session import RtpReceiver
-from gsvc.codec.network.secure_channel import secured
+from gsvc.codec.network.srtp import WireKey, srtp_of
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, ReceiverStats
 from gsvc.codec.network.tcp_websocket import Channel, announce, end_all, run_channels
 from gsvc.codec.network.udp import UdpReceiver, open_udp_receiver
-from gsvc.codec.network.wire_key import WireKey
 from gsvc.decoders.detection.analyser import AnalysisSettings
 from gsvc.decoders.detection.findings import FrameAnalysis
 
@@ -67,9 +66,9 @@ class ReceiveSettings:
     limits: Limits = field(default_factory=Limits.restrictive)
     """Limits on the stream: restrictive by default, because senders are not trusted."""
     key: WireKey | None = None
-    """Nothing is taken that is not sealed with it."""
+    """Over udp:// nothing is taken that is not sealed with it (SRTP)."""
     tls: TlsSettings = field(default_factory=TlsSettings)
-    """Certificates of a wss:// address."""
+    """Certificates of a tls:// or wss:// address."""
 
     def __post_init__(self) -> None:
         if self.silence is not None and self.silence <= 0:
@@ -109,13 +108,16 @@ class VideoReceiver:
         self._queue: LatestQueue[ArrivedPacket] = LatestQueue(_WAITING_PACKETS)
         pace = LivePace(chosen.load, steps=chosen.decoder.steps) if chosen.load else None
         self._pictures = lambda: pace.pictures if pace else None
-        self._rtp = RtpReceiver(chosen.limits, chosen.reorder, chosen.bandwidth, self._pictures)
+        srtp = srtp_of(self._address, chosen.key, sends=False)
+        self._rtp = RtpReceiver(
+            chosen.limits, chosen.reorder, chosen.bandwidth, self._pictures, srtp
+        )
         self._udp: UdpReceiver | None = None
         self._live = LiveDecoder(chosen.decoder, chosen.limits, chosen.reorder.seconds, pace)
         self._timeline, self._sound = PlayoutTimeline(), ArrivedSound()
         self._streams = self._bytes = 0
         self._source: int | None = None
-        self._frames = self._concealed = self._damaged = self._refused = 0
+        self._frames = self._concealed = self._damaged = 0
         self._latency, self._decoding, self._rate = Durations(), Durations(), RateMeter()
         self._is_stopped = asyncio.Event()
 
@@ -207,7 +209,7 @@ class VideoReceiver:
             reordered=tracker.reordered,
             retransmitted=tracker.retransmitted,
             damaged=rtp.invalid + counts.damaged + self._damaged + live.damaged,
-            refused=self._refused + (self._udp.refused if self._udp else 0),
+            refused=rtp.srtp.refused if rtp.srtp else 0,
             packets_lost=counts.lost - counts.late,
             repaired=counts.repaired,
             repeated=counts.repeated,
@@ -222,20 +224,12 @@ class VideoReceiver:
         """Start to listen or to connect; gives the tasks that do it."""
         if self._address.scheme == "udp":
             self._udp = await open_udp_receiver(
-                self._address,
-                self._rtp,
-                self._take,
-                feedback=self._settings.feedback,
-                key=self._settings.key,
+                self._address, self._rtp, self._take, feedback=self._settings.feedback
             )
             return []
-        read = secured(self._read, self._settings.key, sends=False, refused=self._refuse)
-        task = asyncio.create_task(run_channels(self._address, read, self._tls))
+        task = asyncio.create_task(run_channels(self._address, self._read, self._tls))
         task.add_done_callback(lambda _: self._queue.close())  # it ends by an error only
         return [task]
-
-    def _refuse(self) -> None:
-        self._refused += 1
 
     def _take(self, packets: list[Packet]) -> None:
         """Take packets of one source that came over UDP."""
@@ -321,10 +315,15 @@ class VideoReceiver:
 
     def _what_came(self) -> str:
         stats = self.stats()
+        if self._rtp.srtp and self._rtp.srtp.met_old_wire:
+            return (
+                f"{self._address} seals datagrams as gsvc did before SRTP: "
+                "take the same gsvc on both sides"
+            )
         if stats.refused:
             return (
                 f"nothing from {self._address} is sealed with the key ({stats.refused} refused): "
-                "does the sender have the same key?"
+                "does the sender have the same key, and do both clocks agree to a minute?"
             )
         if stats.damaged:
             return (

@@ -32,12 +32,10 @@ from gsvc.codec.network.congestion_control import (
 from gsvc.codec.network.live_sound import cut_to_fit, sound_packet
 from gsvc.codec.network.rtp import LEAST_MTU, RTP_HEADER_BYTES, UNIT_HEAD_BYTES, WireSettings
 from gsvc.codec.network.rtp_session import RtpSender
-from gsvc.codec.network.sealing import OVERHEAD_BYTES
-from gsvc.codec.network.secure_channel import secured
+from gsvc.codec.network.srtp import MOST_BYTES, TAG_BYTES, WireKey, srtp_of
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, LayerMeter, RateMeter, SenderStats
 from gsvc.codec.network.tcp_websocket import Announced, end_all, run_channels
 from gsvc.codec.network.udp import UdpSender, open_udp_sender
-from gsvc.codec.network.wire_key import WireKey
 
 _HOLD, _LONGEST_HOLD = 0.3, 1.0
 """Seconds of queue from which frames wait for a later packet; seconds for which they do so, from
@@ -161,9 +159,10 @@ class SendSettings:
     """Send each frame when it is due and drop what the encoder has no time for; else send all
     frames, as fast as they can be encoded and taken."""
     key: WireKey | None = None
-    """Seals all that is sent; only receivers with the same key understand it or are heard."""
+    """Seals all that is sent to a udp:// address (SRTP); only a receiver with the same key
+    understands it or is heard."""
     tls: TlsSettings = field(default_factory=TlsSettings)
-    """Certificates of a wss:// address."""
+    """Certificates of a tls:// or wss:// address."""
     adapt: Adaptation | None = None
     """Bounds between which the rate follows the network (without look-ahead): by the reports of a
     receiver over UDP, else by what waits for the slowest connection. The encoder's `bitrate` is
@@ -173,24 +172,25 @@ class SendSettings:
     def cut(self) -> WireSettings:
         """How to cut what a key may then seal: sealed, datagrams are as long as `wire` says.
 
-        Raises ConfigError for an mtu that is too small for a key.
+        Raises ConfigError for an mtu that a key has no room in, or SRTP none for.
         """
         if self.key is None:
             return self.wire
-        least = LEAST_MTU + OVERHEAD_BYTES
-        if self.wire.mtu < least:
-            raise ConfigError(f"datagrams of {self.wire.mtu} bytes: with a key {least} or more")
-        return replace(self.wire, mtu=self.wire.mtu - OVERHEAD_BYTES)
+        least, mtu = LEAST_MTU + TAG_BYTES, self.wire.mtu
+        if not least <= mtu <= MOST_BYTES:
+            raise ConfigError(f"datagrams of {mtu} bytes: with a key {least} to {MOST_BYTES}")
+        return replace(self.wire, mtu=mtu - TAG_BYTES)
 
 
 @typed
 class VideoSender:
-    """Sends one stream to `address`: udp:// to one receiver, tcp://, ws:// and wss:// to one
-    or many.
+    """Sends one stream to `address`: udp:// to one receiver, tcp://, tls://, ws:// and wss:// to
+    one or many.
 
     `run` it once; call `stats` at any time from the same event loop, and `stop` to end the stream
     after the frames so far. The encoder runs in a thread of its own and is closed at the end.
-    Raises ConfigError for an invalid address, and for an encoder that sends no pictures.
+    Raises ConfigError for an invalid address, for a key with another than udp://, and for an
+    encoder that sends no pictures.
     """
 
     def __init__(
@@ -208,7 +208,8 @@ class VideoSender:
         size = max(4, round(_WAITING_SECONDS * encoder.header.format.frame_rate))
         self._queue: LatestQueue[tuple[Frame, float]] = LatestQueue(size)
         self._tls = tls_context(self.address, self._settings.tls)
-        self._rtp = RtpSender(encoder.header, self._settings.cut)
+        srtp = srtp_of(self.address, self._settings.key, sends=True)
+        self._rtp = RtpSender(encoder.header, self._settings.cut, srtp)
         self._broadcaster = Broadcaster(encoder.header, encoder.force_keyframe)
         self._sink: UdpSender | Broadcaster = self._broadcaster
         self._meter = LayerMeter(encoder.header)
@@ -255,14 +256,11 @@ class VideoSender:
         """Open the socket, or start to listen or to connect; gives the task that does it."""
         if self.address.scheme == "udp":
             begin_group = self._encoder.force_keyframe
-            self._sink = await open_udp_sender(
-                self.address, self._rtp, begin_group, self._settings.key, self._heard
-            )
+            self._sink = await open_udp_sender(self.address, self._rtp, begin_group, self._heard)
             opened.callback(self._sink.abort)
             return []
-        caster = self._broadcaster
-        handle = secured(caster.handle, self._settings.key, sends=True, refused=caster.refuse)
-        serving = [asyncio.create_task(run_channels(self.address, handle, self._tls))]
+        running = run_channels(self.address, self._broadcaster.handle, self._tls)
+        serving = [asyncio.create_task(running)]
         if self._steering:
             serving.append(asyncio.create_task(self._watched(self._steering)))
         return serving
@@ -306,7 +304,7 @@ class VideoSender:
             fraction_lost=rtp.report.fraction_lost / 256 if rtp.report else None,
             round_trip=rtp.round_trip,
             receivers=len(self._broadcaster),
-            refused=sink.refused,
+            refused=rtp.refused + self._broadcaster.refused,
             waiting=self._waiting.summary(),
             encoding=self._encoding.summary(),
             target=self._encoder.target_bitrate,

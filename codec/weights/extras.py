@@ -35,7 +35,7 @@ EXTRAS = {
     "data": Extra("gsvc data", ("fsspec", "pyarrow", "ray", "stlpips_pytorch", "tensorboard")),
     "analysis": Extra("gsvc bench analyse", ("bjontegaard", "motmetrics", "pycocotools", "scipy")),
     "c2pa": Extra("gsvc sign, and verifying what it signed", ("c2pa", "cryptography")),
-    "secure": Extra("--key-file of gsvc send and gsvc recv", ("cryptography",)),
+    "secure": Extra("--key-file of gsvc send and gsvc recv", ("cryptography", "pylibsrtp")),
     "stream": Extra("ws:// and wss:// addresses", ("websockets",)),
 }
 
