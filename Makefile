@@ -12,7 +12,7 @@ help:
 	@echo "make test   run the tests (brings models of others first)"
 	@echo "make lint   ruff and mypy"
 	@echo "make docs   build the site into site/; a broken link is an error"
-	@echo "make shell  write completion and man page anew, from the parser"
+	@echo "make shell  write completion and man page into build/shell, from the parser"
 	@echo "make wheel  build the wheel and try it without extras in an empty environment"
 	@echo "make clips  bring the five clips that more of the tests use"
 	@echo "make hostile  forged and damaged streams, a million of them"
