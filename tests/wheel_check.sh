@@ -40,6 +40,8 @@ PYTHON
     run decode clip.gsv -o back.mp4 --steps 0
     run encode back.mp4 -o again.gsv --level 3 --frames 4
     test -s again.gsv
+    test -s env/share/man/man1/gsvc.1
+    env/bin/gsvc completion bash | cmp - env/share/bash-completion/completions/gsvc
     refuse_steps
 }
 
