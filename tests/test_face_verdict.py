@@ -97,7 +97,9 @@ def packets_of(
 ) -> tuple[Header, list[Packet]]:
     height, width = pictures[0].shape[:2]
     video = VideoFormat(width, height, Fraction(1, 25), Fraction(25))
-    settings = EncoderSettings(bpp=bpp, preset="fast", people=1, faces=faces, low_delay=low_delay)
+    settings = EncoderSettings(
+        bpp=bpp, preset="fast", face_weight=1, faces=faces, low_delay=low_delay
+    )
     with Encoder(video, settings) as encoder:
         packets = [p for k, one in enumerate(pictures) for p in encoder.encode(Frame(one, k))]
         return encoder.header, packets + encoder.flush()

@@ -17,7 +17,7 @@ from gsvc.encoders.scaffold.face_landmarks import FaceWeights
 from gsvc.encoders.search.distortion import Distortion, Reference
 from needs import need_clip, need_models
 
-FAST = EncoderSettings(preset="fast", people=1, faces=False)
+FAST = EncoderSettings(preset="fast", face_weight=1, faces=False)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_without_the_model_all_weighs_alike_and_a_line_says_so(
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
     with caplog.at_level(logging.WARNING):
-        weighed = payloads(speaker, replace(FAST, people=8))
+        weighed = payloads(speaker, replace(FAST, face_weight=8))
     (line,) = [record.getMessage() for record in caplog.records]
     assert "faces" in line and "gsvc models pull" in line
     caplog.clear()
@@ -74,7 +74,7 @@ def test_without_the_model_all_weighs_alike_and_a_line_says_so(
 @pytest.mark.parametrize("people", [0, 0.5, 9, float("nan")])
 def test_weights_out_of_range_are_refused(people: float) -> None:
     with pytest.raises(ConfigError, match="from 1 to 8"):
-        EncoderSettings(people=people)
+        EncoderSettings(face_weight=people)
 
 
 def test_preset_slow_tries_no_layer_whose_model_is_missing(

@@ -11,7 +11,7 @@ import gsvc
 from gsvc.encoders.coding.lookahead_buffer import JoinedFrames, LookaheadBuffer
 
 FORM = gsvc.VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
-USUAL = gsvc.EncoderSettings(level=2, preset="fast", faces=False, people=1)
+USUAL = gsvc.EncoderSettings(level=2, preset="fast", faces=False, face_weight=1)
 
 
 def coded(pictures: list[gsvc.Picture], settings: gsvc.EncoderSettings) -> list[bytes]:
@@ -30,7 +30,7 @@ def test_a_lean_encoder_makes_the_same_stream(
 ) -> None:
     pictures = moving_pictures(40)
     usual = replace(USUAL, preset=preset, semantics=False)
-    assert coded(pictures, replace(usual, lean=True)) == coded(pictures, usual)
+    assert coded(pictures, replace(usual, low_memory=True)) == coded(pictures, usual)
 
 
 @pytest.mark.parametrize("size", [(33, 35), (48, 64), (1, 1), (37, 301)])

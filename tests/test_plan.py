@@ -287,7 +287,7 @@ def test_where_memory_is_short_the_encoder_packs_what_waits_before_it_gives_up_l
     least = free.prediction.encode_memory.high  # for which the usual way is just too large
     short = planner.plan(Budgets(memory=0.99 * least)).best
     assert short.settings.lean and short.prediction.jod == free.prediction.jod
-    assert "--lean" in commands("talk.mp4", short.settings)[0]
+    assert "--low-memory" in commands("talk.mp4", short.settings)[0]
     assert not planner.plan(Budgets(memory=1.01 * least)).best.settings.lean
 
 

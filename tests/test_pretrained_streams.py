@@ -97,7 +97,7 @@ def test_asyncio_files_and_resuming(
 def test_a_stream_for_a_model_has_its_pictures_on_the_grid(moving_pictures: Pictures) -> None:
     pictures = moving_pictures(60)
     form = gsvc.VideoFormat(64, 48, Fraction(1, 10), Fraction(10))
-    settings = gsvc.EncoderSettings(level=1, preset="fast", made_for="ltx")
+    settings = gsvc.EncoderSettings(level=1, preset="fast", target_backend="ltx")
     with gsvc.Encoder(form, settings) as encoder:
         packets = [packet for picture in pictures for packet in encoder.encode(picture)]
         packets += encoder.flush()
@@ -117,6 +117,6 @@ def test_a_stream_for_a_model_has_its_pictures_on_the_grid(moving_pictures: Pict
         crossed = [at for at in range(start + 1, end) if at % 8 == 0]
         assert not crossed or (start % 8 == end % 8 == 0), (start, end)
     assert len(decode(file.getvalue())) == 60  # any decoder decodes it
-    for wrong in ({"made_for": "none"}, {"made_for": "ltx", "low_delay": True}):
+    for wrong in ({"target_backend": "none"}, {"target_backend": "ltx", "low_delay": True}):
         with pytest.raises(ConfigError, match="no hub model 'none'|needs look-ahead"):
             gsvc.EncoderSettings(**wrong)

@@ -144,7 +144,7 @@ def test_goals_exclude_each_other() -> None:
         {"max_bitrate": 0.0},
         {"low_delay": True, "quality": 0.1},
         {"low_delay": True, "max_bitrate": 9000.0},
-        {"low_delay": True, "lean": True},
+        {"low_delay": True, "low_memory": True},
         {"preset": "placebo"},
     ):
         with pytest.raises(ConfigError):

@@ -1,4 +1,4 @@
-"""Plans carried out: `gsvc encode --plan`, `gsvc decode --budget` and `--deadline`."""
+"""Plans carried out: `gsvc encode --plan`, `gsvc decode --time-budget` and `--deadline`."""
 
 import json
 from collections.abc import Sequence
@@ -152,7 +152,7 @@ def test_budget_and_deadline_decode(
     stream: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain, hurried = tmp_path / "plain.y4m", tmp_path / "hurried.y4m"
-    arguments = ["--budget", "10min", "--judge", "jod"]
+    arguments = ["--time-budget", "10min", "--judge", "jod"]
     assert main(["decode", str(stream), str(plain), *arguments]) == 0
     assert "decode_seconds" in log_path().read_text()
     assert main(["decode", str(stream), str(hurried), "--deadline", "100h", "--json"]) == 0
@@ -167,9 +167,9 @@ def test_budget_and_deadline_decode(
     ("arguments", "part"),
     [
         (["--deadline", "10"], "--deadline 10 has no unit"),
-        (["--budget", "0x"], "--budget 0x: a budget is above 0"),
+        (["--time-budget", "0x"], "--time-budget 0x: a budget is above 0"),
         (["--deadline", "1ms"], "plain decoding alone takes"),
-        (["--budget", "1ms"], "the least that can be met"),
+        (["--time-budget", "1ms"], "the least that can be met"),
         (["--deadline", "1min", "--steps", "4"], "--steps is what --deadline decides"),
         (["--deadline", "1min", "--frames", "4"], "for whole streams"),
     ],

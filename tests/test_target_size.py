@@ -17,8 +17,8 @@ from gsvc.eval.bench.score import read_pair
 from needs import need_package
 
 Pictures = Callable[..., list[gsvc.Picture]]
-FAST = gsvc.EncoderSettings(preset="fast", people=1)
-BARE = "--preset", "fast", "--people", "1"
+FAST = gsvc.EncoderSettings(preset="fast", face_weight=1)
+BARE = "--preset", "fast", "--face-weight", "1"
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +65,11 @@ def test_many_videos_share_a_budget(video: Path, tmp_path: Path) -> None:
     (clips / "one.mp4").write_bytes(video.read_bytes())
     (clips / "two.mp4").write_bytes(video.read_bytes())
     (clips / "bad.mp4").write_bytes(video.read_bytes()[:300])
-    done = run_gsvc("encode", clips, "--out", out, "--budget", "16kB", "-j", 2, *BARE)
+    done = run_gsvc("encode", clips, "--out", out, "--total-size", "16kB", "-j", 2, *BARE)
     assert done.returncode == 1 and b"bad.mp4" in done.stderr  # the others are made
     sizes = [path.stat().st_size for path in sorted(out.iterdir())]
     assert len(sizes) == 2 and 0.9 * 16_000 <= sum(sizes) <= 16_000
-    refused = run_gsvc("encode", video, "--budget", "16kB")
+    refused = run_gsvc("encode", video, "--total-size", "16kB")
     assert refused.returncode == 2 and b"--target-size" in refused.stderr
 
 

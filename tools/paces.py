@@ -1,6 +1,6 @@
 """A decoder that gets hot: is a frame late, how much is refined, how often does that change?
 
-`python tools/paces.py`: the pace of `gsvc recv --budget` in virtual time, beside a
+`python tools/paces.py`: the pace of `gsvc recv --load` in virtual time, beside a
 decoder that always refines, one that never does, and one without hysteresis. Costs are given, not
 measured: a coded picture every .4 s, 40 % of the time for plain frames and 30 % for the refiner,
 while the machine is cool; 1.45 or 2 times that for 20 s of each minute, and 15 % noise: at 1.45

@@ -117,7 +117,7 @@ def rows_of(
             }
             encoded = timed(usual, source.parent, [str(source)], cpu=True)
             if preset.endswith(LEAN):
-                lean = timed(usual | {"lean": True}, source.parent, [str(source)], cpu=True)
+                lean = timed(usual | {"low_memory": True}, source.parent, [str(source)], cpu=True)
                 row = _row(clip, trial, (preset, share, Way()), source.with_name("out.gsv"), lean)
                 ratio = lean.files[0]["seconds"] / encoded.files[0]["seconds"]
                 row = replace(row, encode_seconds=math.nan, lean_times=ratio)

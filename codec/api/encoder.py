@@ -97,11 +97,11 @@ def recipe_of(settings: EncoderSettings, header: Header) -> CodingConfig:
         bpp=limit if target is None else target,
         exact=target is not None,
         tune=TUNES[settings.tune],
-        people=settings.people,
+        people=settings.face_weight,
         faces=settings.faces,
         semantics=settings.semantics,
         quality=settings.quality,
-        lean=settings.lean,
+        lean=settings.low_memory,
         max_bitrate=settings.max_bitrate,
         packet_bytes=settings.max_packet_bytes,
     )

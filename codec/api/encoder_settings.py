@@ -9,7 +9,7 @@ from gsvc.codec.bitstream.header import TOOLS, Tools
 from gsvc.codec.bitstream.layers import LAYERS
 from gsvc.codec.bitstream.layers.pose import POSE
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
-from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.bitstream.typed import renamed, typed
 from gsvc.codec.weights.hub import hub_model
 from gsvc.decoders.detection.detectors import AUTO, OWN
 from gsvc.decoders.detection.findings import Detector
@@ -28,6 +28,7 @@ _LEAST_PACKET = 64
 _MOST_PRE_ROLL = 30
 
 
+@renamed(people="face_weight", lean="low_memory", made_for="target_backend")
 @typed
 @dataclass(frozen=True)
 class EncoderSettings:
@@ -56,7 +57,7 @@ class EncoderSettings:
     tune: str = DEFAULT_TUNE
     """What bits are spent on: "balanced", "texture" (sharper pictures that may be out of place) or
     "motion" (everything where it belongs, softer)."""
-    people: float = PEOPLE
+    face_weight: float = PEOPLE
     """How much more faces weigh than the rest when bits are spent, 1 to 8. Above 1 it needs a model
     (`gsvc models pull`); without it a warning is logged and all weighs alike."""
     faces: bool = True
@@ -77,13 +78,13 @@ class EncoderSettings:
     """Send pictures only while something moves or changes; other frames hold the last one."""
     pre_roll: float = 1.0
     """Seconds before an event that are sent too, 0 to 30, with `events_only`."""
-    made_for: str | None = None
+    target_backend: str | None = None
     """The pretrained model that is to decode ("ltx" ...): pictures lie on its grid in time, and the
     header names it. Any decoder still decodes the stream. With look-ahead only."""
     low_delay: bool = False
     """Encode without look-ahead: a frame waits only for the next key picture (`Encoder.delay`), and
     the stream takes more bits."""
-    lean: bool = False
+    low_memory: bool = False
     """Hold less memory with look-ahead, about half, and take a third longer: waiting frames are
     packed without loss and trials are made one at a time. The stream is the same."""
     seed: int = 0
@@ -105,9 +106,9 @@ class EncoderSettings:
             raise ConfigError(
                 "a quality or a cap needs look-ahead: leave low delay out, or give a bitrate"
             )
-        if self.low_delay and self.lean:
-            raise ConfigError("without look-ahead hardly a frame is held: leave lean out")
-        if self.made_for is not None and hub_model(self.made_for) and self.low_delay:
+        if self.low_delay and self.low_memory:
+            raise ConfigError("without look-ahead hardly a frame is held: leave low memory out")
+        if self.target_backend is not None and hub_model(self.target_backend) and self.low_delay:
             raise ConfigError("a stream for a pretrained model needs look-ahead: no low delay")
         if self.max_packet_bytes is not None and self.max_packet_bytes < _LEAST_PACKET:
             raise ConfigError(
@@ -116,8 +117,8 @@ class EncoderSettings:
             )
         if self.preset not in PRESETS:
             raise ConfigError(f"preset {self.preset!r}: choose one of {', '.join(PRESETS)}")
-        if not 1 <= self.people <= MOST_PEOPLE:
-            raise ConfigError(f"people {self.people:g}: choose a weight from 1 to {MOST_PEOPLE:g}")
+        if not 1 <= self.face_weight <= MOST_PEOPLE:
+            raise ConfigError(f"face weight {self.face_weight:g}: choose 1 to {MOST_PEOPLE:g}")
         if isinstance(self.detector, str) and self.detector not in OWN:
             raise ConfigError(
                 f"detector {self.detector!r}: choose one of {', '.join(OWN)}, or give a detector"
@@ -140,7 +141,7 @@ class EncoderSettings:
 
     def named_model(self) -> bytes:
         """The model that the header names."""
-        return self.model_id if self.made_for is None else hub_model(self.made_for).hint
+        return self.model_id if self.target_backend is None else hub_model(self.target_backend).hint
 
     def chosen_tools(self) -> Tools:
         """The layers: as set, or those worth their time at the preset; of a task none."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...),
 images ('out/%05d.png'), or y4m (.y4m, or - for standard output)."""
 
+RENAMED = {"--budget": "--time-budget"}
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc decode`."""
@@ -52,10 +54,10 @@ def _add_time(parser: ArgumentParser) -> None:
 
     time = parser.add_mutually_exclusive_group()
     way = "take the best way to decode that surely keeps it, by gsvc profile: 1x, 90s"
-    time.add_argument("--budget", metavar="TIME", help=way)
+    time.add_argument("--time-budget", metavar="TIME", help=way)
     spend = "restore what gains most, as far as time goes: 10min"
     time.add_argument("--deadline", metavar="TIME", help=spend)
-    best = "what --budget calls best (%(default)s)"
+    best = "what --time-budget calls best (%(default)s)"
     parser.add_argument("--judge", choices=JUDGES, default="texture", help=best)
 
 
@@ -94,7 +96,7 @@ def _spending(
     """As chosen by hand, or by what there is time for."""
     if options.deadline is not None:
         return *hurried_decoding(options), None
-    if options.budget is not None:
+    if options.time_budget is not None:
         settings, foretold = budgeted_decoding(options)
         return settings, None, foretold
     return settings_of(DecoderSettings, options), None, None

@@ -203,6 +203,13 @@ DESCRIPTION = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, 
 ('in/*.png', quoted, or in/%05d.png), or - for y4m on standard input. With --out: several videos, or
 folders."""
 
+RENAMED = {
+    "--budget": "--total-size",
+    "--for": "--target-backend",
+    "--lean": "--low-memory",
+    "--people": "--face-weight",
+}
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc encode`."""
@@ -216,8 +223,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     _add_look_ahead(parser)
     seen = "how much more faces weigh than the rest (%(default)g)"
     hint = "place pictures for a pretrained model: ltx ... (gsvc models list)"
-    add("--for", dest="made_for", metavar="NAME", help=hint)
-    add("--people", type=float, default=defaults.people, metavar="1..8", help=seen)
+    add("--target-backend", metavar="NAME", help=hint)
+    add("--face-weight", type=float, default=defaults.face_weight, metavar="1..8", help=seen)
     pay = "send people and regions even if they do not pay"
     add("--semantics", action="store_true", help=pay)
     speak = "send how faces move where it pays (the default)"
@@ -255,7 +262,7 @@ def _add_look_ahead(parser: ArgumentParser) -> None:
     slow = "less waiting, 1.1 to 1.5 times the bits at equal quality, ten on fast pans"
     parser.add_argument("--low-delay", action="store_true", help=f"no look-ahead: {slow}")
     held = "with look-ahead: hold about half the memory, take longer; the same stream"
-    parser.add_argument("--lean", action="store_true", help=held)
+    parser.add_argument("--low-memory", action="store_true", help=held)
 
 
 def _add_rate(parser: ArgumentParser) -> None:
@@ -268,7 +275,7 @@ def _add_rate(parser: ArgumentParser) -> None:
     whole = "make a file of at most this many bytes: 500kB; sound included"
     rate.add_argument("--target-size", type=size, metavar="SIZE", help=whole)
     all = "share this many bytes among all videos of --out: 20MB"
-    rate.add_argument("--budget", type=size, metavar="SIZE", help=all)
+    rate.add_argument("--total-size", type=size, metavar="SIZE", help=all)
     told = "settings that keep the budgets of this TOML file, as gsvc plan finds them"
     parser.add_argument("--plan", metavar="FILE", help=told)
     cap = "never more than this in any second"
@@ -309,8 +316,10 @@ def _check_single(options: Namespace) -> None:
         raise ConfigError(
             f"{options.source} is a folder: say where its streams go with --out FOLDER"
         )
-    if options.budget is not None:
-        raise ConfigError("--budget is for several files: add --out FOLDER, or use --target-size")
+    if options.total_size is not None:
+        raise ConfigError(
+            "--total-size is for several files: add --out FOLDER, or use --target-size"
+        )
     if options.jobs != 1:
         raise ConfigError("--jobs is for several files: add --out FOLDER")
     if options.dry_run and options.plan is not None:
@@ -322,8 +331,8 @@ def _run_many(options: Namespace) -> int:
 
     if options.plan is not None:
         raise ConfigError("--plan is for one video: leave out --out")
-    if options.dry_run and options.budget is not None:
-        raise ConfigError("--dry-run tells what a level or a rate takes: leave --budget out")
+    if options.dry_run and options.total_size is not None:
+        raise ConfigError("--dry-run tells what a level or a rate takes: leave --total-size out")
     if options.dry_run:
         return _run_dry(options, list(targets_of(options).values()))
     if options.score or options.metric:

@@ -57,12 +57,12 @@ def encode_many(options: Namespace) -> int:
 
 
 def _shares(options: Namespace, sources: Sequence[str]) -> dict[str, int]:
-    """The bytes of each source's stream, so that all take --budget together.
+    """The bytes of each source's stream, so that all take --total-size together.
 
     Shares are as the sizes at one level, so that quality is alike. Sound and texts are not shared.
     Sources that cannot be read have none: they fail when it is their turn.
     """
-    if options.budget is None:
+    if options.total_size is None:
         return {}
     from gsvc.codec.command.encode_dry import foretold
 
@@ -71,12 +71,12 @@ def _shares(options: Namespace, sources: Sequence[str]) -> dict[str, int]:
         with suppress(InputError), without_warnings(True):
             made[source] = foretold(options, source)[0]
     beside = sum(one.size - one.video_size for one in made.values())
-    if beside >= options.budget:
+    if beside >= options.total_size:
         raise ConfigError(
-            f"sound takes about {shown_size(beside)} of {shown_size(options.budget)}: raise the "
-            "budget, lower --audio-bitrate, or leave the sound out with --audio none"
+            f"sound takes about {shown_size(beside)} of {shown_size(options.total_size)}: raise "
+            "--total-size, lower --audio-bitrate, or leave the sound out with --audio none"
         )
-    share = (options.budget - beside) / max(1.0, sum(one.video_size for one in made.values()))
+    share = (options.total_size - beside) / max(1.0, sum(one.video_size for one in made.values()))
     return {s: int(m.size + (share - 1) * m.video_size) for s, m in made.items()}
 
 

@@ -64,11 +64,13 @@ class CommandParser(Parser):
 
         Args:
             module: The module that describes the command, imported when the parser is first used:
-                `DESCRIPTION`, and `add_arguments(parser)`.
+                `DESCRIPTION`, `add_arguments(parser)` and, where options had other names once,
+                `RENAMED`: old name → new one.
         """
         super().__init__(**options)
         self._module = module
         self._is_mixing = False
+        self._renamed: Mapping[str, str] = {}
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None
@@ -78,8 +80,9 @@ class CommandParser(Parser):
         if self._is_mixing or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
         self._is_mixing = True
+        given = sys.argv[1:] if args is None else args
         try:
-            return self.parse_known_intermixed_args(args, namespace)
+            return self.parse_known_intermixed_args([*map(self._current, given)], namespace)
         finally:
             self._is_mixing = False
 
@@ -88,7 +91,17 @@ class CommandParser(Parser):
         if self._module is not None:
             command, self._module = import_module(self._module), None
             self.description = command.DESCRIPTION
+            self._renamed = getattr(command, "RENAMED", {})
             command.add_arguments(self)
+
+    def _current(self, argument: str) -> str:
+        """An option by its name of today, with a note where that is not the one given."""
+        name, equals, value = argument.partition("=")
+        if name not in self._renamed:
+            return argument
+        if sys.stderr is not None:
+            print(f"gsvc: note: {name} is called {self._renamed[name]} now", file=sys.stderr)
+        return f"{self._renamed[name]}{equals}{value}"
 
 
 def add_modules(parser: ArgumentParser, dest: str, lines: Mapping[str, str], prefix: str) -> None:

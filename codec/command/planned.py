@@ -1,4 +1,4 @@
-"""Carrying plans out: `gsvc encode --plan`, `gsvc decode --budget` and `--deadline`.
+"""Carrying plans out: `gsvc encode --plan`, `gsvc decode --time-budget` and `--deadline`.
 
 What a job took is written beside what was foretold of it, for the next plan to be nearer.
 """
@@ -46,7 +46,7 @@ _ENCODING = {
     "quality": "--quality",
     "preset": "--preset",
     "low_delay": "--low-delay",
-    "lean": "--lean",
+    "low_memory": "--low-memory",
 }
 """Options that a plan decides."""
 _DECODING = {"steps": "--steps", "backend": "--backend", "motion": "--motion"}
@@ -93,7 +93,7 @@ def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
     plan = planner.plan(budgets)
     chosen = encoder_settings(plan.best.settings)
     options.bitrate, options.preset = chosen.bitrate, chosen.preset
-    options.low_delay, options.lean = chosen.low_delay, chosen.lean
+    options.low_delay, options.low_memory = chosen.low_delay, chosen.low_memory
     seen, raw = plan.best.prediction, planner.uncorrected(plan.best.settings)
     numbers = {
         "rate": (seen.bitrate, raw.bitrate.mean),
@@ -135,7 +135,7 @@ def _starting(preset: str) -> float:
 
 
 def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
-    """The best way that keeps the time `options.budget`. Raises ConfigError where none does."""
+    """The best way that keeps `options.time_budget`. Raises ConfigError where none does."""
     from gsvc.codec.api.inspection import info
     from gsvc.codec.command.arguments import limits_of
     from gsvc.codec.planning.budgets import time_of
@@ -143,8 +143,8 @@ def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
     from gsvc.codec.planning.plan_search import own_numbers
     from gsvc.codec.planning.realtime import spendings, within
 
-    time = time_of("--budget", options.budget)
-    _check_whole(options, "--budget")
+    time = time_of("--time-budget", options.time_budget)
+    _check_whole(options, "--time-budget")
     fitted, stream = own_numbers(), info(options.source, limits=limits_of(options))
     found = spendings(stream, load_profile(), fitted)
     chosen = within(found, time.seconds(stream.duration), options.judge, fitted)

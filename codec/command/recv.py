@@ -26,6 +26,8 @@ DESCRIPTION = """Receive what gsvc send sends: udp://@:port, tcp://, ws:// or ws
 gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends
 with the stream, or by Ctrl-C; the output is complete then."""
 
+RENAMED = {"--budget": "--load"}
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc recv`."""
@@ -47,7 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     most = "ask the sender for no more, with --adapt it keeps to that (UDP): 12k"
     add("--bandwidth", type=bitrate, metavar="RATE", help=most)
     share = "time that decoding may take: 0.8x; refiner and rife are left out beyond it"
-    add("--budget", dest="load", type=load, metavar="TIME", help=share)
+    add("--load", type=load, metavar="TIME", help=share)
     add("--trusted", action="store_true", help="wide limits: pictures beyond 1080p too")
     silence = "end after so long without a packet"
     add("--timeout", dest="silence", type=float, metavar="S", help=silence)
@@ -86,7 +88,7 @@ def load(text: str) -> float:
     from gsvc.codec.planning.budgets import time_of
 
     try:
-        found = time_of("--budget", text)
+        found = time_of("--load", text)
     except ConfigError as error:
         raise ArgumentTypeError(str(error)) from error
     if not found.is_multiple:

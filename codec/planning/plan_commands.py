@@ -20,7 +20,7 @@ def encoder_settings(settings: PlanSettings) -> EncoderSettings:
         bitrate=settings.bitrate,
         preset=settings.preset,
         low_delay=settings.low_delay,
-        lean=settings.lean,
+        low_memory=settings.lean,
     )
 
 
@@ -29,7 +29,7 @@ def commands(source: str, settings: PlanSettings) -> list[str]:
     stream = str(Path(source).with_suffix(".gsv"))
     encode = ["gsvc", "encode", source, "-o", stream, "--bitrate", f"{settings.bitrate:.0f}"]
     encode += ["--preset", settings.preset, *(["--low-delay"] if settings.low_delay else [])]
-    encode += ["--lean"] if settings.lean else []
+    encode += ["--low-memory"] if settings.lean else []
     return [shlex.join(encode), shlex.join(["gsvc", "decode", stream, *settings.way.arguments])]
 
 

@@ -385,7 +385,7 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
         tools=TOOL_SETS[str(tools)],
         preset=preset,
         tune=tune,
-        people=people,
+        face_weight=people,
         faces=faces,
         seed=seed,
         model_id=model_id("compact"),
