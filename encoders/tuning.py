@@ -231,3 +231,7 @@ EMPHASIS_SHARE, EMPHASIS_MOST = 0.8, 1.0
 EMPHASIS_CRFS = 62.0, 70.0
 """Quantiser from which less is raised, and at which nothing is: there the decoder's texture gains
 are cheaper ("Pre-emphasis")."""
+
+
+DETECT, KEY_POINTS, MOTION = TASKS = "detect", "people", "motion"
+"""Boxes of everything; of people, with key points; of what moves, with activity and camera."""

@@ -24,7 +24,7 @@ from gsvc.codec.bitstream.errors import (
 )
 from gsvc.codec.bitstream.frames import AudioChunk, Frame, VideoFormat
 from gsvc.codec.media.audio_source import read_audio
-from gsvc.codec.media.opus_encoder import OPUS_ENCODER
+from gsvc.codec.media.tracks import OPUS_ENCODER
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 from video_clips import SAME

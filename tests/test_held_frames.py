@@ -14,7 +14,7 @@ from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.api.info_text import info_lines
+from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.bitstream.coded_pictures import joined, parted
 from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError

@@ -8,7 +8,7 @@ import pytest
 
 import gsvc
 from commands import run_gsvc
-from gsvc.codec.api.info_text import info_lines
+from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.api.playing import play_file
 from gsvc.codec.command.main import main
 from gsvc.codec.command.parser import as_options

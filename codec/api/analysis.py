@@ -22,8 +22,7 @@ from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.bitstream.typed import typed
-from gsvc.codec.media.mapped_reader import open_any
-from gsvc.codec.media.places import STANDARD_INPUT, PathOrFile
+from gsvc.codec.media.places import STANDARD_INPUT, PathOrFile, open_any
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.decoders.detection.analyser import GONE_SECONDS, Analyser, AnalysisSettings
 from gsvc.decoders.detection.findings import (

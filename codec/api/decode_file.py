@@ -13,7 +13,7 @@ from time import monotonic
 from typing import BinaryIO, TypeVar
 
 from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.api.reports import DecodeReport, Progress, Report
 from gsvc.codec.bitstream.audio import cut, unpack_audio
 from gsvc.codec.bitstream.container import Salvage, StreamReader, decoded_frames
@@ -25,12 +25,9 @@ from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
 from gsvc.codec.bitstream.packet import Packet, PacketType
 from gsvc.codec.bitstream.texts import NO_TEXTS, Texts, moved, read_texts
 from gsvc.codec.bitstream.typed import typed
-from gsvc.codec.media.image_writer import image_pattern
-from gsvc.codec.media.mapped_reader import open_any
-from gsvc.codec.media.marks import mark_of
-from gsvc.codec.media.output import STANDARD_OUTPUT, refuse_same
-from gsvc.codec.media.places import PathOrFile, display_name, shown
-from gsvc.codec.media.video_writer import VideoWriter, open_writer
+from gsvc.codec.media.output import STANDARD_OUTPUT
+from gsvc.codec.media.places import PathOrFile, display_name, open_any, refuse_same, shown
+from gsvc.codec.media.video_writer import VideoWriter, image_pattern, open_writer
 from gsvc.decoders.keyframes.backends import model_id
 from gsvc.decoders.streams.pace import Pace
 

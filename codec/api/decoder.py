@@ -11,8 +11,7 @@ from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.bitstream.objects import is_alone
-from gsvc.codec.bitstream.packet import Packet
+from gsvc.codec.bitstream.packet import Packet, is_alone
 from gsvc.codec.bitstream.typed import typed
 from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR
 from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer

@@ -1,9 +1,15 @@
 """`DecoderSettings`: what a user may ask of the decoder."""
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from gsvc import __version__
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.typed import typed
+
+if TYPE_CHECKING:
+    from gsvc.codec.media.marks import Mark
 
 STEPS = (0, 1, 2, 4, 8)
 """Of gsvc's own refiners; others may take any number up to `MOST_STEPS`."""
@@ -60,3 +66,15 @@ class DecoderSettings:
             raise ConfigError(f"quantize {self.quantize!r}: int8 is what there is")
         if self.seed is not None and not 0 <= self.seed < 1 << 16:
             raise ConfigError(f"seed {self.seed} is out of range: 0 to 65535")
+
+
+def mark_of(settings: DecoderSettings) -> "Mark | None":
+    """The mark of what a decoder with these settings makes; None where nothing is generated."""
+    if not settings.steps and settings.motion == "dis":
+        return None
+    from gsvc.codec.media.marks import Mark  # late: most decoding generates nothing
+
+    # The name alone of a file of weights: its folder is nobody's business.
+    name = re.sub(r"[^\w.:-]", "-", re.split(r"[/\\]", settings.backend)[-1], flags=re.ASCII)
+    backend = name[-80:] if settings.steps else "none"
+    return Mark(__version__, settings.steps, backend, settings.motion)

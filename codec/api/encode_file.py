@@ -23,9 +23,15 @@ from gsvc.codec.bitstream.packet import Packet, PacketType
 from gsvc.codec.bitstream.texts import Texts, text_packets
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.audio_source import Sound, open_sound
-from gsvc.codec.media.output import refuse_same
-from gsvc.codec.media.places import STANDARD_INPUT, PathOrFile, display_name, local_path, shown
-from gsvc.codec.media.stream_files import create_stream
+from gsvc.codec.media.places import (
+    STANDARD_INPUT,
+    PathOrFile,
+    create_stream,
+    display_name,
+    local_path,
+    refuse_same,
+    shown,
+)
 from gsvc.codec.media.text_source import Wanted, read_beside
 from gsvc.codec.media.video_reader import VideoReader, open_video
 

@@ -17,7 +17,6 @@ from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.bitstream.packet import Packet, PacketType, varint
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.frame_input import FrameInput
-from gsvc.decoders.detection.people import PoseEstimator
 from gsvc.encoders.coding.events_only import EventsOnly
 from gsvc.encoders.coding.group_coder import (
     CodedPacket,
@@ -29,12 +28,11 @@ from gsvc.encoders.coding.group_coder import (
 from gsvc.encoders.coding.lookahead import Lookahead
 from gsvc.encoders.coding.low_delay import LowDelay
 from gsvc.encoders.coding.svt_av1 import check_size
-from gsvc.encoders.scaffold.object_coder import ObjectCoder, object_coder
-from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
 from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
 
 if TYPE_CHECKING:
     from gsvc.codec.media.frame_input import AnyFrame
+    from gsvc.encoders.scaffold.object_coder import ObjectCoder
 
 _log = logging.getLogger(__name__)
 
@@ -49,10 +47,12 @@ def group_coder(settings: EncoderSettings, recipe: CodingConfig) -> GroupCoder:
     return coder
 
 
-def objects_of(settings: EncoderSettings, header: Header) -> ObjectCoder | None:
+def objects_of(settings: EncoderSettings, header: Header) -> "ObjectCoder | None":
     """What codes its objects; None where it sends none."""
     if not settings.objects and settings.task is None:
         return None
+    from gsvc.encoders.scaffold.object_coder import object_coder  # late: most streams have none
+
     return object_coder(header, settings.task, settings.detector, low_delay=settings.low_delay)
 
 
@@ -74,6 +74,9 @@ def _tools(settings: EncoderSettings) -> Tools:
     tools = settings.chosen_tools()
     if settings.tools is not None or settings.semantics:
         return tools
+    from gsvc.decoders.detection.people import PoseEstimator  # late: most encoders find no people
+    from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
+
     for layer, finder in ((SEGMENTATION, PersonSegmenter), (POSE, PoseEstimator)):
         if layer.name in tools:
             try:

@@ -11,9 +11,7 @@ from gsvc.codec.bitstream.layers.pose import POSE
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.typed import renamed, typed
 from gsvc.codec.weights.hub import hub_model
-from gsvc.decoders.detection.detectors import AUTO, OWN
-from gsvc.decoders.detection.findings import Detector
-from gsvc.encoders.scaffold.object_coder import TASKS
+from gsvc.decoders.detection.findings import AUTO, OWN, Detector
 from gsvc.encoders.tuning import (
     DEFAULT_PRESET,
     DEFAULT_TUNE,
@@ -21,6 +19,7 @@ from gsvc.encoders.tuning import (
     MOST_PEOPLE,
     PEOPLE,
     PRESETS,
+    TASKS,
     TUNES,
 )
 

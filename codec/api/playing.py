@@ -12,15 +12,13 @@ from pathlib import Path
 
 from gsvc.codec.api.decode_file import FileDecoding, find_time_range
 from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.media.mapped_reader import open_any
-from gsvc.codec.media.marks import mark_of
 from gsvc.codec.media.muxer import Beside, Muxer
 from gsvc.codec.media.output import STANDARD_OUTPUT
-from gsvc.codec.media.places import display_name
+from gsvc.codec.media.places import display_name, open_any
 from gsvc.codec.media.video_writer import VideoWriter
 
 _PLAYERS = {

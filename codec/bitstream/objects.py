@@ -27,7 +27,7 @@ from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import POSE, People
 from gsvc.codec.bitstream.layout import FrameClock, code_ticks
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.bitstream.packet import Cutter, Packet, PacketType, read_varint, varint
+from gsvc.codec.bitstream.packet import Cutter, Packet, read_varint, varint
 from gsvc.codec.bitstream.scaffold import Geometry, Place, Site
 
 MOVING, PERSON = "moving", "person"
@@ -396,11 +396,6 @@ class ObjectWriter:
             return head
         self._coder.code(len(run.ticks), run)
         return head + self._writer.finish()
-
-
-def is_alone(packet: Packet) -> bool:
-    """Whether it is an OBJECTS packet of a stream without pictures."""
-    return packet.type == PacketType.OBJECTS and bool(packet.payload[:1] and packet.payload[0] & 1)
 
 
 class ObjectReader:

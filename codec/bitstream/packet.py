@@ -186,3 +186,8 @@ def read_packet(read: Read, limits: Limits = DEFAULT_LIMITS) -> Packet:
     if packet.is_picture == (frames == 0):
         raise BitstreamError(f"a packet of type {kind} has {frames} frames: the stream is damaged")
     return packet
+
+
+def is_alone(packet: Packet) -> bool:
+    """Whether it is an OBJECTS packet of a stream without pictures."""
+    return packet.type == PacketType.OBJECTS and bool(packet.payload[:1] and packet.payload[0] & 1)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
 from gsvc.codec.command.arguments import add_overwrite, add_quiet, add_untrusted, limits_of
-from gsvc.codec.media.output import STANDARD_OUTPUT, atomic_output, refuse_same
-from gsvc.codec.media.places import display_name
+from gsvc.codec.media.output import STANDARD_OUTPUT, atomic_output
+from gsvc.codec.media.places import display_name, refuse_same
 
 if TYPE_CHECKING:
     from gsvc.codec.api.analysis import AnalysisReader

@@ -11,8 +11,7 @@ from gsvc.codec.api.reports import parsed_time
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.media.output import STANDARD_OUTPUT
-from gsvc.codec.media.places import STANDARD_INPUT, is_glob
-from gsvc.codec.media.stream_files import is_container
+from gsvc.codec.media.places import STANDARD_INPUT, is_container, is_glob
 
 if TYPE_CHECKING:
     from gsvc.codec.api.decoder_settings import DecoderSettings

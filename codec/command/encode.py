@@ -39,9 +39,8 @@ from gsvc.codec.command.progress import (
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.weights.extras import need
-from gsvc.decoders.detection.detectors import AUTO, OWN
-from gsvc.decoders.detection.findings import Detector
-from gsvc.encoders.scaffold.object_coder import TASKS
+from gsvc.decoders.detection.findings import AUTO, OWN, Detector
+from gsvc.encoders.tuning import TASKS
 
 if TYPE_CHECKING:
     from gsvc.codec.planning.encode_forecast import EncodedSample

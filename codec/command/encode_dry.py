@@ -18,7 +18,7 @@ from gsvc.codec.command.arguments import shown_size
 from gsvc.codec.command.encode import metrics_of, say, score_samples, settings_from, show_scores
 from gsvc.codec.command.parser import complain
 from gsvc.codec.command.progress import JsonLines, without_warnings
-from gsvc.codec.media.stream_files import create_stream
+from gsvc.codec.media.places import create_stream
 from gsvc.codec.planning.encode_forecast import (
     EncodeForecast,
     forecast,

@@ -6,16 +6,14 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, BinaryIO
 
-from gsvc.codec.api.info_text import info_lines
-from gsvc.codec.api.inspection import open_to_inspect
+from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.bitstream.errors import BitstreamError, GsvcError
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
 from gsvc.codec.command.arguments import add_json, add_untrusted, limits_of
 from gsvc.codec.command.parser import FAILED, complain
 from gsvc.codec.command.progress import JsonLines, json_lines
 from gsvc.codec.media.marks import SOURCE_TYPE, Mark
-from gsvc.codec.media.places import display_name
-from gsvc.codec.media.stream_files import open_stream
+from gsvc.codec.media.places import display_name, open_any, open_stream
 from gsvc.codec.weights.extras import EXTRAS
 
 if TYPE_CHECKING:
@@ -129,7 +127,7 @@ def _show(source: str, options: Namespace) -> None:
 
 def _opened(source: str, options: Namespace) -> AbstractContextManager[BinaryIO]:
     """A stream, or the one in a video file; FFmpeg opens no strangers' files."""
-    return open_stream(source) if options.untrusted else open_to_inspect(source)
+    return open_stream(source) if options.untrusted else open_any(source)
 
 
 def _named(source: str, damage: BitstreamError, more: str = "") -> BitstreamError:

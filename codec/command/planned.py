@@ -13,7 +13,6 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.progress import has_watcher
@@ -76,6 +75,7 @@ def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
 
     Raises ConfigError for budgets that cannot be met, and for options that a plan decides.
     """
+    from gsvc.codec.api.encoder_settings import EncoderSettings
     from gsvc.codec.planning.budgets import read_budgets
     from gsvc.codec.planning.plan_commands import encoder_settings
     from gsvc.codec.planning.plan_search import planner_for

@@ -9,14 +9,13 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import NoReturn
 
-from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.bitstream.audio import SAMPLE_RATE
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
 from gsvc.codec.command.arguments import add_overwrite, add_refiner, bitrate, settings_of
 from gsvc.codec.command.live_session import Watch, add_security, add_watch, security_of
 from gsvc.codec.command.parser import complain
-from gsvc.codec.media.marks import mark_of
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.video_writer import VideoWriter, open_writer
 from gsvc.codec.network.depacketizer import ReorderLimits

@@ -12,8 +12,7 @@ import av
 from av.container import InputContainer
 
 from gsvc.codec.bitstream.errors import InputError
-from gsvc.codec.media.places import STANDARD_INPUT, display_name
-from gsvc.codec.media.stream_files import SUFFIX
+from gsvc.codec.media.places import STANDARD_INPUT, SUFFIX, display_name
 
 # These demuxers draw any text file as an animation.
 _TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}

@@ -1,4 +1,4 @@
-"""A stream out of a video file that it was mapped into, and streams of either kind."""
+"""A stream out of a video file that it was mapped into."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -18,8 +18,7 @@ from gsvc.codec.bitstream.header import MAGIC
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.ffmpeg_input import open_media, reason
 from gsvc.codec.media.mapping import Record, RecordKind, packet_of, picture_bytes, records_in
-from gsvc.codec.media.places import PathOrFile, is_pipe, local_path
-from gsvc.codec.media.stream_files import create_stream, is_container, named_errors, open_stream
+from gsvc.codec.media.places import create_stream, is_container, open_any
 
 _IN_MEMORY = 1 << 24
 _TRACKS = {"video": RecordKind.PICTURES, "audio": RecordKind.SOUND}
@@ -57,17 +56,9 @@ def demux(source: str | Path, target: str | Path, *, overwrite: bool = False) ->
 
 
 @contextmanager
-def open_any(source: PathOrFile) -> Iterator[BinaryIO]:
-    """`open_stream`, of a stream or of a video file that one was mapped into."""
-    if not isinstance(source, str | Path) and not is_pipe(source):
-        with local_path(source) as path, open_any(path) as file:
-            yield file
-        return
-    if not isinstance(source, str | Path) or not is_container(source):
-        with open_stream(source) as file:
-            yield file
-        return
-    with named_errors(source), SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
+def open_mapped(source: str | Path) -> Iterator[BinaryIO]:
+    """The stream that a video file has; its bytes are a copy. Raises InputError, BitstreamError."""
+    with SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
         stream = cast(BinaryIO, copy)
         try:
             with open_media(source, {"ignore_editlist": "1"}) as container:

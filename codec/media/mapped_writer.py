@@ -20,7 +20,7 @@ from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.mapping import MappedPicture, MappedStream, sample_of
 from gsvc.codec.media.muxer import Sink
 from gsvc.codec.media.output import atomic_output
-from gsvc.codec.media.stream_files import open_stream
+from gsvc.codec.media.places import open_stream
 from gsvc.codec.media.tracks import AudioTrack, TextTrack
 
 FORMATS = {".mp4": "mp4", ".mkv": "matroska", ".webm": "webm"}

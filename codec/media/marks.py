@@ -6,14 +6,10 @@ Containers have it in the tag "comment", PNG and JPEG images as XMP.
 import re
 import struct
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from zlib import crc32
 
-import av
-
-from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.header import MAGIC
 
 SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/compositeWithTrainedAlgorithmicMedia"
@@ -49,16 +45,6 @@ class Mark:
             f"gsvc {self.version} decoded this: synthetic=yes steps={self.steps} "
             f"backend={self.backend} motion={self.motion} digitalSourceType={SOURCE_TYPE}"
         )
-
-
-def mark_of(settings: DecoderSettings) -> Mark | None:
-    """The mark of what a decoder with these settings makes; None where nothing is generated."""
-    if not settings.steps and settings.motion == "dis":
-        return None
-    # The name alone of a file of weights: its folder is nobody's business.
-    name = re.sub(r"[^\w.:-]", "-", re.split(r"[/\\]", settings.backend)[-1], flags=re.ASCII)
-    backend = name[-80:] if settings.steps else "none"
-    return Mark(version("gsvc"), settings.steps, backend, settings.motion)
 
 
 def find_marks(text: str) -> tuple[Mark, ...]:
@@ -146,6 +132,8 @@ def read_marks(source: str | Path) -> tuple[Mark, ...]:
     if head.startswith((PNG, JPEG)):
         xmp = head[head.find(b"<x:xmpmeta") : head.find(b"</x:xmpmeta>")]
         return find_marks(xmp.decode("latin-1"))
+    import av  # late: `gsvc info` of a stream needs no FFmpeg
+
     try:
         with av.open(str(source)) as container:
             # Ogg has its tags at its streams.

@@ -18,11 +18,11 @@ from gsvc.codec.bitstream.audio import SAMPLE_RATE, packet_samples
 from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
 from gsvc.codec.bitstream.frames import AudioChunk
 from gsvc.codec.media.ffmpeg_input import fraction, open_media
+from gsvc.codec.media.tracks import OPUS_ENCODER, has_opus_encoder
 
 Samples = NDArray[np.float32]
 """Planar audio, shape (channels, samples), nominally -1 to 1, 48000 samples a second."""
 
-OPUS_ENCODER = "libopus"
 
 _MIN_BITRATE, _MAX_BITRATE = 6_000, 510_000
 _MAX_MONO_BITRATE = 256_000
@@ -48,11 +48,6 @@ def coded_layout(channels: int, bitrate: int | None) -> str:
     """How sound of so many channels is coded at a bit rate: "mono" or "stereo"."""
     fits = bitrate is None or bitrate >= _LEAST_STEREO_BITRATE
     return "stereo" if channels >= 2 and fits else "mono"
-
-
-def has_opus_encoder() -> bool:
-    """Whether this FFmpeg has libopus (PyAV's wheels do)."""
-    return OPUS_ENCODER in av.codecs_available
 
 
 def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> Iterator[AudioChunk]:

@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
-from gsvc.codec.media.places import PathOrFile
 
 _FRESH = 10.0
 """Seconds in which another process may have made a file and not yet locked it."""
@@ -120,16 +119,6 @@ def atomic_output(target: str | Path, overwrite: bool) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def refuse_same(source: PathOrFile, target: PathOrFile) -> None:
-    """Raise ConfigError where the target is the source itself, which writing would destroy."""
-    if not (isinstance(source, str | Path) and isinstance(target, str | Path)):
-        return
-    if STANDARD_OUTPUT in (str(source), str(target)):
-        return
-    if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
-        raise ConfigError(f"{target} is the source itself: choose another name for the output")
 
 
 def make_folder(folder: Path) -> None:

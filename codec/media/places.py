@@ -1,17 +1,26 @@
 """Where bytes come from and go to: a path, a pattern of paths, "-", or a caller's open file."""
 
 import glob
+import io
 import os
 import re
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, TypeAlias, cast
 
-from gsvc.codec.bitstream.errors import ConfigError, GsvcError, WrongTypeError
+from gsvc.codec.bitstream.errors import (
+    BitstreamError,
+    ConfigError,
+    GsvcError,
+    InputError,
+    WrongTypeError,
+)
+from gsvc.codec.media.output import STANDARD_OUTPUT, StandardOutput, atomic_output
 
 STANDARD_INPUT = "-"
 """The source that stands for standard input."""
@@ -137,3 +146,124 @@ def read_secret(path: str | Path) -> bytes:
     if len(secret) > _MOST_BYTES:
         raise ConfigError(f"{path} is longer than any key: is it the right file?")
     return secret
+
+
+def refuse_same(source: PathOrFile, target: PathOrFile) -> None:
+    """Raise ConfigError where the target is the source itself, which writing would destroy."""
+    if not (isinstance(source, str | Path) and isinstance(target, str | Path)):
+        return
+    if STANDARD_OUTPUT in (str(source), str(target)):
+        return
+    if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
+        raise ConfigError(f"{target} is the source itself: choose another name for the output")
+
+
+SUFFIX = ".gsv"
+"""What the name of a stream ends in."""
+_EBML = b"\x1a\x45\xdf\xa3"
+
+
+@contextmanager
+def open_stream(source: PathOrFile) -> Iterator[BinaryIO]:
+    """A stream's bytes from a file, or from standard input for "-"; closed at the end of the block.
+
+    Of an open file it is what is left to read; the file stays open.
+
+    A BitstreamError raised in the block gets the source's name; an I/O error becomes an InputError.
+    """
+    with named_errors(source):
+        if str(source) == STANDARD_INPUT:
+            yield _standard_input()
+            return
+        if not isinstance(source, str | Path) and is_pipe(source):
+            refuse_unreadable(source)
+            yield source
+            return
+        with local_path(source) as path, open(path, "rb") as file:
+            yield file
+
+
+@contextmanager
+def named_errors(source: PathOrFile) -> Iterator[None]:
+    """What `open_stream` does to the errors of its block."""
+    name = display_name(source)
+    try:
+        yield
+    except BitstreamError as error:
+        raise type(error)(f"{name}: {error}") from error
+    except FileNotFoundError as error:
+        if isinstance(error, InputError) or error.filename != str(source):
+            raise
+        raise InputError(f"{name}: no such file: check the name") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{name}: this is a folder: give a .gsv file") from error
+    except PermissionError as error:
+        raise InputError(f"{name}: no permission to read it: check its mode and owner") from error
+
+
+def is_container(source: str | Path) -> bool:
+    """Whether this is a file in MP4 or Matroska, by its first bytes."""
+    path = Path(source)
+    if str(source) == STANDARD_INPUT or not path.is_file():
+        return False
+    try:
+        with open(path, "rb") as file:
+            head = file.read(8)
+    except OSError:
+        return False
+    return head.startswith(_EBML) or head[4:] == b"ftyp"
+
+
+@contextmanager
+def create_stream(target: PathOrFile, overwrite: bool) -> Iterator[BinaryIO]:
+    """A file for a stream, which appears at the end of the block; "-" is standard output.
+
+    An open file is written to as the stream is made, and stays open.
+
+    Raises ConfigError for a name without .gsv, OutputError as `atomic_output` does.
+    """
+    if str(target) == STANDARD_OUTPUT:
+        yield cast(BinaryIO, StandardOutput())
+        return
+    if not isinstance(target, str | Path):
+        refuse_unwritable(target)
+        yield target
+        target.flush()
+        return
+    _refuse_other_files(Path(target))
+    with atomic_output(target, overwrite) as path, open(path, "wb") as file:
+        yield file
+
+
+def _refuse_other_files(target: Path) -> None:
+    """A shell may turn `*.mp4` into a source and a target: no stream may replace a video."""
+    is_other = target.is_file() or not target.exists()  # neither a pipe nor a device
+    if is_other and target.suffix.lower() != SUFFIX:
+        raise ConfigError(
+            f"{target} does not end in {SUFFIX}, so it is not written: name the stream with "
+            f"-o NAME{SUFFIX}; quote a pattern of images, encode several videos into a folder"
+        )
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        raise InputError(
+            "standard input is not connected to a stream: gsvc encode ... -o - | gsvc ..."
+        )
+    return cast(io.BufferedReader, sys.stdin.buffer)
+
+
+@contextmanager
+def open_any(source: PathOrFile) -> Iterator[BinaryIO]:
+    """`open_stream`, of a stream or of a video file that one was mapped into."""
+    if not isinstance(source, str | Path) and not is_pipe(source):
+        with local_path(source) as path, open_any(path) as file:
+            yield file
+    elif isinstance(source, str | Path) and is_container(source):
+        from gsvc.codec.media.mapped_reader import open_mapped  # late: a stream needs no FFmpeg
+
+        with named_errors(source), open_mapped(source) as file:
+            yield file
+    else:
+        with open_stream(source) as file:
+            yield file

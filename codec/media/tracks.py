@@ -22,16 +22,21 @@ from av.subtitles.stream import SubtitleStream
 from gsvc.codec.bitstream.audio import SAMPLE_RATE
 from gsvc.codec.bitstream.frames import AudioChunk
 from gsvc.codec.bitstream.texts import Subtitles, Texts, TimedText
-from gsvc.codec.media.opus_encoder import OPUS_ENCODER, has_opus_encoder
 
 if TYPE_CHECKING:
     from av.container.core import Chapter
 
+OPUS_ENCODER = "libopus"
 _TAKES_OPUS = {"mp4", "matroska", "webm", "nut"}
 _TICK = Fraction(1, SAMPLE_RATE)
 _BITRATE_PER_CHANNEL = 96_000
 
 _log = logging.getLogger(__name__)
+
+
+def has_opus_encoder() -> bool:
+    """Whether this FFmpeg has libopus (PyAV's wheels do)."""
+    return OPUS_ENCODER in av.codecs_available
 
 
 class AudioTrack:

@@ -10,7 +10,7 @@ from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.media.mapped_reader import demux
-from gsvc.codec.media.stream_files import is_container, open_stream
+from gsvc.codec.media.places import is_container, open_stream
 from gsvc.codec.network.address import parse_address
 
 

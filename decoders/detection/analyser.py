@@ -14,8 +14,9 @@ from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.bitstream.objects import MOVING
 from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.bitstream.typed import typed
-from gsvc.decoders.detection.detectors import AUTO, NONE, OBJECTS, Finder, checked, find_finder
+from gsvc.decoders.detection.detectors import NONE, OBJECTS, Finder, checked, find_finder
 from gsvc.decoders.detection.findings import (
+    AUTO,
     AnalysisCost,
     Detector,
     Event,

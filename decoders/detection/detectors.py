@@ -19,7 +19,16 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.objects import COCO, MOVING, PERSON
 from gsvc.codec.weights.extras import find_class
 from gsvc.decoders.detection.coco_detector import CocoDetector
-from gsvc.decoders.detection.findings import Box, Detection, Detector, within
+from gsvc.decoders.detection.findings import (
+    AUTO,
+    COCO_DETECTOR,
+    OWN,
+    PEOPLE_DETECTOR,
+    Box,
+    Detection,
+    Detector,
+    within,
+)
 from gsvc.decoders.detection.people import DetectedPose, PoseEstimator
 from gsvc.decoders.detection.sent_objects import REACH
 
@@ -69,10 +78,6 @@ def _person(pose: DetectedPose, left: int, top: int, size: tuple[int, int]) -> D
     score = float(pose.visibility[inside].mean()) if inside.any() else 0.0
     return Detection(PERSON, np.concatenate([box[:2] - reach, box[2:] + reach]), score)
 
-
-AUTO, COCO_DETECTOR, PEOPLE_DETECTOR = "auto", "coco", "people"
-OWN = AUTO, COCO_DETECTOR, PEOPLE_DETECTOR, MOVING
-"""Names of what gsvc brings."""
 
 Finder = Callable[[Picture, Sequence[Detection]], list[Detection]]
 """Finds things in a picture; told what moves there."""

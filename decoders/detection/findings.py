@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.objects import MOVING
 
 Box = NDArray[np.float64]
 """Left, top, right, bottom in pixels of the display, float64 (4,)."""
@@ -185,3 +186,10 @@ def overlap(ours: Sequence[Box], others: Sequence[Box]) -> NDArray[np.float64]:
             both = shared(a, b)
             result[row, column] = both / max(area(a) + area(b) - both, 1e-9)
     return result
+
+
+AUTO, COCO_DETECTOR, PEOPLE_DETECTOR = "auto", "coco", "people"
+
+
+OWN = AUTO, COCO_DETECTOR, PEOPLE_DETECTOR, MOVING
+"""Names of what gsvc brings."""

@@ -35,18 +35,21 @@ from gsvc.codec.bitstream.objects import (
     object_unit,
 )
 from gsvc.codec.bitstream.scaffold import Geometry, Interval
-from gsvc.decoders.detection.detectors import (
+from gsvc.decoders.detection.detectors import Finder, checked, own_finder
+from gsvc.decoders.detection.findings import (
     COCO_DETECTOR,
     PEOPLE_DETECTOR,
-    Finder,
-    checked,
-    own_finder,
+    AnalysisCost,
+    Box,
+    CameraStep,
+    Detector,
+    overlap,
 )
-from gsvc.decoders.detection.findings import AnalysisCost, Box, CameraStep, Detector, overlap
 from gsvc.decoders.detection.object_follower import ObjectFollower
 from gsvc.decoders.detection.people import DetectedPose, PoseEstimator
 from gsvc.decoders.detection.pieces import Draft, StreamPiece
 from gsvc.encoders.scaffold.pose_extractor import pose_integers, steady
+from gsvc.encoders.tuning import KEY_POINTS, MOTION
 
 
 class _Close(NamedTuple):
@@ -433,8 +436,6 @@ def settled(frames: Sequence[SeenFrame]) -> list[SeenFrame]:
     ]
 
 
-DETECT, KEY_POINTS, MOTION = TASKS = "detect", "people", "motion"
-"""Boxes of everything; of people, with key points; of what moves, with activity and camera."""
 LEAST_SCORE = 0.5
 """Of detections that count."""
 _SECONDS, _ALONE_SECONDS, _LIVE_SECONDS = 4.0, 8.0, 1.2

@@ -16,8 +16,7 @@ from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.index import StreamIndex
-from gsvc.codec.media.places import PathOrFile, is_glob, shown
-from gsvc.codec.media.stream_files import SUFFIX, open_stream
+from gsvc.codec.media.places import SUFFIX, PathOrFile, is_glob, open_stream, shown
 from gsvc.codec.media.video_reader import open_video
 from gsvc.datasets.clips.clip import TestClip
 from gsvc.eval.baselines.conventional import enlarge, shrink

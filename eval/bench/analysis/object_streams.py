@@ -15,8 +15,9 @@ from gsvc.codec.bitstream.objects import MOVING
 from gsvc.datasets.annotated.boxes import make_boxes
 from gsvc.datasets.clips.clip import ClipFormat, TestClip
 from gsvc.decoders.detection.analyser import AnalysisSettings
-from gsvc.decoders.detection.detectors import COCO_DETECTOR, OBJECTS, PEOPLE_DETECTOR
-from gsvc.encoders.scaffold.object_coder import DETECT, KEY_POINTS, MOTION
+from gsvc.decoders.detection.detectors import OBJECTS
+from gsvc.decoders.detection.findings import COCO_DETECTOR, PEOPLE_DETECTOR
+from gsvc.encoders.tuning import DETECT, KEY_POINTS, MOTION
 from gsvc.eval.baselines.base import Codec, Decoded, Encoded, Settings
 from gsvc.eval.baselines.gsvc import coded
 from gsvc.eval.bench.analysis.accuracy import Pose
