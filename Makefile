@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 help:
 	@echo "make demo   code a real clip, compare it with x265 and SVT-AV1, write demo/"
 	@echo "make test   run the tests (brings models of others first)"
-	@echo "make lint   ruff and mypy"
+	@echo "make lint   ruff, mypy, the floors of the house, and how it is cut"
 	@echo "make docs   build the site into site/; a broken link is an error"
 	@echo "make shell  write completion and man page into build/shell, from the parser"
 	@echo "make wheel  build the wheel and try it without extras in an empty environment"
@@ -38,6 +38,8 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/house.py --check --static
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

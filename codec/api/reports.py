@@ -1,7 +1,11 @@
 """What encoding and decoding a file tell: progress, and a report at the end."""
 
+import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
+from typing import TextIO
 
 
 @dataclass(frozen=True)
@@ -102,3 +106,43 @@ def parsed_time(text: str) -> float:
             raise ValueError(f"{text!r} is no time")
         seconds += 60**power * int(part)
     return seconds
+
+
+_JSON_SECONDS = 0.5
+
+
+def seconds_left(done: int, total: int | None, elapsed: float) -> float | None:
+    """Time left at the pace so far; None when it cannot be known."""
+    if not done or total is None:
+        return None
+    return elapsed * max(0, total - done) / done
+
+
+class JsonLines:
+    """One JSON object a line, each written out at once."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._began = monotonic()
+        self._shown: float | None = None
+        self.is_stderr = file is sys.stderr
+
+    def __call__(self, progress: "Progress") -> None:
+        now = monotonic()
+        if self._shown is not None and now - self._shown < _JSON_SECONDS:
+            return
+        self._shown = now
+        elapsed = now - self._began
+        self.put(
+            "progress",
+            frames=progress.frames,
+            total=progress.total,
+            size=progress.size,
+            elapsed=round(elapsed, 3),
+            left=seconds_left(progress.frames, progress.total, elapsed),
+        )
+
+    def put(self, kind: str, **values: object) -> None:
+        """Write one object; `kind` becomes its "type"."""
+        self._file.write(json.dumps({"type": kind, **values}) + "\n")
+        self._file.flush()

@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.command.arguments import add_json, integers
 from gsvc.codec.command.parser import CommandParser
-from gsvc.codec.command.progress import JsonLines
 from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:

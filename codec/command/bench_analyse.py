@@ -5,9 +5,9 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.command.analyse import rules_of
 from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import JsonLines
 from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from pathlib import Path
 
+from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.command.arguments import add_device, add_json
-from gsvc.codec.command.progress import JsonLines
 from gsvc.codec.weights.extras import need
 
 DESCRIPTION = """Decode streams, one after another, with latent caches of several capacities: hit

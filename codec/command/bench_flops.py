@@ -4,8 +4,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 
+from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.command.arguments import add_json, integers
-from gsvc.codec.command.progress import JsonLines
 from gsvc.codec.weights.extras import need
 
 DESCRIPTION = """Count the operations of back ends for a window of frames, or a key picture, from

@@ -3,8 +3,8 @@
 import sys
 from argparse import ArgumentParser, Namespace
 
+from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import JsonLines
 
 DESCRIPTION = """What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...),
 --metric and --clips take. Your own classes are taken too, as module:Class."""

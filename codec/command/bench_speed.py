@@ -5,8 +5,8 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.command.arguments import add_device, add_json, integers
-from gsvc.codec.command.progress import JsonLines
 from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
+from gsvc.codec.api.reports import seconds_left
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import seconds_left, tell_event
+from gsvc.codec.command.progress import tell_event
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.preparation.engine import Engine

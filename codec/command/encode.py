@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.api.reports import EncodeReport, Report, shown_time
+from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_time
 from gsvc.codec.bitstream.audio import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.header import TOOLS
@@ -29,13 +29,7 @@ from gsvc.codec.command.arguments import (
     target_of,
 )
 from gsvc.codec.command.planned import encoded, planned_encoding
-from gsvc.codec.command.progress import (
-    JsonLines,
-    has_watcher,
-    json_lines,
-    shown_progress,
-    without_warnings,
-)
+from gsvc.codec.command.progress import has_watcher, json_lines, shown_progress, without_warnings
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.weights.extras import need

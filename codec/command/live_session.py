@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict, replace
 from typing import Any, Protocol, TextIO
 
-from gsvc.codec.command.progress import JsonLines
+from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.media.output import STANDARD_OUTPUT, explain_failure, refuse_foreign
 from gsvc.codec.network.address import TlsSettings
 from gsvc.codec.network.srtp import VARIABLE, find_key

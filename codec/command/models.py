@@ -3,9 +3,10 @@
 import sys
 from argparse import ArgumentParser, Namespace
 
+from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
 from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import JsonLines, json_lines
+from gsvc.codec.command.progress import json_lines
 from gsvc.codec.weights.extras import EXTRAS
 from gsvc.codec.weights.hub import HUB_MODELS, HubModel, check_hub_model, hub_folder, hub_model
 from gsvc.codec.weights.model_files import EXTRACTORS, MODELS, pull

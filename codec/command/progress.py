@@ -1,6 +1,5 @@
 """What a command shows while it works: a line with the time left, JSON objects, or nothing."""
 
-import json
 import logging
 import sys
 from argparse import Namespace
@@ -9,6 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, TextIO
 
+from gsvc.codec.api.reports import JsonLines, seconds_left
 from gsvc.codec.command.arguments import given_target
 from gsvc.codec.media.output import STANDARD_OUTPUT
 
@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     from gsvc.codec.api.reports import Progress, Report
 
 _LINE_SECONDS = 0.1
-_JSON_SECONDS = 0.5
-
-
-def seconds_left(done: int, total: int | None, elapsed: float) -> float | None:
-    """Time left at the pace so far; None when it cannot be known."""
-    if not done or total is None:
-        return None
-    return elapsed * max(0, total - done) / done
 
 
 class ProgressLine:
@@ -58,36 +50,6 @@ class ProgressLine:
             minutes, seconds = divmod(round(left), 60)
             text += f", {minutes}:{seconds:02d} left"
         return text
-
-
-class JsonLines:
-    """One JSON object a line, each written out at once."""
-
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
-        self._began = monotonic()
-        self._shown: float | None = None
-        self.is_stderr = file is sys.stderr
-
-    def __call__(self, progress: "Progress") -> None:
-        now = monotonic()
-        if self._shown is not None and now - self._shown < _JSON_SECONDS:
-            return
-        self._shown = now
-        elapsed = now - self._began
-        self.put(
-            "progress",
-            frames=progress.frames,
-            total=progress.total,
-            size=progress.size,
-            elapsed=round(elapsed, 3),
-            left=seconds_left(progress.frames, progress.total, elapsed),
-        )
-
-    def put(self, kind: str, **values: object) -> None:
-        """Write one object; `kind` becomes its "type"."""
-        self._file.write(json.dumps({"type": kind, **values}) + "\n")
-        self._file.flush()
 
 
 def json_lines(options: Namespace) -> JsonLines:

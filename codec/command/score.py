@@ -6,10 +6,11 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.command.arguments import add_json, add_overwrite, add_quiet
 from gsvc.codec.command.parser import complain
-from gsvc.codec.command.progress import JsonLines, has_watcher, without_warnings
+from gsvc.codec.command.progress import has_watcher, without_warnings
 from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from statistics import fmean
 from time import monotonic
 from typing import TextIO
 
-from gsvc.codec.command.progress import JsonLines
+from gsvc.codec.api.reports import JsonLines
 from gsvc.eval.bench.cells import CellJob
 from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.bench.workers import DECODE, ENCODE, SCORE, CellStep
