@@ -60,7 +60,7 @@ _USUAL_FRAMES = 100
 class Effort:
     """How much time the encoder takes."""
 
-    trials: int
+    probes: int
     """Plans tried for a group."""
     samples: int
     """Frames that distortion is measured on, of a group of up to 100."""
@@ -69,9 +69,9 @@ class Effort:
     anchors: int
     """Most scaffold samples tried between two key pictures."""
 
-    def trials_of(self, begins: bool) -> int:
+    def probes_of(self, begins: bool) -> int:
         """Plans tried for a group that `begins` a scene, or that goes on from a good plan."""
-        return self.trials if begins else max(2, self.trials // 2)
+        return self.probes if begins else max(2, self.probes // 2)
 
     def preset_of(self, keys: Sequence[int]) -> int:
         """SVT-AV1's preset for key pictures at these indices."""
@@ -83,11 +83,11 @@ class Effort:
 
 
 PRESETS = {
-    "fast": Effort(trials=2, samples=6, svt=8, anchors=1),
-    "medium": Effort(trials=6, samples=16, svt=4, anchors=1),
-    "slow": Effort(trials=16, samples=32, svt=2, anchors=3),
+    "fast": Effort(probes=2, samples=6, svt=8, anchors=1),
+    "medium": Effort(probes=6, samples=16, svt=4, anchors=1),
+    "slow": Effort(probes=16, samples=32, svt=2, anchors=3),
 }
-"""Trials: "Foretelling trials"; SVT-AV1's presets: "The search leaps" (medium), "Preset slow on the
+"""Probes: "Foretelling trials"; SVT-AV1's presets: "The search leaps" (medium), "Preset slow on the
 packaged clips" (slow), and by time and bytes "The walk"."""
 DEFAULT_PRESET = "medium"
 
@@ -120,7 +120,7 @@ PEOPLE, MOST_PEOPLE = 4.0, 8.0
 """Weight of faces, usual and greatest ("Faces weigh more")."""
 TEXTURE_OF_ST_LPIPS = 0.73, 0.04
 """Slope and offset: ST-LPIPS AlexNet as a line in the texture part of distortion, fitted to the
-trials of "A distance for the encoder's search"; within about 15 % for most video, too careful for
+probes of "A distance for the encoder's search"; within about 15 % for most video, too careful for
 soft gray pictures."""
 TEXTURE_SLOPE = 0.05
 """By how much the logarithm of texture rises with one crf: where a walk to a quality begins. By
@@ -129,12 +129,12 @@ hand."""
 # The search: what it tries.
 
 PROBE_PRESET = 8
-"""SVT-AV1's preset for trials: 10 loses points, 6 gains none ("The search by trials")."""
+"""SVT-AV1's preset for probes: 10 loses points, 6 gains none ("The search by trials")."""
 PROBE_PRESET_AT_RATE = 7
 """The same where a rate is to be met: with 8, plans of four and more pictures come out up to a
 quarter worse than they are ("Plans for a rate")."""
 MORE_AT_RATE = 4
-"""Trials of a group more than for a lambda: the first ones miss the rate ("Plans for a rate")."""
+"""Probes of a group more than for a lambda: the first ones miss the rate ("Plans for a rate")."""
 LEAST_PROBE_CRF = 24.0
 """Finest quantiser that is tried: the finest of the grids of "The search leaps"."""
 SHORTEST_FADE = 5

@@ -137,13 +137,13 @@ def test_without_its_models_there_are_no_faces(
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
     video = gsvc.VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
-    recipe = CodingConfig(gsvc.Header(video, 1), LEVELS[1], PRESETS["medium"], 0.01, exact=False)
+    config = CodingConfig(gsvc.Header(video, 1), LEVELS[1], PRESETS["medium"], 0.01, exact=False)
     with caplog.at_level(logging.WARNING):
-        for one in (recipe, replace(recipe, people=4.0, faces=True)):
-            assert one.face_points(one.judge()) is None
+        for one in (config, replace(config, people=4.0, faces=True)):
+            assert one.face_points(one.distortion()) is None
         (line,) = [record.getMessage() for record in caplog.records]
         assert "faces weigh no more" in line and "gsvc models pull" in line
         caplog.clear()
-        assert replace(recipe, faces=True).face_points(Distortion()) is None
+        assert replace(config, faces=True).face_points(Distortion()) is None
     (line,) = [record.getMessage() for record in caplog.records]
     assert "without their own motion" in line and "gsvc models pull" in line

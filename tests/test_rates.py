@@ -69,13 +69,15 @@ def test_the_plan_for_a_rate_was_tried_there(pictures: list[Picture], target: fl
     """No plan whose quantiser must be moved far, and none that another one beats at fewer bits."""
     height, width = pictures[0].shape[:2]
     header = Header(VideoFormat(width, height, 1 / RATE, RATE), 1)
-    recipe = CodingConfig(header, LEVELS[1], PRESETS["medium"], target, exact=True)
+    config = CodingConfig(header, LEVELS[1], PRESETS["medium"], target, exact=True)
     goal = target * width * height * len(pictures)
     with ThreadPoolExecutor(2) as pool:
         ends = {"begins": True, "open_ended": False}
-        search = GroupSearch(pictures, recipe, recipe.judge(), pool, tell=lambda _: None, **ends)
+        search = GroupSearch(
+            pictures, config, config.distortion(), pool, tell=lambda _: None, **ends
+        )
         best = search.best_at(goal, None, 8)
-        made = search.trials.made.values()
+        made = search.probes.made.values()
     assert best.bits == pytest.approx(goal, rel=0.2)
     cheaper = [one.distortion for one in made if one.bits < best.bits]
     assert min(cheaper, default=math.inf) > 0.95 * best.distortion

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def group_coder(settings: EncoderSettings, recipe: CodingConfig) -> GroupCoder:
+def group_coder(settings: EncoderSettings, config: CodingConfig) -> GroupCoder:
     """What codes its pictures."""
     if settings.task is not None:
         return NoPictures()
-    coder: GroupCoder = LowDelay(recipe) if settings.low_delay else Lookahead(recipe)
+    coder: GroupCoder = LowDelay(config) if settings.low_delay else Lookahead(config)
     if settings.events_only:
-        return EventsOnly(coder, recipe.header, recipe.longest_interval, settings.pre_roll)
+        return EventsOnly(coder, config.header, config.longest_interval, settings.pre_roll)
     return coder
 
 
@@ -87,7 +87,7 @@ def _tools(settings: EncoderSettings) -> Tools:
     return tools
 
 
-def recipe_of(settings: EncoderSettings, header: Header) -> CodingConfig:
+def config_of(settings: EncoderSettings, header: Header) -> CodingConfig:
     """How its groups are coded."""
     video = header.format
     level = LEVELS[header.level].suited_to(video.width * video.height, float(video.frame_rate))
@@ -136,9 +136,9 @@ class Encoder:
         """
         settings = settings or EncoderSettings()
         self.header = header_of(settings, storable_format(video), audio=audio)
-        recipe = recipe_of(settings, self.header)
+        config = config_of(settings, self.header)
         self._settings = settings
-        self._coder = group_coder(settings, recipe)
+        self._coder = group_coder(settings, config)
         self._objects = objects_of(settings, self.header)
         self._input = FrameInput(self.header.format)
         self._is_cut = CutDetector()
@@ -210,8 +210,8 @@ class Encoder:
     @target_bitrate.setter
     def target_bitrate(self, bitrate: float | None) -> None:
         settings = replace(self._settings, bitrate=bitrate, bpp=None)  # checks it
-        recipe = recipe_of(settings, self.header)
-        self._coder.retarget(recipe.bpp, exact=recipe.exact)
+        config = config_of(settings, self.header)
+        self._coder.retarget(config.bpp, exact=config.exact)
         self._settings = settings
 
     @property
@@ -228,7 +228,7 @@ class Encoder:
         """
         settings = replace(self._settings, bitrate=bitrate, bpp=None, level=level)  # checks them
         settings = replace(settings, preset=preset or self.preset)
-        new = recipe_of(settings, replace(self.header, level=level))
+        new = config_of(settings, replace(self.header, level=level))
         self._coder.retarget(new.bpp, exact=new.exact, level=new.level, effort=new.effort)
         self._settings = settings
 

@@ -48,13 +48,13 @@ class FaceErrors:
     """Distortion over pixels and frames."""
     inside: dict[Slot, float] = field(default_factory=dict)
     """Distortion inside the box of each face, over frames."""
-    unlike: dict[Slot, float] = field(default_factory=dict)
+    landmarks: dict[Slot, float] = field(default_factory=dict)
     """`landmark_error` of each face, over frames."""
 
-    def add(self, slot: Slot, inside: float, unlike: float) -> None:
+    def add(self, slot: Slot, inside: float, error: float) -> None:
         """What a frame adds to a face's."""
         self.inside[slot] = self.inside.get(slot, 0.0) + inside
-        self.unlike[slot] = self.unlike.get(slot, 0.0) + unlike
+        self.landmarks[slot] = self.landmarks.get(slot, 0.0) + error
 
 
 @dataclass
@@ -66,7 +66,7 @@ class FaceComparison:
 
     def gain(self, slot: Slot) -> float:
         """What a face saves inside its box; 0 where its landmarks are farther away with it."""
-        if self.faced.unlike[slot] > self.bare.unlike[slot]:
+        if self.faced.landmarks[slot] > self.bare.landmarks[slot]:
             return 0.0
         return self.bare.inside[slot] - self.faced.inside[slot]
 
@@ -74,8 +74,8 @@ class FaceComparison:
 class FaceComparer:
     """Threads may share it."""
 
-    def __init__(self, geometry: Geometry, judge: Distortion, find: FaceMesh) -> None:
-        self._geometry, self._judge = geometry, judge
+    def __init__(self, geometry: Geometry, distortion: Distortion, find: FaceMesh) -> None:
+        self._geometry, self._distortion = geometry, distortion
         self._likeness = LandmarkFinder(find)
 
     def seen(self, number: int, view: RenderedInterval, interval: Interval) -> FaceComparison:
@@ -85,7 +85,7 @@ class FaceComparer:
         times = view.times(_JUDGED)
         for time in times if boxed else ():
             source, frames = view.source_at(time), view.last / len(times)
-            reference = self._judge.reference(source)
+            reference = self._distortion.reference(source)
             around = [(slot, _points(face, interval, time, self._geometry)) for slot, face in boxed]
             known = [self._likeness.points(source, points) for _, points in around]
             for way, look in ((plain, seen.bare), (interval, seen.faced)):
@@ -93,8 +93,8 @@ class FaceComparer:
                 distortion = frames * reference.distortion(drawn)
                 look.total += float(distortion.sum()) * STRIDE**2
                 for (slot, points), true in zip(around, known, strict=True):
-                    unlike = landmark_error(true, self._likeness.points(drawn, points))
-                    look.add(slot, float(distortion[_box(points)].sum()), frames * unlike)
+                    error = landmark_error(true, self._likeness.points(drawn, points))
+                    look.add(slot, float(distortion[_box(points)].sum()), frames * error)
         return seen
 
 
@@ -150,9 +150,9 @@ class FaceRdo:
     """Chooses how to code a group in which faces were found."""
 
     def __init__(
-        self, geometry: Geometry, judge: Distortion, find: FaceMesh, pool: Executor
+        self, geometry: Geometry, distortion: Distortion, find: FaceMesh, pool: Executor
     ) -> None:
-        self._pool, self._looks = pool, FaceComparer(geometry, judge, find)
+        self._pool, self._comparer = pool, FaceComparer(geometry, distortion, find)
 
     def chosen(
         self, plain: PackedGroup, faced: Sequence[Interval], ways: WaysToPack, price: float
@@ -163,13 +163,13 @@ class FaceRdo:
         `price`: the distortion, over pixels and frames, that a bit must save.
         """
         views = ways.views(plain)
-        seen = self._looked(views, faced)
+        seen = self._compared(views, faced)
         gains = {slot: one.gain(slot) for one in seen.values() for slot in one.faced.inside}
         held = sorted((slot for slot in gains if gains[slot] > 0), key=gains.__getitem__)
         for least in range(len(held)):
             kept = [with_some(interval, n, held[least:]) for n, interval in enumerate(faced)]
             changed = {n for n, _ in set(gains) - set(held[least:])}
-            seen |= self._looked(views, kept, changed)
+            seen |= self._compared(views, kept, changed)
             group = ways.repacked(plain, kept)
             if group is None and not least:
                 group = self._recoded(plain, kept, seen, ways)
@@ -190,14 +190,14 @@ class FaceRdo:
             group = ways.packed(plain.keys, faced)
         except ConfigError:  # A limit that the group keeps without faces.
             return None
-        for n, one in self._looked(ways.views(group), faced).items():
+        for n, one in self._compared(ways.views(group), faced).items():
             if any(
                 FaceComparison(seen[n].bare, one.faced).gain(slot) <= 0 for slot in one.faced.inside
             ):
                 return None
         return group
 
-    def _looked(
+    def _compared(
         self,
         views: Sequence[RenderedInterval],
         faced: Sequence[Interval],
@@ -205,7 +205,7 @@ class FaceRdo:
     ) -> dict[int, FaceComparison]:
         """By number, intervals under their faces; None: all that have any."""
         chosen = sorted({n for n, _ in slots_of(faced)} if numbers is None else numbers)
-        looks = self._pool.map(lambda n: self._looks.seen(n, views[n], faced[n]), chosen)
+        looks = self._pool.map(lambda n: self._comparer.seen(n, views[n], faced[n]), chosen)
         return dict(zip(chosen, looks, strict=True))
 
 
@@ -217,11 +217,11 @@ class LiveFaces:
     """Finds and judges the faces of one interval after the other."""
 
     def __init__(
-        self, geometry: Geometry, judge: Distortion, find: FaceMesh, pool: Executor
+        self, geometry: Geometry, distortion: Distortion, find: FaceMesh, pool: Executor
     ) -> None:
         self._geometry, self._find = geometry, find
-        self._extractor = FaceExtractor(geometry, judge, find, pool)
-        self._looks = FaceComparer(geometry, judge, find)
+        self._extractor = FaceExtractor(geometry, distortion, find, pool)
+        self._comparer = FaceComparer(geometry, distortion, find)
 
     def in_sight(self, picture: Picture) -> bool:
         """Whether RGB uint8 (H, W, 3) shows a face: a group that opens without one has no layer."""
@@ -239,23 +239,23 @@ class LiveFaces:
         """
         plain = view.interval
         (faced,) = self._extractor.added([view], before, price, last)
-        seen = self._looks.seen(0, view, faced)
+        seen = self._comparer.seen(0, view, faced)
         gains = {slot: seen.gain(slot) for slot in seen.faced.inside}
         held = sorted((slot for slot in gains if gains[slot] > 0), key=gains.__getitem__)
         for least in range(len(held)):
             kept = with_some(faced, 0, held[least:])
             if len(held) - least < len(gains):
-                seen = self._looks.seen(0, view, kept)
+                seen = self._comparer.seen(0, view, kept)
             bits = FACES.bits(Site(self._geometry, plain.place, plain.length), last, kept[FACES])
             if seen.bare.total - seen.faced.total > price * bits:
                 return kept
         return plain
 
 
-def live_faces(recipe: CodingConfig, judge: Distortion, pool: Executor) -> LiveFaces | None:
+def live_faces(config: CodingConfig, distortion: Distortion, pool: Executor) -> LiveFaces | None:
     """None where faces are not to be sent, a model is not here or the video is too large."""
-    form = recipe.header.format
+    form = config.header.format
     if form.width * form.height * form.frame_rate > _MOST_PIXELS:
         return None
-    find = recipe.face_points(judge)
-    return None if find is None else LiveFaces(recipe.header.geometry, judge, find, pool)
+    find = config.face_points(distortion)
+    return None if find is None else LiveFaces(config.header.geometry, distortion, find, pool)

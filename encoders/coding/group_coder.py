@@ -87,7 +87,7 @@ class CodingConfig:
     quality: float | None = None
     """ST-LPIPS AlexNet of the rendering to come to, in place of the level's lambda."""
     lean: bool = False
-    """Hold less memory, for more time: frames wait packed, one trial is made at a time."""
+    """Hold less memory, for more time: frames wait packed, one probe is made at a time."""
     max_bitrate: float | None = None
     """Bits that any second may take."""
     packet_bytes: int | None = None
@@ -114,7 +114,7 @@ class CodingConfig:
         packets = max(1.0, seconds / PACKET_SECONDS, bits / 8 / PACKET_BYTES)
         return _PACKET_BITS * min(packets, pictures) + _PICTURE_BITS * pictures
 
-    def judge(self) -> Distortion:
+    def distortion(self) -> Distortion:
         """What renderings are compared with. Faces weigh no more where the model that finds them is
         not here.
 
@@ -131,15 +131,15 @@ class CodingConfig:
             _log.warning("faces weigh no more than the rest: %s", cause)
             return Distortion(self.tune.place)
 
-    def face_points(self, judge: Distortion) -> FaceMesh | None:
+    def face_points(self, distortion: Distortion) -> FaceMesh | None:
         """What finds the points of faces; None where they are not to be sent, or a model is not
-        here. `judge`: that of `judge`, which may have said so."""
+        here. `distortion`: that of `distortion`, which may have said so."""
         if not self.faces:
             return None
         try:
             return FaceMesh()
         except (MissingModelError, MissingDependencyError) as cause:
-            if self.people == 1 or judge.sees_faces:
+            if self.people == 1 or distortion.sees_faces:
                 _log.warning("faces are drawn without their own motion: %s", cause)
             return None
 
@@ -206,12 +206,12 @@ class GroupCoder(Protocol):
         """Another rate from the next group on; arguments as in `CodingConfig`.
 
         `level`: whose multiplier and spacing are taken from there on, where nothing is chosen by
-        trial; `effort`: which the coder takes from there on, where the same holds. None: the old
+        probe; `effort`: which the coder takes from there on, where the same holds. None: the old
         one's.
         """
 
     def hold(self, *, is_held: bool, intra_bits: float | None = None) -> None:
-        """Where nothing is chosen by trial: let frames wait, see `LowDelay.hold`."""
+        """Where nothing is chosen by probe: let frames wait, see `LowDelay.hold`."""
         return
 
     def close(self) -> None:

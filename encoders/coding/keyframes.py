@@ -49,9 +49,9 @@ from gsvc.encoders.tuning import (
 
 
 def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: float) -> Picture:
-    """The source with the detail of its luma raised by what a trial lacks, at most doubled.
+    """The source with the detail of its luma raised by what a probe lacks, at most doubled.
 
-    `source`: RGB uint8 (H, W, 3); `reference`: made of it; `decoded`: luma of the trial, uint8
+    `source`: RGB uint8 (H, W, 3); `reference`: made of it; `decoded`: luma of the probe, uint8
     (H, W), coded at `crf`. Returns a picture like `source`.
     """
     height, width = decoded.shape
@@ -71,30 +71,30 @@ class Keyframes:
         self,
         plan: GroupPlan,
         prepared: Sequence[Picture],
-        recipe: CodingConfig,
+        config: CodingConfig,
         textures: Sequence[Texture | None] = (),
     ) -> None:
         """`plan`: without the next group's key picture; `prepared`: the pictures to code, RGB uint8
         (H, W, 3); `textures`: what is raised in each when it is shown."""
-        self.plan, self.recipe, self.textures = plan, recipe, textures
+        self.plan, self.config, self.textures = plan, config, textures
         self._prepared = prepared
 
     def recoded(self, *, crf: float, scale: int | None = None) -> "Keyframes":
         """The same at another quantiser and size."""
         plan = replace(self.plan, crf=crf, scale=scale or self.plan.scale)
-        return Keyframes(plan, self._prepared, self.recipe, self.textures)
+        return Keyframes(plan, self._prepared, self.config, self.textures)
 
     @cached_property
     def units(self) -> list[bytes]:
         """Their temporal units."""
         return encode_pictures(
             self._prepared,
-            size=self.recipe.header.geometry.coded_size(self.plan.scale),
+            size=self.config.header.geometry.coded_size(self.plan.scale),
             crf=self.plan.crf,
-            color=self.recipe.header.format.color,
-            preset=self.recipe.effort.preset_of(self.plan.keys),
-            visual=self.recipe.tune.visual,
-            threads=1 if self.recipe.lean else 2,
+            color=self.config.header.format.color,
+            preset=self.config.effort.preset_of(self.plan.keys),
+            visual=self.config.tune.visual,
+            threads=1 if self.config.lean else 2,
         )
 
     @cached_property
@@ -105,17 +105,17 @@ class Keyframes:
     @cached_property
     def decoded(self) -> list[Picture]:
         """As the decoder has them before texture is raised."""
-        color = self.recipe.header.format.color
-        return decode_keyframes(self.units, self.recipe.header.geometry, self.plan.scale, color)
+        color = self.config.header.format.color
+        return decode_keyframes(self.units, self.config.header.geometry, self.plan.scale, color)
 
     def choose_textures(
         self, references: Sequence[Reference], frames: int, lmbda: float, pool: Executor
     ) -> None:
         """Choose what is raised in each, for a group of `frames` frames; later codings keep it."""
-        if TEXTURE.name not in self.recipe.header.tools:
+        if TEXTURE.name not in self.config.header.tools:
             self.textures = [None] * len(self.decoded)
             return
-        each, block = max(1.0, frames / len(self.decoded)), self.recipe.level.texture_log2
+        each, block = max(1.0, frames / len(self.decoded)), self.config.level.texture_log2
         choose = partial(choose_texture, block_log2=block, frames=each, lmbda=lmbda)
         self.textures = list(pool.map(choose, references, self.decoded))
 
@@ -146,7 +146,7 @@ def fit_quantizer(keys: Keyframes, goal: float, *, exact: bool) -> Keyframes:
     # Of few pictures a step of the quantiser can take a tenth: another size has other steps.
     other = best.plan.scale - 1
     is_off = abs(math.log(best.bits / max(goal, 1.0))) > _FAR
-    if not (exact and is_off and best.recipe.can_scale(other)):
+    if not (exact and is_off and best.config.can_scale(other)):
         return best
     finer = best.recoded(crf=max(_LEAST_CRF, best.plan.crf - 2), scale=other)
     return max(best, *_walk(finer, goal, exact), key=rank)
@@ -161,7 +161,7 @@ def _walk(keys: Keyframes, goal: float, exact: bool) -> Iterator[Keyframes]:
         if abs(miss) < _CLOSE or (not exact and -4 * _CLOSE < miss <= 0):
             return
         if miss > 0 and plan.crf >= MAX_CRF:
-            if not keys.recipe.can_scale(plan.scale - 2):
+            if not keys.config.can_scale(plan.scale - 2):
                 return
             keys, misses = keys.recoded(crf=64.0, scale=plan.scale - 2), {}
         else:

@@ -33,30 +33,30 @@ from gsvc.encoders.tuning import DISTORTION_OF_BITS, GROUP_SECONDS, Effort, Leve
 
 _AT_ONCE = 2
 _READ, _TRIED, _CODED = 0.1, 0.7, 0.95
-"""Shares of the work on a group that are done before its trials, after them, and after its key
+"""Shares of the work on a group that are done before its probes, after them, and after its key
 pictures, about, at 1080 lines."""
 
 
 class Lookahead(GroupCoder):
     """Holds a group back, at most `GROUP_SECONDS` long."""
 
-    def __init__(self, recipe: CodingConfig) -> None:
-        self._recipe = recipe
+    def __init__(self, config: CodingConfig) -> None:
+        self._config = config
         # One pool for good: threads that come and go leave the allocator's memory behind.
-        self._pool = ThreadPoolExecutor(1 if recipe.lean else _AT_ONCE)
-        self._judge = recipe.judge()
-        self._extractor = ScaffoldExtractor(recipe, self._judge, self._pool)
-        find = recipe.face_points(self._judge)
+        self._pool = ThreadPoolExecutor(1 if config.lean else _AT_ONCE)
+        self._distortion = config.distortion()
+        self._extractor = ScaffoldExtractor(config, self._distortion, self._pool)
+        find = config.face_points(self._distortion)
         self._faces = None
         if find is not None:
-            parts = recipe.header.geometry, self._judge, find, self._pool
-            self._faces, self._verdict = FaceExtractor(*parts), FaceRdo(*parts)
-        self._planner, self._packer = GroupPlanner(recipe), Packer(recipe)
-        self._rate = RateControl(recipe)
-        frames = round(GROUP_SECONDS * recipe.header.format.frame_rate)
-        longest = min(max(1, frames), recipe.longest_interval)
+            parts = config.header.geometry, self._distortion, find, self._pool
+            self._faces, self._face_rdo = FaceExtractor(*parts), FaceRdo(*parts)
+        self._planner, self._packer = GroupPlanner(config), Packer(config)
+        self._rate = RateControl(config)
+        frames = round(GROUP_SECONDS * config.header.format.frame_rate)
+        longest = min(max(1, frames), config.longest_interval)
         # Groups begin on the grid, where one goes on from another.
-        self._longest = max(1, longest - longest % recipe.grid)
+        self._longest = max(1, longest - longest % config.grid)
         self._report: Callable[[float], None] | None = None
         self._before: Before | None = None
         self._group = self._waiting()
@@ -64,7 +64,7 @@ class Lookahead(GroupCoder):
         self._ticks: list[int] = []
 
     def _waiting(self) -> LookaheadBuffer:
-        return LookaheadBuffer(packs=self._recipe.lean)
+        return LookaheadBuffer(packs=self._config.lean)
 
     def watch(self, report: Callable[[float], None]) -> None:
         self._report = report
@@ -74,8 +74,8 @@ class Lookahead(GroupCoder):
         if self._report:
             self._report(share * len(self._group))
 
-    def _tell_trials(self, made: int) -> None:
-        share = min(1.0, made / self._recipe.effort.trials)
+    def _tell_probes(self, made: int) -> None:
+        share = min(1.0, made / self._config.effort.probes)
         self._tell(_READ + share * (_TRIED - _READ))
 
     @property
@@ -123,36 +123,36 @@ class Lookahead(GroupCoder):
         budget = self._rate.budget(own)
         search = GroupSearch(
             pictures,
-            self._recipe,
-            self._judge,
+            self._config,
+            self._distortion,
             self._pool,
             begins=self._before is None,
             open_ended=open_ended,
-            tell=self._tell_trials,
+            tell=self._tell_probes,
         )
         self._tell(_READ)
         goal = self._packer.picture_bits(budget)
-        trial = self._planner.best(search, goal, exact=self._rate.exact)
+        probe = self._planner.best(search, goal, exact=self._rate.exact)
         self._tell(_TRIED)
-        keys = self._key_pictures(search, trial, goal)
+        keys = self._keyframes(search, probe, goal)
         self._tell(_CODED)
-        group, plain = self._packed(trial, keys, budget, open_ended=open_ended)
+        group, plain = self._packed(probe, keys, budget, open_ended=open_ended)
         # Nobody asked later groups what they lose by coarser key pictures: faces are on top.
         counted = plain if self._rate.exact else group
         self._packer.sent(group, counted.rest, budget)
         self._rate.spent(counted.bits, own)
         self._before = None
         if open_ended:
-            self._before = self._continued(trial, group.keys, group.intervals[-1])
+            self._before = self._continued(probe, group.keys, group.intervals[-1])
         self._group = pictures[own:]
         self._ticks = self._ticks[sum(packet.frames for packet in group.packets) :]
         return group.packets
 
     def _packed(
-        self, trial: Probe, keys: Keyframes, budget: float, *, open_ended: bool
+        self, probe: Probe, keys: Keyframes, budget: float, *, open_ended: bool
     ) -> tuple[PackedGroup, PackedGroup]:
         """The group with its scaffold, with faces where they pay, and without."""
-        sources_of = partial(self._sources, trial, open_ended=open_ended)
+        sources_of = partial(self._sources, probe, open_ended=open_ended)
         intervals = self._intervals(keys, sources_of(keys))
         packed = partial(self._packer.packed, budget=budget, exact=self._rate.exact)
         group = packed(keys, intervals)
@@ -163,24 +163,24 @@ class Lookahead(GroupCoder):
             return rendered_intervals(sources_of(made.keys), self._before, made.intervals)
 
         # Where a rate is to be met lambda steps widely: what bits save at this rate is nearer.
-        price = min(self._planner.lmbda, DISTORTION_OF_BITS * trial.distortion / group.bits)
+        price = min(self._planner.lmbda, DISTORTION_OF_BITS * probe.distortion / group.bits)
         repacked = partial(self._packer.repacked, budget=budget, exact=self._rate.exact)
         faced = self._faces.added(views(group), self._before, price)
         ways = WaysToPack(packed, repacked, views)
-        return self._verdict.chosen(group, faced, ways, price), group
+        return self._face_rdo.chosen(group, faced, ways, price), group
 
-    def _key_pictures(self, search: GroupSearch, trial: Probe, goal: float) -> Keyframes:
+    def _keyframes(self, search: GroupSearch, probe: Probe, goal: float) -> Keyframes:
         """The key pictures, near to `goal` bits with their framing."""
-        trials = search.trials
-        plan = replace(trial.plan, keys=trials.own_keys(trial.plan))
-        keys = Keyframes(plan, trials.emphasised(trial), self._recipe)
-        framing = self._recipe.framing_bits(len(self._group), len(plan.keys), goal)
+        probes = search.probes
+        plan = replace(probe.plan, keys=probes.own_keys(probe.plan))
+        keys = Keyframes(plan, probes.emphasised(probe), self._config)
+        framing = self._config.framing_bits(len(self._group), len(plan.keys), goal)
         keys = fit_quantizer(keys, goal - framing, exact=self._rate.exact)
-        references = [trials.reference(k) for k in plan.keys]
+        references = [probes.reference(k) for k in plan.keys]
         keys.choose_textures(references, len(self._group), self._planner.lmbda, self._pool)
         return keys
 
-    def _sources(self, trial: Probe, keys: Keyframes, *, open_ended: bool) -> list[SourceInterval]:
+    def _sources(self, probe: Probe, keys: Keyframes, *, open_ended: bool) -> list[SourceInterval]:
         """The frames of each of the group's intervals."""
         pictures, first = self._group, keys.plan.keys[0]
         shown = [keys.shown(number) for number in range(len(keys.units))]
@@ -193,27 +193,27 @@ class Lookahead(GroupCoder):
             ]
         else:
             held = PlannedInterval(0, first, Place.BEFORE if first else Place.BETWEEN)
-            drawing = trial.drawings.get(held, PLAIN)
+            drawing = probe.drawings.get(held, PLAIN)
             sources = [SourceInterval(lead, shown[0], held.place, drawing)]
-        later = [one for one in trial.drawings if one.place is not Place.BEFORE]
+        later = [one for one in probe.drawings if one.place is not Place.BEFORE]
         # The last of an open-ended group is carried by the next one's first packet.
         for planned, picture in zip(
             later[:-1] if open_ended else later, [*shown[1:], shown[-1]], strict=False
         ):
             frames = pictures[planned.start + 1 : planned.end + 1]
-            sources.append(SourceInterval(frames, picture, planned.place, trial.drawings[planned]))
+            sources.append(SourceInterval(frames, picture, planned.place, probe.drawings[planned]))
         return sources
 
     def _intervals(self, keys: Keyframes, sources: Sequence[SourceInterval]) -> list[Interval]:
         """The scaffold of each interval: with people and regions where they pay."""
         watched = self._scaffold(keys, sources, watching=True)
-        names = self._recipe.header.tools.names
-        if self._recipe.semantics or not names & {SEGMENTATION.name, POSE.name}:
+        names = self._config.header.tools.names
+        if self._config.semantics or not names & {SEGMENTATION.name, POSE.name}:
             return watched
         plain = self._scaffold(keys, sources, watching=False)
 
         def cost(intervals: Sequence[Interval]) -> float:
-            drawn = distortion_between(sources, self._before, intervals, self._judge)
+            drawn = distortion_between(sources, self._before, intervals, self._distortion)
             return drawn + self._planner.lmbda * self._packer.scaffold_bits(keys, intervals)
 
         return min(plain, watched, key=cost)
@@ -239,13 +239,13 @@ class Lookahead(GroupCoder):
             for source, samples in zip(sources, found, strict=True)
         ]
 
-    def _continued(self, trial: Probe, keys: Keyframes, last: Interval) -> Before:
+    def _continued(self, probe: Probe, keys: Keyframes, last: Interval) -> Before:
         """What the next group goes on from, when `last` was the last interval of this one."""
-        start, end = trial.plan.keys[-2:]
+        start, end = probe.plan.keys[-2:]
         return Before(
             self._group[start],
             keys.shown(-1),
             self._group[start + 1 : end],
             last.closing_sample,
-            trial.drawings[PlannedInterval(start, end)],
+            probe.drawings[PlannedInterval(start, end)],
         )

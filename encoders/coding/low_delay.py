@@ -1,7 +1,7 @@
 """Encoding without look-ahead: key pictures at even distances, each coded when it arrives.
 
 A frame waits for the next key picture, at most the level's `spacing`, and nothing but faces is
-chosen by trial; pictures are predicted from earlier ones only, which takes 13 to 48 % more bits at
+chosen by probe; pictures are predicted from earlier ones only, which takes 13 to 48 % more bits at
 equal CVVDP than a group that is known whole, and ten times as many in fast pans (docs/limits.md).
 """
 
@@ -65,18 +65,18 @@ class _OpenGroup:
 class LowDelay(GroupCoder):
     """Codes a key picture when it arrives."""
 
-    def __init__(self, recipe: CodingConfig) -> None:
-        self._recipe, self._level = recipe, recipe.level
-        self._geometry = recipe.header.geometry
-        self._rate = RateControl(recipe)
+    def __init__(self, config: CodingConfig) -> None:
+        self._config, self._level = config, config.level
+        self._geometry = config.header.geometry
+        self._rate = RateControl(config)
         self._spacing = self._spacing_of(self._level)
-        frame_rate = recipe.header.format.frame_rate
+        frame_rate = config.header.format.frame_rate
         self._longest = max(self._spacing, round(GROUP_SECONDS * frame_rate))
         self._pool = ThreadPoolExecutor(1)
-        self._judge = recipe.judge()
-        self._extractor = ScaffoldExtractor(recipe, self._judge, self._pool)
-        self._faces = live_faces(recipe, self._judge, self._pool)
-        self._effort = recipe.effort
+        self._distortion = config.distortion()
+        self._extractor = ScaffoldExtractor(config, self._distortion, self._pool)
+        self._faces = live_faces(config, self._distortion, self._pool)
+        self._effort = config.effort
         self._crf = usual_crf(self._level.lmbda)
         # How much coarser than the rate asks for, and how small, packets' limit makes pictures.
         self._coarser, self._scale = 0.0, 8
@@ -94,7 +94,7 @@ class LowDelay(GroupCoder):
 
     @property
     def quality(self) -> float | None:
-        return None  # It is measured in trials, and there are none.
+        return None  # It is measured in probes, and there are none.
 
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
@@ -154,7 +154,7 @@ class LowDelay(GroupCoder):
 
     def _spacing_of(self, level: Level) -> int:
         """Frames from a key picture to the next."""
-        return max(1, round(level.spacing * self._recipe.header.format.frame_rate))
+        return max(1, round(level.spacing * self._config.header.format.frame_rate))
 
     def _end_group(self) -> None:
         """The next key picture opens another."""
@@ -169,7 +169,7 @@ class LowDelay(GroupCoder):
         if self._group is None:
             self._follow()
         coded, now = self._tried()
-        while (excess := self._recipe.packet_excess([coded])) > 1 or self._is_large(coded):
+        while (excess := self._config.packet_excess([coded])) > 1 or self._is_large(coded):
             if excess > 1:
                 self._make_coarser(excess)
             else:
@@ -203,14 +203,14 @@ class LowDelay(GroupCoder):
         unit = group.stream.encode(pictures[-1])
         decoded = group.decoder.decode(unit, self._geometry.coded_size(self._scale))
         texture, level = None, self._level
-        if TEXTURE.name in self._recipe.header.tools:
-            block_log2, reference = level.texture_log2, self._judge.reference(pictures[-1])
+        if TEXTURE.name in self._config.header.tools:
+            block_log2, reference = level.texture_log2, self._distortion.reference(pictures[-1])
             texture = choose_texture(reference, decoded, block_log2, self._spacing, level.lmbda)
         shown, _ = raise_texture(decoded, texture)
         source = SourceInterval(pictures, shown)
         # Whether people and regions pay shows only when both are tried: there is no time for that.
         (samples,) = self._extractor.extract_group(
-            [source], self._before, level.lmbda, watching=self._recipe.semantics
+            [source], self._before, level.lmbda, watching=self._config.semantics
         )
         interval = self._faced(group, source, Interval(ticks, samples, {TEXTURE: texture}))
         payload = group.writer.write([interval], [unit])
@@ -233,10 +233,10 @@ class LowDelay(GroupCoder):
         if crf < MAX_CRF:
             more = max(1.0, math.log(excess) / CRF_SLOPE)
             self._coarser = min(MAX_CRF, crf + more) - self._crf
-        elif self._recipe.can_scale(scale):
+        elif self._config.can_scale(scale):
             self._scale = scale
         else:
-            raise ConfigError(self._recipe.packet_advice)
+            raise ConfigError(self._config.packet_advice)
 
     def _follow(self) -> None:
         """Before a new group: what earlier ones over- or underspent moves its quantiser."""
@@ -254,8 +254,8 @@ class LowDelay(GroupCoder):
         """A group whose first key picture is to be `first`."""
         sends_faces = self._faces is not None and self._faces.in_sight(first)
         crf = min(float(MAX_CRF), round(4 * (self._crf + self._coarser)) / 4)
-        header, size = self._recipe.header, self._geometry.coded_size(self._scale)
-        color, visual = header.format.color, self._recipe.tune.visual
+        header, size = self._config.header, self._geometry.coded_size(self._scale)
+        color, visual = header.format.color, self._config.tune.visual
         preset = self._effort.svt
         return _OpenGroup(
             PictureStream(size=size, crf=crf, color=color, preset=preset, visual=visual),

@@ -42,13 +42,13 @@ class PackedGroup:
 class Packer:
     """Packs groups in order."""
 
-    def __init__(self, recipe: CodingConfig) -> None:
-        self._recipe = recipe
-        most = recipe.max_bitrate
+    def __init__(self, config: CodingConfig) -> None:
+        self._config = config
+        most = config.max_bitrate
         self._cap = None if most is None else WindowCap(most, FIXED_BITS)
         self._scaffold_share = 0.02
         # The first frame, one nominal step later, is shown at 0.
-        self._clock = -nominal_time(1, recipe.header.frame_ticks)
+        self._clock = -nominal_time(1, config.header.frame_ticks)
 
     def picture_bits(self, budget: float) -> float:
         """What the scaffold is likely to leave of a budget in bits."""
@@ -102,30 +102,30 @@ class Packer:
         """The fullest packets that keep the limits, if any do."""
         for fullness in _FULLNESS:
             coded = self._written(keys, intervals, fullness)
-            if self._recipe.packet_excess(coded) <= 1 and self._keeps_cap(coded):
+            if self._config.packet_excess(coded) <= 1 and self._keeps_cap(coded):
                 return coded
         return None
 
     def _smaller(self, keys: Keyframes, intervals: Sequence[Interval]) -> Keyframes:
         """Key pictures nearer to the limits; ConfigError if there are none."""
-        excess = self._recipe.packet_excess(self._written(keys, intervals, _FULLNESS[-1]))
+        excess = self._config.packet_excess(self._written(keys, intervals, _FULLNESS[-1]))
         goal = (0.95 / excess if excess > 1 else 0.85) * keys.bits
         fewer = fit_quantizer(keys, goal, exact=False)
         if fewer.bits < keys.bits:
             return fewer
         if excess > 1:
-            raise ConfigError(self._recipe.packet_advice)
+            raise ConfigError(self._config.packet_advice)
         raise ConfigError(self._cap_advice(keys, intervals))
 
     def _cap_advice(self, keys: Keyframes, intervals: Sequence[Interval]) -> str:
         """What to tell a user whose cap the smallest key pictures cannot keep."""
         assert self._cap is not None
         packets = (self._timed(self._written(keys, intervals, fullness)) for fullness in _FULLNESS)
-        least, level = min(map(self._cap.busiest, packets)), self._recipe.header.level
+        least, level = min(map(self._cap.busiest, packets)), self._config.header.level
         # A lower level sends fewer pictures.
         lower = f"choose level {level - 1}, " if level else ""
         return (
-            f"level {level} cannot keep a cap of {self._recipe.max_bitrate:.0f} bit/s, a second "
+            f"level {level} cannot keep a cap of {self._config.max_bitrate:.0f} bit/s, a second "
             f"here takes {least}: {lower}raise the cap, shrink the video or lower its frame rate"
         )
 
@@ -134,7 +134,7 @@ class Packer:
 
     def _timed(self, coded: Sequence[CodedPacket]) -> list[tuple[float, int]]:
         """The time of each packet, when its last frame is shown, in seconds, and its bits."""
-        tick = float(self._recipe.header.format.time_base)
+        tick = float(self._config.header.format.time_base)
         _, *ends = accumulate((packet.ticks for packet in coded), initial=self._clock)
         return [(end * tick, packet.bits) for end, packet in zip(ends, coded, strict=True)]
 
@@ -144,7 +144,7 @@ class Packer:
         """The packets, each with so much of what one may hold."""
         plan = keys.plan
         writer = GroupWriter(
-            self._recipe.header,
+            self._config.header,
             Coding(
                 round(plan.crf), plan.scale, faces=any(one.values.get(FACES) for one in intervals)
             ),
@@ -163,9 +163,9 @@ class Packer:
         self, intervals: Sequence[Interval], units: Sequence[bytes], fullness: float
     ) -> Iterator[list[Interval]]:
         """The intervals of each packet."""
-        recipe, sizes = self._recipe, iter(units)
-        most_frames = fullness * PACKET_SECONDS * float(recipe.header.format.frame_rate)
-        most_bytes = fullness * min(PACKET_BYTES, recipe.packet_bytes or PACKET_BYTES)
+        config, sizes = self._config, iter(units)
+        most_frames = fullness * PACKET_SECONDS * float(config.header.format.frame_rate)
+        most_bytes = fullness * min(PACKET_BYTES, config.packet_bytes or PACKET_BYTES)
         batch: list[Interval] = []
         frames = size = 0
         for interval in intervals:
@@ -173,7 +173,7 @@ class Packer:
             frames, size = frames + interval.length, size + more
             # A picture that fills packets by itself leaves none nearly empty before it.
             is_full = size > most_bytes and size - more > most_bytes / 10
-            if batch and (is_full or frames > min(most_frames, recipe.longest_interval)):
+            if batch and (is_full or frames > min(most_frames, config.longest_interval)):
                 yield batch
                 batch, frames, size = [], interval.length, more
             batch.append(interval)

@@ -67,13 +67,13 @@ class Before:
 class ScaffoldExtractor:
     """Turns source frames into samples."""
 
-    def __init__(self, recipe: CodingConfig, judge: Distortion, pool: Executor) -> None:
+    def __init__(self, config: CodingConfig, distortion: Distortion, pool: Executor) -> None:
         """`pool` works on what is independent. Raises MissingModelError when a layer's model is not
         here."""
-        self._pool, self._anchors, self._header = pool, recipe.effort.anchors, recipe.header
-        self._judge = judge
+        self._pool, self._anchors, self._header = pool, config.effort.anchors, config.header
+        self._distortion = distortion
         self._extractors = [
-            make(self._header.geometry, recipe.level)
+            make(self._header.geometry, config.level)
             for make in EXTRACTORS
             if make.layer.name in self._header.tools
         ]
@@ -139,32 +139,32 @@ class ScaffoldExtractor:
         watching: bool,
     ) -> list[Sample]:
         """The samples with the motion that pays for its bits, anchor by anchor."""
-        trial_of = self._trials(interval, before, lmbda, len(samples))
+        probe_of = self._probes(interval, before, lmbda, len(samples))
         # A frame between is hardly better than the better of the coded pictures.
         ends = (before.source, before.shown), (interval.sources[-1], interval.shown)
-        floor = min(self._judge.reference(source).total(shown) for source, shown in ends)
+        floor = min(self._distortion.reference(source).total(shown) for source, shown in ends)
         anchors, middle = range(len(samples) - 1), interval.length // 2
         middle_first = sorted(anchors, key=lambda k: abs(samples[k].offset - middle))
         if watching:
-            trial = trial_of(samples, middle_first[0])
+            probe = probe_of(samples, middle_first[0])
             for extractor in self._extractors:
-                samples = extractor.settle(trial, samples)
+                samples = extractor.settle(probe, samples)
         for index in middle_first:
-            trial = trial_of(samples, index)
-            if trial.error(trial.anchor) - floor < trial.lmbda * CORRECTION_LEAST_BITS:
+            probe = probe_of(samples, index)
+            if probe.error(probe.anchor) - floor < probe.lmbda * CORRECTION_LEAST_BITS:
                 continue  # Nothing to be won here that would pay for even one block.
-            better = trial.anchor
+            better = probe.anchor
             for extractor in self._extractors:
-                better = extractor.improve(trial, better)
-            if better is trial.anchor:
+                better = extractor.improve(probe, better)
+            if better is probe.anchor:
                 break  # Where nothing pays in the middle, nothing pays nearer to coded pictures.
             samples = [*samples[:index], better, *samples[index + 1 :]]
         return samples
 
-    def _trials(
+    def _probes(
         self, interval: SourceInterval, before: Before, lmbda: float, count: int
     ) -> Callable[[list[Sample], int], AnchorProbe]:
-        """Makes trials in an interval with `count` samples: of these, at the one with this index.
+        """Makes probes in an interval with `count` samples: of these, at the one with this index.
 
         `lmbda`: as of `extract_group`; each anchor answers for its share of the frames.
         """
@@ -175,7 +175,7 @@ class ScaffoldExtractor:
         renderer = IntervalRenderer(*ends, plain, before.closing)
         sources = JoinedFrames([before.source], interval.sources)
         return partial(
-            AnchorProbe, renderer, before.closing, sources, self._header, lmbda, self._judge
+            AnchorProbe, renderer, before.closing, sources, self._header, lmbda, self._distortion
         )
 
 
@@ -183,7 +183,7 @@ def distortion_between(
     sources: Sequence[SourceInterval],
     before: Before | None,
     intervals: Sequence[Interval],
-    judge: Distortion,
+    distortion: Distortion,
 ) -> float:
     """Distortion of what is drawn between the coded pictures, summed over pixels and frames.
 
@@ -200,7 +200,7 @@ def distortion_between(
             renderer = IntervalRenderer(*ends, interval, closing)
             seen = sorted({max(1, length // 4), length // 2, 3 * length // 4})
             drawn = (
-                judge.reference(source.sources[k - 1]).total(renderer.picture(k)) for k in seen
+                distortion.reference(source.sources[k - 1]).total(renderer.picture(k)) for k in seen
             )
             total += sum(drawn) * (length - 1) / len(seen)
         closing = interval.closing_sample

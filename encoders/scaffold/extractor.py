@@ -56,22 +56,22 @@ class AnchorProbe:
         sources: Sequence[Picture],
         header: Header,
         lmbda: float,
-        judge: Distortion,
+        distortion: Distortion,
         samples: Sequence[Sample],
         index: int,
     ) -> None:
-        """Set up a trial of `samples[index]`.
+        """Set up a probe of `samples[index]`.
 
         `before`: the sample before the interval. `sources`: its source frames, both coded pictures
         included. `header`: of the stream. `lmbda`: the distortion that a bit must save, summed over
-        the pixels of the frame. `judge`: of the stream. `samples`: those of the
+        the pixels of the frame. `distortion`: of the stream. `samples`: those of the
         interval, in order.
         """
         self.anchor, self.lmbda = samples[index], lmbda
         self.predictor = samples[index - 1] if index else before
         """The sample that the anchor is coded against."""
         self.is_left_nearer = renderer.is_left_nearer(self.anchor.offset)
-        self.source = judge.reference(sources[self.anchor.offset])
+        self.source = distortion.reference(sources[self.anchor.offset])
         self._renderer, self._before, self._sources = renderer, before, sources
         self._header, self._samples, self._index = header, samples, index
 
@@ -107,7 +107,7 @@ class AnchorProbe:
     def _extra_bits(self, sample: Sample, other: Sample) -> float:
         """Bits that `other` takes beyond those of `sample`, in the layers where they differ.
 
-        Models begin anew: what they will have learned by then is not known in a trial.
+        Models begin anew: what they will have learned by then is not known in a probe.
         """
         site = Site(self._header.geometry, Place.BETWEEN, len(self._sources) - 1)
         before = self.predictor or Sample(0)
@@ -146,11 +146,11 @@ class Extractor:
         """
         return samples
 
-    def settle(self, trial: AnchorProbe, samples: list[Sample]) -> list[Sample]:
+    def settle(self, probe: AnchorProbe, samples: list[Sample]) -> list[Sample]:
         """The samples of the interval with what pays at the anchor, before the anchor is moved."""
         return samples
 
-    def improve(self, trial: AnchorProbe, anchor: Sample) -> Sample:
+    def improve(self, probe: AnchorProbe, anchor: Sample) -> Sample:
         """The sample at an anchor with the motion that pays for its bits; `anchor` if none does."""
         return anchor
 

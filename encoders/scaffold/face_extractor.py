@@ -43,8 +43,8 @@ _JUDGED = 2
 class FaceProbe:
     """Renders an interval under other faces."""
 
-    def __init__(self, drawn: RenderedInterval, judge: Distortion) -> None:
-        self._drawn, self._judge = drawn, judge
+    def __init__(self, drawn: RenderedInterval, distortion: Distortion) -> None:
+        self._drawn, self._distortion = drawn, distortion
 
     def distortions(self, ways: Sequence[Faces | None]) -> list[float]:
         """Those of the frames drawn, each summed over pixels and frames."""
@@ -52,7 +52,7 @@ class FaceProbe:
         sums, times = [0.0] * len(ways), self._drawn.times(_JUDGED)
         # Motion is found once for all that is drawn of a frame.
         for time in times:
-            reference = self._judge.reference(self._drawn.source_at(time))
+            reference = self._distortion.reference(self._drawn.source_at(time))
             for n, interval in enumerate(intervals):
                 sums[n] += reference.total(self._drawn.picture(interval, time))
         return [one * self._drawn.last / len(times) for one in sums]
@@ -98,9 +98,9 @@ class FaceExtractor:
     """Finds the faces of a group's intervals."""
 
     def __init__(
-        self, geometry: Geometry, judge: Distortion, find: FaceMesh, pool: Executor
+        self, geometry: Geometry, distortion: Distortion, find: FaceMesh, pool: Executor
     ) -> None:
-        self._geometry, self._judge, self._find, self._pool = geometry, judge, find, pool
+        self._geometry, self._distortion, self._find, self._pool = geometry, distortion, find, pool
 
     def added(
         self,
@@ -140,7 +140,7 @@ class FaceExtractor:
         ways: list[Faces | None] = [None]
         for slot, forms in enumerate(coded):
             ways += [_alone(slot, face) for face in forms or ()]
-        none, *each = FaceProbe(drawn, self._judge).distortions(ways)
+        none, *each = FaceProbe(drawn, self._distortion).distortions(ways)
         left = iter(each)
         return [
             None if one is None else _Offer(one, [none - next(left) for _ in _FORMS])
@@ -185,14 +185,14 @@ class FaceExtractor:
             if old is not None:
                 motion = replace(motion, start=_kept(motion.start, old.end))
             forms = [_coded(motion, site.place, site.length, *form) for form in _FORMS]
-            trials = [(*faces[:slot], face, *faces[slot + 1 :]) for face in forms]
-            bits = [FACES.bits(site, last, one) - spent for one in trials]
+            probes = [(*faces[:slot], face, *faces[slot + 1 :]) for face in forms]
+            bits = [FACES.bits(site, last, one) - spent for one in probes]
             gains = [saved - lmbda * more for saved, more in zip(offer.saved, bits, strict=True)]
             best = int(np.argmax(gains))
             if gains[best] > 0 or (
                 offer.saved[best] + lmbda * bits[best] > 0 and _halves(motion, forms[best], site)
             ):
-                faces, spent = trials[best], spent + bits[best]
+                faces, spent = probes[best], spent + bits[best]
         return with_faces(interval, faces) if any(faces) else interval
 
 

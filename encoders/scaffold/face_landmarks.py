@@ -196,8 +196,7 @@ def _new(picture: Picture, seen: list[Track], find: FaceMesh) -> list[Track]:
 
 
 def _eyes(points: Track) -> float:
-    one, other = points[list(OUTER_EYE_CORNERS)]
-    return float(np.linalg.norm(one - other))
+    return _apart(points, OUTER_EYE_CORNERS)
 
 
 def _steadied(track: Track) -> Track:
@@ -215,7 +214,6 @@ def _steadied(track: Track) -> Track:
     return known / np.maximum(total, 1e-9)[:, None, None]
 
 
-_MESH_POINTS = 468
 _LIPS = 13, 14
 """Of the 468 points: the middle of the inner edges."""
 
@@ -231,7 +229,7 @@ class LandmarkFinder:
 
         `picture` is RGB or luma, uint8; colours do not count. None where no face is seen.
         """
-        known = np.repeat(around.mean(axis=0, keepdims=True), _MESH_POINTS, axis=0)
+        known = np.repeat(around.mean(axis=0, keepdims=True), _POINTS, axis=0)
         known[LANDMARKS] = around
         luma = cv2.cvtColor(gray(picture), cv2.COLOR_GRAY2RGB)
         with self._lock:

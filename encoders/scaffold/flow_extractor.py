@@ -23,19 +23,19 @@ class FlowExtractor(Extractor):
 
     layer = FLOW
 
-    def improve(self, trial: AnchorProbe, anchor: Sample) -> Sample:
+    def improve(self, probe: AnchorProbe, anchor: Sample) -> Sample:
         """The correction that pays best, if one does."""
-        geometry, block_log2, lmbda = self._geometry, self._level.block_log2, trial.lmbda
-        missing = trial.missing(anchor)
-        past = None if trial.predictor is None else trial.predictor[FLOW]
+        geometry, block_log2, lmbda = self._geometry, self._level.block_log2, probe.lmbda
+        missing = probe.missing(anchor)
+        past = None if probe.predictor is None else probe.predictor[FLOW]
         shape = geometry.block_shape(block_log2)
-        near, far = (0, 1) if trial.is_left_nearer else (1, 0)
+        near, far = (0, 1) if probe.is_left_nearer else (1, 0)
         forms = (BOTH, missing[near]), ((LEFT, RIGHT)[far], missing[far])
         sides, vectors = np.zeros(shape, np.uint8), np.zeros((*shape, 2), np.int16)
 
         def errors(correction: Correction) -> NDArray[np.float32]:
-            rendered = trial.picture(anchor.having(FLOW, correction))
-            return block_sums(trial.source.distortion(rendered), geometry, block_log2)
+            rendered = probe.picture(anchor.having(FLOW, correction))
+            return block_sums(probe.source.distortion(rendered), geometry, block_log2)
 
         unchanged = errors(Correction(block_log2, sides, vectors))
         best = unchanged.copy()

@@ -280,7 +280,7 @@ class SourceFollowing:
         often: bool = False,
     ) -> None:
         """`size`: width and height; `rate`: frames a second; `often`: look twice as often, where
-        what moves is not asked for; the rest as of `ObjectRecipe`."""
+        what moves is not asked for; the rest as of `ObjectConfig`."""
         seconds = _OFTEN_SECONDS if often and not moving else _LOOK_SECONDS
         self._step = max(1, round(seconds * rate))
         self._following = ObjectFollower(
@@ -343,19 +343,19 @@ class ObjectConfig:
 class ObjectCoder:
     """Codes the objects of one stream: `push` every frame, then `flush`."""
 
-    def __init__(self, header: Header, recipe: ObjectConfig) -> None:
+    def __init__(self, header: Header, config: ObjectConfig) -> None:
         """Raises MissingModelError where key points are asked for and their models are missing."""
         rate = float(header.format.frame_rate)
         self._size = header.format.width, header.format.height
         most = min(_MOST_FRAMES, DEFAULT_LIMITS.longest_interval(*self._size))
-        seconds = _ANCHOR_SECONDS if recipe.is_alone else _BESIDE_PICTURES_SECONDS
+        seconds = _ANCHOR_SECONDS if config.is_alone else _BESIDE_PICTURES_SECONDS
         self._gap = max(1, min(most, round(seconds * rate)))
-        anchors = min(round(recipe.packet_seconds / seconds), most // self._gap)
+        anchors = min(round(config.packet_seconds / seconds), most // self._gap)
         self._chunk = self._gap * max(1, anchors)
         self._refresh = max(1, round(_BEGIN_SECONDS * rate / self._chunk))
-        parts, alone = recipe.parts, recipe.is_alone
+        parts, alone = config.parts, config.is_alone
         self._following = SourceFollowing(
-            self._size, rate, recipe.finder, moving=recipe.moving, often=not alone
+            self._size, rate, config.finder, moving=config.moving, often=not alone
         )
         self._maker = AnchorMaker(header.geometry, parts, self._gap, is_alone=alone)
         self._writer = ObjectWriter(header)
@@ -454,14 +454,14 @@ def object_coder(
     else:
         parts = Parts(1, people=task == KEY_POINTS, motion=task == MOTION)
     seconds = _SECONDS if task is None else _ALONE_SECONDS
-    recipe = ObjectConfig(
+    config = ObjectConfig(
         finder=_finder(task, detector),
         moving=task != KEY_POINTS and detector not in (COCO_DETECTOR, PEOPLE_DETECTOR),
         parts=parts,
         is_alone=task is not None,
         packet_seconds=_LIVE_SECONDS if low_delay else seconds,
     )
-    return ObjectCoder(header, recipe)
+    return ObjectCoder(header, config)
 
 
 def _finder(task: str | None, detector: str | Detector) -> Finder | None:

@@ -42,13 +42,13 @@ class PoseExtractor(Extractor):
         ]
         return found[::-1]
 
-    def improve(self, trial: AnchorProbe, anchor: Sample) -> Sample:
+    def improve(self, probe: AnchorProbe, anchor: Sample) -> Sample:
         """The motion of limbs, if it pays."""
         people = anchor[POSE]
         if not people:
             return anchor
         moving = tuple(replace(person, moves_picture=True) for person in people)
-        return trial.better(anchor, anchor.having(POSE, moving))
+        return probe.better(anchor, anchor.having(POSE, moving))
 
     def _followed(self, picture: Picture) -> People:
         """The people of `picture` (RGB uint8), with the identities that they had."""

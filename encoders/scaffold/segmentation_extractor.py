@@ -91,30 +91,30 @@ class SegmentationExtractor(Extractor):
             self._sent = Segmentation.still(labels)
         return [sample.having(SEGMENTATION, self._sent) for sample in samples]
 
-    def settle(self, trial: AnchorProbe, samples: list[Sample]) -> list[Sample]:
+    def settle(self, probe: AnchorProbe, samples: list[Sample]) -> list[Sample]:
         """Keep the regions that move apart only if moving them pays for their outlines too."""
-        value = trial.anchor[SEGMENTATION]
+        value = probe.anchor[SEGMENTATION]
         if value is None or not (value.labels > PERSON).any():
             return samples
         people = np.where(value.labels == PERSON, PERSON, 0).astype(np.uint8)
-        moved = Segmentation(value.labels, self._missing(trial, trial.anchor, value.labels))
-        plain = trial.anchor.having(SEGMENTATION, Segmentation(people, value.vectors))
-        stays = trial.better(plain, trial.anchor.having(SEGMENTATION, moved)) is plain
+        moved = Segmentation(value.labels, self._missing(probe, probe.anchor, value.labels))
+        plain = probe.anchor.having(SEGMENTATION, Segmentation(people, value.vectors))
+        stays = probe.better(plain, probe.anchor.having(SEGMENTATION, moved)) is plain
         self._seen = people if stays else value.labels
         self._sent = Segmentation.still(self._seen)
         return [sample.having(SEGMENTATION, self._sent) for sample in samples]
 
-    def improve(self, trial: AnchorProbe, anchor: Sample) -> Sample:
+    def improve(self, probe: AnchorProbe, anchor: Sample) -> Sample:
         """The motion of each label, if it pays."""
         value = anchor[SEGMENTATION]
         if value is None:
             return anchor
-        found = self._missing(trial, anchor, value.labels)
+        found = self._missing(probe, anchor, value.labels)
         for label in np.flatnonzero(found.any(1)).tolist():
             vectors = value.vectors.copy()
             vectors[label] = found[label]
             moved = Segmentation(value.labels, vectors)
-            better = trial.better(anchor, anchor.having(SEGMENTATION, moved))
+            better = probe.better(anchor, anchor.having(SEGMENTATION, moved))
             if better is not anchor:
                 anchor, value = better, moved
         return anchor
@@ -124,9 +124,9 @@ class SegmentationExtractor(Extractor):
         value = sample[SEGMENTATION]
         return value is not None and bool(value.labels.any() or value.vectors.any())
 
-    def _missing(self, trial: AnchorProbe, anchor: Sample, labels: Labels) -> NDArray[np.int16]:
+    def _missing(self, probe: AnchorProbe, anchor: Sample, labels: Labels) -> NDArray[np.int16]:
         """Median in each label of what both motions miss alike, int16 (8, 2) motion units."""
-        left, right = trial.missing(anchor)
+        left, right = probe.missing(anchor)
         missing = (left + right) / np.float32(2)
         geometry, vectors = self._geometry, np.zeros((MAX_LABEL + 1, 2), np.int16)
         large = labels.repeat(geometry.cell, 0).repeat(geometry.cell, 1)

@@ -161,47 +161,47 @@ _GOLDEN = 0.6180339887
 
 
 class Probes:
-    """Makes trials over one group, each once."""
+    """Makes probes over one group, each once."""
 
     def __init__(
         self,
         pictures: Sequence[Picture],
-        recipe: CodingConfig,
-        judge: Distortion,
+        config: CodingConfig,
+        distortion: Distortion,
         pool: Executor,
         *,
         open_ended: bool,
     ) -> None:
-        """`pictures`: of the group, RGB uint8 (H, W, 3); `pool`: runs trials side by side;
+        """`pictures`: of the group, RGB uint8 (H, W, 3); `pool`: runs probes side by side;
         `open_ended`: the last picture is the next group's first and not paid for here."""
         self._pictures, self._pool, self._open_ended = pictures, pool, open_ended
-        self._geometry, self._color = recipe.header.geometry, recipe.header.format.color
-        self._framing_bits, self._visual = recipe.framing_bits, recipe.tune.visual
-        self._preset = PROBE_PRESET_AT_RATE if recipe.exact else PROBE_PRESET
+        self._geometry, self._color = config.header.geometry, config.header.format.color
+        self._framing_bits, self._visual = config.framing_bits, config.tune.visual
+        self._preset = PROBE_PRESET_AT_RATE if config.exact else PROBE_PRESET
         size, color = self._geometry.coded_size, self._color
-        self._lean = recipe.lean
+        self._lean = config.lean
 
         def planes(key: int, scale: int) -> Planes:
             return planes_of(pictures[key], size(scale), color)
 
-        self._planes = planes if recipe.lean else cache(planes)
-        self.reference = cache(lambda index: judge.reference(pictures[index]))
+        self._planes = planes if config.lean else cache(planes)
+        self.reference = cache(lambda index: distortion.reference(pictures[index]))
         """Gives a frame to compare with."""
         self.made: dict[GroupPlan, Probe] = {}
-        """All trials so far."""
-        count = recipe.effort.samples_of(len(pictures))
+        """All probes so far."""
+        count = config.effort.samples_of(len(pictures))
         spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(count)}
         self._samples = {i: self.reference(i) for i in sorted(spread)}
         self._weight = fmean(one.weight for one in self._samples.values())
         self.thumbnails = [quarter(gray(picture)) for picture in pictures]
         """Luma of every frame at a quarter of the size."""
-        path = CameraPath(pictures, pool) if CAMERA.name in recipe.header.tools else None
+        path = CameraPath(pictures, pool) if CAMERA.name in config.header.tools else None
         self._drawer = DrawingChoice(self.thumbnails, self._samples, self.reference, path)
 
     def make(self, lmbda: float, plans: Sequence[GroupPlan]) -> None:
-        """Make trials of the plans that have none, side by side.
+        """Make probes of the plans that have none, side by side.
 
-        A trial is the same however many run at once. One that was made at another lambda keeps the
+        A probe is the same however many run at once. One that was made at another lambda keeps the
         camera's paths that paid then.
         """
         new = [plan for plan in dict.fromkeys(plans) if plan not in self.made]
@@ -212,17 +212,17 @@ class Probes:
         """Its key pictures but for the next group's."""
         return plan.keys[:-1] if self._open_ended else plan.keys
 
-    def emphasised(self, trial: Probe) -> list[Picture]:
-        """The trial's own key pictures as they are to be coded: what they lacked raised (see
+    def emphasised(self, probe: Probe) -> list[Picture]:
+        """The probe's own key pictures as they are to be coded: what they lacked raised (see
         `gsvc.encoders.coding.keyframes`)."""
-        keys = self.own_keys(trial.plan)
+        keys = self.own_keys(probe.plan)
         sources = [self._pictures[k] for k in keys]
-        if trial.plan.crf >= EMPHASIS_CRFS[1]:
+        if probe.plan.crf >= EMPHASIS_CRFS[1]:
             return sources  # Nothing would be raised.
         references = [self.reference(k) for k in keys]
-        # Decoded once more: pictures of all trials would take much memory, their units take none.
-        decoded = self._decoded(trial.plan, trial.units[: len(keys)])
-        raised = partial(emphasised, crf=trial.plan.crf)
+        # Decoded once more: pictures of all probes would take much memory, their units take none.
+        decoded = self._decoded(probe.plan, probe.units[: len(keys)])
+        raised = partial(emphasised, crf=probe.plan.crf)
         return list(self._pool.map(raised, sources, references, decoded))
 
     def _try(self, plan: GroupPlan, lmbda: float) -> Probe:

@@ -24,11 +24,11 @@ class _Spent:
 class RateControl:
     """Hands out budgets; what a group over- or underspends, later ones make up for."""
 
-    def __init__(self, recipe: CodingConfig) -> None:
-        video = recipe.header.format
-        self.bpp, self._pixels = recipe.bpp, video.width * video.height
+    def __init__(self, config: CodingConfig) -> None:
+        video = config.header.format
+        self.bpp, self._pixels = config.bpp, video.width * video.height
         self._rate = self.bpp * self._pixels
-        self.exact = recipe.exact
+        self.exact = config.exact
         """Whether budgets are to be taken whole, or are limits."""
         self._least = float(video.frame_rate)
         self._debt = float(FIXED_BITS)
