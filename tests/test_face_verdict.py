@@ -129,7 +129,7 @@ def tell(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[Picture], Sequen
 
     def told(pictures: Sequence[Picture], faces: Sequence[Points]) -> None:
         found = Told(pictures, faces)
-        monkeypatch.setattr("gsvc.encoders.scaffold.face_landmarks.FaceMesh", lambda: found)
+        monkeypatch.setattr("gsvc.encoders.coding.group_coder.FaceMesh", lambda: found)
 
     return told
 

@@ -85,7 +85,7 @@ def test_preset_slow_tries_no_layer_whose_model_is_missing(
             "model pose_detection is not on this machine; run: gsvc models pull"
         )
 
-    monkeypatch.setattr("gsvc.decoders.detection.people.PoseEstimator", missing)
+    monkeypatch.setattr("gsvc.codec.api.encoder.PoseEstimator", missing)
     slow = replace(FAST, preset="slow")
     assert payloads(speaker[:2], slow)
     assert "pose is not tried: model pose_detection is not on this machine" in caplog.text
