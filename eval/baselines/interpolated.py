@@ -1,23 +1,143 @@
-"""SVT-AV1 and x265 at half and a quarter of the frame rate, interpolated by DIS or by RIFE."""
+"""SVT-AV1 and x265 at half and a quarter of the frame rate, interpolated by DIS or by RIFE.
 
-from abc import ABC
-from collections.abc import Iterator
+That is what a player can do with a lower frame rate.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
 from math import ceil
 from typing import ClassVar
 
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.codec.weights.model_files import RIFE
-from gsvc.datasets.clips.clip import ClipFormat
+from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.decoders.interpolation.optical_flow import dense_flow, gray, trust
+from gsvc.decoders.interpolation.rendering import IntervalRenderer
 from gsvc.decoders.interpolation.rife import loaded_rife
-from gsvc.eval.baselines.base import Compute, Settings
+from gsvc.eval.baselines import base
+from gsvc.eval.baselines.base import Compute, Decoded, Encoded, Option, Settings
+from gsvc.eval.baselines.conventional import ConventionalCodec
 from gsvc.eval.baselines.gsvc import drawing_cost
-from gsvc.eval.baselines.interpolation import LowerFrameRate, Usual, by_dis, by_rife, read_rate
 from gsvc.eval.baselines.svtav1 import SvtAv1
 from gsvc.eval.baselines.x265 import X265
 from gsvc.eval.late_loading import CodecFacts
 
+Between = Callable[[Picture, Picture, int], Iterator[Picture]]
+"""From two RGB uint8 pictures `step` frames apart to the step - 1 frames between them."""
+
+_LEAST_AGREEMENT = 0.25
+"""Of motion there and back: on development clips, frames of different scenes have below 0.05, four
+frames apart in the fastest pan 0.47."""
+
+
+def filled(coded: Sequence[Picture], step: int, count: int, between: Between) -> list[Picture]:
+    """`count` frames of which every `step`-th, from the first, is coded.
+
+    Frames after the last coded one hold it.
+    """
+    frames = [coded[0]]
+    for left, right in pairwise(coded):
+        draw = nearer if is_cut(left, right) else between
+        frames += [*draw(left, right, step), right]
+    return frames + frames[-1:] * (count - len(frames))
+
+
+def is_cut(left: Picture, right: Picture) -> bool:
+    """Whether motion there and motion back contradict each other nearly everywhere."""
+    before, after = gray(left), gray(right)
+    agreement = trust(dense_flow(before, after), dense_flow(after, before))
+    return float(agreement.mean()) < _LEAST_AGREEMENT
+
+
+def nearer(left: Picture, right: Picture, step: int) -> Iterator[Picture]:
+    """Hold the picture that is nearer in time."""
+    for offset in range(1, step):
+        yield left if 2 * offset <= step else right
+
+
 _OUTSIDE = "decoding of the codec"
+_PROTOCOL = 1
+"""Part of every version: raise it when a change to the interpolation alters output."""
+Usual = Mapping[str, Mapping[str, Option]]
+
+
+class LowerFrameRate(base.Codec):
+    """Every second or fourth frame by a conventional codec, the others drawn between by DIS.
+
+    Settings: those of the codec, and `rate`: coded frames relative to all, as a fraction.
+
+    The constructor takes the same names, each with one value or several; `rate` alone gives the
+    rate points that a benchmark runs at this rate.
+    """
+
+    plain: ClassVar[type[ConventionalCodec]]
+    usual: ClassVar[Usual]
+    """Rate -> the options of the codec that a benchmark runs, at full size."""
+
+    def __init__(self, rate: Option | None = None, **options: Option) -> None:
+        rates = self.usual if rate is None else tuple(map(str, base.several(rate)))
+        self._codecs = {one: self._made(one, options) for one in rates}
+
+    def interpolation(self) -> str:
+        """What interpolates, with its version. Raises MissingModelError without it."""
+        return "DIS"
+
+    def between(self, left: Picture, right: Picture, step: int) -> Iterator[Picture]:
+        """The step - 1 frames between two: both moved by DIS, as our decoder does by itself."""
+        renderer = IntervalRenderer(left, right, Interval((1,) * step), None)
+        for offset in range(1, step):
+            yield renderer.picture(offset)
+
+    def version(self) -> str:
+        """See `Codec.version`. Raises as the codec's own, and as `interpolation`."""
+        return f"{self.plain().version()}, {self.interpolation()}, protocol {_PROTOCOL}"
+
+    def rate_points(self) -> Sequence[Settings]:
+        """See `Codec.rate_points`."""
+        return [
+            {**point, "rate": rate}
+            for rate, codec in self._codecs.items()
+            for point in codec.rate_points()
+        ]
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        """Code every n-th frame, at the frame rate that these have. Raises as the codec's own."""
+        base.require_frames(clip)
+        step, rest = read_rate(settings)
+        coded = TestClip(clip.name, clip.frames[::step], clip.frame_rate / step)
+        return self.plain().encode(coded, rest)
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        """Decode, and draw the frames between. Raises as the codec's own."""
+        step, rest = read_rate(settings)
+        coded = replace(clip, frame_rate=clip.frame_rate / step, frames=ceil(clip.frames / step))
+        decoded = self.plain().decode(data, coded, rest, way)
+        start = time.perf_counter()
+        frames = filled(decoded.frames, step, clip.frames, self.between)
+        return Decoded(frames, decoded.seconds + time.perf_counter() - start)
+
+    def _made(self, rate: str, options: Mapping[str, Option]) -> ConventionalCodec:
+        read_rate({"rate": rate})
+        return self.plain(**{"scale": "1", **self.usual.get(rate, {}), **options})
+
+
+def read_rate(settings: Settings) -> tuple[int, Settings]:
+    """One frame in how many is coded, and the other settings. Raises ConfigError."""
+    rest = dict(settings)
+    try:
+        rate = Fraction(rest.pop("rate"))
+    except (KeyError, ValueError, ZeroDivisionError) as error:
+        raise ConfigError("a frame rate to code at is missing: write rate=1/2") from error
+    if rate.numerator != 1:
+        raise ConfigError(f"rate {rate}: code one frame in so many, as 1/2 or 1/4")
+    return rate.denominator, rest
+
+
 _AV1: Usual = {
     "1/2": {"preset": "4-vq", "crf": (70, 60)},
     "1/4": {"preset": "4-vq", "crf": (66, 54)},
@@ -25,25 +145,17 @@ _AV1: Usual = {
 _HEVC: Usual = {"1/2": {"crf": (46, 40)}, "1/4": {"crf": (42, 36)}}
 
 
-class _ByDis(LowerFrameRate, ABC):
-    def interpolation(self) -> str:
-        """See `LowerFrameRate.interpolation`."""
-        return "DIS"
-
-    def between(self, left: Picture, right: Picture, step: int) -> Iterator[Picture]:
-        """See `LowerFrameRate.between`."""
-        return by_dis(left, right, step)
-
-
-class _ByRife(LowerFrameRate, ABC):
+class _ByRife(LowerFrameRate):
     def interpolation(self) -> str:
         """See `LowerFrameRate.interpolation`."""
         loaded_rife()
         return f"RIFE {RIFE.sha256[:8]}"
 
     def between(self, left: Picture, right: Picture, step: int) -> Iterator[Picture]:
-        """See `LowerFrameRate.between`."""
-        return by_rife(left, right, step)
+        """The same by RIFE. Raises as `load_rife`."""
+        pair = loaded_rife().pair(left, right)
+        for offset in range(1, step):
+            yield pair.motion(offset / step).drawn(left, right)
 
     def compute(
         self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
@@ -55,7 +167,7 @@ class _ByRife(LowerFrameRate, ABC):
         return replace(cost, not_counted=(_OUTSIDE, *cost.not_counted))
 
 
-class SvtAv1Dis(_ByDis):
+class SvtAv1Dis(LowerFrameRate):
     """SVT-AV1, frames between by DIS."""
 
     name = "svtav1+dis"
@@ -75,7 +187,7 @@ class SvtAv1Rife(_ByRife):
     usual: ClassVar[Usual] = _AV1
 
 
-class X265Dis(_ByDis):
+class X265Dis(LowerFrameRate):
     """x265, frames between by DIS."""
 
     name = "x265+dis"

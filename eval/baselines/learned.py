@@ -1,4 +1,4 @@
-"""What the learned codecs of CompressAI share; see `image_models` and `ssf2020`.
+"""Learned codecs of CompressAI: image models frame by frame, and a video codec.
 
 The package is optional and the weights must be on this machine: nothing is downloaded, and no
 network has random weights. Streams come from CompressAI's own entropy coder, which reads beyond its
@@ -180,6 +180,89 @@ class LearnedCodec(Codec, ABC):
         return path
 
 
+class ImageModel(LearnedCodec):
+    """Every frame an independent image: the floor of learned codecs."""
+
+    zoo = "compressai.zoo.image"
+    multiple = 64
+
+    def _compress(
+        self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
+    ) -> Iterator[bytes]:
+        for picture in pictures:
+            for strings in network.compress(picture)["strings"]:
+                yield strings[0]
+
+    def _decompress(
+        self, network: Any, parts: Iterator[bytes], shape: tuple[int, int], clip: ClipFormat
+    ) -> "list[torch.Tensor]":
+        found = []
+        for _ in range(clip.frames):
+            strings = [[next(parts)], [next(parts)]]
+            found.append(network.decompress(strings, shape)["x_hat"])
+        return found
+
+
+class Hyperprior(ImageModel):
+    """Scale hyperprior: Ballé et al. (ICLR 2018)."""
+
+    name = "bmshj2018-hyperprior"
+    qualities = range(1, 9)
+
+
+class MeanHyperprior(ImageModel):
+    """Mean and scale hyperprior: Minnen et al. (NeurIPS 2018)."""
+
+    name = "mbt2018-mean"
+    qualities = range(1, 9)
+
+
+class Cheng2020(ImageModel):
+    """Residual blocks and a serial context model: Cheng et al. (CVPR 2020).
+
+    It takes minutes a clip on a CPU.
+    """
+
+    name = "cheng2020-anchor"
+    qualities = range(1, 7)
+
+
+class Ssf2020(LearnedCodec):
+    """Scale-space flow, low delay, a key frame every four seconds: Agustsson et al. (CVPR 2020)."""
+
+    name = "ssf2020"
+    zoo = "compressai.zoo.video"
+    qualities = range(1, 10)
+    multiple = 128
+
+    def _compress(
+        self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
+    ) -> Iterator[bytes]:
+        before: torch.Tensor | None = None
+        for index, picture in enumerate(pictures):
+            if index % interval == 0:
+                before, coded = network.encode_keyframe(picture)
+                yield from (strings[0] for strings in coded["strings"])
+            else:
+                before, coded = network.encode_inter(picture, before)
+                for part in ("motion", "residual"):
+                    yield from (strings[0] for strings in coded["strings"][part])
+
+    def _decompress(
+        self, network: Any, parts: Iterator[bytes], shape: tuple[int, int], clip: ClipFormat
+    ) -> "list[torch.Tensor]":
+        found: list[torch.Tensor] = []
+        for index in range(clip.frames):
+            first = [[next(parts)], [next(parts)]]
+            if index % key_interval(clip.frame_rate) == 0:
+                found.append(network.decode_keyframe(first, shape))
+                continue
+            strings = {"motion": first, "residual": [[next(parts)], [next(parts)]]}
+            shapes = dict.fromkeys(strings, shape)
+            found.append(network.decode_inter(found[-1], strings, shapes))
+        return found
+
+
 def _package(zoo: str) -> ModuleType:
     with optional(f"CompressAI cannot be imported ({{error}}): {_INSTALL}"):
         return import_module(zoo)
@@ -225,3 +308,6 @@ def _tensor(picture: Picture, multiple: int) -> "torch.Tensor":
 def _picture(tensor: "torch.Tensor", size: Size) -> Picture:
     levels = (tensor[0, :, : size[1], : size[0]].clamp(0, 1) * 255).round().byte()
     return np.ascontiguousarray(levels.permute(1, 2, 0).numpy())
+
+
+CODECS = (Hyperprior, MeanHyperprior, Cheng2020, Ssf2020)
