@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gsvc.codec.media.output import atomic_output, explain_failure, make_folder
@@ -26,15 +26,11 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "| " + " | ".join([first, *others]) + " |"
 
 
-def _titled(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return f"{title}\n\n{markdown(header, rows)}"
-
-
-def _csv(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The title is in no row, so that one table is one file."""
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """The rows as CSV."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
-    return text.getvalue().rstrip("\n")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def _latex(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -50,8 +46,9 @@ def _latex(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 FORMATS: Mapping[str, Callable[[str, Sequence[str], Sequence[Sequence[str]]], str]] = {
-    "markdown": _titled,
-    "csv": _csv,
+    "markdown": lambda title, header, rows: f"{title}\n\n{markdown(header, rows)}",
+    # The title is in no row, so that one table is one file.
+    "csv": lambda _, header, rows: csv_text([header, *rows]).rstrip("\n"),
     "latex": _latex,
 }
 """By name: from title, header and rows to text."""

@@ -11,8 +11,8 @@ from gsvc.eval.bench.analysis.accuracy import (
     EVENTS,
     GROUND,
     POINTS,
+    AveragePrecision,
     Pose,
-    PoseScores,
     TimedEvent,
     accuracies,
     average_precision,
@@ -160,7 +160,7 @@ def test_key_points_are_judged_by_similarity() -> None:
     rng = np.random.default_rng(4)
     visible = np.ones(17, np.bool_)
     truth = [Pose(frame, rng.uniform(20, 120, (17, 2)), visible) for frame in range(8)]
-    assert oks_ap(truth, truth) == PoseScores(1.0, 1.0)
+    assert oks_ap(truth, truth) == AveragePrecision(1.0, 1.0)
     near = [one._replace(points=one.points + 3) for one in truth]
     far = [one._replace(points=one.points + 60) for one in truth]
     half = oks_ap(truth, truth[:4])

@@ -31,7 +31,7 @@ def run(options: Namespace) -> int:
     from gsvc.eval.planning import surface_page as surface_plots
     from gsvc.eval.planning.surface import curve, exchange_table, read_points
     from gsvc.eval.planning.surface_page import page, stills_of
-    from gsvc.eval.report.plots import image
+    from gsvc.eval.report.style import image
 
     folder = options.run if options.run.is_dir() else None
     points = read_points(folder / "summary.csv" if folder else options.run)

@@ -84,7 +84,7 @@ def _plot(
 ) -> None:
     from gsvc.eval.bench.score import plotted
     from gsvc.eval.layout import write_bytes
-    from gsvc.eval.report.plots import image
+    from gsvc.eval.report.style import image
 
     target = Path(options.plot)
     title = f"{Path(options.test).name} against {Path(options.source).name}"
@@ -95,15 +95,15 @@ def _plot(
 def _show(
     options: Namespace, found: "Sequence[Measured]", pair: "VideoPair", indices: "Sequence[int]"
 ) -> None:
-    from gsvc.eval.bench.score import as_csv, frame_rows, mean_rows
-    from gsvc.eval.layout import markdown
+    from gsvc.eval.bench.score import frame_rows, mean_rows
+    from gsvc.eval.layout import csv_text, markdown
 
     if options.json:
         _put(options, found, pair, indices)
         return
     rows = frame_rows(found, pair, indices) if options.per_frame else mean_rows(found)
     if options.csv:
-        print(as_csv(rows), end="")
+        print(csv_text(rows), end="")
     else:
         print(markdown(rows[0], rows[1:]))
 

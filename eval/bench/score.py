@@ -3,8 +3,6 @@
 Frames that are shown at the same time are compared. Of a long stream, parts are measured.
 """
 
-import csv
-import io
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -309,13 +307,6 @@ def frame_rows(found: Sequence[Measured], pair: VideoPair, indices: Sequence[int
 def each_frame(found: Sequence[Measured]) -> list[Measured]:
     """Those that have a value for each frame."""
     return [m for m in found if m.metric.per_frame and m.scores.values]
-
-
-def as_csv(rows: Rows) -> str:
-    """The rows as CSV."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
 
 
 def plotted(

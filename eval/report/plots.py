@@ -3,7 +3,6 @@
 The front of the two judges shows where each tune lies at equal bits.
 """
 
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from gsvc.eval.report.style import (
     COLUMNS,
     INK,
     CurveStyle,
+    image,
     label,
     legend,
     log_scale,
@@ -82,7 +82,6 @@ def _rate(row: PointRow) -> str:
     return next(f"{name} {row.settings[name]}" for name in ("bpp", "level") if name in row.settings)
 
 
-_DPI = 160
 _TIME = "decoding time, multiples of x265 slow encoding"
 _LAYER_COLOURS = ("#9aa0a8", "#2b7bd6", "#2f8f5b", "#8e5bd0", "#ee7d22", "#dd3c2a", "#17a2b0")
 
@@ -102,17 +101,6 @@ def write_plots(folder: str | Path) -> list[Path]:
             write_bytes(path, image(figure, kind))
             written.append(path)
     return written
-
-
-def image(figure: "Figure", kind: str) -> bytes:
-    """The figure as the bytes of an "svg" or "png" file; the same figure gives the same bytes."""
-    import matplotlib
-
-    buffer = io.BytesIO()
-    date = {"Date": None} if kind == "svg" else {}
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "gsvc"}):
-        figure.savefig(buffer, format=kind, dpi=_DPI, metadata=date)
-    return buffer.getvalue()
 
 
 def figures(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str, "Figure"]]:

@@ -10,8 +10,8 @@ from gsvc.eval.bench.store import BenchRun, CellRecord, load_run
 from gsvc.eval.layout import write_text
 from gsvc.eval.report.exhibits import few, near_rate
 from gsvc.eval.report.player import films, player, stills
-from gsvc.eval.report.plots import figures, image
-from gsvc.eval.report.style import INK, PAPER, CurveStyle
+from gsvc.eval.report.plots import figures
+from gsvc.eval.report.style import INK, PAPER, CurveStyle, image
 from gsvc.eval.summary.bd_comparisons import FLOORS, HeadlineRow
 from gsvc.eval.summary.bd_rate import Pooled
 from gsvc.eval.summary.curves import OURS, PRIMARY

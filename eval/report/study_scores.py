@@ -5,7 +5,6 @@ extended the model.
 """
 
 import csv
-import io
 import json
 import logging
 from collections.abc import Iterator, Sequence
@@ -17,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError
-from gsvc.eval.layout import markdown, write_bytes, write_text
-from gsvc.eval.report.plots import image
+from gsvc.eval.layout import csv_text, markdown, write_bytes, write_text
 from gsvc.eval.report.study import DAMAGED, EQUAL, SOURCE, Key, StudyTrial, read_key
-from gsvc.eval.report.style import INK, label, legend, new_figure, plain
+from gsvc.eval.report.style import INK, image, label, legend, new_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,13 +80,11 @@ def _read(file: Path, key: Key) -> Iterator[Vote]:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror}): give votes files") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{file} is no votes file: give what voters saved from the page"
-        ) from error
+    except UnicodeDecodeError:
+        text = ""
     lines = list(csv.reader(text.splitlines()))
     if not lines or tuple(lines[0]) != COLUMNS:
-        raise _no_votes(file)
+        raise InputError(f"{file} is no votes file: give what voters saved from the page")
     if not text.endswith("\n"):
         raise _torn(file, len(lines), "the file ends within it")
     for number, line in enumerate(lines[1:], start=2):
@@ -114,10 +110,6 @@ def _vote(file: Path, number: int, line: dict[str, str], key: Key) -> Vote:
     except ValueError:
         raise _torn(file, number, f"{line['seconds']!r} seconds") from None
     return Vote(line["voter"], trial, line["left"], line["choice"], seconds, line["time"])
-
-
-def _no_votes(file: Path) -> InputError:
-    return InputError(f"{file} is no votes file: give what voters saved from the page")
 
 
 def _torn(file: Path, number: int, what: str) -> InputError:
@@ -357,7 +349,8 @@ def score_study(folder: Path, files: Sequence[Path]) -> str:
     scores = StudyScores(key.study, key.zero, screening, list(_rows(key, votes)))
     text = _text(scores)
     write_text(folder / "scores.json", json.dumps({"schema": SCHEMA, **asdict(scores)}) + "\n")
-    write_text(folder / "scores.csv", _csv(scores.rows))
+    rows = [asdict(row) for row in scores.rows]
+    write_text(folder / "scores.csv", csv_text([list(rows[0]), *(row.values() for row in rows)]))
     write_bytes(folder / "scores.svg", image(forest(scores.rows, key.zero), "svg"))
     write_text(folder / "scores.md", text)
     return text
@@ -438,11 +431,3 @@ def _text(scores: StudyScores) -> str:
     note = _NOTE.format(zero=scores.zero)
     parts = [f"# Study {scores.study}", note, *scores.screening.lines(), markdown(header, lines)]
     return "\n\n".join(parts) + "\n"
-
-
-def _csv(rows: Sequence[ScoreRow]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(asdict(rows[0])), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
-    return text.getvalue()

@@ -1,5 +1,6 @@
 """How the figures look: one colour per curve in all of them, readable on light and on dark."""
 
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, pairwise
 from math import ceil, log10
@@ -22,6 +23,7 @@ _OTHERS = ("#c94f9b", "#6b8e23", "#b0564f", "#4f6fb0", "#7f7f7f")
 _PANEL = (3.7, 2.75)
 """Inches: width, height."""
 COLUMNS = 2
+_DPI = 160
 _LEAST_WIDTH = 5.0
 _TITLE_LETTER, _LEGEND_LETTER, _LEGEND_HANDLE, _LEGEND_LINE = 0.092, 0.066, 0.55, 0.17
 _PANEL_LETTER, _AXIS_LETTERS = 0.083, 0.7
@@ -160,3 +162,14 @@ def _codec(name: str) -> str:
 def _by_number(name: str) -> tuple[int, str]:
     digits = "".join(c for c in name.partition(",")[2] if c.isdigit())
     return (int(digits) if digits else -1, name)
+
+
+def image(figure: "Figure", kind: str) -> bytes:
+    """The figure as the bytes of an "svg" or "png" file; the same figure gives the same bytes."""
+    import matplotlib
+
+    buffer = io.BytesIO()
+    date = {"Date": None} if kind == "svg" else {}
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "gsvc"}):
+        figure.savefig(buffer, format=kind, dpi=_DPI, metadata=date)
+    return buffer.getvalue()

@@ -58,7 +58,7 @@ def bd_comparisons(curves: Sequence[Curve]) -> list[BdComparison]:
     """
     alone = all(curve.is_anchor for curve in curves)
     return [
-        _duel(anchor, test)
+        _compared(anchor, test)
         for anchor in curves
         for test in curves
         if anchor.is_anchor and (alone or anchor.codec in _SCALES_OF_FIELD or not test.is_anchor)
@@ -69,8 +69,8 @@ def bd_comparisons(curves: Sequence[Curve]) -> list[BdComparison]:
 def pooled_bd_comparisons(found: Sequence[BdComparison]) -> list[PooledBdComparison]:
     """The same pairs pooled over the clips that have a BD-rate."""
     groups: dict[tuple[str, str, str], list[BdComparison]] = defaultdict(list)
-    for duel in found:
-        groups[duel.metric, duel.test, duel.anchor].append(duel)
+    for pair in found:
+        groups[pair.metric, pair.test, pair.anchor].append(pair)
     return [
         PooledBdComparison(
             metric,
@@ -84,7 +84,7 @@ def pooled_bd_comparisons(found: Sequence[BdComparison]) -> list[PooledBdCompari
     ]
 
 
-def _duel(anchor: Curve, test: Curve) -> BdComparison:
+def _compared(anchor: Curve, test: Curve) -> BdComparison:
     result = bd_rate(anchor.hull, test.hull)
     ends = sorted(distance(edge, test.higher_is_better) for edge in result.shared or ())
     values = (ends[0], ends[-1]) if ends else None
@@ -127,7 +127,7 @@ def headline(
     unmeasured: Sequence[Unmeasured],
     not_run: Mapping[str, str],
 ) -> Headline:
-    """From the duels pooled over clips. `not_run`: reasons by name, such as "metric cvvdp"."""
+    """From pooled comparisons. `not_run`: reasons by name, such as "metric cvvdp"."""
     measured = {metric.name for metric in metrics if metric.version}
     missing = {
         judge: _why(judge, unmeasured, not_run) for judge in PRIMARY if judge not in measured
@@ -200,21 +200,23 @@ class SlideshowTest:
 
 
 def slideshow_tests(
-    duels: Sequence[BdComparison], found: Mapping[str, Sequence[Curve]], moving: Mapping[str, float]
+    comparisons: Sequence[BdComparison],
+    found: Mapping[str, Sequence[Curve]],
+    moving: Mapping[str, float],
 ) -> list[SlideshowTest]:
     """One for each metric in which the run has the slideshow and AV1.
 
-    `found`: the curves of `duels` by metric; `moving`: the share of moving pixels by clip; a clip
-    that is not in it counts as moving.
+    `found`: the curves of `comparisons` by metric; `moving`: the share of moving pixels by clip; a
+    clip that is not in it counts as moving.
     """
     tests: dict[str, list[SlideshowClip]] = {}
-    for duel in duels:
-        if (duel.test, duel.anchor) == (SLIDESHOW, HEADLINE_ANCHOR):
-            moves = moving.get(duel.clip, 1.0) >= _MOVES
-            mine = {curve.name: curve for curve in found[duel.metric] if curve.clip == duel.clip}
-            wins = _wins(duel.result, mine[SLIDESHOW].points, mine[HEADLINE_ANCHOR].points)
-            one = SlideshowClip(duel.clip, moves, duel.result.pchip, wins, duel.result.note)
-            tests.setdefault(duel.metric, []).append(one)
+    for pair in comparisons:
+        if (pair.test, pair.anchor) == (SLIDESHOW, HEADLINE_ANCHOR):
+            moves = moving.get(pair.clip, 1.0) >= _MOVES
+            mine = {curve.name: curve for curve in found[pair.metric] if curve.clip == pair.clip}
+            wins = _wins(pair.result, mine[SLIDESHOW].points, mine[HEADLINE_ANCHOR].points)
+            one = SlideshowClip(pair.clip, moves, pair.result.pchip, wins, pair.result.note)
+            tests.setdefault(pair.metric, []).append(one)
     return [_test(metric, clips) for metric, clips in tests.items()]
 
 

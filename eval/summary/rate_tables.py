@@ -275,11 +275,11 @@ def without_bd_rate_table(summary: Summary) -> Table:
     return Table("Where there is no BD-rate", note, header, rows)
 
 
-def _ratio(summary: Summary, duel: BdComparison) -> list[str]:
-    ratio = duel.result.ratio
+def _ratio(summary: Summary, pair: BdComparison) -> list[str]:
+    ratio = pair.result.ratio
     if ratio is None:
         return [NONE, NONE, NONE]
-    sign = -1 if summary.metric(duel.metric).higher_is_better else 1
+    sign = -1 if summary.metric(pair.metric).higher_is_better else 1
     ends = ratio.test_distance, ratio.anchor_distance
     return [f"{ratio.ratio:.2f}x", *(number(sign * end) for end in ends)]
 

@@ -1,52 +1,17 @@
 """Everything that is computed from a run's cells, in one value for JSON, tables and plots."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
 from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.late_loading import CodecFacts
-from gsvc.eval.summary.bd_comparisons import (
-    BdComparison,
-    BesideRow,
-    Headline,
-    PooledBdComparison,
-    SlideshowTest,
-    bd_comparisons,
-    beside_rows,
-    headline,
-    pooled_bd_comparisons,
-    slideshow_tests,
-)
-from gsvc.eval.summary.bd_rate import NO_BITS, NO_OVERLAP, NO_POINTS, SINGLE_POINT
-from gsvc.eval.summary.compute_frontier import (
-    ExchangeRow,
-    FrontierRow,
-    exchange_rows,
-    frontier_rows,
-)
-from gsvc.eval.summary.curves import (
-    ABLATION,
-    Curve,
-    Failure,
-    MetricInfo,
-    PointRow,
-    Unmeasured,
-    by_curve,
-    clip_label,
-    codecs_of,
-    curves,
-    failures,
-    family_curves,
-    gaps,
-    mean_score,
-    metrics_of,
-    point_rows,
-    settings_label,
-    without_bits,
-)
+from gsvc.eval.summary import bd_comparisons, bd_rate, compute_frontier
+from gsvc.eval.summary import curves as run
+from gsvc.eval.summary.bd_comparisons import BdComparison, PooledBdComparison
+from gsvc.eval.summary.curves import ABLATION, Curve, by_curve, clip_label, settings_label
 
 LAYERS_SETTING = "tools"
 """The setting that says which layers are on; the other settings distinguish series."""
@@ -110,7 +75,7 @@ def _rows(
 
 
 def _scores(cell: CellRecord, way: str, metrics: Sequence[str]) -> dict[str, float | None]:
-    return {metric: mean_score(by_curve(cell)[way], metric) for metric in metrics}
+    return {metric: run.mean_score(by_curve(cell)[way], metric) for metric in metrics}
 
 
 def _less(score: float | None, whole: float | None) -> float | None:
@@ -226,49 +191,53 @@ class Summary:
     versions: dict[str, str]
     """Of the codecs, by name."""
     codecs: dict[str, CodecFacts]
-    metrics: list[MetricInfo]
-    headline: Headline
-    slideshow: list[SlideshowTest]
-    points: list[PointRow]
-    beside: list[BesideRow]
+    metrics: list[run.MetricInfo]
+    headline: bd_comparisons.Headline
+    slideshow: list[bd_comparisons.SlideshowTest]
+    points: list[run.PointRow]
+    beside: list[bd_comparisons.BesideRow]
     duels: list[BdComparison]
     pooled: list[PooledBdComparison]
-    frontier: list[FrontierRow]
-    exchange: list[ExchangeRow]
+    frontier: list[compute_frontier.FrontierRow]
+    exchange: list[compute_frontier.ExchangeRow]
     ablation: list[AblationRow]
     seeds: list[SeedSpread]
     durations: list[Duration]
-    failed: list[Failure]
-    gaps: list[Unmeasured]
+    failed: list[run.Failure]
+    gaps: list[run.Unmeasured]
     without_bits: list[str]
     missing: int
     """Cells that are planned but not done."""
     not_run: dict[str, str]
     """Codecs, metrics and clips that could not run at all, and why."""
 
-    def metric(self, name: str) -> MetricInfo:
+    def metric(self, name: str) -> run.MetricInfo:
         """The metric of that name."""
         return next(metric for metric in self.metrics if metric.name == name)
 
 
 def curves_by_metric(
-    cells: Sequence[CellRecord], metrics: Sequence[MetricInfo], codecs: Mapping[str, CodecFacts]
+    cells: Sequence[CellRecord], metrics: Sequence[run.MetricInfo], codecs: Mapping[str, CodecFacts]
 ) -> dict[str, list[Curve]]:
     """Every curve of the run, by metric."""
     anchors = {name for name, facts in codecs.items() if facts.is_anchor}
-    return {one.name: curves(cells, one.name, one.higher_is_better, anchors) for one in metrics}
+    return {one.name: run.curves(cells, one.name, one.higher_is_better, anchors) for one in metrics}
 
 
 def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summary:
     """Compute it all. `settings` are the values of run.json."""
-    metrics, codecs = metrics_of(settings, cells), codecs_of(settings, cells)
+    metrics, codecs = run.metrics_of(settings, cells), run.codecs_of(settings, cells)
     names = [metric.name for metric in metrics]
-    rows = point_rows(cells)
+    rows = run.point_rows(cells)
     found = curves_by_metric(cells, metrics, codecs)
-    all_duels = _duels(found.values(), codecs)
-    pooled, unmeasured = pooled_bd_comparisons(all_duels), gaps(cells)
+    compared = [
+        one
+        for mine in found.values()
+        for one in bd_comparisons.bd_comparisons([*mine, *run.family_curves(mine, codecs)])
+    ]
+    pooled, unmeasured = bd_comparisons.pooled_bd_comparisons(compared), run.gaps(cells)
     not_run = {str(name): str(reason) for name, reason in settings.get("gaps", {}).items()}
-    frontiers = [row for name in names for row in frontier_rows(found[name], rows)]
+    frontiers = [row for name in names for row in compute_frontier.frontier_rows(found[name], rows)]
     return Summary(
         schema=SCHEMA,
         stride=int(settings.get("stride", 1)),
@@ -276,54 +245,45 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         versions={cell.codec: cell.codec_version for cell in cells},
         codecs=codecs,
         metrics=metrics,
-        headline=headline(pooled, metrics, unmeasured, not_run),
-        slideshow=slideshow_tests(all_duels, found, settings.get("moving", {})),
+        headline=bd_comparisons.headline(pooled, metrics, unmeasured, not_run),
+        slideshow=bd_comparisons.slideshow_tests(compared, found, settings.get("moving", {})),
         points=rows,
-        beside=[row for name in names for row in beside_rows(found[name])],
-        duels=all_duels,
+        beside=[row for name in names for row in bd_comparisons.beside_rows(found[name])],
+        duels=compared,
         pooled=pooled,
         frontier=frontiers,
-        exchange=exchange_rows(frontiers),
+        exchange=compute_frontier.exchange_rows(frontiers),
         ablation=ablation_rows(cells, names),
         seeds=seed_spreads(cells, names),
         durations=durations(cells),
-        failed=failures(cells),
+        failed=run.failures(cells),
         gaps=unmeasured,
-        without_bits=without_bits(cells),
+        without_bits=run.without_bits(cells),
         missing=max(0, len(settings.get("cells", ())) - len(cells)),
         not_run=not_run,
     )
 
 
-def _duels(
-    by_metric: Iterable[list[Curve]], codecs: Mapping[str, CodecFacts]
-) -> list[BdComparison]:
-    """Of all curves, joint hulls among them."""
-    return [
-        one for mine in by_metric for one in bd_comparisons([*mine, *family_curves(mine, codecs)])
-    ]
-
-
 _SAID = {
-    NO_OVERLAP: "the two reach no common quality, so add rates that bring them together",
-    SINGLE_POINT: "one has a single rate, so add another",
-    NO_POINTS: "one has no number",
-    NO_BITS: "one has streams of no bits",
+    bd_rate.NO_OVERLAP: "the two reach no common quality, so add rates that bring them together",
+    bd_rate.SINGLE_POINT: "one has a single rate, so add another",
+    bd_rate.NO_POINTS: "one has no number",
+    bd_rate.NO_BITS: "one has streams of no bits",
 }
 
 
 def reasons_without_rate(summary: Summary) -> Iterator[str]:
     """A sentence for each reason, with the pairs that have no BD-rate on any clip for it."""
     found: dict[str, dict[str, list[str]]] = {}
-    for duel in summary.pooled:
-        if duel.pchip is None:
-            pairs = found.setdefault(_reason(duel), {})
-            pairs.setdefault(f"{duel.test} against {duel.anchor}", []).append(duel.metric)
+    for pair in summary.pooled:
+        if pair.pchip is None:
+            pairs = found.setdefault(_reason(pair), {})
+            pairs.setdefault(f"{pair.test} against {pair.anchor}", []).append(pair.metric)
     for reason, pairs in found.items():
-        listed = "; ".join(f"{pair} by {', '.join(names)}" for pair, names in pairs.items())
+        listed = "; ".join(f"{names} by {', '.join(by)}" for names, by in pairs.items())
         yield f"No BD-rate, {reason}: {listed}."
 
 
-def _reason(duel: PooledBdComparison) -> str:
-    notes = dict.fromkeys(entry.rpartition(": ")[2] for entry in duel.left_out)
+def _reason(pair: PooledBdComparison) -> str:
+    notes = dict.fromkeys(entry.rpartition(": ")[2] for entry in pair.left_out)
     return " or ".join(_SAID.get(note, note) for note in notes) or "no clip has one"

@@ -1,7 +1,5 @@
 """A run's summary as files: headline.csv, frames.csv, summary.csv, summary.json, summary.md."""
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
@@ -10,59 +8,36 @@ from typing import Any
 
 from gsvc.codec.planning.energy import RADIOS
 from gsvc.eval.bench.store import CellRecord, load_run
-from gsvc.eval.layout import markdown, write_text
+from gsvc.eval.layout import csv_text, markdown, write_text
+from gsvc.eval.summary import rate_tables, stream_tables
 from gsvc.eval.summary.curves import PRIMARY, PointRow, clip_label, curve_name, settings_label
-from gsvc.eval.summary.rate_tables import (
-    Table,
-    beside_table,
-    headline_table,
-    people_table,
-    per_clip_table,
-    pooled_others_table,
-    pooled_table,
-    primary,
-    protocol,
-    slideshow_table,
-    without_bd_rate_table,
-)
-from gsvc.eval.summary.stream_tables import (
-    ablation_table,
-    costs_table,
-    durations_table,
-    exchange_table,
-    frontier_table,
-    ledgers_table,
-    metrics_table,
-    ours_table,
-    points_table,
-    seeds_table,
-    troubles_table,
-)
+from gsvc.eval.summary.rate_tables import Table, protocol
 from gsvc.eval.summary.summarise import Summary, summarise
 
 
 def tables(summary: Summary) -> list[Table]:
     """Every table that has rows, the most telling first."""
+    judges = rate_tables.primary(summary)
     made = [
-        headline_table(summary),
-        slideshow_table(summary),
-        people_table(summary),
-        troubles_table(summary),
-        *(pooled_table(summary, metric) for metric in primary(summary)),
-        pooled_others_table(summary),
-        points_table(summary),
-        *(per_clip_table(summary, metric) for metric in primary(summary)),
-        *(beside_table(summary, metric) for metric in primary(summary)),
-        without_bd_rate_table(summary),
-        exchange_table(summary),
-        *(frontier_table(summary, metric) for metric in primary(summary)),
-        ablation_table(summary),
-        costs_table(summary),
-        ours_table(summary),
-        ledgers_table(summary),
-        seeds_table(summary),
-        durations_table(summary),
-        metrics_table(summary),
+        rate_tables.headline_table(summary),
+        rate_tables.slideshow_table(summary),
+        rate_tables.people_table(summary),
+        stream_tables.troubles_table(summary),
+        *(rate_tables.pooled_table(summary, metric) for metric in judges),
+        rate_tables.pooled_others_table(summary),
+        stream_tables.points_table(summary),
+        *(rate_tables.per_clip_table(summary, metric) for metric in judges),
+        *(rate_tables.beside_table(summary, metric) for metric in judges),
+        rate_tables.without_bd_rate_table(summary),
+        stream_tables.exchange_table(summary),
+        *(stream_tables.frontier_table(summary, metric) for metric in judges),
+        stream_tables.ablation_table(summary),
+        stream_tables.costs_table(summary),
+        stream_tables.ours_table(summary),
+        stream_tables.ledgers_table(summary),
+        stream_tables.seeds_table(summary),
+        stream_tables.durations_table(summary),
+        stream_tables.metrics_table(summary),
     ]
     return [table for table in made if table.rows]
 
@@ -167,9 +142,5 @@ def _frames(cell: CellRecord, metrics: Sequence[str], stride: int) -> Iterable[l
 
 
 def _csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    for row in rows:
-        writer.writerow([f"{v:.6g}" if isinstance(v, float) else v for v in row])
-    return text.getvalue()
+    shown = ([f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows)
+    return csv_text([header, *shown])

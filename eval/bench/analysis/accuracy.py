@@ -66,9 +66,9 @@ class AveragePrecision(NamedTuple):
     """0 to 1, higher is better, the mean over the classes of the truth."""
 
     at_half: float
-    """Of boxes that overlap by half: mAP@.5."""
+    """Of boxes that overlap, or poses that are similar, by half: mAP@.5."""
     mean: float
-    """The mean over overlaps from .5 to .95: mAP@.5:.95."""
+    """The mean over overlaps from .5 to .95: mAP@.5:.95, OKS-AP."""
 
 
 def average_precision(truth: Boxes, found: Boxes) -> AveragePrecision | None:
@@ -76,46 +76,54 @@ def average_precision(truth: Boxes, found: Boxes) -> AveragePrecision | None:
 
     None without truth that counts. Raises MissingDependencyError without pycocotools.
     """
-    with optional(f"average precision {NEEDED}"):
-        from pycocotools.coco import COCO
-        from pycocotools.cocoeval import COCOeval
     if truth.ignored.all():
         return None
     classes = {label: number for number, label in enumerate(np.unique(truth.label), 1)}
     found = found.chosen(np.isin(found.label, list(classes)))
     frames = np.unique(np.concatenate([truth.frame, found.frame])).tolist()
+    entries = [_box_entries(boxes, classes) for boxes in (truth, found)]
+    return _evaluated("bbox", classes, frames, *entries)
+
+
+def _box_entries(boxes: Boxes, classes: Mapping[str, int]) -> list[dict[str, Any]]:
+    sizes = boxes.box[:, 2:] - boxes.box[:, :2]
+    corners = np.hstack([boxes.box[:, :2], sizes]).tolist()
+    return [
+        {
+            "image_id": int(boxes.frame[row]),
+            "category_id": classes[boxes.label[row]],
+            "bbox": corner,
+            "area": corner[2] * corner[3],
+            "score": float(boxes.score[row]),
+            "iscrowd": int(boxes.ignored[row]),
+        }
+        for row, corner in enumerate(corners)
+    ]
+
+
+def _evaluated(
+    kind: str, classes: Mapping[str, int], frames: Sequence[int], *entries: list[dict[str, Any]]
+) -> AveragePrecision:
+    """COCOeval of `kind` on annotations: those of the truth, then those found."""
+    with optional(f"average precision {NEEDED}"):
+        from pycocotools.coco import COCO
+        from pycocotools.cocoeval import COCOeval
+    images = [{"id": frame} for frame in frames]
+    categories = [{"id": number, "name": name} for name, number in classes.items()]
     with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints what it does
         sets = []
-        for boxes in (truth, found):
+        for rows in entries:
+            annotations = [{"id": number, **row} for number, row in enumerate(rows, 1)]
             sets.append(COCO())
-            sets[-1].dataset = _dataset(boxes, classes, frames)
+            sets[-1].dataset = {
+                "images": images, "categories": categories, "annotations": annotations
+            }  # fmt: skip
             sets[-1].createIndex()
-        judge = COCOeval(*sets, "bbox")
+        judge = COCOeval(*sets, kind)
         judge.evaluate()
         judge.accumulate()
         judge.summarize()
     return AveragePrecision(float(judge.stats[1]), float(judge.stats[0]))
-
-
-def _dataset(boxes: Boxes, classes: dict[str, int], frames: list[int]) -> dict[str, Any]:
-    sizes = boxes.box[:, 2:] - boxes.box[:, :2]
-    corners = np.hstack([boxes.box[:, :2], sizes]).tolist()
-    return {
-        "images": [{"id": frame} for frame in frames],
-        "categories": [{"id": number, "name": name} for name, number in classes.items()],
-        "annotations": [
-            {
-                "id": row + 1,
-                "image_id": int(boxes.frame[row]),
-                "category_id": classes[boxes.label[row]],
-                "bbox": corner,
-                "area": corner[2] * corner[3],
-                "score": float(boxes.score[row]),
-                "iscrowd": int(boxes.ignored[row]),
-            }
-            for row, corner in enumerate(corners)
-        ],
-    }
 
 
 class Pose(NamedTuple):
@@ -129,54 +137,24 @@ class Pose(NamedTuple):
     score: float = 1.0
 
 
-class PoseScores(NamedTuple):
-    """0 to 1, higher is better."""
-
-    at_half: float
-    """Of poses whose similarity is at least .5."""
-    mean: float
-    """OKS-AP: the mean over similarities from .5 to .95."""
-
-
-def oks_ap(truth: Sequence[Pose], found: Sequence[Pose]) -> PoseScores | None:
+def oks_ap(truth: Sequence[Pose], found: Sequence[Pose]) -> AveragePrecision | None:
     """Of what was found, in the order of its scores.
 
     The area of a person, which the similarity is relative to, is that of the box around the points.
     None without truth that shows a point. Raises MissingDependencyError without pycocotools.
     """
-    with optional(f"average precision {NEEDED}"):
-        from pycocotools.coco import COCO
-        from pycocotools.cocoeval import COCOeval
     if not any(one.visible.any() for one in truth):
         return None
     frames = sorted({one.frame for one in (*truth, *found)})
-    with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints what it does
-        sets = []
-        for poses in (truth, found):
-            sets.append(COCO())
-            sets[-1].dataset = _key_point_dataset(poses, frames)
-            sets[-1].createIndex()
-        judge = COCOeval(*sets, "keypoints")
-        judge.evaluate()
-        judge.accumulate()
-        judge.summarize()
-    return PoseScores(float(judge.stats[1]), float(judge.stats[0]))
+    entries = [[_pose_entry(one) for one in poses] for poses in (truth, found)]
+    return _evaluated("keypoints", {"person": 1}, frames, *entries)
 
 
-def _key_point_dataset(poses: Sequence[Pose], frames: Sequence[int]) -> dict[str, Any]:
-    return {
-        "images": [{"id": frame} for frame in frames],
-        "categories": [{"id": 1, "name": "person"}],
-        "annotations": [_entry(number, one) for number, one in enumerate(poses, 1)],
-    }
-
-
-def _entry(number: int, one: Pose) -> dict[str, Any]:
+def _pose_entry(one: Pose) -> dict[str, Any]:
     shown = one.points[one.visible] if one.visible.any() else one.points
     low, size = shown.min(axis=0), np.ptp(shown, axis=0)
     flags = np.where(one.visible, 2, 0)
     return {
-        "id": number,
         "image_id": one.frame,
         "category_id": 1,
         "keypoints": np.column_stack([one.points, flags]).ravel().tolist(),

@@ -1,19 +1,21 @@
 """Results of a benchmark of analysis: points as CSV, tables with BD-rates over accuracy, plots."""
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gsvc.eval.bench.analysis.accuracy import ACCURACIES
 from gsvc.eval.bench.analysis.rate_accuracy import FROM_STREAM, SOURCE, AccuracyPoint
 from gsvc.eval.late_loading import CodecFacts
-from gsvc.eval.layout import markdown, write_bytes, write_text
-from gsvc.eval.report.style import COLUMNS, INK, CurveStyle, label, legend, log_scale, panels
+from gsvc.eval.layout import csv_text, markdown, write_bytes, write_text
+from gsvc.eval.report.style import COLUMNS, INK, CurveStyle, image, label, legend, log_scale, panels
 from gsvc.eval.summary.bd_rate import BdRate, Pooled, RatePoint, bd_rate, lower_hull, pooled_rate
 from gsvc.eval.summary.rate_tables import NONE, number, pooled_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def curves(points: Iterable[AccuracyPoint]) -> list[str]:
@@ -76,15 +78,14 @@ _PSEUDO_NOTE = (
 
 def write_points(folder: Path, points: Sequence[AccuracyPoint]) -> None:
     """Replace `points.csv`. Raises OutputError."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow([*_COLUMNS, *ACCURACIES])
+    rows = [[*_COLUMNS, *ACCURACIES]]
     for point in points:
         rate, seconds = f"{point.bits_per_second:.1f}", f"{point.seconds:.3f}"
-        row = [point.clip, point.curve, point.settings, point.bytes, rate, seconds, _truth(point)]
+        size = str(point.bytes)
+        row = [point.clip, point.curve, point.settings, size, rate, seconds, _truth(point)]
         scores = (point.accuracies[name] for name in ACCURACIES)
-        table.writerow([*row, *("" if score is None else f"{score:.6f}" for score in scores)])
-    write_text(folder / POINTS, text.getvalue())
+        rows.append([*row, *("" if score is None else f"{score:.6f}" for score in scores)])
+    write_text(folder / POINTS, csv_text(rows))
 
 
 def tables(points: Sequence[AccuracyPoint], detector: str, anchors: Sequence[str]) -> str:
@@ -110,13 +111,14 @@ def write_plots(
     for accuracy, title in ACCURACIES.items():
         if all(point.accuracies[accuracy] is None for point in points):
             continue
-        for kind, data in _drawn(points, accuracy, title, style).items():
-            write_bytes(folder / f"analysis-{accuracy}.{kind}", data)
+        figure = _drawn(points, accuracy, title, style)
+        for kind in ("svg", "png"):
+            write_bytes(folder / f"analysis-{accuracy}.{kind}", image(figure, kind))
 
 
 def _drawn(
     points: Sequence[AccuracyPoint], accuracy: str, title: str, style: CurveStyle
-) -> dict[str, bytes]:
+) -> "Figure":
     clips = list(dict.fromkeys(point.clip for point in points))
     names = curves(points)
     colours = style.colours(names)
@@ -134,12 +136,7 @@ def _drawn(
         label(axis, clip, "kbit/s", title)
         log_scale(axis.xaxis)
     legend(figure)
-    files = {}
-    for kind in ("svg", "png"):
-        data = io.BytesIO()
-        figure.savefig(data, format=kind, dpi=160)
-        files[kind] = data.getvalue()
-    return files
+    return figure
 
 
 def _truth(point: AccuracyPoint) -> str:

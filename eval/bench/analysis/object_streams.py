@@ -35,7 +35,7 @@ _SAME = {
     PeopleDetector.name: (KEY_POINTS, PEOPLE_DETECTOR),
     CocoThings.name: (DETECT, COCO_DETECTOR),
 }
-"""Task and detector of the encoder that send what a detector of the benchmark finds."""
+"""Task and detector of the encoder that find what a detector of the benchmark finds."""
 
 
 class _ObjectCodec(Codec):
@@ -110,19 +110,11 @@ OBJECT_CODECS = {kind.name: kind for kind in (TaskCodec, ObjectsCodec)}
 """By name."""
 
 
-_STREAMS_SAME = {
-    MotionDetector.name: MOVING,
-    PeopleDetector.name: PEOPLE_DETECTOR,
-    CocoThings.name: COCO_DETECTOR,
-}
-"""The benchmark's detectors, and what finds the same in streams."""
-
-
 def stream_analyser(detector: str) -> Callable[[bytes], SeenClip] | None:
     """What reads streams in place of a detector of the benchmark; None for a user's own."""
-    if detector not in _STREAMS_SAME:
+    if detector not in _SAME:
         return None
-    settings = AnalysisSettings(_STREAMS_SAME[detector])
+    settings = AnalysisSettings(_SAME[detector][1])
     return lambda stream: _read(stream, settings)
 
 
