@@ -164,55 +164,39 @@ def return_freed_memory() -> None:
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _SMALLEST_RETURNED)
 
 
-class StepEnergy:
-    """Context manager: what the processor took meanwhile, by its own counters (RAPL).
+class StepCost:
+    """Context manager: what the processor spent meanwhile.
 
-    `joules` is None without counters or the right to read them, and where this process does not
-    have all cores: the counters know processors, not programs, and other workers would count.
+    `seconds` are those of all cores for this process and its ended children; unlike a clock they
+    hardly see what else a machine does. `joules` come from the processor's own counters (RAPL).
+    They know processors and not programs: None where this process does not have all cores, and
+    without counters or the right to read them.
     """
 
-    def __init__(self, folder: Path = POWERCAP) -> None:
-        """`folder`: as of `EnergyMeter`."""
-        self._folder = folder
+    def __init__(self, counters: Path = POWERCAP) -> None:
+        """`counters`: a folder, as of `EnergyMeter`."""
+        self._counters = counters
         self.joules: float | None = None
+        self.seconds: float | None = None
         self._meter: EnergyMeter | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        if _has_all_cores():
-            try:
-                self._meter = self._stack.enter_context(EnergyMeter(self._folder))
-            except ConfigError:
-                self._meter = None
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-        self.joules = self._meter.joules if self._meter else None
-
-
-def _has_all_cores() -> bool:
-    return sys.platform == "linux" and len(os.sched_getaffinity(0)) == os.cpu_count()
-
-
-class ProcessorTime:
-    """Context manager: `seconds` that all cores spent on this process and on its ended children.
-
-    None where the system does not count them.
-    """
-
-    seconds: float | None = None
-
-    def __enter__(self) -> Self:
+        if sys.platform == "linux" and len(os.sched_getaffinity(0)) == os.cpu_count():
+            with suppress(ConfigError):
+                self._meter = self._stack.enter_context(EnergyMeter(self._counters))
         self._before = _spent()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._before is not None:
             self.seconds = (_spent() or 0.0) - self._before
+        self._stack.close()
+        self.joules = self._meter.joules if self._meter else None
 
 
 def _spent() -> float | None:
+    """Seconds of the processor; None where the system does not count them."""
     if sys.platform == "win32":
         return None
     import resource

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gsvc.codec.planning.energy import RADIOS
-from gsvc.eval.compute import StepEnergy
+from gsvc.eval.compute import StepCost
 from gsvc.eval.summary.stream_tables import costs_table
 from gsvc.eval.summary.summarise import summarise
 from gsvc.eval.summary.write import summary_csv
@@ -29,13 +29,13 @@ def test_energy_is_measured_by_who_has_the_processor_alone(
 ) -> None:
     cores = range(os.cpu_count() or 1) if has_all_cores else range(0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(cores), raising=False)
-    with StepEnergy(counters) as step:
+    with StepCost(counters) as step:
         (counters / "intel-rapl:0" / "energy_uj").write_text("3500000")
     assert step.joules == (2.5 if has_all_cores else None)
 
 
 def test_energy_without_counters_is_absent(tmp_path: Path) -> None:
-    with StepEnergy(tmp_path) as step:
+    with StepCost(tmp_path) as step:
         pass
     assert step.joules is None
 

@@ -34,7 +34,8 @@ from gsvc.datasets.clips.sets import find_clips
 from gsvc.encoders.tuning import DEFAULT_PRESET, PRESETS
 from gsvc.eval.baselines.gsvc import decoded
 from gsvc.eval.metrics import find_metric
-from gsvc.eval.planning.validation import jod, written
+from gsvc.eval.metrics.cvvdp import jod
+from gsvc.eval.planning.validation import written
 
 _SHARES = 0.25, 0.75
 """Of the way from the trial's least rate to its most, in the logarithm: between what it saw."""

@@ -32,7 +32,7 @@ def trial_judge(wanted: bool = True) -> "Iterator[Judge | None]":
     if not wanted or EXTRAS["eval"].missing:
         yield None
         return
-    from gsvc.eval.planning.validation import jod
+    from gsvc.eval.metrics.cvvdp import jod
 
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         yield lambda source, shown, rate: pool.submit(jod, source, shown, rate).result()

@@ -14,17 +14,7 @@ from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.weights.package_files import cache_dir
-from gsvc.datasets.clips.clip_reader import (
-    RAW_SUFFIXES,
-    RawFormat,
-    bit_depth_from_name,
-    chroma_from_name,
-    image_pattern,
-    image_suffix,
-    load_clip,
-    rate_from_name,
-    size_from_name,
-)
+from gsvc.datasets.clips import clip_reader
 
 _HD = (1920, 1080)
 _UHD = (3840, 2160)
@@ -187,7 +177,7 @@ MANIFESTS: dict[str, PublishedSet] = {
 """The sets by name."""
 
 
-_SUFFIXES = (*sorted(RAW_SUFFIXES), ".y4m")
+_SUFFIXES = (*sorted(clip_reader.RAW_SUFFIXES), ".y4m")
 
 
 def datasets_dir() -> Path:
@@ -209,10 +199,10 @@ def load_sequence(
     Raises InputError when there is no copy, or it cannot be read or has another size.
     """
     path = find_copy(manifest, sequence, root)
-    if path.suffix.lower() in RAW_SUFFIXES and not path.is_dir():
-        return load_clip(path, frames, short_side, _raw_format(path, sequence))
+    if path.suffix.lower() in clip_reader.RAW_SUFFIXES and not path.is_dir():
+        return clip_reader.load_clip(path, frames, short_side, _raw_format(path, sequence))
     _check_size(path, sequence)
-    pictures, rate = load_clip(path, frames, short_side)
+    pictures, rate = clip_reader.load_clip(path, frames, short_side)
     return pictures, sequence.frame_rate if path.is_dir() else rate
 
 
@@ -251,41 +241,43 @@ def _is_called(path: Path, sequence: PublishedSequence) -> bool:
     names = "|".join(re.escape(name) for name in sequence.names)
     if not re.match(rf"(?:{names})(?![A-Za-z0-9])", path.name, re.IGNORECASE):
         return False
-    return path.suffix.lower() in _SUFFIXES or (path.is_dir() and image_suffix(path) is not None)
+    return path.suffix.lower() in _SUFFIXES or (
+        path.is_dir() and clip_reader.image_suffix(path) is not None
+    )
 
 
 def _fits(path: Path, sequence: PublishedSequence) -> bool:
     """Whether size and rate in the name, if any, are the sequence's."""
-    size, rate = size_from_name(path.stem), rate_from_name(path.stem)
+    size, rate = clip_reader.size_from_name(path.stem), clip_reader.rate_from_name(path.stem)
     return size in (None, *sequence.sizes) and rate in (None, sequence.frame_rate)
 
 
 def _preference(path: Path, sequence: PublishedSequence) -> tuple[int, int, int, str]:
-    size = size_from_name(path.stem)
+    size = clip_reader.size_from_name(path.stem)
     kind = path.suffix.lower()
     return (
         sequence.sizes.index(size) if size else len(sequence.sizes),
-        bit_depth_from_name(path.stem) or 8,
+        clip_reader.bit_depth_from_name(path.stem) or 8,
         _SUFFIXES.index(kind) if kind in _SUFFIXES else len(_SUFFIXES),
         str(path),
     )
 
 
-def _raw_format(path: Path, sequence: PublishedSequence) -> RawFormat:
-    size = size_from_name(path.stem)
+def _raw_format(path: Path, sequence: PublishedSequence) -> clip_reader.RawFormat:
+    size = clip_reader.size_from_name(path.stem)
     if size is None and len(sequence.sizes) > 1:
         sizes = " or ".join(f"{width}x{height}" for width, height in sequence.sizes)
         raise InputError(f"{path}: its name tells no size: put {sizes} into its name")
-    return RawFormat(
+    return clip_reader.RawFormat(
         *(size or sequence.sizes[0]),
         sequence.frame_rate,
-        bit_depth_from_name(path.stem) or 8,
-        chroma_from_name(path.stem) or "420",
+        clip_reader.bit_depth_from_name(path.stem) or 8,
+        clip_reader.chroma_from_name(path.stem) or "420",
     )
 
 
 def _check_size(path: Path, sequence: PublishedSequence) -> None:
-    with open_video(image_pattern(path) if path.is_dir() else path, frames=1) as video:
+    with open_video(clip_reader.image_pattern(path) if path.is_dir() else path, frames=1) as video:
         size = video.format.width, video.format.height
     if size not in sequence.sizes:
         sizes = " or ".join(f"{width}x{height}" for width, height in sequence.sizes)

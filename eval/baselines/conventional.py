@@ -22,16 +22,7 @@ from gsvc.codec.bitstream.frames import Color, Picture
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.datasets.clips.clip import ClipFormat, TestClip
 from gsvc.encoders.coding.svt_av1 import quiet_and_ordinary
-from gsvc.eval.baselines.base import (
-    Codec,
-    Decoded,
-    Encoded,
-    Option,
-    Settings,
-    Value,
-    require_frames,
-    several,
-)
+from gsvc.eval.baselines import base
 
 SMALLEST_SIDE = 64
 """Pixels, as coded: x265 writes outside its buffers on some narrower pictures (34, 42, 48 wide)."""
@@ -40,7 +31,7 @@ Size = tuple[int, int]
 """Width and height in pixels."""
 
 
-def read_scale(value: Value) -> Fraction:
+def read_scale(value: base.Value) -> Fraction:
     """The setting `scale`, such as "1/2". Raises ConfigError when it is no number."""
     try:
         return Fraction(value)
@@ -99,7 +90,7 @@ PROTOCOL = 1
 """Part of every version: raise it when a change to a codec, here or in `scaling`, alters output."""
 
 
-class ConventionalCodec(Codec, ABC):
+class ConventionalCodec(base.Codec, ABC):
     """An encoder library of PyAV; a subclass fills in what is declared here.
 
     Settings:
@@ -115,8 +106,8 @@ class ConventionalCodec(Codec, ABC):
     demuxer: ClassVar[str]
     """Reads the elementary stream back."""
     pixel_format: ClassVar[str]
-    preset: ClassVar[Value]
-    tuned: ClassVar[tuple[Value, ...]] = ()
+    preset: ClassVar[base.Value]
+    tuned: ClassVar[tuple[base.Value, ...]] = ()
     """Further presets that a benchmark runs, each better by some metric."""
     quality: ClassVar[str] = "crf"
     max_crf: ClassVar[int]
@@ -125,12 +116,12 @@ class ConventionalCodec(Codec, ABC):
     headers_once: ClassVar[bool] = False
     """Parameter sets come once, apart from the packets, instead of at every random access point."""
 
-    def __init__(self, **options: Option) -> None:
+    def __init__(self, **options: base.Option) -> None:
         self._names = {"preset", self.quality, "scale"}
         if unknown := set(options) - self._names:
             known = ", ".join(sorted(self._names))
             raise ConfigError(f"{self.name} has no option {min(unknown)}: there are {known}")
-        chosen = {name: several(value) for name, value in options.items()}
+        chosen = {name: base.several(value) for name, value in options.items()}
         self._presets = chosen.get("preset", (self.preset, *self.tuned))
         self._scales = [str(scale) for scale in chosen.get("scale", self.points)]
         self._qualities = chosen.get(self.quality)
@@ -140,10 +131,10 @@ class ConventionalCodec(Codec, ABC):
             self.check_preset(preset)
 
     @abstractmethod
-    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+    def options(self, preset: base.Value, quality: int, interval: int) -> dict[str, str]:
         """The library's options; `interval`: frames between random access points."""
 
-    def check_preset(self, preset: Value) -> None:
+    def check_preset(self, preset: base.Value) -> None:
         """Raise ConfigError for a preset that the library does not know: at once, not in cells."""
         if self.library not in av.codecs_available:
             return
@@ -160,7 +151,7 @@ class ConventionalCodec(Codec, ABC):
         """See `Codec.version`."""
         return f"{self.library} of av {version('av')}, protocol {PROTOCOL}"
 
-    def rate_points(self) -> Sequence[Settings]:
+    def rate_points(self) -> Sequence[base.Settings]:
         """See `Codec.rate_points`."""
         usual = next(iter(self.points.values()))
         return [
@@ -170,21 +161,23 @@ class ConventionalCodec(Codec, ABC):
             for quality in self._qualities or self.points.get(scale, usual)
         ]
 
-    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+    def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
         """Code the clip, from RGB frames to bytes.
 
         Raises ConfigError for settings that are unknown, missing or out of range, InputError for a
         clip without frames.
         """
         preset, quality, scale = self._read(settings)
-        require_frames(clip)
+        base.require_frames(clip)
         coded = coded_size((clip.format.width, clip.format.height), scale)
         start = time.perf_counter()
         pictures = (shrink(frame, coded) for frame in clip.frames)
         data = self._join(self._packets(pictures, coded, clip.frame_rate, preset, quality))
-        return Encoded(data, time.perf_counter() - start, self._ledger(data))
+        return base.Encoded(data, time.perf_counter() - start, self._ledger(data))
 
-    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+    def decode(
+        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
+    ) -> base.Decoded:
         """Decode, from bytes to RGB frames at the clip's size.
 
         Raises BitstreamError when the bytes do not decode to as many frames as the clip has.
@@ -203,9 +196,9 @@ class ConventionalCodec(Codec, ABC):
                 f"the {self.name} stream holds {len(frames)} of {clip.frames} frames: "
                 "code the clip again"
             )
-        return Decoded(frames, seconds)
+        return base.Decoded(frames, seconds)
 
-    def _read(self, settings: Settings) -> tuple[Value, int, Fraction]:
+    def _read(self, settings: base.Settings) -> tuple[base.Value, int, Fraction]:
         if set(settings) != self._names:
             raise ConfigError(
                 f"{self.name} takes the settings {', '.join(sorted(self._names))}, "
@@ -223,7 +216,7 @@ class ConventionalCodec(Codec, ABC):
         pictures: Iterable[Picture],
         size: tuple[int, int],
         frame_rate: Fraction,
-        preset: Value,
+        preset: base.Value,
         quality: int,
     ) -> list[bytes]:
         """The stream in decoding order, parameter sets first where they come apart."""
@@ -238,7 +231,7 @@ class ConventionalCodec(Codec, ABC):
         return [headers or b"", *(bytes(packet) for packet in packets)]
 
     def _opened(
-        self, size: tuple[int, int], frame_rate: Fraction, preset: Value, quality: int
+        self, size: tuple[int, int], frame_rate: Fraction, preset: base.Value, quality: int
     ) -> av.VideoCodecContext:
         """The encoder. Raises ConfigError when the library refuses the settings."""
         context = av.CodecContext.create(self.library, "w")

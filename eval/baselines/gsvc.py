@@ -39,17 +39,7 @@ from gsvc.decoders.keyframes.backends import (
 )
 from gsvc.decoders.keyframes.refiner import Refiner, WindowRefiner
 from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PEOPLE
-from gsvc.eval.baselines.base import (
-    Codec,
-    Compute,
-    Decoded,
-    Encoded,
-    Option,
-    Settings,
-    Value,
-    all_of,
-    require_frames,
-)
+from gsvc.eval.baselines import base
 from gsvc.eval.baselines.code_hash import code_hash, weights_hash
 from gsvc.eval.baselines.conventional import BT709
 from gsvc.eval.compute import Flops, count_flops
@@ -72,7 +62,7 @@ def kept_refiner(settings: DecoderSettings) -> Refiner | None:
     return load_refiner(settings.backend, settings.device) if is_kept else None
 
 
-def pulled(ways: Iterable[Settings]) -> str:
+def pulled(ways: Iterable[base.Settings]) -> str:
     """Pretrained models of the ways with their commits, ", NAME COMMIT" each; marked if random.
 
     Raises MissingModelError where one is not here.
@@ -84,7 +74,7 @@ def pulled(ways: Iterable[Settings]) -> str:
 _OUTSIDE = ("AV1 decoding", "motion and rendering")
 
 
-def refiner_cost(info: StreamInfo, steps: int, backend: str = "compact") -> Compute:
+def refiner_cost(info: StreamInfo, steps: int, backend: str = "compact") -> base.Compute:
     """Operations per pixel of a frame as shown (a multiply-add is two), and bytes of weights.
 
     The padding of the sides is counted. The rest of decoding, integer work of OpenCV and dav1d, is
@@ -92,7 +82,7 @@ def refiner_cost(info: StreamInfo, steps: int, backend: str = "compact") -> Comp
     """
     video = info.header.format
     if not steps:
-        return Compute(0.0, 0, _OUTSIDE)
+        return base.Compute(0.0, 0, _OUTSIDE)
     refiner = find_backend(backend)
     step, once = _flops(backend, video.height, video.width)
     if isinstance(refiner, WindowRefiner):
@@ -102,7 +92,7 @@ def refiner_cost(info: StreamInfo, steps: int, backend: str = "compact") -> Comp
     weights = sum(file.stat().st_size for file in refiner.files)
     count = calls * (steps * step.count + once)
     pixels = video.width * video.height * info.frames
-    return Compute(count / pixels, weights, (*_OUTSIDE, *step.not_counted))
+    return base.Compute(count / pixels, weights, (*_OUTSIDE, *step.not_counted))
 
 
 @cache
@@ -119,7 +109,7 @@ def _flops(backend: str, height: int, width: int) -> tuple[Flops, int]:
 _OUTSIDE_RIFE = ("looking up pixels along the motion", "a second look where motion is fast")
 
 
-def drawing_cost(height: int, width: int, drawn: int, frames: int) -> Compute:
+def drawing_cost(height: int, width: int, drawn: int, frames: int) -> base.Compute:
     """Of `drawn` frames between pictures, per pixel of the clip's `frames`. Raises as `load_rife`.
 
     The padding of the sides is counted.
@@ -127,10 +117,10 @@ def drawing_cost(height: int, width: int, drawn: int, frames: int) -> Compute:
     one = _one_frame(height, width)
     weights = rife_file().stat().st_size
     per_pixel = one.count * drawn / (width * height * frames)
-    return Compute(per_pixel, weights, (*_OUTSIDE_RIFE, *one.not_counted))
+    return base.Compute(per_pixel, weights, (*_OUTSIDE_RIFE, *one.not_counted))
 
 
-def motion_cost(info: StreamInfo) -> Compute:
+def motion_cost(info: StreamInfo) -> base.Compute:
     """Of decoding a stream of ours with learned motion; dissolving and held frames cost nothing."""
     intervals = (interval for packet in info.packets for interval in packet.intervals)
     moving = (one for one in intervals if one.place is Place.BETWEEN and not one.dissolves)
@@ -160,7 +150,7 @@ _NANO, _DIS = "nano", "dis"
 _LIBRARIES = ("av", "numpy", "opencv-python-headless", "ai-edge-litert")
 
 
-class Gsvc(Codec):
+class Gsvc(base.Codec):
     """gsvc's encoder and decoder.
 
     Settings:
@@ -190,39 +180,42 @@ class Gsvc(Codec):
 
     def __init__(
         self,
-        level: Option | None = None,
-        bpp: Option | None = None,
-        tools: Option = DEFAULT_TOOLS,
-        preset: Option = DEFAULT_PRESET,
-        steps: Option = (0, 1, 4),
-        seed: Option = 0,
-        model: Option = _NANO,
-        motion: Option = _DIS,
-        tune: Option = DEFAULT_TUNE,
-        people: Option = PEOPLE,
-        faces: Option = 1,
+        level: base.Option | None = None,
+        bpp: base.Option | None = None,
+        tools: base.Option = DEFAULT_TOOLS,
+        preset: base.Option = DEFAULT_PRESET,
+        steps: base.Option = (0, 1, 4),
+        seed: base.Option = 0,
+        model: base.Option = _NANO,
+        motion: base.Option = _DIS,
+        tune: base.Option = DEFAULT_TUNE,
+        people: base.Option = PEOPLE,
+        faces: base.Option = 1,
     ) -> None:
         if level is not None and bpp is not None:
             raise ConfigError("give levels or bpp as rate points, not both")
         if bpp is None:
-            levels = range(len(LEVELS)) if level is None else all_of("level", level, int)
-            rates: list[Settings] = [{"level": one} for one in levels]
+            levels = range(len(LEVELS)) if level is None else base.all_of("level", level, int)
+            rates: list[base.Settings] = [{"level": one} for one in levels]
         else:
-            rates = [{"bpp": one} for one in all_of("bpp", bpp, float)]
-        tuned = [{"tune": t} if t != DEFAULT_TUNE else {} for t in all_of("tune", tune, str)]
-        seen = [{"people": p} if p != PEOPLE else {} for p in all_of("people", people, float)]
-        presets, sets_of_tools = all_of("preset", preset, str), all_of("tools", tools, str)
-        moved = [{} if one else {"faces": 0} for one in all_of("faces", faces, int)]
+            rates = [{"bpp": one} for one in base.all_of("bpp", bpp, float)]
+        tuned = [{"tune": t} if t != DEFAULT_TUNE else {} for t in base.all_of("tune", tune, str)]
+        seen = [{"people": p} if p != PEOPLE else {} for p in base.all_of("people", people, float)]
+        presets, sets_of_tools = (
+            base.all_of("preset", preset, str),
+            base.all_of("tools", tools, str),
+        )
+        moved = [{} if one else {"faces": 0} for one in base.all_of("faces", faces, int)]
         sets = product(rates, presets, sets_of_tools, tuned, seen, moved)
         self._points = [
             {**rate, "tools": t, "preset": p, "seed": 0, **tunes, **weights, **more}
             for rate, p, t, tunes, weights, more in sets
         ]
         self._ways = _ways(
-            all_of("motion", motion, str),
-            all_of("model", model, str),
-            all_of("steps", steps, int),
-            all_of("seed", seed, int),
+            base.all_of("motion", motion, str),
+            base.all_of("model", model, str),
+            base.all_of("steps", steps, int),
+            base.all_of("seed", seed, int),
         )
         for point in self._points:
             _encoder_settings(point)
@@ -240,38 +233,40 @@ class Gsvc(Codec):
         weights = f"{model_id('compact').hex()}-{weights_hash(self.backends)}"
         return f"gsvc {version('gsvc')} {code_hash()}-{weights}, {libraries}{pulled(self._ways)}"
 
-    def rate_points(self) -> Sequence[Settings]:
+    def rate_points(self) -> Sequence[base.Settings]:
         """See `Codec.rate_points`."""
         return self._points
 
-    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+    def ways_to_decode(self, settings: base.Settings) -> Sequence[base.Settings]:
         """See `Codec.ways_to_decode`."""
         return self._ways
 
-    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+    def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
         """Code the clip; the time includes loading extractors, the ledger is the stream's own.
 
         Raises InputError for a clip without frames, ConfigError for settings out of range,
         MissingModelError when a scaffold tool's model is not on this machine.
         """
-        require_frames(clip)
+        base.require_frames(clip)
         rate = clip.frame_rate
         video = VideoFormat(clip.format.width, clip.format.height, 1 / rate, rate, color=BT709)
         start = time.perf_counter()
         chosen = replace(_encoder_settings(settings), low_delay=self.low_delay)
         data = coded(clip.frames, video, chosen)
         seconds = time.perf_counter() - start
-        return Encoded(data, seconds, read_info(io.BytesIO(data)).bits)
+        return base.Encoded(data, seconds, read_info(io.BytesIO(data)).bits)
 
-    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+    def decode(
+        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
+    ) -> base.Decoded:
         """Decode. Raises BitstreamError unless the stream holds the clip's frames."""
         start, chosen = time.perf_counter(), _decoder_settings(way)
         frames = decoded(data, chosen, kept_refiner(chosen))
-        return Decoded(checked(frames, clip), time.perf_counter() - start)
+        return base.Decoded(checked(frames, clip), time.perf_counter() - start)
 
     def compute(
-        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
-    ) -> Compute | None:
+        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
+    ) -> base.Compute | None:
         """The networks, counted for this stream; see `refiner_cost` and `motion_cost`."""
         used, info = _decoder_settings(way), read_info(io.BytesIO(data))
         cost = refiner_cost(info, used.steps, used.backend)
@@ -296,16 +291,16 @@ class GsvcLayers(Gsvc):
 
     def __init__(
         self,
-        level: Option = (1, 3),
-        tools: Option = (NO_TOOLS, *_ALL_BUT_ONE, ALL_TOOLS),
-        preset: Option = DEFAULT_PRESET,
-        steps: Option = (0, 1, 2, 4, 8),
-        seed: Option = 0,
+        level: base.Option = (1, 3),
+        tools: base.Option = (NO_TOOLS, *_ALL_BUT_ONE, ALL_TOOLS),
+        preset: base.Option = DEFAULT_PRESET,
+        steps: base.Option = (0, 1, 2, 4, 8),
+        seed: base.Option = 0,
     ) -> None:
         super().__init__(level=level, tools=tools, preset=preset, steps=steps, seed=seed)
         self._whole = self._points[-1]["tools"]
 
-    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+    def ways_to_decode(self, settings: base.Settings) -> Sequence[base.Settings]:
         """All steps for the last set of tools, the first one of them for the others."""
         ways = super().ways_to_decode(settings)
         return ways if settings["tools"] == self._whole else ways[:1]
@@ -350,14 +345,14 @@ def key_frames(info: StreamInfo) -> list[int]:
 
 def _ways(
     motions: Sequence[str], models: Sequence[str], steps: Sequence[int], seeds: Sequence[int]
-) -> list[Settings]:
+) -> list[base.Settings]:
     """Motion by motion, model by model.
 
     Seed 0 is the stream's own, and 0 steps use neither model nor seed.
     """
-    ways: list[dict[str, Value]] = []
+    ways: list[dict[str, base.Value]] = []
     for motion, model, count, seed in product(motions, models, steps, seeds):
-        chosen: dict[str, Value] = {"model": model} if model != _NANO else {}
+        chosen: dict[str, base.Value] = {"model": model} if model != _NANO else {}
         chosen |= {"seed": seed} if seed else {}
         way = {"steps": count, **(chosen if count else {})}
         way |= {"motion": motion} if motion != _DIS else {}
@@ -365,7 +360,7 @@ def _ways(
     return [*ways]
 
 
-def _encoder_settings(settings: Settings) -> EncoderSettings:
+def _encoder_settings(settings: base.Settings) -> EncoderSettings:
     values = dict(settings)
     tools = values.pop("tools", None)
     if tools not in TOOL_SETS:
@@ -392,7 +387,7 @@ def _encoder_settings(settings: Settings) -> EncoderSettings:
     )
 
 
-def _decoder_settings(way: Settings) -> DecoderSettings:
+def _decoder_settings(way: base.Settings) -> DecoderSettings:
     values = dict(way)
     steps, seed = values.pop("steps", None), values.pop("seed", None)
     model, motion = values.pop("model", _NANO), values.pop("motion", _DIS)

@@ -10,22 +10,12 @@ import numpy as np
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip import ClipFormat, TestClip
-from gsvc.eval.baselines.base import (
-    Codec,
-    Decoded,
-    Encoded,
-    Option,
-    Settings,
-    all_of,
-    join_parts,
-    require_frames,
-    split_parts,
-)
+from gsvc.eval.baselines import base
 from gsvc.eval.baselines.conventional import coded_size, enlarge, read_scale, shrink
 from gsvc.eval.late_loading import CodecFacts
 
 
-class ImageCodec(Codec):
+class ImageCodec(base.Codec):
     """Frames as files of one picture format, each after its length.
 
     Settings:
@@ -40,11 +30,13 @@ class ImageCodec(Codec):
     """Of `cv2.imencode`, beside the quality."""
     quality_parameter: ClassVar[int]
 
-    def __init__(self, quality: Option = (5, 15, 40, 75), scale: Option = ("1", "1/2")) -> None:
-        self._points: list[Settings] = [
+    def __init__(
+        self, quality: base.Option = (5, 15, 40, 75), scale: base.Option = ("1", "1/2")
+    ) -> None:
+        self._points: list[base.Settings] = [
             {"quality": q, "scale": str(s)}
             for s in (scale if isinstance(scale, tuple) else (scale,))
-            for q in all_of("quality", quality, int)
+            for q in base.all_of("quality", quality, int)
         ]
         for point in self._points:
             _read(self.name, point)
@@ -53,20 +45,22 @@ class ImageCodec(Codec):
         """See `Codec.version`."""
         return f"{self.name} of opencv {cv2.__version__}"
 
-    def rate_points(self) -> Sequence[Settings]:
+    def rate_points(self) -> Sequence[base.Settings]:
         """See `Codec.rate_points`."""
         return self._points
 
-    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+    def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
         """Code the clip. Raises ConfigError for settings out of range, InputError for no frames."""
         quality, scale = _read(self.name, settings)
-        require_frames(clip)
+        base.require_frames(clip)
         size = coded_size((clip.format.width, clip.format.height), read_scale(scale))
         start = time.perf_counter()
-        data = join_parts(self._file(shrink(frame, size), quality) for frame in clip.frames)
-        return Encoded(data, time.perf_counter() - start, {"pictures": 8 * len(data)})
+        data = base.join_parts(self._file(shrink(frame, size), quality) for frame in clip.frames)
+        return base.Encoded(data, time.perf_counter() - start, {"pictures": 8 * len(data)})
 
-    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+    def decode(
+        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
+    ) -> base.Decoded:
         """Decode to RGB at the clip's size. Raises BitstreamError where that cannot be done."""
         start = time.perf_counter()
         frames = [enlarge(self._picture(part), (clip.width, clip.height)) for part in _parts(data)]
@@ -75,7 +69,7 @@ class ImageCodec(Codec):
                 f"the {self.name} stream holds {len(frames)} of {clip.frames} frames: "
                 "code the clip again"
             )
-        return Decoded(frames, time.perf_counter() - start)
+        return base.Decoded(frames, time.perf_counter() - start)
 
     def _file(self, picture: Picture, quality: int) -> bytes:
         options = (self.quality_parameter, quality, *self.parameters)
@@ -114,10 +108,10 @@ CODECS = Jpeg, WebP
 
 
 def _parts(data: bytes) -> Sequence[bytes]:
-    return [part for part in split_parts(data) if part]
+    return [part for part in base.split_parts(data) if part]
 
 
-def _read(name: str, settings: Settings) -> tuple[int, str]:
+def _read(name: str, settings: base.Settings) -> tuple[int, str]:
     quality, scale = settings["quality"], settings["scale"]
     if not isinstance(quality, int) or not 1 <= quality <= 100:
         raise ConfigError(f"quality {quality} is out of range for {name}: 1 to 100")

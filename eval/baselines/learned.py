@@ -24,27 +24,7 @@ from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, MissingMode
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.package_files import sha256_of
 from gsvc.datasets.clips.clip import ClipFormat, TestClip
-from gsvc.eval.baselines.base import (
-    Codec,
-    Decoded,
-    Encoded,
-    Option,
-    Settings,
-    all_of,
-    join_parts,
-    require_frames,
-    several,
-    split_parts,
-)
-from gsvc.eval.baselines.conventional import (
-    PROTOCOL,
-    Size,
-    coded_size,
-    enlarge,
-    key_interval,
-    read_scale,
-    shrink,
-)
+from gsvc.eval.baselines import base, conventional
 from gsvc.eval.late_loading import optional
 
 if TYPE_CHECKING:
@@ -54,7 +34,7 @@ _CHECKSUM = 4
 _INSTALL = 'pip install "gsvc[research]"'
 
 
-class LearnedCodec(Codec, ABC):
+class LearnedCodec(base.Codec, ABC):
     """A model of CompressAI's zoo. Settings: `quality`, the zoo's number, and `scale`.
 
     The constructor takes one value or several of each, and `weights`: a folder with the zoo's
@@ -69,11 +49,16 @@ class LearnedCodec(Codec, ABC):
     zoo: ClassVar[str]
 
     def __init__(
-        self, quality: Option = (1, 2, 3), scale: Option = ("1", "1/2", "1/3"), weights: str = ""
+        self,
+        quality: base.Option = (1, 2, 3),
+        scale: base.Option = ("1", "1/2", "1/3"),
+        weights: str = "",
     ) -> None:
-        scales = [str(one) for one in several(scale)]
-        self._points: list[Settings] = [
-            {"quality": one, "scale": s} for s in scales for one in all_of("quality", quality, int)
+        scales = [str(one) for one in base.several(scale)]
+        self._points: list[base.Settings] = [
+            {"quality": one, "scale": s}
+            for s in scales
+            for one in base.all_of("quality", quality, int)
         ]
         self._weights = weights
         for point in self._points:
@@ -87,13 +72,14 @@ class LearnedCodec(Codec, ABC):
         _package(self.zoo)
         files = dict.fromkeys(self._file(int(point["quality"])) for point in self._points)
         hashes = " ".join(_sha256(path)[:8] for path in files)
-        return f"{self.name} of compressai {version('compressai')}, {hashes}, protocol {PROTOCOL}"
+        package = f"compressai {version('compressai')}"
+        return f"{self.name} of {package}, {hashes}, protocol {conventional.PROTOCOL}"
 
-    def rate_points(self) -> Sequence[Settings]:
+    def rate_points(self) -> Sequence[base.Settings]:
         """See `Codec.rate_points`."""
         return self._points
 
-    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+    def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
         """Code the clip on the CPU.
 
         Raises as `version`, ConfigError for settings, InputError for a clip without frames.
@@ -101,27 +87,33 @@ class LearnedCodec(Codec, ABC):
         import torch
 
         quality, scale = self._read(settings)
-        require_frames(clip)
-        size = coded_size((clip.format.width, clip.format.height), scale)
+        base.require_frames(clip)
+        size = conventional.coded_size((clip.format.width, clip.format.height), scale)
         network = self._network(quality)
         start = time.perf_counter()
-        pictures = (_tensor(shrink(frame, size), self.multiple) for frame in clip.frames)
+        pictures = (
+            _tensor(conventional.shrink(frame, size), self.multiple) for frame in clip.frames
+        )
         with torch.no_grad():
-            parts = list(self._compress(network, pictures, key_interval(clip.frame_rate)))
-        data = join_parts(parts)
+            parts = list(
+                self._compress(network, pictures, conventional.key_interval(clip.frame_rate))
+            )
+        data = base.join_parts(parts)
         data += google_crc32c.value(data).to_bytes(_CHECKSUM, "big")
         video = 8 * sum(map(len, parts))
         ledger = {"video": video, "framing": 8 * len(data) - video}
-        return Encoded(data, time.perf_counter() - start, ledger)
+        return base.Encoded(data, time.perf_counter() - start, ledger)
 
-    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+    def decode(
+        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
+    ) -> base.Decoded:
         """Decode. Raises BitstreamError when the checksum or the number of frames does not fit."""
         import torch
 
         quality, scale = self._read(settings)
         network = self._network(quality)
         shown = clip.width, clip.height
-        size = coded_size(shown, scale)
+        size = conventional.coded_size(shown, scale)
         start = time.perf_counter()
         parts = _checked_parts(data)
         padded = [side + -side % self.multiple for side in size]
@@ -129,12 +121,12 @@ class LearnedCodec(Codec, ABC):
         try:
             with torch.no_grad():
                 tensors = self._decompress(network, parts, shape, clip)
-            frames = [enlarge(_picture(tensor, size), shown) for tensor in tensors]
+            frames = [conventional.enlarge(_picture(tensor, size), shown) for tensor in tensors]
         except StopIteration as error:
             raise BitstreamError(f"the {self.name} stream is too short for the clip") from error
         if any(True for _ in parts):
             raise BitstreamError(f"the {self.name} stream has more than {clip.frames} frames")
-        return Decoded(frames, time.perf_counter() - start)
+        return base.Decoded(frames, time.perf_counter() - start)
 
     @abstractmethod
     def _compress(
@@ -148,14 +140,14 @@ class LearnedCodec(Codec, ABC):
     ) -> "list[torch.Tensor]":
         """The pictures again; `shape`: rows and columns of the hyperprior's latents."""
 
-    def _read(self, settings: Settings) -> tuple[int, Fraction]:
+    def _read(self, settings: base.Settings) -> tuple[int, Fraction]:
         if set(settings) != {"quality", "scale"}:
             raise ConfigError(f"{self.name} takes the settings quality and scale")
         quality = settings["quality"]
         if quality not in self.qualities:
             last = self.qualities[-1]
             raise ConfigError(f"quality {quality} of {self.name} is out of range: 1 to {last}")
-        return int(quality), read_scale(settings["scale"])
+        return int(quality), conventional.read_scale(settings["scale"])
 
     def _network(self, quality: int) -> Any:
         return _load(self.zoo, self.name, self._file(quality))
@@ -254,7 +246,7 @@ class Ssf2020(LearnedCodec):
         found: list[torch.Tensor] = []
         for index in range(clip.frames):
             first = [[next(parts)], [next(parts)]]
-            if index % key_interval(clip.frame_rate) == 0:
+            if index % conventional.key_interval(clip.frame_rate) == 0:
                 found.append(network.decode_keyframe(first, shape))
                 continue
             strings = {"motion": first, "residual": [[next(parts)], [next(parts)]]}
@@ -292,7 +284,7 @@ def _checked_parts(data: bytes) -> Iterator[bytes]:
     body, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
     if len(data) <= _CHECKSUM or google_crc32c.value(body).to_bytes(_CHECKSUM, "big") != checksum:
         raise BitstreamError("the checksum of a learned codec's stream does not match: code again")
-    return split_parts(body)
+    return base.split_parts(body)
 
 
 def _tensor(picture: Picture, multiple: int) -> "torch.Tensor":
@@ -305,7 +297,7 @@ def _tensor(picture: Picture, multiple: int) -> "torch.Tensor":
     return torch.from_numpy(padded).permute(2, 0, 1)[None].float() / 255
 
 
-def _picture(tensor: "torch.Tensor", size: Size) -> Picture:
+def _picture(tensor: "torch.Tensor", size: conventional.Size) -> Picture:
     levels = (tensor[0, :, : size[1], : size[0]].clamp(0, 1) * 255).round().byte()
     return np.ascontiguousarray(levels.permute(1, 2, 0).numpy())
 

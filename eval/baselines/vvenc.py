@@ -11,21 +11,14 @@ import numpy as np
 from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.color import yuv_from_rgb
+from gsvc.eval.baselines import conventional
 from gsvc.eval.baselines.base import Value
-from gsvc.eval.baselines.conventional import (
-    BT709,
-    PROTOCOL,
-    THREADS,
-    ConventionalCodec,
-    Points,
-    key_interval,
-)
 from gsvc.eval.late_loading import CodecFacts, optional
 
 _PRESETS = "faster", "fast", "medium", "slow", "slower"
 
 
-class VVenC(ConventionalCodec):
+class VVenC(conventional.ConventionalCodec):
     """VVC in Annex B, 10 bits, random-access structure, decoded by FFmpeg's own decoder in PyAV.
 
     Preset medium takes about five times as long as x265 slow. VVenC drops the last random access
@@ -41,11 +34,11 @@ class VVenC(ConventionalCodec):
     preset = "medium"
     quality = "qp"
     max_crf = 63
-    points: ClassVar[Points] = {"1": (52, 46, 40, 34), "1/2": (46, 36), "1/3": (38,)}
+    points: ClassVar[conventional.Points] = {"1": (52, 46, 40, 34), "1/2": (46, 36), "1/3": (38,)}
 
     def version(self) -> str:
         """See `Codec.version`."""
-        return f"libvvenc of {_ffmpeg_version()}, protocol {PROTOCOL}"
+        return f"libvvenc of {_ffmpeg_version()}, protocol {conventional.PROTOCOL}"
 
     def check_preset(self, preset: Value) -> None:
         """See `ConventionalCodec.check_preset`."""
@@ -68,13 +61,16 @@ class VVenC(ConventionalCodec):
         preset: Value,
         quality: int,
     ) -> list[bytes]:
-        raw = (yuv_from_rgb(picture, BT709, self.pixel_format).to_ndarray() for picture in pictures)
-        options = self.options(preset, quality, key_interval(frame_rate))
+        raw = (
+            yuv_from_rgb(picture, conventional.BT709, self.pixel_format).to_ndarray()
+            for picture in pictures
+        )
+        options = self.options(preset, quality, conventional.key_interval(frame_rate))
         command = [_ffmpeg(), "-hide_banner", "-loglevel", "error", "-f", "rawvideo"]
         command += ["-pix_fmt", self.pixel_format, "-video_size", f"{size[0]}x{size[1]}"]
         command += ["-framerate", str(frame_rate), "-i", "-", "-c:v", self.library]
         command += [part for key, value in options.items() for part in (f"-{key}", value)]
-        command += ["-threads", str(THREADS), "-f", "vvc", "-"]
+        command += ["-threads", str(conventional.THREADS), "-f", "vvc", "-"]
         done = subprocess.run(
             command,
             input=b"".join(np.ascontiguousarray(p).tobytes() for p in raw),

@@ -21,7 +21,8 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.latent_cache import LatentCache
 from gsvc.decoders.keyframes.refiner import WindowRefiner
-from gsvc.eval.layout import markdown
+from gsvc.eval.layout import markdown, write_bytes
+from gsvc.eval.report.style import image, label, legend, panels
 
 _HEADER = ("capacity, MB", "entries", "hit rate", "steps saved", "PSNR to no cache, dB")
 
@@ -135,31 +136,29 @@ def fits(rows: Sequence[Replay]) -> list[CapacityFit]:
 
 def table(rows: Sequence[Replay]) -> str:
     """As Markdown."""
-    return markdown(_HEADER, [_row(row) for row in rows])
-
-
-def _row(row: Replay) -> list[str]:
-    psnr = "equal" if row.psnr == float("inf") else f"{row.psnr:.1f}"
-    size = f"{row.capacity / 1e6:.3g}"
-    return [size, str(row.entries), f"{row.hit_rate:.1%}", f"{row.saved:.1%}", psnr]
+    shown = [
+        [
+            f"{row.capacity / 1e6:.3g}",
+            str(row.entries),
+            f"{row.hit_rate:.1%}",
+            f"{row.saved:.1%}",
+            "equal" if row.psnr == float("inf") else f"{row.psnr:.1f}",
+        ]
+        for row in rows
+    ]
+    return markdown(_HEADER, shown)
 
 
 def plot(rows: Sequence[Replay], path: Path) -> None:
-    """Hit rate, saved steps and lost quality over capacity, as an image."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    """Hit rate, saved steps and lost quality over capacity, as an image. Raises OutputError."""
     sizes = [row.capacity / 1e6 for row in rows]
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+    figure, places = panels(["", " "], "Latent caches")
+    (_, left), (_, right) = places
     left.plot(sizes, [row.hit_rate for row in rows], "o-", label="hit rate")
     left.plot(sizes, [row.saved for row in rows], "s-", label="steps saved")
-    left.legend()
-    lossy = [row for row in rows if row.psnr != float("inf")]
-    right.plot([row.capacity / 1e6 for row in lossy], [row.psnr for row in lossy], "o-")
-    right.set_ylabel("PSNR to no cache, dB")
-    for axes in (left, right):
-        axes.set_xlabel("capacity, MB")
-    figure.savefig(path)
-    pyplot.close(figure)
+    lossy = [(row.capacity / 1e6, row.psnr) for row in rows if row.psnr != float("inf")]
+    right.plot([size for size, _ in lossy], [psnr for _, psnr in lossy], "o-")
+    label(left, "", "capacity, MB", "share")
+    label(right, "", "capacity, MB", "PSNR to no cache, dB")
+    legend(figure)
+    write_bytes(path, image(figure, path.suffix.removeprefix(".")))

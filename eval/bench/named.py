@@ -40,7 +40,9 @@ def codec_spec(text: str) -> CodecSpec:
     pairs = [part.partition("=") for part in (match["options"] or "").split(",") if part]
     if any(not key or not value for key, _, value in pairs):
         raise ConfigError(f"{text!r}: write the options as key=value,key=value")
-    return CodecSpec(match["name"], tuple((key, _values(value)) for key, _, value in pairs))
+    options = {key: tuple(map(_value, value.split("+"))) for key, _, value in pairs}
+    single = ((key, many[0] if len(many) == 1 else many) for key, many in options.items())
+    return CodecSpec(match["name"], tuple(single))
 
 
 def make_codec(spec: CodecSpec) -> Codec:
@@ -58,11 +60,6 @@ def make_metric(name: str) -> Metric:
     return cast(Metric, find_class(name)())
 
 
-def _values(text: str) -> Option:
-    values = tuple(_value(part) for part in text.split("+"))
-    return values[0] if len(values) == 1 else values
-
-
 def _value(text: str) -> Value:
     for kind in (int, float):
         try:
@@ -72,8 +69,8 @@ def _value(text: str) -> Value:
     return text
 
 
-def _text(value: Option) -> str:
-    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
+def _text(value: Option | None) -> str:
+    return "" if value is None else "+".join(map(str, several(value)))
 
 
 Rows = Sequence[tuple[str, ...]]
@@ -118,11 +115,7 @@ def _options(kind: Callable[..., Codec]) -> str:
     if len(named) == len(parameters):
         found = {one.name: found.get(one.name) for one in named}
     found |= {one.name: one.default for one in named if one.default is not None}
-    return " ".join(f"{name}={_shown(value)}" for name, value in found.items())
-
-
-def _shown(value: Option | None) -> str:
-    return "" if value is None else "+".join(map(str, several(value)))
+    return " ".join(f"{name}={_text(value)}" for name, value in found.items())
 
 
 def _first_line(kind: object) -> str:

@@ -286,7 +286,11 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "clips": _union(before.get("clips", []), [clip for clip, _ in plan.readings]),
-        "places": _union(before.get("places", []), map(_place, settings.clips)),
+        # Names of clips and sets as they can be found from any folder.
+        "places": _union(
+            before.get("places", []),
+            (str(Path(n).resolve()) if Path(n).exists() else n for n in settings.clips),
+        ),
         "sizes": _union(before.get("sizes", []), settings.sizes),
         "specs": _union(before.get("specs", []), map(str, settings.codecs)),
         "codecs": {**before.get("codecs", {}), **plan.codecs},
@@ -295,7 +299,10 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
         "metrics": {**before.get("metrics", {}), **plan.metrics},
         "frames": settings.frames,
         "stride": settings.stride,
-        "moving": {**before.get("moving", {}), **_moving(plan.cells)},
+        "moving": {
+            **before.get("moving", {}),
+            **{clip_label(one.empty_record()): one.clip.moving for one in plan.cells},
+        },
         "gaps": gaps,
         "versions": versions(),
         "machine": machine(),
@@ -303,15 +310,6 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
         "seconds": before.get("seconds", 0.0),
         "cells": list(cells.values()),
     }
-
-
-def _place(name: str) -> str:
-    """The name of a clip or set as it can be found from any folder."""
-    return str(Path(name).resolve()) if Path(name).exists() else name
-
-
-def _moving(cells: Iterable[Cell]) -> dict[str, float]:
-    return {clip_label(cell.empty_record()): cell.clip.moving for cell in cells}
 
 
 def _cell_entry(cell: Cell) -> dict[str, Any]:

@@ -22,20 +22,11 @@ from gsvc.datasets.clips.clip import TestClip, frames_sha256
 from gsvc.datasets.clips.sets import ClipSource
 from gsvc.decoders.interpolation.optical_flow import dis_flow, gray
 from gsvc.eval.baselines.base import Codec, Encoded
-from gsvc.eval.bench.cells import (
-    CellJob,
-    ClipFacts,
-    Thumbnails,
-    Values,
-    batch_limit,
-    belongs_to,
-    find_way,
-    thumbnails,
-)
+from gsvc.eval.bench import cells
 from gsvc.eval.bench.named import make_codec, make_metric
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
 from gsvc.eval.bench.workers import DECODE, ENCODE, SCORE, Tell, told
-from gsvc.eval.compute import PeakMemory, ProcessorTime, StepEnergy
+from gsvc.eval.compute import PeakMemory, StepCost
 from gsvc.eval.metrics.base import Metric
 
 _STEP = 4
@@ -77,11 +68,8 @@ def score(
         return [replace(_scores(row, version, nothing), seconds=seconds) for row in values]
     except Exception as error:  # noqa: BLE001
         if len(tests) == 1:
-            return [
-                MetricScores(
-                    None, version=version, gap=reason(error), traceback=traceback_of(error)
-                )
-            ]
+            why, where = reason(error), traceback_of(error)
+            return [MetricScores(None, version=version, gap=why, traceback=where)]
     # One of them may be to blame: the others get their numbers.
     return [score(name, version, clip, [one], indices)[0] for one in tests]
 
@@ -120,12 +108,14 @@ class Reading:
     frames: int | None
     """From its start; None for all."""
 
-    def run(self, tell: Tell) -> ClipFacts | str:
+    def run(self, tell: Tell) -> cells.ClipFacts | str:
         """What the clip is, or one line on why it cannot be read."""
         try:
             clip = _clip(self)
-            moving, small = moving_share(clip.frames), thumbnails(clip.frames)
-            return ClipFacts(self.source.name, self.size, clip.format, clip.sha256, moving, small)
+            moving, small = moving_share(clip.frames), cells.thumbnails(clip.frames)
+            return cells.ClipFacts(
+                self.source.name, self.size, clip.format, clip.sha256, moving, small
+            )
         except Exception as error:  # noqa: BLE001 - one clip's trouble is not the run's
             return reason(error)
 
@@ -144,10 +134,10 @@ class Batch:
     """Task: complete these cells of one clip."""
 
     reading: Reading
-    jobs: tuple[CellJob, ...]
+    jobs: tuple[cells.CellJob, ...]
     stride: int
     """Quality is measured on one frame in so many."""
-    others: Mapping[str, Thumbnails] = field(repr=False)
+    others: Mapping[str, cells.Thumbnails] = field(repr=False)
     """Of the run's other clips, by name."""
 
     def run(self, tell: Tell) -> list[Outcome]:
@@ -162,7 +152,7 @@ class Batch:
         decodes: list[_Decode] = []
         for work in works:
             decodes += work.open_ways()
-        most = batch_limit(clip.format)
+        most = cells.batch_limit(clip.format)
         for start in range(0, len(decodes), most):
             self._decode_and_score(clip, decodes[start : start + most], tell)
         return [work.outcome() for work in works]
@@ -183,7 +173,7 @@ class Batch:
             one.close()
 
 
-def failed(job: CellJob, why: str) -> Outcome:
+def failed(job: cells.CellJob, why: str) -> Outcome:
     """The cell with its error; what was done of it before stays."""
     return Outcome(replace(job.record or job.cell.empty_record(), error=why))
 
@@ -191,7 +181,7 @@ def failed(job: CellJob, why: str) -> Outcome:
 class _CellWork:
     """One cell on its way from a job to an outcome."""
 
-    def __init__(self, clip: TestClip, job: CellJob, tell: Tell) -> None:
+    def __init__(self, clip: TestClip, job: cells.CellJob, tell: Tell) -> None:
         self.clip, self.job, self.cell, self.tell = clip, job, job.cell, tell
         self.record = replace(job.record or job.cell.empty_record(), error="", traceback="")
         self.data = job.stream or b""
@@ -203,14 +193,10 @@ class _CellWork:
             if self.is_new:
                 self._encode(_codec(self.cell.codec))
         except Exception as error:  # noqa: BLE001
-            self.fail(error)
+            self.note(reason(error), traceback_of(error))
             return []
         ways = self.cell.lacking_ways(self.record)
         return [_Decode(self, way, wanted) for way, wanted in ways]
-
-    def fail(self, error: BaseException) -> None:
-        """Note the first failure."""
-        self.note(reason(error), traceback_of(error))
 
     def note(self, why: str, traceback: str) -> None:
         """Note the first failure, and where it comes from."""
@@ -230,11 +216,7 @@ class _CellWork:
         return Outcome(record, self.data if self.is_new and self.data else None)
 
     def _encode(self, codec: Codec) -> None:
-        with (
-            told(self.tell, ENCODE, codec.name, [self.cell.key]),
-            StepEnergy() as energy,
-            ProcessorTime() as processor,
-        ):
+        with told(self.tell, ENCODE, codec.name, [self.cell.key]), StepCost() as cost:
             encoded = codec.encode(self.clip, self.cell.settings)
         _check(encoded)
         self.data = encoded.data
@@ -244,25 +226,25 @@ class _CellWork:
             stream_sha256=hashlib.sha256(encoded.data).hexdigest(),
             ledger=dict(encoded.ledger),
             encode_seconds=encoded.seconds,
-            encode_joules=energy.joules,
-            encode_cpu_seconds=processor.seconds,
+            encode_joules=cost.joules,
+            encode_cpu_seconds=cost.seconds,
         )
 
 
 class _Decode:
     """One way of one cell: its pictures while they are scored, and the record they end in."""
 
-    def __init__(self, work: _CellWork, way: Values, wanted: Sequence[str]) -> None:
+    def __init__(self, work: _CellWork, way: cells.Values, wanted: Sequence[str]) -> None:
         self.work, self.way, self.wanted = work, way, set(wanted)
         self.frames: Sequence[Picture] = ()
         self.record: DecodeRecord | None = None
 
-    def decode(self, own: Thumbnails, others: Mapping[str, Thumbnails]) -> bool:
+    def decode(self, own: cells.Thumbnails, others: Mapping[str, cells.Thumbnails]) -> bool:
         """Whether there are pictures to score; if not, the cell says why."""
         try:
             self._decode(own, others)
         except Exception as error:  # noqa: BLE001
-            self.work.fail(error)
+            self.work.note(reason(error), traceback_of(error))
             return False
         return True
 
@@ -279,25 +261,24 @@ class _Decode:
         self.work.put(self.record)
         self.frames = ()
 
-    def _decode(self, own: Thumbnails, others: Mapping[str, Thumbnails]) -> None:
+    def _decode(self, own: cells.Thumbnails, others: Mapping[str, cells.Thumbnails]) -> None:
         clip, cell = self.work.clip.format, self.work.cell
         codec = _codec(cell.codec)
         with (
             told(self.work.tell, DECODE, codec.name, [cell.key]),
             PeakMemory() as memory,
-            StepEnergy() as energy,
-            ProcessorTime() as processor,
+            StepCost() as cost,
         ):
             decoded = codec.decode(self.work.data, clip, cell.settings, self.way)
         _check_frames(decoded.frames, self.work.clip)
-        if other := belongs_to(thumbnails(decoded.frames), own, others):
+        if other := cells.belongs_to(cells.thumbnails(decoded.frames), own, others):
             raise InputError(
                 f"the decoded pictures are those of {other}, not of {cell.clip.name}: "
                 "outputs of two clips were swapped"
             )
         self.frames = decoded.frames
         digest = frames_sha256(decoded.frames)
-        kept = find_way(self.work.record, self.way)
+        kept = cells.find_way(self.work.record, self.way)
         if kept is not None and kept.frames_sha256 == digest:
             self.record = kept
             return
@@ -313,8 +294,8 @@ class _Decode:
             model_bytes=compute.model_bytes if compute else None,
             not_counted=list(compute.not_counted) if compute else [],
             peak_memory=memory.peak,
-            joules=energy.joules,
-            cpu_seconds=processor.seconds,
+            joules=cost.joules,
+            cpu_seconds=cost.seconds,
         )
 
 

@@ -6,6 +6,7 @@ The arithmetic is the package's own, computed on a CPU many times as fast.
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -319,3 +320,14 @@ def _metric() -> Any:
 
 
 METRICS = (Cvvdp(),)
+
+
+def jod(source: Sequence[Picture], shown: Sequence[Picture], rate: Fraction) -> float | None:
+    """What CVVDP says of decoded frames, in JOD: a `Judge` of the planner's trials.
+
+    None of pictures too small for it. Raises MissingDependencyError without its package.
+    """
+    if min(source[0].shape[:2]) < SMALLEST_SIDE:
+        return None
+    clip = TestClip("trial", source, rate)
+    return float(METRICS[0].measure(clip, [shown], range(len(source)))[0, 0])

@@ -18,24 +18,10 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.planning.energy import RADIOS
-from gsvc.decoders.keyframes.latent_cache import (
-    DEPTHS,
-    LOOP,
-    Embedding,
-    embedding,
-    reuse_depth,
-    similarity,
-)
+from gsvc.decoders.keyframes import latent_cache
 from gsvc.eval.layout import markdown
+from gsvc.eval.summary import compute_frontier
 from gsvc.eval.summary.bd_rate import hull_at, lower_hull
-from gsvc.eval.summary.compute_frontier import (
-    PUBLISHED,
-    Dial,
-    Exchange,
-    exchange,
-    frontier,
-    targets,
-)
 
 JUDGES = {"jod": "CVVDP, JOD", "texture": "ST-LPIPS VGG"}
 _COLUMNS = {"jod": "cvvdp", "texture": "st_lpips_vgg"}
@@ -87,18 +73,18 @@ def clips_of(points: Sequence[SurfacePoint]) -> list[str]:
     return list(dict.fromkeys(point.clip for point in points))
 
 
-def dials(points: Sequence[SurfacePoint], clip: str, judge: str) -> list[Dial]:
+def dials(points: Sequence[SurfacePoint], clip: str, judge: str) -> list[compute_frontier.Dial]:
     """The ways to decode a clip, by rising computation: 1 is plain decoding."""
     ways = dict.fromkeys(point.way for point in points if point.clip == clip)
     found = []
     for way in ways:
         own = [point for point in points if (point.clip, point.way) == (clip, way)]
         hull = lower_hull([(point.bpp, point.distance(judge)) for point in own])
-        found.append(Dial(way, _computation(points, own), hull))
+        found.append(compute_frontier.Dial(way, _computation(points, own), hull))
     return sorted(found, key=lambda dial: dial.compute)
 
 
-def best(found: Sequence[Dial], bpp: float, compute: float) -> float | None:
+def best(found: Sequence[compute_frontier.Dial], bpp: float, compute: float) -> float | None:
     """The least distance at a rate with ways of at most that computation."""
     distances = [hull_at(dial.hull, bpp) for dial in found if dial.compute <= compute]
     reached = [distance for distance in distances if distance is not None]
@@ -120,15 +106,20 @@ def surface(
     return grid
 
 
-def exchanges(points: Sequence[SurfacePoint], judge: str) -> Mapping[str, Exchange]:
+def exchanges(
+    points: Sequence[SurfacePoint], judge: str
+) -> Mapping[str, compute_frontier.Exchange]:
     """What computation buys, by clip: the mean over three qualities; clips without are absent."""
     found = {}
     for clip in clips_of(points):
         ways = dials(points, clip, judge)
-        each = [exchange(frontier(ways, target)) for target in targets(ways)]
+        each = [
+            compute_frontier.exchange(compute_frontier.frontier(ways, target))
+            for target in compute_frontier.targets(ways)
+        ]
         some = [one for one in each if one is not None]
         if some:
-            found[clip] = Exchange(
+            found[clip] = compute_frontier.Exchange(
                 exp(fmean(log(one.compute) for one in some)),
                 exp(fmean(log(one.compression) for one in some)),
                 fmean(one.exponent for one in some),
@@ -189,9 +180,10 @@ def exchange_table(
 ) -> str:
     """Rows of what is given, what is saved, at what rate. `fitted`: numbers of the planner."""
     rows = [*_compute_rows(points), *_encoder_rows(points, fitted), *_memory_rows(memory)]
+    claim = compute_frontier.PUBLISHED
     rows.append(
-        ["decoding time for bits, published", f"{PUBLISHED.compute:g}-fold",
-         f"a {PUBLISHED.compression:g}th of the bits", f"B ~ C^-{PUBLISHED.exponent:.2f}"]
+        ["decoding time for bits, published", f"{claim.compute:g}-fold",
+         f"a {claim.compression:g}th of the bits", f"B ~ C^-{claim.exponent:.2f}"]
     )  # fmt: skip
     return markdown(["given for saved", "given", "saved", "rate"], [*rows, *_energy_rows(points)])
 
@@ -272,31 +264,35 @@ LATENT_BYTES = 184_000
 """Of a window of 512x288 in LTX (docs/pretrained.md), at each depth."""
 
 
-def windows(pictures: Sequence[Picture]) -> list[Embedding]:
+def windows(pictures: Sequence[Picture]) -> list[latent_cache.Embedding]:
     """Of consecutive windows, which share a frame."""
     import numpy as np
 
     starts = range(0, len(pictures) - WINDOW + 1, WINDOW - 1)
-    return [embedding(np.stack(pictures[at : at + WINDOW])) for at in starts]
+    return [latent_cache.embedding(np.stack(pictures[at : at + WINDOW])) for at in starts]
 
 
-def saved(seen: Iterable[Embedding], capacity: int) -> float:
+def saved(seen: Iterable[latent_cache.Embedding], capacity: int) -> float:
     """Share of all steps that a cache of `capacity` windows saves."""
-    kept: list[Embedding] = []
+    kept: list[latent_cache.Embedding] = []
     depths = []
     for wanted in seen:
-        nearest = max(kept, key=lambda other: similarity(wanted, other), default=None)
-        depth = reuse_depth(similarity(wanted, nearest)) if nearest is not None else 0
+        nearest = max(kept, key=lambda other: latent_cache.similarity(wanted, other), default=None)
+        depth = (
+            latent_cache.reuse_depth(latent_cache.similarity(wanted, nearest))
+            if nearest is not None
+            else 0
+        )
         depths.append(depth)
         if depth and nearest is not None:
             kept = [one for one in kept if one is not nearest] + [nearest]
         elif capacity:
             kept = [*kept, wanted][-capacity:]
-    return sum(depths) / (LOOP * max(1, len(depths)))
+    return sum(depths) / (latent_cache.LOOP * max(1, len(depths)))
 
 
 def curve(clips: Sequence[Sequence[Picture]], capacities: Sequence[int]) -> list[tuple[int, float]]:
     """Bytes of the cache, and the share of steps saved over all windows, the clips in order."""
     seen = [one for pictures in clips for one in windows(pictures)]
-    size = LATENT_BYTES * len(DEPTHS)
+    size = LATENT_BYTES * len(latent_cache.DEPTHS)
     return [(capacity * size, saved(seen, capacity)) for capacity in capacities]

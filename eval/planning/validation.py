@@ -9,7 +9,6 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from math import exp, log
 from pathlib import Path
 from time import perf_counter, process_time
@@ -22,22 +21,11 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
+from gsvc.codec.planning import prediction
 from gsvc.codec.planning.budgets import Budgets, Time
 from gsvc.codec.planning.machine_profile import WAYS, Profile, Way
 from gsvc.codec.planning.plan_commands import encoder_settings
 from gsvc.codec.planning.plan_search import BudgetPlan, BudgetPlanner
-from gsvc.codec.planning.prediction import (
-    PlanSettings,
-    Predictor,
-    QualityModel,
-    Range,
-    Truth,
-    learned,
-    note,
-    ratios,
-    seen_at,
-    shipped,
-)
 from gsvc.codec.planning.process import timed
 from gsvc.codec.planning.video_trial import VideoTrial, try_pictures, try_video
 from gsvc.datasets.clips.clip import TestClip
@@ -47,21 +35,7 @@ from gsvc.encoders.tuning import PRESETS
 from gsvc.eval.baselines.conventional import BT709
 from gsvc.eval.layout import markdown
 from gsvc.eval.metrics import find_metric
-
-
-def jod(source: Sequence[Picture], shown: Sequence[Picture], rate: Fraction) -> float | None:
-    """What CVVDP says of decoded frames, in JOD; see `gsvc.codec.planning.video_trial.Judge`.
-
-    None of pictures too small for it. Raises MissingDependencyError without its package.
-    """
-    from gsvc.datasets.clips.clip import TestClip  # late: who asks has this done in another process
-    from gsvc.eval.metrics import find_metric
-    from gsvc.eval.metrics.cvvdp import SMALLEST_SIDE
-
-    if min(source[0].shape[:2]) < SMALLEST_SIDE:
-        return None
-    clip = TestClip("trial", source, rate)
-    return float(find_metric("cvvdp").measure(clip, [shown], range(len(source)))[0, 0])
+from gsvc.eval.metrics.cvvdp import jod
 
 
 def written(clip: TestClip, folder: Path) -> tuple[Path, list[Picture]]:
@@ -181,13 +155,15 @@ class Validation:
 
     def run(self, clip: str, seeds: Sequence[int], log: Path) -> Iterator[dict[str, Any]]:
         """A budget for each seed; what came of it, as JSON values. Each adds to the log."""
-        numbers = learned(shipped(), ratios(self._logs, without=clip))
+        numbers = prediction.learned(
+            prediction.shipped(), prediction.ratios(self._logs, without=clip)
+        )
         with tempfile.TemporaryDirectory() as name:
             shown, rate = load_clip(packaged_clip(clip), self._frames)
             source, pictures = written(TestClip(clip, shown, rate), Path(name))
             clock = process_time if self._cpu else perf_counter
             trial = try_video(str(source), judge=jod, clock=clock)
-            model = Predictor(trial, self._profile, fitted=numbers)
+            model = prediction.Predictor(trial, self._profile, fitted=numbers)
             plain = model.uncorrected
             for seed in seeds:
                 rng = np.random.default_rng(seed)
@@ -199,12 +175,12 @@ class Validation:
                     yield {"clip": clip, "seed": seed, "refused": str(error)}
                     continue
                 truth = self._truth(plan, plain, source, TestClip(clip, pictures, rate))
-                note(f"{clip} {seed}", truth, log)
+                prediction.note(f"{clip} {seed}", truth, log)
                 yield {"clip": clip, "seed": seed, **_told(plan, planner, budgets, truth)}
 
     def _truth(
-        self, plan: BudgetPlan, plain: Predictor, source: Path, clip: TestClip
-    ) -> dict[str, Truth]:
+        self, plan: BudgetPlan, plain: prediction.Predictor, source: Path, clip: TestClip
+    ) -> dict[str, prediction.Truth]:
         settings, folder = plan.best.settings, source.parent
         asked = asdict(encoder_settings(settings)) | {"tools": None}
         asked = {k: v for k, v in asked.items() if not isinstance(v, bytes)}
@@ -222,14 +198,16 @@ class Validation:
         return _beside(plan, plain, measured)
 
 
-def _beside(plan: BudgetPlan, plain: Predictor, measured: Mapping[str, float]) -> dict[str, Truth]:
+def _beside(
+    plan: BudgetPlan, plain: prediction.Predictor, measured: Mapping[str, float]
+) -> dict[str, prediction.Truth]:
     """What was measured, beside what was foretold."""
     settings = plan.best.settings
     seen, before = plan.best.prediction, plain.predict(settings)
 
-    def one(name: str, field: str) -> Truth:
-        predicted: Range = getattr(seen, field)
-        return Truth(predicted, getattr(before, field).mean, measured[name])
+    def one(name: str, field: str) -> prediction.Truth:
+        predicted: prediction.Range = getattr(seen, field)
+        return prediction.Truth(predicted, getattr(before, field).mean, measured[name])
 
     names = {name: "bitrate" if name == "rate" else name for name in measured}
     found = {name: one(name, field) for name, field in names.items()}
@@ -238,7 +216,10 @@ def _beside(plan: BudgetPlan, plain: Predictor, measured: Mapping[str, float]) -
 
 
 def _told(
-    plan: BudgetPlan, planner: BudgetPlanner, budgets: Budgets, truth: Mapping[str, Truth]
+    plan: BudgetPlan,
+    planner: BudgetPlanner,
+    budgets: Budgets,
+    truth: Mapping[str, prediction.Truth],
 ) -> dict[str, Any]:
     settings = plan.best.settings
     return {
@@ -252,7 +233,7 @@ def _told(
     }
 
 
-def _scores(settings: PlanSettings, stream: Path, clip: TestClip) -> dict[str, float]:
+def _scores(settings: prediction.PlanSettings, stream: Path, clip: TestClip) -> dict[str, float]:
     from gsvc.eval.baselines.gsvc import decoded
 
     shown = decoded(stream.read_bytes(), settings.way.settings)
@@ -316,7 +297,7 @@ def regrets(
     ST-LPIPS.
     """
     found = []
-    numbers = shipped()
+    numbers = prediction.shipped()
     flops = numbers["flops"]
     for number, clip in enumerate(dict.fromkeys(row.clip for row in rows)):
         points = [row for row in rows if row.clip == clip and row.way in numbers["ways"]]
@@ -339,13 +320,13 @@ def _flops(
     row: MeasuredRow, trials: Mapping[str, VideoTrial], counts: Mapping[str, float]
 ) -> float:
     """Operations per pixel of a frame."""
-    way, keys = WAYS[row.way], seen_at(trials[row.clip], "keys", row.bpp)
+    way, keys = WAYS[row.way], prediction.seen_at(trials[row.clip], "keys", row.bpp)
     drawn = (1 - keys) * counts["rife"] if way.motion == "rife" else 0.0
     return drawn + (keys * counts[way.backend] if way.backend else 0.0)
 
 
 def _foretold(row: MeasuredRow, trial: VideoTrial, quality: str) -> float:
-    seen = QualityModel(trial, shipped())
+    seen = prediction.QualityModel(trial, prediction.shipped())
     if quality == "jod":
         return seen.jod(row.bpp, row.preset, WAYS[row.way]).mean
     return log(seen.texture(row.bpp, row.preset, WAYS[row.way]).mean)

@@ -12,18 +12,10 @@ from gsvc.eval.report.exhibits import few, near_rate
 from gsvc.eval.report.player import films, player, stills
 from gsvc.eval.report.plots import figures
 from gsvc.eval.report.style import INK, PAPER, CurveStyle, image
+from gsvc.eval.summary import rate_tables
 from gsvc.eval.summary.bd_comparisons import FLOORS, HeadlineRow
 from gsvc.eval.summary.bd_rate import Pooled
 from gsvc.eval.summary.curves import OURS, PRIMARY
-from gsvc.eval.summary.rate_tables import (
-    HEADLINE_TITLE,
-    NONE,
-    Table,
-    headline_gaps,
-    percent,
-    protocol,
-    warnings,
-)
 from gsvc.eval.summary.summarise import Summary, summarise
 from gsvc.eval.summary.write import tables
 
@@ -39,8 +31,8 @@ _NOTE = (
 
 def headline(summary: Summary) -> Iterator[str]:
     """The first section of the page."""
-    yield f'<section id="headline"><h2>{escape(HEADLINE_TITLE)}</h2>'
-    for line in (*headline_gaps(summary), *warnings(summary)):
+    yield f'<section id="headline"><h2>{escape(rate_tables.HEADLINE_TITLE)}</h2>'
+    for line in (*rate_tables.headline_gaps(summary), *rate_tables.warnings(summary)):
         yield f'<p class="trouble">{escape(line)}</p>'
     if summary.headline.rows:
         heads = "".join(f"<th>{escape(name)}</th>" for name in ("", "headline", *PRIMARY))
@@ -53,17 +45,25 @@ def headline(summary: Summary) -> Iterator[str]:
 def _row(row: HeadlineRow) -> str:
     codec = row.curve.split(",")[0]
     kind, what = ("ours", "") if codec == OURS else ("", "floor" if codec in FLOORS else "")
-    worse = _cell(percent(row.worse) + " %", row.judge) if row.worse is not None else _cell(NONE)
+    worse = (
+        _cell(rate_tables.percent(row.worse) + " %", row.judge)
+        if row.worse is not None
+        else _cell(rate_tables.NONE)
+    )
     rates = "".join(_rate(row.rates.get(judge)) for judge in PRIMARY)
     return f'<tr class="{kind}">{_cell(row.curve, what)}{worse}{rates}</tr>'
 
 
 def _rate(pooled: Pooled | None) -> str:
     if pooled is None:
-        return _cell(NONE, "no clip")
+        return _cell(rate_tables.NONE, "no clip")
     clips = f"{pooled.clips} clip{'s' * (pooled.clips != 1)}"
-    span = f"{percent(pooled.low)} to {percent(pooled.high)}, " if pooled.low is not None else ""
-    return _cell(f"{percent(pooled.mean)} %", span + clips)
+    span = (
+        f"{rate_tables.percent(pooled.low)} to {rate_tables.percent(pooled.high)}, "
+        if pooled.low is not None
+        else ""
+    )
+    return _cell(f"{rate_tables.percent(pooled.mean)} %", span + clips)
 
 
 def _cell(text: str, under: str = "") -> str:
@@ -76,12 +76,14 @@ _PROVENANCE_NOTE = (
 )
 
 
-def provenance(settings: Mapping[str, Any], summary: Summary) -> Table:
+def provenance(settings: Mapping[str, Any], summary: Summary) -> rate_tables.Table:
     """Commit, versions, machine, and what was asked for. `settings` are the values of run.json."""
     rows = [[name, text] for name, text in _rows(settings) if text]
     rows += [[f"codec {name}", version] for name, version in summary.versions.items()]
     rows += [[f"metric {one.name}", one.version] for one in summary.metrics]
-    return Table("Where the numbers come from", _PROVENANCE_NOTE, ["what", "which"], rows)
+    return rate_tables.Table(
+        "Where the numbers come from", _PROVENANCE_NOTE, ["what", "which"], rows
+    )
 
 
 def _rows(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -141,7 +143,7 @@ def page(folder: Path, run: BenchRun) -> str:
     summary = summarise(run.settings, run.cells)
     body = [
         f"<h1>gsvc benchmark: {escape(', '.join(summary.frames))}</h1>",
-        f'<p class="note">{escape(protocol(summary))}</p>',
+        f'<p class="note">{escape(rate_tables.protocol(summary))}</p>',
         _NAVIGATION,
         *headline(summary),
         *_clips(folder, run, summary),
@@ -169,7 +171,10 @@ def _document(title: str, body: str) -> str:
 
 def _tables(summary: Summary, shown: bool) -> Iterator[str]:
     for table in tables(summary):
-        if table.title == HEADLINE_TITLE or table.title.startswith(_OPEN_TABLES) != shown:
+        if (
+            table.title == rate_tables.HEADLINE_TITLE
+            or table.title.startswith(_OPEN_TABLES) != shown
+        ):
             continue
         if shown:
             yield f"<section><h3>{escape(table.title)}</h3>{_inside(table)}</section>"
@@ -177,15 +182,15 @@ def _tables(summary: Summary, shown: bool) -> Iterator[str]:
             yield from _details(table)
 
 
-def _details(table: Table) -> Iterator[str]:
+def _details(table: rate_tables.Table) -> Iterator[str]:
     yield f"<details><summary>{escape(table.title)}</summary>{_inside(table)}</details>"
 
 
-def _inside(table: Table) -> str:
+def _inside(table: rate_tables.Table) -> str:
     return f'<p class="note">{escape(table.note)}</p>{table_html(table)}'
 
 
-def table_html(table: Table) -> str:
+def table_html(table: rate_tables.Table) -> str:
     """The table as HTML: words to the left and wrapped, numbers to the right."""
     words = [any(map(_is_text, column)) for column in zip(*table.rows, strict=True)]
     head, *rows = (

@@ -19,28 +19,11 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import explain_failure
-from gsvc.datasets.annotated.annotated_clips import (
-    AnnotatedClip,
-    MultiViewClip,
-    read_json,
-    read_picture,
-    read_text,
-)
+from gsvc.datasets.annotated import annotated_clips
 from gsvc.datasets.annotated.boxes import Boxes, Floats, Places, joined, make_boxes, make_places
 from gsvc.datasets.annotated.mot import mot_text, read_mot, sequence_info
-from gsvc.datasets.annotated.synthetic.drawing import (
-    DRAWN,
-    Backdrop,
-    Look,
-    Matrix,
-    PinholeCamera,
-    PlacedSprite,
-    cutout,
-    cutouts,
-    painted,
-    pillar,
-    placed,
-)
+from gsvc.datasets.annotated.synthetic import drawing
+from gsvc.datasets.annotated.synthetic.drawing import cutouts
 
 CLASSES = "person", "animal", "thing"
 _RANGES = {
@@ -168,7 +151,7 @@ class Actor:
     """Metres."""
     path: Floats = field(repr=False)
     """Where it is in each frame, metres, (frames, 2)."""
-    look: Look = field(repr=False)
+    look: drawing.Look = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -187,9 +170,9 @@ class SyntheticScene:
     """Everything is fixed: a shot is the same each time that it is taken."""
 
     settings: SceneSettings
-    cameras: tuple[PinholeCamera, ...]
+    cameras: tuple[drawing.PinholeCamera, ...]
     actors: tuple[Actor, ...]
-    backdrops: tuple[Backdrop, ...] = field(repr=False)
+    backdrops: tuple[drawing.Backdrop, ...] = field(repr=False)
     """One for each camera."""
 
     def shots(self, camera: int) -> Iterator[Shot]:
@@ -202,7 +185,7 @@ class SyntheticScene:
         projection = self.cameras[camera].projection(time)
         standing = [self._standing(actor, projection, index) for actor in self.actors]
         order = sorted((one for one in standing if one is not None), key=lambda one: -one.depth)
-        pixels, owner = painted(self.backdrops[camera].frame(time), order)
+        pixels, owner = drawing.painted(self.backdrops[camera].frame(time), order)
         random = np.random.default_rng((settings.seed, camera, index))
         pixels += random.normal(0, settings.noise, pixels.shape).astype(np.float32)
         picture = np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
@@ -223,14 +206,18 @@ class SyntheticScene:
             np.repeat([actor.id for actor in known], count),
         )
 
-    def _standing(self, actor: Actor, projection: Matrix, index: int) -> PlacedSprite | None:
+    def _standing(
+        self, actor: Actor, projection: drawing.Matrix, index: int
+    ) -> drawing.PlacedSprite | None:
         before = actor.path[: index + 1]
         gone = np.linalg.norm(np.diff(before, axis=0), axis=1).sum()
         ahead = actor.path[min(index + 1, len(actor.path) - 1)] - actor.path[max(index - 1, 0)]
         sprite = actor.look(float(gone / (_STRIDE * actor.height)) % 1)
-        return placed(actor, sprite, projection, actor.path[index], ahead)
+        return drawing.placed(actor, sprite, projection, actor.path[index], ahead)
 
-    def _truth(self, index: int, order: list[PlacedSprite], owner: NDArray[np.int32]) -> Boxes:
+    def _truth(
+        self, index: int, order: list[drawing.PlacedSprite], owner: NDArray[np.int32]
+    ) -> Boxes:
         seen = np.bincount(owner.ravel(), minlength=len(order) + 1)[1:]
         width, height = self.settings.width, self.settings.height
         rows = [
@@ -250,21 +237,23 @@ class SyntheticScene:
 
 def make_scene(settings: SceneSettings) -> SyntheticScene:
     """The scene of some settings. Raises InputError for a photograph or cut-outs of no use."""
-    photo = None if settings.background is None else read_picture(settings.background)
+    photo = (
+        None if settings.background is None else annotated_clips.read_picture(settings.background)
+    )
     cameras = tuple(_camera(settings, index) for index in range(settings.cameras))
     return SyntheticScene(
         settings,
         cameras,
         tuple(_actors(settings)),
-        tuple(Backdrop(camera, settings.seed, photo) for camera in cameras),
+        tuple(drawing.Backdrop(camera, settings.seed, photo) for camera in cameras),
     )
 
 
-def _camera(settings: SceneSettings, index: int) -> PinholeCamera:
+def _camera(settings: SceneSettings, index: int) -> drawing.PinholeCamera:
     """They stand in a circle, the first where y is least."""
     angle = 2 * np.pi * index / settings.cameras - np.pi / 2
     x, y = (SIDE / 2 + _AWAY * turn for turn in (np.cos(angle), np.sin(angle)))
-    return PinholeCamera(
+    return drawing.PinholeCamera(
         settings.width,
         settings.height,
         _VIEW * settings.width,
@@ -281,13 +270,17 @@ def _actors(settings: SceneSettings) -> Iterator[Actor]:
     paths: list[Floats] = []
     for _ in range(settings.pillars):
         paths.append(walk(random, settings.frames, 0.0, paths))
-        yield Actor(0, "", _PILLAR, paths[-1], pillar(random))
+        yield Actor(0, "", _PILLAR, paths[-1], drawing.pillar(random))
     labels = [label for label, count in counts.items() for _ in range(count)]
     for number, label in enumerate(labels, 1):
         speed = random.uniform(*_SPEEDS[label]) / float(settings.frame_rate)
         paths.append(walk(random, settings.frames, speed, paths))
         files = given.get(label)
-        look = cutout(files[random.integers(len(files))]) if files else DRAWN[label](random)
+        look = (
+            drawing.cutout(files[random.integers(len(files))])
+            if files
+            else drawing.DRAWN[label](random)
+        )
         yield Actor(number, label, random.uniform(*_HEIGHTS[label]), paths[-1], look)
 
 
@@ -317,14 +310,14 @@ def write_synthetic(scene: SyntheticScene, folder: str | Path) -> None:
             made.rename(folder)
 
 
-def read_synthetic(folder: str | Path) -> MultiViewClip:
+def read_synthetic(folder: str | Path) -> annotated_clips.MultiViewClip:
     """The views and places of a set that `write_synthetic` wrote. Raises InputError."""
     folder = Path(folder)
     found = (path.parent for path in folder.glob("C*/seqinfo.ini"))
     views = sorted(found, key=lambda view: (len(view.name), view.name))
     if not views:
         raise InputError(f"{folder}: no C1/seqinfo.ini: give a folder of the synthetic set")
-    rows = list(csv.reader(io.StringIO(read_text(folder / PLACES))))
+    rows = list(csv.reader(io.StringIO(annotated_clips.read_text(folder / PLACES))))
     try:
         if rows[0] != _HEADER:
             raise ValueError(f"header {rows[0]}")
@@ -335,11 +328,13 @@ def read_synthetic(folder: str | Path) -> MultiViewClip:
         ) from error
     places = make_places(table[:, 0] - 1, table[:, 2:], table[:, 1])
     clips = tuple(read_mot(view) for view in views)
-    return MultiViewClip(clips, places, _homographies(folder / CAMERAS, clips))
+    return annotated_clips.MultiViewClip(clips, places, _homographies(folder / CAMERAS, clips))
 
 
-def _homographies(path: Path, views: tuple[AnnotatedClip, ...]) -> tuple[Floats, ...]:
-    content = read_json(path)
+def _homographies(
+    path: Path, views: tuple[annotated_clips.AnnotatedClip, ...]
+) -> tuple[Floats, ...]:
+    content = annotated_clips.read_json(path)
     try:
         found = tuple(np.array(content[view.name], np.float64) for view in views)
         for matrices, view in zip(found, views, strict=True):
@@ -375,7 +370,7 @@ def _cameras(scene: SyntheticScene) -> dict[str, list[list[list[float]]]]:
     }
 
 
-def _unit(homography: Matrix) -> list[list[float]]:
+def _unit(homography: drawing.Matrix) -> list[list[float]]:
     """Scaled so that its last entry is 1."""
     rows: list[list[float]] = (homography / homography[2, 2]).tolist()
     return rows

@@ -25,25 +25,9 @@ from gsvc.datasets.clips.clip import TestClip
 from gsvc.datasets.clips.sets import ClipSource, find_clips
 from gsvc.decoders.detection.rules_text import Regions
 from gsvc.eval.baselines.base import Codec
-from gsvc.eval.bench.analysis.analysis_results import (
-    TABLES,
-    curves,
-    tables,
-    write_plots,
-    write_points,
-)
+from gsvc.eval.bench.analysis import analysis_results, rate_accuracy
 from gsvc.eval.bench.analysis.box_detectors import DETECTORS, find_detector
 from gsvc.eval.bench.analysis.object_streams import OBJECT_CODECS, read_objects, stream_analyser
-from gsvc.eval.bench.analysis.rate_accuracy import (
-    AccuracyPoint,
-    Analyser,
-    Failed,
-    GroundClip,
-    Subject,
-    check_events,
-    measure,
-    measure_ground,
-)
 from gsvc.eval.bench.named import codec_spec, make_codec
 from gsvc.eval.layout import write_text
 
@@ -85,7 +69,9 @@ def find_ground(name: str) -> MultiViewClip:
     return read_synthetic(path)
 
 
-def load_ground(name: str, frames: int | None, labels: frozenset[str] | None) -> GroundClip:
+def load_ground(
+    name: str, frames: int | None, labels: frozenset[str] | None
+) -> rate_accuracy.GroundClip:
     """The first `frames` frames (None: all) of such a set, and the places of things of some classes
     (None: of all). Raises InputError.
     """
@@ -96,7 +82,7 @@ def load_ground(name: str, frames: int | None, labels: frozenset[str] | None) ->
         wanted = [truth.id[np.isin(truth.label, list(labels))] for _, truth in loaded]
         places = places.chosen(np.isin(places.id, np.concatenate(wanted)))
     views = [clip for clip, _ in loaded]
-    return GroundClip(Path(name).resolve().name, views, scene.homographies, places)
+    return rate_accuracy.GroundClip(Path(name).resolve().name, views, scene.homographies, places)
 
 
 def _of_name(name: str) -> Iterator[AnalysisSource]:
@@ -140,7 +126,7 @@ class AnalysisRunSettings:
     """As NAME[:key=value,...]."""
     detector: str = "motion"
     """As `find_detector` takes it."""
-    analyser: str | Analyser | None = None
+    analyser: str | rate_accuracy.Analyser | None = None
     """Reads gsvc's streams without decoding them: a function, or `module:function`; None: as
     `gsvc.analyse`, where it has the detector."""
     size: str = "native"
@@ -162,7 +148,7 @@ class AnalysisRunSettings:
 class AnalysisRun:
     """What came of it."""
 
-    points: Sequence[AccuracyPoint]
+    points: Sequence[rate_accuracy.AccuracyPoint]
     report: str
     """The tables, Markdown."""
     failed: int
@@ -180,7 +166,7 @@ def run_analysis(
     unknown names, InputError when no clip can be read, MissingDependencyError, OutputError.
     """
     folder, subject = Path(folder), _subject(settings)
-    points: list[AccuracyPoint] = []
+    points: list[rate_accuracy.AccuracyPoint] = []
     failures: list[str] = []
 
     def failed(what: str, error: GsvcError) -> None:
@@ -190,57 +176,56 @@ def run_analysis(
     for name, measured in _clips(settings, subject, failed):
         note(f"{name} ...")
         try:
-            points += measured()
+            points += list(measured())  # all of a clip or nothing
         except InputError as error:
             failed(name, error)
             continue
-        write_points(folder, points)
+        analysis_results.write_points(folder, points)
     if not points:
         raise InputError("no clip could be read: see above")
     return AnalysisRun(points, _report(folder, points, subject), len(failures))
 
 
 def _clips(
-    settings: AnalysisRunSettings, subject: Subject, failed: Failed
-) -> Iterator[tuple[str, Callable[[], list[AccuracyPoint]]]]:
-    """Names of what is measured, and what measures it."""
+    settings: AnalysisRunSettings, subject: rate_accuracy.Subject, failed: rate_accuracy.Failed
+) -> Iterator[tuple[str, Callable[[], Iterator[rate_accuracy.AccuracyPoint]]]]:
+    """Names of what is measured, and what loads and measures it."""
+
+    def in_pictures(source: AnalysisSource) -> Iterator[rate_accuracy.AccuracyPoint]:
+        clip, truth = source.load(settings.size, settings.frames)
+        return rate_accuracy.measure(replace(clip, name=source.name), truth, subject, failed)
+
+    def on_ground(name: str) -> Iterator[rate_accuracy.AccuracyPoint]:
+        ground = load_ground(name, settings.frames, subject.detector.labels)
+        return rate_accuracy.measure_ground(ground, subject, failed)
+
     if settings.ground:
-        for name in settings.clips:
-            yield name, partial(_on_ground, name, settings, subject, failed)
-        return
-    for source in find_sources(list(settings.clips)):
-        yield source.name, partial(_in_pictures, source, settings, subject, failed)
+        yield from ((name, partial(on_ground, name)) for name in settings.clips)
+    else:
+        sources = find_sources(list(settings.clips))
+        yield from ((source.name, partial(in_pictures, source)) for source in sources)
 
 
-def _in_pictures(
-    source: AnalysisSource, settings: AnalysisRunSettings, subject: Subject, failed: Failed
-) -> list[AccuracyPoint]:
-    clip, truth = source.load(settings.size, settings.frames)
-    return list(measure(replace(clip, name=source.name), truth, subject, failed))
-
-
-def _on_ground(
-    name: str, settings: AnalysisRunSettings, subject: Subject, failed: Failed
-) -> list[AccuracyPoint]:
-    ground = load_ground(name, settings.frames, subject.detector.labels)
-    return list(measure_ground(ground, subject, failed))
-
-
-def _subject(settings: AnalysisRunSettings) -> Subject:
+def _subject(settings: AnalysisRunSettings) -> rate_accuracy.Subject:
     analyser = settings.analyser
     if isinstance(analyser, str):
-        analyser = cast(Analyser, find_class(analyser))
+        analyser = cast(rate_accuracy.Analyser, find_class(analyser))
     if analyser is not None and not callable(analyser):
         raise ConfigError(f"{settings.analyser} is no function: give one from bytes to boxes")
     analyser = analyser or stream_analyser(settings.detector)
-    analysers: dict[str, Analyser] = dict.fromkeys(OBJECT_CODECS, read_objects)
+    analysers: dict[str, rate_accuracy.Analyser] = dict.fromkeys(OBJECT_CODECS, read_objects)
     if analyser is not None:
         analysers[OURS] = analyser
-    codecs = [_codec(text, settings.detector) for text in _names(settings)]
+    codecs: list[Codec] = [
+        OBJECT_CODECS[name](settings.detector)
+        if name in OBJECT_CODECS
+        else make_codec(codec_spec(name))
+        for name in _names(settings)
+    ]
     detector = find_detector(settings.detector)
     if settings.rules is not None:
-        check_events(settings.rules, detector.labels)
-    return Subject(codecs, detector, analysers, settings.rules)
+        rate_accuracy.check_events(settings.rules, detector.labels)
+    return rate_accuracy.Subject(codecs, detector, analysers, settings.rules)
 
 
 def _names(settings: AnalysisRunSettings) -> list[str]:
@@ -252,14 +237,14 @@ def _names(settings: AnalysisRunSettings) -> list[str]:
     return names
 
 
-def _codec(text: str, detector: str) -> Codec:
-    return OBJECT_CODECS[text](detector) if text in OBJECT_CODECS else make_codec(codec_spec(text))
-
-
-def _report(folder: Path, points: Sequence[AccuracyPoint], subject: Subject) -> str:
+def _report(
+    folder: Path, points: Sequence[rate_accuracy.AccuracyPoint], subject: rate_accuracy.Subject
+) -> str:
     facts = {codec.name: codec.facts for codec in subject.codecs}
-    anchors = [name for name in curves(points) if name in facts and facts[name].is_anchor]
-    report = tables(points, subject.detector.name, anchors)
-    write_text(folder / TABLES, report)
-    write_plots(folder, points, facts)
+    anchors = [
+        name for name in analysis_results.curves(points) if name in facts and facts[name].is_anchor
+    ]
+    report = analysis_results.tables(points, subject.detector.name, anchors)
+    write_text(folder / analysis_results.TABLES, report)
+    analysis_results.write_plots(folder, points, facts)
     return report

@@ -20,20 +20,15 @@ from gsvc.decoders.detection.findings import COCO_DETECTOR, PEOPLE_DETECTOR
 from gsvc.encoders.tuning import DETECT, KEY_POINTS, MOTION
 from gsvc.eval.baselines.base import Codec, Decoded, Encoded, Settings
 from gsvc.eval.baselines.gsvc import coded
+from gsvc.eval.bench.analysis import box_detectors
 from gsvc.eval.bench.analysis.accuracy import Pose
-from gsvc.eval.bench.analysis.box_detectors import (
-    CocoThings,
-    MotionDetector,
-    PeopleDetector,
-    SeenClip,
-)
 from gsvc.eval.late_loading import CodecFacts
 
 _LEVELS = 1, 2
 _SAME = {
-    MotionDetector.name: (MOTION, MOVING),
-    PeopleDetector.name: (KEY_POINTS, PEOPLE_DETECTOR),
-    CocoThings.name: (DETECT, COCO_DETECTOR),
+    box_detectors.MotionDetector.name: (MOTION, MOVING),
+    box_detectors.PeopleDetector.name: (KEY_POINTS, PEOPLE_DETECTOR),
+    box_detectors.CocoThings.name: (DETECT, COCO_DETECTOR),
 }
 """Task and detector of the encoder that find what a detector of the benchmark finds."""
 
@@ -110,7 +105,7 @@ OBJECT_CODECS = {kind.name: kind for kind in (TaskCodec, ObjectsCodec)}
 """By name."""
 
 
-def stream_analyser(detector: str) -> Callable[[bytes], SeenClip] | None:
+def stream_analyser(detector: str) -> Callable[[bytes], box_detectors.SeenClip] | None:
     """What reads streams in place of a detector of the benchmark; None for a user's own."""
     if detector not in _SAME:
         return None
@@ -118,12 +113,12 @@ def stream_analyser(detector: str) -> Callable[[bytes], SeenClip] | None:
     return lambda stream: _read(stream, settings)
 
 
-def read_objects(stream: bytes) -> SeenClip:
+def read_objects(stream: bytes) -> box_detectors.SeenClip:
     """The objects that a stream carries, and people's key points."""
     return _read(stream, AnalysisSettings(OBJECTS))
 
 
-def _read(stream: bytes, settings: AnalysisSettings) -> SeenClip:
+def _read(stream: bytes, settings: AnalysisSettings) -> box_detectors.SeenClip:
     frames = list(AnalysisReader(io.BytesIO(stream), settings, DEFAULT_LIMITS).frames())
     found = [(frame.frame, one) for frame in frames for one in frame.objects]
     boxes = make_boxes(
@@ -134,4 +129,6 @@ def _read(stream: bytes, settings: AnalysisSettings) -> SeenClip:
         score=[one.score for _, one in found],
     )
     people = [(frame.frame, one) for frame in frames for one in frame.people]
-    return SeenClip(boxes, [Pose(frame, one.points, one.visible) for frame, one in people])
+    return box_detectors.SeenClip(
+        boxes, [Pose(frame, one.points, one.visible) for frame, one in people]
+    )

@@ -27,27 +27,8 @@ from gsvc.decoders.detection.rules import (
 )
 from gsvc.decoders.detection.rules_text import Regions
 from gsvc.eval.baselines.base import Codec, Settings
-from gsvc.eval.bench.analysis.accuracy import (
-    ACCURACIES,
-    EVENTS,
-    GROUND,
-    POINTS,
-    TimedEvent,
-    accuracies,
-    event_scores,
-    ground_moda,
-    judged,
-    oks_ap,
-    pairs,
-)
-from gsvc.eval.bench.analysis.box_detectors import (
-    BoxDetector,
-    SeenClip,
-    as_seen,
-    look,
-    tracked,
-    with_tracks,
-)
+from gsvc.eval.bench.analysis import accuracy, box_detectors
+from gsvc.eval.bench.analysis.accuracy import accuracies
 
 APART = 0.75
 """Metres within which places that two cameras see are one."""
@@ -93,7 +74,7 @@ def _one_frame(views: Sequence[Floats], apart: float) -> Floats:
     for places in views:
         means = sums / counts[:, None]
         distance = np.linalg.norm(means[:, None] - places[None], axis=-1)
-        old, new = pairs(distance, apart)
+        old, new = accuracy.pairs(distance, apart)
         sums[old] += places[new]
         counts[old] += 1
         others = np.delete(places, new, axis=0)
@@ -119,7 +100,7 @@ def check_events(regions: Regions, labels: frozenset[str] | None) -> None:
                 raise ConfigError(f"rule {rule.name!r}: the detector finds no {one.kind}")
 
 
-def rule_events(boxes: Boxes, regions: Regions, form: ClipFormat) -> list[TimedEvent]:
+def rule_events(boxes: Boxes, regions: Regions, form: ClipFormat) -> list[accuracy.TimedEvent]:
     """Visits to zones, crossings of lines and events of rules, in seconds.
 
     `boxes` have ids. They are watched as `gsvc analyse` watches objects. Raises ConfigError for
@@ -146,23 +127,25 @@ def _frames(boxes: Boxes, form: ClipFormat) -> Iterator[FrameAnalysis]:
         yield FrameAnalysis(number, number / float(form.frame_rate), objects)
 
 
-def _events(told: Sequence[Told]) -> Iterator[TimedEvent]:
+def _events(told: Sequence[Told]) -> Iterator[accuracy.TimedEvent]:
     """With start and end; those of a line are instants."""
     entered: dict[tuple[str, int], float] = {}
     for one in told:
         if one.kind == "line":
             name = f"{one.object} at {one.name}, {one.direction}"
-            yield TimedEvent(name, one.seconds, one.seconds)
+            yield accuracy.TimedEvent(name, one.seconds, one.seconds)
         elif one.kind == "enter":
             entered[one.name, one.track] = one.seconds
         elif one.kind == "leave":  # told when it is sure, which may be later than it happened
             start = entered.pop((one.name, one.track))
-            yield TimedEvent(f"{one.object} in {one.name}", start, start + (one.dwell or 0.0))
+            yield accuracy.TimedEvent(
+                f"{one.object} in {one.name}", start, start + (one.dwell or 0.0)
+            )
         elif one.kind == "end":
-            yield TimedEvent(one.name, one.seconds - (one.dwell or 0.0), one.seconds)
+            yield accuracy.TimedEvent(one.name, one.seconds - (one.dwell or 0.0), one.seconds)
 
 
-Analyser = Callable[[bytes], Boxes | SeenClip]
+Analyser = Callable[[bytes], Boxes | box_detectors.SeenClip]
 """From a stream's bytes to boxes, in pixels of the clip; ids may be missing."""
 
 Failed = Callable[[str, GsvcError], None]
@@ -199,7 +182,7 @@ class Subject:
     """What is measured: codecs, and who looks."""
 
     codecs: Sequence[Codec]
-    detector: BoxDetector
+    detector: box_detectors.BoxDetector
     analysers: Mapping[str, Analyser] = field(default_factory=dict)
     """By the name of the codec whose streams they read."""
     rules: Regions | None = None
@@ -234,7 +217,9 @@ def _of_stream(
     for way in codec.ways_to_decode(settings):
         frames = codec.decode(data, judge.clip.format, settings, way).frames
         curve = ", ".join([codec.name, *told(way)])
-        yield judge.point(curve, settings, len(data), partial(look, judge.detector, frames))
+        yield judge.point(
+            curve, settings, len(data), partial(box_detectors.look, judge.detector, frames)
+        )
     if codec.name in analysers:
         analyse = analysers[codec.name]
         curve = f"{codec.name}, {FROM_STREAM}"
@@ -247,46 +232,51 @@ class _Judge:
     def __init__(self, clip: TestClip, truth: Boxes | None, subject: Subject) -> None:
         self.clip, self.detector, self._rules = clip, subject.detector, subject.rules
         start = perf_counter()
-        seen = as_seen(self.detector(clip.frames))
-        self._found = with_tracks(seen, clip.frames)
+        seen = box_detectors.as_seen(self.detector(clip.frames))
+        self._found = box_detectors.with_tracks(seen, clip.frames)
         self._seconds = perf_counter() - start
         self._pseudo = truth is None
         # Pseudo-truth is what is seen in each frame alone; only its identities are a tracker's.
         known = _with_ids(seen).boxes if truth is None else truth
-        self._truth = judged(known, self.detector.labels)
+        self._truth = accuracy.judged(known, self.detector.labels)
 
     def source(self) -> AccuracyPoint:
         return self._point(SOURCE, {}, 0, self._found, self._seconds)
 
     def point(
-        self, curve: str, settings: Settings, size: int, find: Callable[[], SeenClip]
+        self, curve: str, settings: Settings, size: int, find: Callable[[], box_detectors.SeenClip]
     ) -> AccuracyPoint:
         start = perf_counter()
         found = find()
         return self._point(curve, settings, size, found, perf_counter() - start)
 
     def _point(
-        self, curve: str, settings: Settings, size: int, seen: SeenClip, seconds: float
+        self,
+        curve: str,
+        settings: Settings,
+        size: int,
+        seen: box_detectors.SeenClip,
+        seconds: float,
     ) -> AccuracyPoint:
         form, found = self.clip.format, seen.boxes
         if found.frame.min(initial=0) < 0 or found.frame.max(initial=0) >= form.frames:
             raise ConfigError(f"{curve}: boxes in frames outside 0 to {form.frames - 1}")
         rate = 8 * size * float(form.frame_rate) / form.frames
-        sure = judged(found.chosen(~found.ignored), self.detector.labels)
+        sure = accuracy.judged(found.chosen(~found.ignored), self.detector.labels)
         scores = {
             **accuracies(self._truth, sure),
-            POINTS: self._points(seen),
-            EVENTS: self._events(sure),
+            accuracy.POINTS: self._points(seen),
+            accuracy.EVENTS: self._events(sure),
         }
         name, text = self.clip.name, ", ".join(told(settings))
         return AccuracyPoint(name, curve, text, size, rate, seconds, self._pseudo, scores)
 
-    def _points(self, seen: SeenClip) -> float | None:
+    def _points(self, seen: box_detectors.SeenClip) -> float | None:
         """Truth of boxes has no key points: against those that were found in the source alone."""
         truth = self._found.poses
         if not self._pseudo or truth is None or seen.poses is None:
             return None
-        scores = oks_ap(truth, seen.poses)
+        scores = accuracy.oks_ap(truth, seen.poses)
         return scores and scores.mean
 
     def _events(self, found: Boxes) -> float | None:
@@ -296,14 +286,14 @@ class _Judge:
         happened, told = (
             rule_events(boxes, self._rules, self.clip.format) for boxes in (truth, found)
         )
-        scores = event_scores(happened, told)
+        scores = accuracy.event_scores(happened, told)
         return scores and scores.f1
 
 
-def _with_ids(found: object) -> SeenClip:
-    seen = as_seen(found)
+def _with_ids(found: object) -> box_detectors.SeenClip:
+    seen = box_detectors.as_seen(found)
     if (seen.boxes.id == NO_ID).any():
-        return seen._replace(boxes=tracked(seen.boxes))
+        return seen._replace(boxes=box_detectors.tracked(seen.boxes))
     return seen
 
 
@@ -334,7 +324,7 @@ def measure_ground(ground: GroundClip, subject: Subject, failed: Failed) -> Iter
     See `measure`.
     """
     frames = [view.frames for view in ground.views]
-    seen = partial(look, subject.detector)
+    seen = partial(box_detectors.look, subject.detector)
     yield _point(ground, SOURCE, {}, 0, partial(_each, seen, frames))
     for codec in subject.codecs:
         try:
@@ -355,7 +345,7 @@ def _of_streams(
             for data, view in zip(streams, ground.views, strict=True)
         ]
         curve = ", ".join([codec.name, *told(way)])
-        find = partial(_each, partial(look, subject.detector), decoded)
+        find = partial(_each, partial(box_detectors.look, subject.detector), decoded)
         yield _point(ground, curve, settings, size, find)
     if codec.name in subject.analysers:
         analyse = subject.analysers[codec.name]
@@ -363,8 +353,10 @@ def _of_streams(
         yield _point(ground, curve, settings, size, partial(_each, analyse, streams))
 
 
-def _each(find: Callable[[_View], Boxes | SeenClip], views: Sequence[_View]) -> list[Boxes]:
-    return [as_seen(find(view)).boxes for view in views]
+def _each(
+    find: Callable[[_View], Boxes | box_detectors.SeenClip], views: Sequence[_View]
+) -> list[Boxes]:
+    return [box_detectors.as_seen(find(view)).boxes for view in views]
 
 
 def _point(
@@ -379,7 +371,9 @@ def _point(
         ]
     )
     seconds = perf_counter() - start
-    scores = dict.fromkeys(ACCURACIES, None) | {GROUND: ground_moda(ground.places, found)}
+    scores = dict.fromkeys(accuracy.ACCURACIES, None) | {
+        accuracy.GROUND: accuracy.ground_moda(ground.places, found)
+    }
     rate = 8 * size * float(form.frame_rate) / form.frames
     return AccuracyPoint(
         ground.name, curve, ", ".join(told(settings)), size, rate, seconds, False, scores
