@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.planning.energy import RADIOS
+from gsvc.codec.planning.machine_profile import WAYS, Way
 from gsvc.decoders.keyframes import latent_cache
+from gsvc.encoders.tuning import PRESETS
 from gsvc.eval.layout import markdown
 from gsvc.eval.summary import compute_frontier
 from gsvc.eval.summary.bd_rate import hull_at, lower_hull
@@ -29,12 +31,14 @@ _PLAIN = "steps 0"
 
 
 @dataclass(frozen=True)
-class SurfacePoint:
+class MeasuredPoint:
     """One decoded stream of a run."""
 
     clip: str
     key: str
     """Of its cell in the run."""
+    preset: str
+    """Of the encoder."""
     way: str
     """How it was decoded, as the run tells it."""
     bpp: float
@@ -53,13 +57,21 @@ class SurfacePoint:
         return -self.jod if judge == "jod" else self.texture
 
 
-def read_points(path: Path) -> list[SurfacePoint]:
-    """gsvc's points of a run's summary.csv that have both judges. Raises ConfigError."""
+def measured_points(path: Path) -> list[MeasuredPoint]:
+    """gsvc's points of a run's summary.csv, of the usual tune, that have both judges.
+
+    Raises ConfigError for another file.
+    """
     try:
         with path.open(newline="") as file:
-            found = [_point(line) for line in csv.DictReader(file) if _is_ours(line)]
+            return [_point(line) for line in csv.DictReader(file) if _is_ours(line)]
     except (OSError, KeyError, ValueError, ZeroDivisionError) as error:
         raise ConfigError(f"{path} is no summary.csv of gsvc bench run: {error}") from error
+
+
+def read_points(path: Path) -> list[MeasuredPoint]:
+    """Those of preset medium. Raises ConfigError where none has steps 0."""
+    found = [point for point in measured_points(path) if point.preset == "medium"]
     if not any(point.way == _PLAIN for point in found):
         raise ConfigError(
             f"{path} has no points of gsvc with steps 0, CVVDP and ST-LPIPS VGG: run gsvc bench "
@@ -68,12 +80,23 @@ def read_points(path: Path) -> list[SurfacePoint]:
     return found
 
 
-def clips_of(points: Sequence[SurfacePoint]) -> list[str]:
+def way_told(text: str) -> str | None:
+    """The name of a way to decode, as a run tells it; None for one that no planner chooses."""
+    told = text.split(", ")
+    motion = next((one for one in ("dis", "rife") if f"motion {one}" in told), "dis")
+    model = next((one for one in ("nano", "small") if f"model {one}" in told), "nano")
+    if "steps 0" in told:
+        return Way(motion).name
+    name = Way(motion, f"compact:{model}").name
+    return name if "steps 1" in told and name in WAYS else None
+
+
+def clips_of(points: Sequence[MeasuredPoint]) -> list[str]:
     """Their names, each once."""
     return list(dict.fromkeys(point.clip for point in points))
 
 
-def dials(points: Sequence[SurfacePoint], clip: str, judge: str) -> list[compute_frontier.Dial]:
+def dials(points: Sequence[MeasuredPoint], clip: str, judge: str) -> list[compute_frontier.Dial]:
     """The ways to decode a clip, by rising computation: 1 is plain decoding."""
     ways = dict.fromkeys(point.way for point in points if point.clip == clip)
     found = []
@@ -92,7 +115,7 @@ def best(found: Sequence[compute_frontier.Dial], bpp: float, compute: float) -> 
 
 
 def surface(
-    points: Sequence[SurfacePoint], judge: str, rates: Sequence[float], computes: Sequence[float]
+    points: Sequence[MeasuredPoint], judge: str, rates: Sequence[float], computes: Sequence[float]
 ) -> NDArray[np.float64]:
     """Quality, a mean over clips, (computes, rates); NaN where a clip has none."""
     every = [dials(points, clip, judge) for clip in clips_of(points)]
@@ -107,7 +130,7 @@ def surface(
 
 
 def exchanges(
-    points: Sequence[SurfacePoint], judge: str
+    points: Sequence[MeasuredPoint], judge: str
 ) -> Mapping[str, compute_frontier.Exchange]:
     """What computation buys, by clip: the mean over three qualities; clips without are absent."""
     found = {}
@@ -127,7 +150,7 @@ def exchanges(
     return found
 
 
-def rate_of_quality(points: Sequence[SurfacePoint], judge: str) -> float:
+def rate_of_quality(points: Sequence[MeasuredPoint], judge: str) -> float:
     """By how much the logarithm of bits rises for a unit of quality, plain decoding, all clips."""
     slopes = []
     for clip in clips_of(points):
@@ -140,25 +163,25 @@ def rate_of_quality(points: Sequence[SurfacePoint], judge: str) -> float:
     return fmean(slopes)
 
 
-def _computation(points: Sequence[SurfacePoint], own: Sequence[SurfacePoint]) -> float:
+def _computation(points: Sequence[MeasuredPoint], own: Sequence[MeasuredPoint]) -> float:
     """Decoding time in multiples of plain decoding of the same streams."""
     plain = {point.key: point.seconds for point in points if point.way == _PLAIN}
     return exp(fmean([log(p.seconds / plain[p.key]) for p in own if p.key in plain] or [0.0]))
 
 
 def _is_ours(line: Mapping[str, str]) -> bool:
-    told = line["settings"]
-    odd = "tune" in told or "people" in told or "preset medium" not in told
+    odd = any(one.startswith(("tune", "people")) for one in line["settings"].split(", "))
     return line["codec"] == "gsvc" and not odd and all(line[name] for name in _COLUMNS.values())
 
 
-def _point(line: Mapping[str, str]) -> SurfacePoint:
+def _point(line: Mapping[str, str]) -> MeasuredPoint:
     numerator, _, denominator = line["frame_rate"].partition("/")
     rate = float(numerator) / float(denominator or 1)
     frames, pixels = int(line["frames"]), int(line["width"]) * int(line["height"])
-    return SurfacePoint(
+    return MeasuredPoint(
         clip=line["clip"],
         key=line["key"],
+        preset=next(p for p in PRESETS if f"preset {p}" in line["settings"].split(", ")),
         way=line["way"],
         bpp=int(line["bits"]) / (pixels * frames),
         kbps=int(line["bits"]) / frames * rate / 1000,
@@ -176,7 +199,7 @@ _LITTLE = 1e-3
 
 
 def exchange_table(
-    points: Sequence[SurfacePoint], fitted: Mapping[str, Any], memory: Sequence[tuple[int, float]]
+    points: Sequence[MeasuredPoint], fitted: Mapping[str, Any], memory: Sequence[tuple[int, float]]
 ) -> str:
     """Rows of what is given, what is saved, at what rate. `fitted`: numbers of the planner."""
     rows = [*_compute_rows(points), *_encoder_rows(points, fitted), *_memory_rows(memory)]
@@ -188,7 +211,7 @@ def exchange_table(
     return markdown(["given for saved", "given", "saved", "rate"], [*rows, *_energy_rows(points)])
 
 
-def _compute_rows(points: Sequence[SurfacePoint]) -> list[list[str]]:
+def _compute_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
     rows = []
     for judge, name in JUDGES.items():
         found = exchanges(points, judge)
@@ -204,7 +227,7 @@ def _compute_rows(points: Sequence[SurfacePoint]) -> list[list[str]]:
     return rows
 
 
-def _encoder_rows(points: Sequence[SurfacePoint], fitted: Mapping[str, Any]) -> list[list[str]]:
+def _encoder_rows(points: Sequence[MeasuredPoint], fitted: Mapping[str, Any]) -> list[list[str]]:
     fast, medium = fitted["presets"]["fast"], fitted["presets"]["medium"]
     given = medium["of_fast"] / fast["of_fast"]
     bits = (medium["jod"] - fast["jod"]) * -rate_of_quality(points, "jod")
@@ -230,7 +253,7 @@ def _memory_rows(curve: Sequence[tuple[int, float]]) -> list[list[str]]:
     return rows
 
 
-def _energy_rows(points: Sequence[SurfacePoint]) -> list[list[str]]:
+def _energy_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
     """What a processor may draw for its computation to cost less than the bits that it saves."""
     rows = []
     saved, spent = _bits_for_seconds(points)
@@ -244,7 +267,7 @@ def _energy_rows(points: Sequence[SurfacePoint]) -> list[list[str]]:
     return rows
 
 
-def _bits_for_seconds(points: Sequence[SurfacePoint]) -> tuple[float, float]:
+def _bits_for_seconds(points: Sequence[MeasuredPoint]) -> tuple[float, float]:
     """Bits saved, and seconds computed for it, for a second of video: by texture, mean of clips."""
     saved, spent = [], []
     for clip in clips_of(points):

@@ -3,7 +3,6 @@
 The page shows the best measured point within the budgets, and its still.
 """
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -13,14 +12,13 @@ from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
 
 from gsvc.codec.bitstream.errors import GsvcError
 from gsvc.codec.bitstream.index import StreamIndex
 from gsvc.codec.planning.machine_profile import WAYS
-from gsvc.eval.planning.surface import JUDGES, SurfacePoint, clips_of, dials, surface
-from gsvc.eval.planning.validation import way_told
+from gsvc.eval.planning.surface import JUDGES, MeasuredPoint, clips_of, dials, surface, way_told
+from gsvc.eval.report.media import picture_uri
 from gsvc.eval.report.style import INK, label, legend, log_scale, new_figure, plain
 from gsvc.eval.summary.compute_frontier import PUBLISHED, frontier, targets
 
@@ -31,7 +29,7 @@ _RATES, _COMPUTES = 40, 40
 _BITS, _COMPUTE = "bits per pixel", "decoding time, multiples of plain decoding"
 
 
-def contours(points: Sequence[SurfacePoint]) -> "Figure":
+def contours(points: Sequence[MeasuredPoint]) -> "Figure":
     """Quality over bits and computation, a mean over clips; the ways that were measured as lines.
 
     Raises MissingDependencyError without matplotlib.
@@ -54,7 +52,7 @@ def contours(points: Sequence[SurfacePoint]) -> "Figure":
     return figure
 
 
-def iso_quality(points: Sequence[SurfacePoint]) -> "Figure":
+def iso_quality(points: Sequence[MeasuredPoint]) -> "Figure":
     """The bits that a quality takes over computation, each in proportion to plain decoding's.
 
     Beside it the published illustration, 100-fold computation for a quarter of the bits.
@@ -91,7 +89,7 @@ def memory(curve: Sequence[tuple[int, float]]) -> "Figure":
     return figure
 
 
-def _axes(points: Sequence[SurfacePoint]) -> tuple[list[float], list[float]]:
+def _axes(points: Sequence[MeasuredPoint]) -> tuple[list[float], list[float]]:
     """Rates and computations that all clips have."""
     low = max(min(p.bpp for p in points if p.clip == clip) for clip in clips_of(points))
     high = min(max(p.bpp for p in points if p.clip == clip) for clip in clips_of(points))
@@ -102,7 +100,7 @@ def _axes(points: Sequence[SurfacePoint]) -> tuple[list[float], list[float]]:
     )
 
 
-def _dial_computes(points: Sequence[SurfacePoint]) -> list[float]:
+def _dial_computes(points: Sequence[MeasuredPoint]) -> list[float]:
     """Of each way, a mean over clips."""
     found: dict[str, list[float]] = {}
     for clip in clips_of(points):
@@ -111,11 +109,8 @@ def _dial_computes(points: Sequence[SurfacePoint]) -> list[float]:
     return [float(np.exp(np.mean(np.log(each)))) for each in found.values()]
 
 
-_QUALITY = 82
-
-
 def page(
-    points: Sequence[SurfacePoint],
+    points: Sequence[MeasuredPoint],
     stills: Mapping[str, str],
     plots: Sequence[str],
     table: str,
@@ -135,12 +130,12 @@ def page(
     return text
 
 
-def still_name(point: SurfacePoint) -> str:
+def still_name(point: MeasuredPoint) -> str:
     """Of a point's still."""
     return f"{point.key} {point.way}"
 
 
-def stills_of(points: Sequence[SurfacePoint], streams: Path) -> dict[str, str]:
+def stills_of(points: Sequence[MeasuredPoint], streams: Path) -> dict[str, str]:
     """The frame in the middle of each point whose stream is in the folder, as a data: address.
 
     A way that cannot be decoded here has none.
@@ -169,14 +164,10 @@ def _still(stream: Path, way: str) -> str:
             wanted = index.times[middle]
             frames = decoded_frames(decoder, index.packets(middle, 1))
             picture = next(frame.pixels for frame in frames if frame.pts == wanted)
-    done, data = cv2.imencode(
-        ".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, _QUALITY]
-    )
-    assert done
-    return f"data:image/jpeg;base64,{base64.b64encode(data.tobytes()).decode()}"
+    return picture_uri(picture)
 
 
-def _commands(point: SurfacePoint) -> dict[str, str]:
+def _commands(point: MeasuredPoint) -> dict[str, str]:
     rate = f"{round(1000 * point.kbps)}"
     name = way_told(point.way)
     arguments = WAYS[name].arguments if name else []

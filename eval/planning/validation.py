@@ -4,11 +4,10 @@ Each plan is carried out and compared with what was foretold. Points of benchmar
 regret: how much better the best measured point within the same budgets was.
 """
 
-import csv
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from math import exp, log
 from pathlib import Path
 from time import perf_counter, process_time
@@ -23,7 +22,7 @@ from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.planning import prediction
 from gsvc.codec.planning.budgets import Budgets, Time
-from gsvc.codec.planning.machine_profile import WAYS, Profile, Way
+from gsvc.codec.planning.machine_profile import WAYS, Profile
 from gsvc.codec.planning.plan_commands import encoder_settings
 from gsvc.codec.planning.plan_search import BudgetPlan, BudgetPlanner
 from gsvc.codec.planning.process import timed
@@ -31,11 +30,11 @@ from gsvc.codec.planning.video_trial import VideoTrial, try_pictures, try_video
 from gsvc.datasets.clips.clip import TestClip
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.datasets.clips.packaged import packaged_clip
-from gsvc.encoders.tuning import PRESETS
 from gsvc.eval.baselines.conventional import BT709
 from gsvc.eval.layout import markdown
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.cvvdp import jod
+from gsvc.eval.planning.surface import MeasuredPoint, measured_points, way_told
 
 
 def written(clip: TestClip, folder: Path) -> tuple[Path, list[Picture]]:
@@ -48,67 +47,16 @@ def written(clip: TestClip, folder: Path) -> tuple[Path, list[Picture]]:
         return path, [frame.pixels for frame in video]
 
 
-_MOTIONS, _MODELS = ("dis", "rife"), ("nano", "small")
+def read_rows(paths: Sequence[Path]) -> list[MeasuredPoint]:
+    """gsvc's points of several `summary.csv`, each once, by the names of ways to decode.
 
-
-@dataclass(frozen=True)
-class MeasuredRow:
-    """One decoded point of a run."""
-
-    clip: str
-    """Name of a packaged clip."""
-    bpp: float
-    """Bits per pixel of a frame."""
-    preset: str
-    """Of the encoder."""
-    way: str
-    """Name of a way to decode."""
-    jod: float
-    """ColorVideoVDP."""
-    texture: float
-    """ST-LPIPS VGG."""
-
-    def value(self, quality: str) -> float:
-        """ "jod", or "texture" as a logarithm."""
-        return self.jod if quality == "jod" else log(self.texture)
-
-
-def read_rows(paths: Sequence[Path]) -> list[MeasuredRow]:
-    """gsvc's rows of several `summary.csv`, each once. Raises ConfigError for another file."""
-    found: dict[tuple[str, float, str, str], MeasuredRow] = {}
-    for path in paths:
-        try:
-            with path.open(newline="") as file:
-                rows = list(_rows(csv.DictReader(file)))
-        except (OSError, KeyError, ValueError) as error:
-            raise ConfigError(f"{path} is no summary.csv of gsvc bench run: {error}") from error
-        found.update({(row.clip, row.bpp, row.preset, row.way): row for row in rows})
+    Raises ConfigError for another file.
+    """
+    found: dict[tuple[str, float, str, str], MeasuredPoint] = {}
+    for point in (point for path in paths for point in measured_points(path)):
+        if way := way_told(point.way):
+            found[point.clip, point.bpp, point.preset, way] = replace(point, way=way)
     return list(found.values())
-
-
-def _rows(table: "csv.DictReader[str]") -> Iterator[MeasuredRow]:
-    for line in table:
-        settings = line["settings"].split(", ")
-        if line["codec"] != "gsvc" or any(one.startswith(("tune", "people")) for one in settings):
-            continue
-        preset = next(p for p in PRESETS if f"preset {p}" in settings)
-        way, pixels = way_told(line["way"]), int(line["width"]) * int(line["height"])
-        if way is None or not line["cvvdp"] or not line["st_lpips_vgg"]:
-            continue
-        bpp = int(line["bits"]) / (pixels * int(line["frames"]))
-        scores = float(line["cvvdp"]), float(line["st_lpips_vgg"])
-        yield MeasuredRow(line["clip"], bpp, preset, way, *scores)
-
-
-def way_told(text: str) -> str | None:
-    """The name of a way to decode, as a run tells it; None for one that no planner chooses."""
-    told = text.split(", ")
-    motion = next((one for one in _MOTIONS if f"motion {one}" in told), "dis")
-    model = next((one for one in _MODELS if f"model {one}" in told), "nano")
-    if "steps 0" in told:
-        return Way(motion).name
-    name = Way(motion, f"compact:{model}").name
-    return name if "steps 1" in told and name in WAYS else None
 
 
 def trial_of(name: str) -> VideoTrial:
@@ -289,7 +237,7 @@ def kept_line(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def regrets(
-    rows: Sequence[MeasuredRow], trials: Mapping[str, VideoTrial], quality: str
+    rows: Sequence[MeasuredPoint], trials: Mapping[str, VideoTrial], quality: str
 ) -> list[float]:
     """Over measured points: the best within budgets of rate and operations, less the planned.
 
@@ -311,13 +259,18 @@ def regrets(
             foretold = [_foretold(p, trials[clip], quality) for p in able]
             sign = 1 if quality == "jod" else -1
             chosen = able[int(np.argmax(sign * np.array(foretold)))]
-            best = max(sign * p.value(quality) for p in able)
-            found.append(best - sign * chosen.value(quality))
+            best = max(sign * _value(p, quality) for p in able)
+            found.append(best - sign * _value(chosen, quality))
     return found
 
 
+def _value(point: MeasuredPoint, quality: str) -> float:
+    """JOD, or texture as a logarithm."""
+    return point.jod if quality == "jod" else log(point.texture)
+
+
 def _flops(
-    row: MeasuredRow, trials: Mapping[str, VideoTrial], counts: Mapping[str, float]
+    row: MeasuredPoint, trials: Mapping[str, VideoTrial], counts: Mapping[str, float]
 ) -> float:
     """Operations per pixel of a frame."""
     way, keys = WAYS[row.way], prediction.seen_at(trials[row.clip], "keys", row.bpp)
@@ -325,7 +278,7 @@ def _flops(
     return drawn + (keys * counts[way.backend] if way.backend else 0.0)
 
 
-def _foretold(row: MeasuredRow, trial: VideoTrial, quality: str) -> float:
+def _foretold(row: MeasuredPoint, trial: VideoTrial, quality: str) -> float:
     seen = prediction.QualityModel(trial, prediction.shipped())
     if quality == "jod":
         return seen.jod(row.bpp, row.preset, WAYS[row.way]).mean
