@@ -27,8 +27,16 @@ from gsvc.decoders.detection.rules import (
 )
 from gsvc.decoders.detection.rules_text import Regions
 from gsvc.eval.baselines.base import Codec, Settings
-from gsvc.eval.bench.analysis import accuracy, box_detectors
+from gsvc.eval.bench.analysis import accuracy
 from gsvc.eval.bench.analysis.accuracy import accuracies
+from gsvc.eval.bench.analysis.box_detectors import (
+    BoxDetector,
+    SeenClip,
+    as_seen,
+    look,
+    tracked,
+    with_tracks,
+)
 
 APART = 0.75
 """Metres within which places that two cameras see are one."""
@@ -85,7 +93,7 @@ def _one_frame(views: Sequence[Floats], apart: float) -> Floats:
 def check_events(regions: Regions, labels: frozenset[str] | None) -> None:
     """Raises ConfigError for rules that boxes of a detector cannot fulfil.
 
-    `labels`: the classes that it knows, see `Detector`.
+    `labels`: the classes that it knows, see `BoxDetector`.
     """
     check_rules(regions.rules, [zone.name for zone in regions.zones])
     for rule in regions.rules:
@@ -145,7 +153,7 @@ def _events(told: Sequence[Told]) -> Iterator[accuracy.TimedEvent]:
             yield accuracy.TimedEvent(one.name, one.seconds - (one.dwell or 0.0), one.seconds)
 
 
-Analyser = Callable[[bytes], Boxes | box_detectors.SeenClip]
+Analyser = Callable[[bytes], Boxes | SeenClip]
 """From a stream's bytes to boxes, in pixels of the clip; ids may be missing."""
 
 Failed = Callable[[str, GsvcError], None]
@@ -182,18 +190,20 @@ class Subject:
     """What is measured: codecs, and who looks."""
 
     codecs: Sequence[Codec]
-    detector: box_detectors.BoxDetector
+    detector: BoxDetector
     analysers: Mapping[str, Analyser] = field(default_factory=dict)
     """By the name of the codec whose streams they read."""
     rules: Regions | None = None
     """What makes events, in pixels of each clip; None: events are not judged."""
 
 
+_View = TypeVar("_View")
+Find = Callable[[], list[SeenClip]]
+"""Looks at what a codec left, in each view."""
+
+
 def measure(
-    clip: TestClip,
-    truth: Boxes | None,
-    subject: Subject,
-    failed: Failed,
+    clip: TestClip, truth: Boxes | None, subject: Subject, failed: Failed
 ) -> Iterator[AccuracyPoint]:
     """The source's point, then those of each codec, rate and way to decode.
 
@@ -202,28 +212,45 @@ def measure(
     """
     judge = _Judge(clip, truth, subject)
     yield judge.source()
+    yield from _points(clip.name, [clip], subject, failed, judge.point)
+
+
+def _points(
+    name: str,
+    views: Sequence[TestClip],
+    subject: Subject,
+    failed: Failed,
+    point: Callable[[str, Settings, int, Find], AccuracyPoint],
+) -> Iterator[AccuracyPoint]:
     for codec in subject.codecs:
         try:
             for settings in codec.rate_points():
-                yield from _of_stream(judge, codec, settings, subject.analysers)
+                for curve, size, find in _curves(views, subject, codec, settings):
+                    yield point(curve, settings, size, find)
         except GsvcError as error:
-            failed(f"{clip.name}, {codec.name}", error)
+            failed(f"{name}, {codec.name}", error)
 
 
-def _of_stream(
-    judge: "_Judge", codec: Codec, settings: Settings, analysers: Mapping[str, Analyser]
-) -> Iterator[AccuracyPoint]:
-    data = codec.encode(judge.clip, settings).data
+def _curves(
+    views: Sequence[TestClip], subject: Subject, codec: Codec, settings: Settings
+) -> Iterator[tuple[str, int, Find]]:
+    """The views coded: each way to look at them with the name of its curve, and bytes in all."""
+    streams = [codec.encode(view, settings).data for view in views]
+    size = sum(map(len, streams))
     for way in codec.ways_to_decode(settings):
-        frames = codec.decode(data, judge.clip.format, settings, way).frames
+        decoded = [
+            codec.decode(data, view.format, settings, way).frames
+            for data, view in zip(streams, views, strict=True)
+        ]
         curve = ", ".join([codec.name, *told(way)])
-        yield judge.point(
-            curve, settings, len(data), partial(box_detectors.look, judge.detector, frames)
-        )
-    if codec.name in analysers:
-        analyse = analysers[codec.name]
-        curve = f"{codec.name}, {FROM_STREAM}"
-        yield judge.point(curve, settings, len(data), lambda: _with_ids(analyse(data)))
+        yield curve, size, partial(_each, partial(look, subject.detector), decoded)
+    if codec.name in subject.analysers:
+        analyse = subject.analysers[codec.name]
+        yield f"{codec.name}, {FROM_STREAM}", size, partial(_each, analyse, streams)
+
+
+def _each(find: Callable[[_View], Boxes | SeenClip], views: Sequence[_View]) -> list[SeenClip]:
+    return [as_seen(find(view)) for view in views]
 
 
 class _Judge:
@@ -232,8 +259,8 @@ class _Judge:
     def __init__(self, clip: TestClip, truth: Boxes | None, subject: Subject) -> None:
         self.clip, self.detector, self._rules = clip, subject.detector, subject.rules
         start = perf_counter()
-        seen = box_detectors.as_seen(self.detector(clip.frames))
-        self._found = box_detectors.with_tracks(seen, clip.frames)
+        seen = as_seen(self.detector(clip.frames))
+        self._found = with_tracks(seen, clip.frames)
         self._seconds = perf_counter() - start
         self._pseudo = truth is None
         # Pseudo-truth is what is seen in each frame alone; only its identities are a tracker's.
@@ -243,11 +270,9 @@ class _Judge:
     def source(self) -> AccuracyPoint:
         return self._point(SOURCE, {}, 0, self._found, self._seconds)
 
-    def point(
-        self, curve: str, settings: Settings, size: int, find: Callable[[], box_detectors.SeenClip]
-    ) -> AccuracyPoint:
+    def point(self, curve: str, settings: Settings, size: int, find: Find) -> AccuracyPoint:
         start = perf_counter()
-        found = find()
+        found = _with_ids(find()[0])
         return self._point(curve, settings, size, found, perf_counter() - start)
 
     def _point(
@@ -255,7 +280,7 @@ class _Judge:
         curve: str,
         settings: Settings,
         size: int,
-        seen: box_detectors.SeenClip,
+        seen: SeenClip,
         seconds: float,
     ) -> AccuracyPoint:
         form, found = self.clip.format, seen.boxes
@@ -271,7 +296,7 @@ class _Judge:
         name, text = self.clip.name, ", ".join(told(settings))
         return AccuracyPoint(name, curve, text, size, rate, seconds, self._pseudo, scores)
 
-    def _points(self, seen: box_detectors.SeenClip) -> float | None:
+    def _points(self, seen: SeenClip) -> float | None:
         """Truth of boxes has no key points: against those that were found in the source alone."""
         truth = self._found.poses
         if not self._pseudo or truth is None or seen.poses is None:
@@ -290,19 +315,16 @@ class _Judge:
         return scores and scores.f1
 
 
-def _with_ids(found: object) -> box_detectors.SeenClip:
-    seen = box_detectors.as_seen(found)
+def _with_ids(found: object) -> SeenClip:
+    seen = as_seen(found)
     if (seen.boxes.id == NO_ID).any():
-        return seen._replace(boxes=box_detectors.tracked(seen.boxes))
+        return seen._replace(boxes=tracked(seen.boxes))
     return seen
 
 
 def told(settings: Settings) -> list[str]:
     """Settings in words."""
     return [f"{name} {value}" for name, value in settings.items()]
-
-
-_View = TypeVar("_View")
 
 
 @dataclass(frozen=True)
@@ -313,7 +335,7 @@ class GroundClip:
     views: Sequence[TestClip]
     """One a camera, of equal length."""
     homographies: Sequence[Floats] = field(repr=False)
-    """One array a camera, see `ground.standing`."""
+    """One array a camera, see `standing`."""
     places: Places = field(repr=False)
     """Of all that the detector should find."""
 
@@ -323,51 +345,21 @@ def measure_ground(ground: GroundClip, subject: Subject, failed: Failed) -> Iter
 
     See `measure`.
     """
+    point = partial(_ground_point, ground)
     frames = [view.frames for view in ground.views]
-    seen = partial(box_detectors.look, subject.detector)
-    yield _point(ground, SOURCE, {}, 0, partial(_each, seen, frames))
-    for codec in subject.codecs:
-        try:
-            for settings in codec.rate_points():
-                yield from _of_streams(ground, subject, codec, settings)
-        except GsvcError as error:
-            failed(f"{ground.name}, {codec.name}", error)
+    yield point(SOURCE, {}, 0, partial(_each, partial(look, subject.detector), frames))
+    yield from _points(ground.name, ground.views, subject, failed, point)
 
 
-def _of_streams(
-    ground: GroundClip, subject: Subject, codec: Codec, settings: Settings
-) -> Iterator[AccuracyPoint]:
-    streams = [codec.encode(view, settings).data for view in ground.views]
-    size = sum(map(len, streams))
-    for way in codec.ways_to_decode(settings):
-        decoded = [
-            codec.decode(data, view.format, settings, way).frames
-            for data, view in zip(streams, ground.views, strict=True)
-        ]
-        curve = ", ".join([codec.name, *told(way)])
-        find = partial(_each, partial(box_detectors.look, subject.detector), decoded)
-        yield _point(ground, curve, settings, size, find)
-    if codec.name in subject.analysers:
-        analyse = subject.analysers[codec.name]
-        curve = f"{codec.name}, {FROM_STREAM}"
-        yield _point(ground, curve, settings, size, partial(_each, analyse, streams))
-
-
-def _each(
-    find: Callable[[_View], Boxes | box_detectors.SeenClip], views: Sequence[_View]
-) -> list[Boxes]:
-    return [box_detectors.as_seen(find(view)).boxes for view in views]
-
-
-def _point(
-    ground: GroundClip, curve: str, settings: Settings, size: int, find: Callable[[], list[Boxes]]
+def _ground_point(
+    ground: GroundClip, curve: str, settings: Settings, size: int, find: Find
 ) -> AccuracyPoint:
     start = perf_counter()
     form = ground.views[0].format
     found = merged(
         [
-            standing(boxes, homographies, form.height)
-            for boxes, homographies in zip(find(), ground.homographies, strict=True)
+            standing(seen.boxes, homographies, form.height)
+            for seen, homographies in zip(find(), ground.homographies, strict=True)
         ]
     )
     seconds = perf_counter() - start
