@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.packet import Cutter, read_varint, varint
 from gsvc.datasets.clips.clip import ClipFormat, TestClip
@@ -91,6 +91,15 @@ class Codec(Protocol):
     ) -> Compute | None:
         """What `decode` costs; None where no counter sees it."""
         return None
+
+
+def all_frames(name: str, frames: Sequence[Picture], clip: ClipFormat) -> Sequence[Picture]:
+    """The frames of a stream of codec `name`. Raises BitstreamError unless the clip has as many."""
+    if len(frames) != clip.frames:
+        raise BitstreamError(
+            f"the {name} stream holds {len(frames)} of {clip.frames} frames: code the clip again"
+        )
+    return frames
 
 
 def require_frames(clip: TestClip) -> None:

@@ -191,12 +191,7 @@ class ConventionalCodec(base.Codec, ABC):
                 f"the {self.name} stream does not decode ({error.strerror}): code the clip again"
             ) from error
         seconds = time.perf_counter() - start
-        if len(frames) != clip.frames:
-            raise BitstreamError(
-                f"the {self.name} stream holds {len(frames)} of {clip.frames} frames: "
-                "code the clip again"
-            )
-        return base.Decoded(frames, seconds)
+        return base.Decoded(base.all_frames(self.name, frames, clip), seconds)
 
     def _read(self, settings: base.Settings) -> tuple[base.Value, int, Fraction]:
         if set(settings) != self._names:

@@ -16,8 +16,8 @@ from gsvc.codec.bitstream.scaffold import Geometry, Place
 from gsvc.datasets.clips.clip import ClipFormat
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 from gsvc.encoders.tuning import DEFAULT_PRESET
-from gsvc.eval.baselines.base import Compute, Decoded, Option, Settings
-from gsvc.eval.baselines.gsvc import NO_TOOLS, Gsvc, checked
+from gsvc.eval.baselines.base import Compute, Decoded, Option, Settings, all_frames
+from gsvc.eval.baselines.gsvc import NO_TOOLS, Gsvc
 from gsvc.eval.late_loading import CodecFacts
 
 
@@ -50,7 +50,7 @@ class HoldFloor(MotionFloor):
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
         """See `Gsvc.decode`."""
         start = time.perf_counter()
-        return Decoded(checked(_held(data), clip), time.perf_counter() - start)
+        return Decoded(all_frames(self.name, _held(data), clip), time.perf_counter() - start)
 
     def compute(
         self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings

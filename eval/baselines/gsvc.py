@@ -21,7 +21,7 @@ from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.container import StreamReader, StreamWriter, decoded_frames
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import TOOLS, Tools
 from gsvc.codec.bitstream.scaffold import Place
@@ -262,7 +262,7 @@ class Gsvc(base.Codec):
         """Decode. Raises BitstreamError unless the stream holds the clip's frames."""
         start, chosen = time.perf_counter(), _decoder_settings(way)
         frames = decoded(data, chosen, kept_refiner(chosen))
-        return base.Decoded(checked(frames, clip), time.perf_counter() - start)
+        return base.Decoded(base.all_frames(self.name, frames, clip), time.perf_counter() - start)
 
     def compute(
         self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
@@ -327,15 +327,6 @@ def decoded(
     with Decoder(reader.header, settings, refiner=refiner) as decoder:
         packets = ((packet, True) for packet in reader)
         return [frame.pixels for frame in decoded_frames(decoder, packets)]
-
-
-def checked(frames: Sequence[Picture], clip: ClipFormat) -> Sequence[Picture]:
-    """The frames. Raises BitstreamError unless they are as many as the clip has."""
-    if len(frames) != clip.frames:
-        raise BitstreamError(
-            f"the stream holds {len(frames)} of {clip.frames} frames: code the clip again"
-        )
-    return frames
 
 
 def key_frames(info: StreamInfo) -> list[int]:

@@ -169,6 +169,11 @@ class ProvedMetric(Metric, ABC):
 class FrameMetric(ProvedMetric):
     """A proved metric of single frames, or of the step from the frame before."""
 
+    smallest_side = 0
+    """Pixels that it needs."""
+    of_steps = False
+    """Frame 0 has no value."""
+
     @abstractmethod
     def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
         """From a test to its value at frame `index`; None where the source has none."""
@@ -176,8 +181,11 @@ class FrameMetric(ProvedMetric):
     def _values(
         self, source: TestClip, tests: Sequence[Frames], indices: Sequence[int]
     ) -> NDArray[np.float64]:
+        check_sides(source.frames, self.smallest_side, self.name)
         values = np.full((len(tests), len(indices)), np.nan)
         for column, index in enumerate(indices):
+            if self.of_steps and index == 0:
+                continue
             if (value := self._against(source.frames, index)) is not None:
                 values[:, column] = [value(test) for test in tests]
         return values

@@ -13,7 +13,7 @@ from typing import Any
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.eval.late_loading import optional
-from gsvc.eval.metrics.base import FrameMetric, Frames, Golden, check_sides
+from gsvc.eval.metrics.base import FrameMetric, Frames, Golden
 from gsvc.eval.metrics.lpips import backbone_path
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE
 
@@ -22,6 +22,7 @@ class Dists(FrameMetric):
     """Structure and texture alike, by features of VGG (DISTS), one number a frame."""
 
     name = "dists"
+    smallest_side = SMALLEST_SIDE
     # The backbone's file is proved by its hash; equal frames differ by rounding only.
     golden = Golden(0, None, slack=1e-5)
     advice = "reinstall it: pip install --force-reinstall DISTS_pytorch==0.1"
@@ -32,7 +33,6 @@ class Dists(FrameMetric):
         return f"DISTS_pytorch {version('DISTS_pytorch')}, frames not resized"
 
     def _against(self, source: Frames, index: int) -> Callable[[Frames], float]:
-        check_sides(source, SMALLEST_SIDE, "DISTS")
         reference = _tensor(source[index])
         return lambda test: float(_network()(reference, _tensor(test[index])))
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.eval.metrics.base import FrameMetric, Frames, Golden, check_sides
+from gsvc.eval.metrics.base import FrameMetric, Frames, Golden
 from gsvc.eval.metrics.motion import motion_between
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, layer_maps, network
 
@@ -28,6 +28,8 @@ class FlowWeighted(FrameMetric):
     """
 
     name = "flow_weighted_st_lpips_alex"
+    smallest_side = SMALLEST_SIDE
+    of_steps = True
     golden = Golden(0, 0.017619, tolerance=0.05, side=96, frames=3)
     advice = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
 
@@ -36,10 +38,7 @@ class FlowWeighted(FrameMetric):
         network("alex")
         return "stlpips-pytorch alex shift-tolerant, weighted by end-point error of DIS medium"
 
-    def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
-        check_sides(source, SMALLEST_SIDE, "ST-LPIPS")
-        if index == 0:
-            return None
+    def _against(self, source: Frames, index: int) -> Callable[[Frames], float]:
         motion = motion_between(source[index], source[index - 1])
         features = layer_maps(network("alex"), source[index])
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip import TestClip
 from gsvc.decoders.interpolation.optical_flow import Flow, dis_flow, gray, pixel_grid, warp
-from gsvc.eval.metrics.base import FrameMetric, Frames, Golden, ProvedMetric, check_sides, luma
+from gsvc.eval.metrics.base import FrameMetric, Frames, Golden, ProvedMetric, luma
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE
 
 LINES = 288
@@ -44,6 +44,8 @@ class MotionError(FrameMetric):
 
     name = "motion_error"
     unit = "px"
+    smallest_side = SMALLEST_SIDE
+    of_steps = True
     golden: Golden | None = Golden(0, 0.671875, tolerance=0.05, side=96, frames=3)
     advice = _ADVICE
     nothing = "the source does not move on any frame measured"
@@ -53,9 +55,6 @@ class MotionError(FrameMetric):
         return f"DIS medium on luma, pixels at {LINES} lines, where the source moves {_MOVES}"
 
     def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
-        check_sides(source, SMALLEST_SIDE, "the motion error")
-        if index == 0:
-            return None
         scale = LINES / min(source[0].shape[:2])
         motion = motion_between(source[index - 1], source[index])
         moves = (scale * np.linalg.norm(motion, axis=2) >= _MOVES) & self._counts(source[index - 1])
@@ -114,6 +113,8 @@ class PsnrDiv(FrameMetric):
     name = "psnr_div"
     unit = "dB"
     higher_is_better = True
+    smallest_side = SMALLEST_SIDE
+    of_steps = True
     golden = Golden(np.inf, 16.747, tolerance=0.05, side=96, frames=3)
     advice = _ADVICE
 
@@ -121,11 +122,7 @@ class PsnrDiv(FrameMetric):
         """See `Metric.version`."""
         return f"BT.709 luma where DIS medium diverges over {_DIVERGES} of its most"
 
-    def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
-        check_sides(source, SMALLEST_SIDE, "PSNR_DIV")
-        if index == 0:
-            return None
-
+    def _against(self, source: Frames, index: int) -> Callable[[Frames], float]:
         def ratio(test: Frames) -> float:
             counts = diverging(motion_between(test[index], test[index - 1]))
             error = np.mean((luma(source[index]) - luma(test[index]))[counts] ** 2)

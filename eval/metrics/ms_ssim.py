@@ -12,7 +12,7 @@ import numpy as np
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.eval.late_loading import optional
-from gsvc.eval.metrics.base import FrameMetric, Frames, Golden, check_sides, luma
+from gsvc.eval.metrics.base import FrameMetric, Frames, Golden, luma
 
 SMALLEST_SIDE = 161
 """Pixels: a window of 11 at the fifth scale needs so many."""
@@ -22,6 +22,7 @@ class MsSsim(FrameMetric):
     """MS-SSIM of luma; 1 = equal."""
 
     name = "ms_ssim"
+    smallest_side = SMALLEST_SIDE
     higher_is_better = True
     golden = Golden(1, 0.912879, slack=1e-6, side=176)
     advice = "reinstall it: pip install --force-reinstall pytorch-msssim==1.0.0"
@@ -32,7 +33,6 @@ class MsSsim(FrameMetric):
         return f"pytorch-msssim {version('pytorch-msssim')} on BT.709 luma, full range"
 
     def _against(self, source: Frames, index: int) -> Callable[[Frames], float]:
-        check_sides(source, SMALLEST_SIDE, "MS-SSIM")
         reference, ms_ssim = _tensor(source[index]), _package().ms_ssim
         return lambda test: float(ms_ssim(reference, _tensor(test[index]), data_range=255))
 

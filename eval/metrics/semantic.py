@@ -125,7 +125,7 @@ class PoseScore(_SemanticMetric):
         return mean_of_best if people else None
 
 
-class FaceError(FrameMetric):
+class FaceError(_SemanticMetric):
     """How far the points of faces are from where they were, by the distance of the eyes.
 
     Normalised mean error: the mean distance of the 468 points over that of the outer eye corners in
@@ -135,8 +135,7 @@ class FaceError(FrameMetric):
     """
 
     name = "face_nme"
-    golden = None  # as above: a made picture shows no face
-    advice = "bring the models again: gsvc models pull"
+    higher_is_better = False
     nothing = NO_FACE
 
     @cached_property

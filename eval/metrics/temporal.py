@@ -31,6 +31,8 @@ class WarpError(FrameMetric):
 
     name = "warp_error"
     unit = "levels"
+    smallest_side = SMALLEST_SIDE
+    of_steps = True
     golden = Golden(0, 15.32877, tolerance=0.05, side=96, frames=3)
     advice = "install a usual OpenCV: pip install --force-reinstall opencv-python-headless"
 
@@ -38,10 +40,7 @@ class WarpError(FrameMetric):
         """See `Metric.version`."""
         return "DIS medium on the source, RGB RMS over unoccluded pixels, output minus source"
 
-    def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
-        check_sides(source, SMALLEST_SIDE, "the warp error")
-        if index == 0:
-            return None
+    def _against(self, source: Frames, index: int) -> Callable[[Frames], float]:
         maps, visible = _correspondence(source[index - 1], source[index])
         own = _difference(source, index, maps, visible)
         return lambda test: _difference(test, index, maps, visible) - own

@@ -6,7 +6,7 @@ What the player needs takes long to make, so the run's folder keeps it.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from pathlib import Path
 
@@ -128,8 +128,8 @@ def _with_facts(film: Film, clip: str, choices: Sequence[VersionChoice], summary
     """With what the run says of the versions now: metrics may have come since it was filmed."""
     judged = choices[-1]
     facts = {one.curve: facts_of(one, summary) + _ratio(one, judged) for one in choices}
-    versions = [FilmVersion(**{**asdict(one), "facts": facts[one.name]}) for one in film.versions]
-    return Film(**{**vars(film), "clip": clip, "versions": versions})
+    versions = [replace(one, facts=facts[one.name]) for one in film.versions]
+    return replace(film, clip=clip, versions=versions)
 
 
 def _ratio(one: VersionChoice, judged: VersionChoice) -> str:

@@ -6,7 +6,7 @@ curve. The unit of time is encoding the same clip with x265 slow, at full size a
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from math import log
@@ -259,37 +259,22 @@ def point_rows(cells: Sequence[CellRecord]) -> list[PointRow]:
 def _row(cell: CellRecord, decode: DecodeRecord, reference: Mapping[str, float]) -> PointRow:
     clip = clip_label(cell)
     unit = reference.get(clip)
-    return PointRow(
-        clip=clip,
-        curve=curve_name(cell.codec, decode.way),
-        codec=cell.codec,
-        settings=cell.settings,
-        way=decode.way,
-        width=cell.width,
-        height=cell.height,
-        frame_rate=cell.frame_rate,
-        frames=cell.frames,
-        bits=cell.bits,
-        bpp=cell.bpp,
-        kbps=cell.bitrate / 1000,
-        scores={name: scores.mean for name, scores in decode.scores.items()},
-        ledger=cell.ledger,
-        encode_seconds=cell.encode_seconds,
-        decode_seconds=decode.seconds,
-        encode_ratio=cell.encode_seconds / unit if unit else None,
-        decode_ratio=decode.seconds / unit if unit else None,
-        flops_per_pixel=decode.flops_per_pixel,
-        model_bytes=decode.model_bytes,
-        peak_memory=decode.peak_memory,
-        encode_joules=cell.encode_joules,
-        decode_joules=decode.joules,
-        encode_cpu_seconds=cell.encode_cpu_seconds,
-        decode_cpu_seconds=decode.cpu_seconds,
-        send_joules={name: cell.bits * radio.joules_per_bit for name, radio in RADIOS.items()},
-        stream_sha256=cell.stream_sha256,
-        frames_sha256=decode.frames_sha256,
-        key=cell.key,
-    )
+    records = {**vars(decode), **vars(cell)}
+    same = {one.name: records[one.name] for one in fields(PointRow) if one.name in records}
+    own = {
+        "clip": clip,
+        "curve": curve_name(cell.codec, decode.way),
+        "bpp": cell.bpp,
+        "kbps": cell.bitrate / 1000,
+        "scores": {name: scores.mean for name, scores in decode.scores.items()},
+        "decode_seconds": decode.seconds,
+        "encode_ratio": cell.encode_seconds / unit if unit else None,
+        "decode_ratio": decode.seconds / unit if unit else None,
+        "decode_joules": decode.joules,
+        "decode_cpu_seconds": decode.cpu_seconds,
+        "send_joules": {name: cell.bits * radio.joules_per_bit for name, radio in RADIOS.items()},
+    }
+    return PointRow(**{**same, **own})
 
 
 def mean_of(values: Sequence[float | None]) -> float | None:
