@@ -4,9 +4,11 @@ Some of them need torch or a package that is not installed: they are loaded when
 """
 
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -25,6 +27,25 @@ def optional(message: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise MissingDependencyError(message.format(error=error)) from error
+
+
+@cache
+def ffmpeg_path() -> str:
+    """The program of the package imageio-ffmpeg: what a machine's own `ffmpeg` can is unknown."""
+    with optional("imageio-ffmpeg is not installed: pip install 'gsvc[bench]'"):
+        import imageio_ffmpeg
+    return str(imageio_ffmpeg.get_ffmpeg_exe())
+
+
+def bundled_ffmpeg(question: str) -> str:
+    """What that program says to "-version", "-filters"... Raises MissingDependencyError."""
+    command = [ffmpeg_path(), "-hide_banner", question]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise MissingDependencyError(
+            f"the ffmpeg of imageio-ffmpeg does not run ({error}): reinstall imageio-ffmpeg"
+        ) from error
 
 
 def declared(package: str, table: str) -> Iterator[Any]:

@@ -186,9 +186,10 @@ def test_vvenc_has_a_random_access_point_every_four_seconds() -> None:
 
 def test_vvenc_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     from gsvc.eval.baselines import vvenc
+    from gsvc.eval.late_loading import ffmpeg_path
 
     monkeypatch.setitem(__import__("sys").modules, "imageio_ffmpeg", None)
-    vvenc._ffmpeg.cache_clear()
+    ffmpeg_path.cache_clear()
     vvenc._ffmpeg_version.cache_clear()
     with pytest.raises(MissingDependencyError, match=r"pip install .*gsvc\[bench\]"):
         VVenC().version()

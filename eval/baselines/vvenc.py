@@ -13,7 +13,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.color import yuv_from_rgb
 from gsvc.eval.baselines import conventional
 from gsvc.eval.baselines.base import Value
-from gsvc.eval.late_loading import CodecFacts, optional
+from gsvc.eval.late_loading import CodecFacts, bundled_ffmpeg, ffmpeg_path
 
 _PRESETS = "faster", "fast", "medium", "slow", "slower"
 
@@ -66,7 +66,7 @@ class VVenC(conventional.ConventionalCodec):
             for picture in pictures
         )
         options = self.options(preset, quality, conventional.key_interval(frame_rate))
-        command = [_ffmpeg(), "-hide_banner", "-loglevel", "error", "-f", "rawvideo"]
+        command = [ffmpeg_path(), "-hide_banner", "-loglevel", "error", "-f", "rawvideo"]
         command += ["-pix_fmt", self.pixel_format, "-video_size", f"{size[0]}x{size[1]}"]
         command += ["-framerate", str(frame_rate), "-i", "-", "-c:v", self.library]
         command += [part for key, value in options.items() for part in (f"-{key}", value)]
@@ -87,28 +87,12 @@ class VVenC(conventional.ConventionalCodec):
 
 
 @cache
-def _ffmpeg() -> str:
-    """The package's program: the version of a machine's own `ffmpeg` is unknown."""
-    with optional('VVenC comes with imageio-ffmpeg: pip install "gsvc[bench]"'):
-        import imageio_ffmpeg
-    return str(imageio_ffmpeg.get_ffmpeg_exe())
-
-
-@cache
 def _ffmpeg_version() -> str:
-    command = [_ffmpeg(), "-hide_banner", "-encoders"]
-    try:
-        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        shown = subprocess.run([_ffmpeg(), "-version"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise MissingDependencyError(
-            f"the ffmpeg of imageio-ffmpeg does not run ({error}): reinstall imageio-ffmpeg"
-        ) from error
-    if "libvvenc" not in listed:
+    if "libvvenc" not in bundled_ffmpeg("-encoders"):
         raise MissingDependencyError(
             "the ffmpeg of this imageio-ffmpeg has no VVenC: pip install --upgrade imageio-ffmpeg"
         )
-    return " ".join(shown.stdout.split()[:3])
+    return " ".join(bundled_ffmpeg("-version").split()[:3])
 
 
 CODECS = (VVenC,)

@@ -8,7 +8,6 @@ over as raw 4:2:0 pictures, one for one, so nothing can pair them by time stamp.
 import json
 import subprocess
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -21,7 +20,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.color import yuv_from_rgb
 from gsvc.datasets.clips.clip import TestClip
 from gsvc.eval.baselines.conventional import BT709
-from gsvc.eval.late_loading import optional
+from gsvc.eval.late_loading import bundled_ffmpeg, ffmpeg_path
 from gsvc.eval.metrics.base import Golden, ProvedMetric, check_sides
 
 Name = Literal["vmaf", "vmaf_neg"]
@@ -33,7 +32,7 @@ _GOLDEN: dict[Name, Golden] = {
     "vmaf": Golden(99.142865, 41.282174, slack=0.01, frames=3),
     "vmaf_neg": Golden(99.142134, 38.150069, slack=0.01, frames=3),
 }
-_INSTALL = 'VMAF needs imageio-ffmpeg: pip install "gsvc[bench]"'
+_INSTALL = 'pip install "gsvc[bench]"'
 
 
 class Vmaf(ProvedMetric):
@@ -53,7 +52,9 @@ class Vmaf(ProvedMetric):
 
     def version(self) -> str:
         """See `Metric.version`."""
-        release = _output([_ffmpeg(), "-version"]).split()[2]
+        if " libvmaf " not in bundled_ffmpeg("-filters"):
+            raise MissingDependencyError(f"{ffmpeg_path()} was built without libvmaf: {_INSTALL}")
+        release = bundled_ffmpeg("-version").split()[2]
         return f"libvmaf {self.model} in ffmpeg {release}, 8-bit 4:2:0 BT.709"
 
     def _values(
@@ -71,7 +72,7 @@ class Vmaf(ProvedMetric):
         _write(folder / "test.yuv", test)
         height, width = _even_size(test[0])
         raw = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{width}x{height}", "-r", "25"]
-        command = [_ffmpeg(), "-hide_banner", "-nostdin", "-loglevel", "error", "-y"]
+        command = [ffmpeg_path(), "-hide_banner", "-nostdin", "-loglevel", "error", "-y"]
         command += ["-filter_threads", "1", *raw, "-i", "test.yuv", *raw, "-i", str(reference)]
         options = f"model=version={self.model}:log_fmt=json:log_path=log.json:n_threads=1"
         command += ["-lavfi", f"libvmaf={options}", "-f", "null", "-"]
@@ -95,21 +96,6 @@ def _write(path: Path, frames: Sequence[Picture]) -> None:
         for frame in frames:
             height, width = _even_size(frame)
             file.write(yuv_from_rgb(frame[:height, :width], BT709).to_ndarray().tobytes())
-
-
-@cache
-def _ffmpeg() -> str:
-    with optional(_INSTALL):
-        import imageio_ffmpeg
-    binary = str(imageio_ffmpeg.get_ffmpeg_exe())
-    filters = _output([binary, "-hide_banner", "-filters"])
-    if " libvmaf " not in filters:
-        raise MissingDependencyError(f"{binary} was built without libvmaf. {_INSTALL}")
-    return binary
-
-
-def _output(command: list[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 METRICS = (Vmaf("vmaf"), Vmaf("vmaf_neg"))

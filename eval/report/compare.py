@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gsvc.eval.bench.store import CellRecord, load_run
+from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import markdown
 from gsvc.eval.summary.bd_rate import bd_rate, pooled_rate
 from gsvc.eval.summary.curves import Curve, PointRow, settings_label
-from gsvc.eval.summary.summarise import Summary, curves_by_metric, summarise
+from gsvc.eval.summary.summarise import Summary, curves_by_metric, load_summary
 
 _OF_THE_RUN = ("frames", "stride", "versions", "machine", "commit", "codecs", "metrics", "gaps")
 
@@ -21,8 +21,7 @@ def compare_runs(a: str | Path, b: str | Path) -> str:
     matched by clip, codec, settings and way to decode, and what only one of the runs has. Raises
     InputError when a folder holds no run.
     """
-    first, second = load_run(a), load_run(b)
-    left, right = summarise(first.settings, first.cells), summarise(second.settings, second.cells)
+    (first, left), (second, right) = load_summary(a), load_summary(b)
     sections = [
         ("Settings that differ", _settings(first.settings, second.settings)),
         ("BD-rate of B against A", _bd_rates(left, first.cells, second.cells)),

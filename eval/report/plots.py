@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsvc.encoders.tuning import DEFAULT_TUNE, TUNES
-from gsvc.eval.bench.store import CellRecord, load_run
+from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import write_bytes
 from gsvc.eval.report.exhibits import near_rate
 from gsvc.eval.report.style import (
@@ -34,7 +34,7 @@ from gsvc.eval.summary.curves import (
     distance,
     short_labels,
 )
-from gsvc.eval.summary.summarise import Summary, curves_by_metric, summarise
+from gsvc.eval.summary.summarise import Summary, curves_by_metric, load_summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,8 +91,7 @@ def write_plots(folder: str | Path) -> list[Path]:
 
     Raises InputError when the folder holds no run, OutputError, MissingDependencyError.
     """
-    run = load_run(folder)
-    summary = summarise(run.settings, run.cells)
+    run, summary = load_summary(folder)
     target = Path(folder) / "plots"
     written = []
     for name, figure in figures(summary, run.cells):

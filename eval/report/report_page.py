@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gsvc.eval.bench.store import BenchRun, CellRecord, load_run
+from gsvc.eval.bench.store import BenchRun, CellRecord
 from gsvc.eval.layout import write_text
 from gsvc.eval.report.exhibits import few, near_rate
 from gsvc.eval.report.player import films, player, stills
@@ -16,7 +16,7 @@ from gsvc.eval.summary import rate_tables
 from gsvc.eval.summary.bd_comparisons import FLOORS, HeadlineRow
 from gsvc.eval.summary.bd_rate import Pooled
 from gsvc.eval.summary.curves import OURS, PRIMARY
-from gsvc.eval.summary.summarise import Summary, summarise
+from gsvc.eval.summary.summarise import Summary, load_summary
 from gsvc.eval.summary.write import tables
 
 if TYPE_CHECKING:
@@ -134,13 +134,12 @@ def write_report(folder: str | Path) -> Path:
     """
     root = Path(folder)
     target = root / "report.html"
-    write_text(target, page(root, load_run(root)))
+    write_text(target, page(root, *load_summary(root)))
     return target
 
 
-def page(folder: Path, run: BenchRun) -> str:
+def page(folder: Path, run: BenchRun, summary: Summary) -> str:
     """The whole page. What cannot be decoded again is named on it."""
-    summary = summarise(run.settings, run.cells)
     body = [
         f"<h1>gsvc benchmark: {escape(', '.join(summary.frames))}</h1>",
         f'<p class="note">{escape(rate_tables.protocol(summary))}</p>',

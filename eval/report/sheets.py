@@ -13,14 +13,14 @@ import numpy as np
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.eval.bench.store import CellRecord, load_run
+from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import write_bytes
 from gsvc.eval.report.differences import StripPlace, speaking_place, worst_place
 from gsvc.eval.report.exhibits import Exhibit, VersionChoice, exhibits, few, load_exhibit, near_rate
 from gsvc.eval.report.media import captioned, image_file
 from gsvc.eval.summary.curves import OURS, clip_label
 from gsvc.eval.summary.rate_tables import ANCHOR
-from gsvc.eval.summary.summarise import Summary, summarise
+from gsvc.eval.summary.summarise import Summary, load_summary
 
 _PAPER = 255
 _JPEG_QUALITY = 85
@@ -64,8 +64,7 @@ def write_sheets(folder: Path, *, faces: bool = False) -> list[Path]:
     Raises InputError when the folder holds no run, no stream of ours at these
     levels, or one that does not decode to what was measured; OutputError.
     """
-    run = load_run(folder)
-    summary = summarise(run.settings, run.cells)
+    run, summary = load_summary(folder)
     written: list[Path] = []
     for level in _LEVELS:
         rows, strips, mouths = [], [], []
@@ -131,8 +130,7 @@ def write_people_strips(folder: Path) -> list[Path]:
     Returns the paths. Raises InputError when the folder holds no run, or a clip or stream of it is
     missing; OutputError, MissingModelError and MissingDependencyError.
     """
-    run = load_run(folder)
-    summary = summarise(run.settings, run.cells)
+    run, summary = load_summary(folder)
     written, places = [], run.settings.get("places", ())
     for clip, rate, choices in _chosen_mouths(run.cells):
         # The first row's facts are those of the first choice.

@@ -18,13 +18,13 @@ from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import atomic_folder, explain_failure
 from gsvc.datasets.clips.clip import ClipFormat, TestClip
-from gsvc.eval.bench.store import BenchRun, CellRecord, load_run
+from gsvc.eval.bench.store import BenchRun, CellRecord
 from gsvc.eval.layout import write_text
 from gsvc.eval.report.exhibits import BEST_KNOWN, VersionChoice, decoded, near_rate, source_of
 from gsvc.eval.report.media import LOSSLESS_TO_THE_EYE, pane_height, stacked_video
 from gsvc.eval.report.style import CurveStyle
 from gsvc.eval.summary.curves import ABLATION, OURS, by_curve, settings_label
-from gsvc.eval.summary.summarise import Summary, summarise
+from gsvc.eval.summary.summarise import Summary, load_summary
 
 SCHEMA = 1
 FILE = "key.json"
@@ -249,8 +249,7 @@ def make_study(
     """
     if (folder / FILE).exists():
         raise ConfigError(f"{folder} holds a study, which votes may refer to: take another folder")
-    found = load_run(run)
-    summary = summarise(found.settings, found.cells)
+    found, summary = load_summary(run)
     pairs = _near(find_pairs(summary, found.cells, settings.ours, settings.others), settings)
     key = Key(secrets.token_hex(4), str(run), pairs[0].other.curve, [])
     with explain_failure(folder):

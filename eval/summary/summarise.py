@@ -3,10 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from gsvc.eval.bench.store import CellRecord
+from gsvc.eval.bench.store import BenchRun, CellRecord, load_run
 from gsvc.eval.late_loading import CodecFacts
 from gsvc.eval.summary import bd_comparisons, bd_rate, compute_frontier
 from gsvc.eval.summary import curves as run
@@ -262,6 +263,12 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         missing=max(0, len(settings.get("cells", ())) - len(cells)),
         not_run=not_run,
     )
+
+
+def load_summary(folder: str | Path) -> tuple[BenchRun, Summary]:
+    """A run's folder and its summary. Raises InputError when the folder holds no run."""
+    found = load_run(folder)
+    return found, summarise(found.settings, found.cells)
 
 
 _SAID = {

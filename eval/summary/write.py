@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from gsvc.codec.planning.energy import RADIOS
-from gsvc.eval.bench.store import CellRecord, load_run
+from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import csv_text, markdown, write_text
 from gsvc.eval.summary import rate_tables, stream_tables
 from gsvc.eval.summary.curves import PRIMARY, PointRow, clip_label, curve_name, settings_label
 from gsvc.eval.summary.rate_tables import Table, protocol
-from gsvc.eval.summary.summarise import Summary, summarise
+from gsvc.eval.summary.summarise import Summary, load_summary
 
 
 def tables(summary: Summary) -> list[Table]:
@@ -52,8 +52,7 @@ def write_summary(folder: str | Path) -> Summary:
 
     Raises InputError when the folder holds no run, OutputError when a file cannot be written.
     """
-    run = load_run(folder)
-    summary = summarise(run.settings, run.cells)
+    run, summary = load_summary(folder)
     root = Path(folder)
     write_text(root / "headline.csv", headline_csv(summary))
     write_text(root / "frames.csv", frames_csv(run.cells, summary))
