@@ -9,8 +9,7 @@ from typing import Any
 
 from gsvc.eval.bench.store import BenchRun, CellRecord, load_run
 from gsvc.eval.late_loading import CodecFacts
-from gsvc.eval.summary import bd_comparisons, bd_rate, compute_frontier
-from gsvc.eval.summary import curves as run
+from gsvc.eval.summary import bd_comparisons, bd_rate, compute_frontier, curves as run
 from gsvc.eval.summary.bd_comparisons import BdComparison, PooledBdComparison
 from gsvc.eval.summary.curves import ABLATION, Curve, by_curve, clip_label, settings_label
 
