@@ -3,7 +3,7 @@
     python tools/packaged_streams.py --out before.json      # on the old tree
     python tools/packaged_streams.py --against before.json  # on the new one; fails if any differs
 
-Where all are equal, it writes `same_bytes.json`, and a benchmark keeps the cells of the old code.
+Where all are equal, it writes `same_bytes.json`, and a benchmark keeps the old code's cells.
 The hashes depend on the machine and its libraries: record and compare them on the same one.
 """
 
