@@ -18,7 +18,6 @@ from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.latent_cache import (
     Embedding,
     LatentCache,
-    denoised,
     embedding,
     reuse_depth,
     similarity,
@@ -49,8 +48,12 @@ def walk(cache: LatentCache, wanted: Embedding, start: float = 1.0) -> tuple[Ten
         taken.append(number)
         return state * 0.9 + number * 1e-3
 
-    begin = torch.full((64,), start)
-    end = denoised(step, begin, STEPS, cache=cache, kind="it", wanted=wanted)
+    loop = cache.begin("it", wanted, torch.full((64,), start), STEPS)
+    end = loop.state
+    for number in range(loop.done, STEPS):
+        end = step(end, number)
+        loop.passed(number + 1, end)
+    cache.keep(loop)
     assert taken == list(range(STEPS - len(taken), STEPS))
     return end, len(taken)
 
@@ -171,7 +174,7 @@ def test_a_full_disk_stops_the_cache_and_not_the_work(
 PROCESS = """
 import sys
 import numpy as np, torch
-from gsvc.decoders.keyframes.latent_cache import LatentCache, denoised
+from gsvc.decoders.keyframes.latent_cache import LatentCache
 torch.set_num_threads(1)
 cache = LatentCache(sys.argv[1], int(sys.argv[2]))
 dice = np.random.default_rng(int(sys.argv[3]))
@@ -181,7 +184,12 @@ for _ in range(40):
     vector[seed] = 1
     start = torch.full((2000,), float(seed))
     step = lambda state, number: state * 0.9 + number
-    end = denoised(step, start, 50, cache=cache, kind="it", wanted=vector)
+    loop = cache.begin("it", vector, start, 50)
+    end = loop.state
+    for number in range(loop.done, 50):
+        end = step(end, number)
+        loop.passed(number + 1, end)
+    cache.keep(loop)
     plain = start
     for number in range(50):
         plain = step(plain, number)

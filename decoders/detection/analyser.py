@@ -26,7 +26,7 @@ from gsvc.decoders.detection.findings import (
     TrackedObject,
 )
 from gsvc.decoders.detection.object_follower import ObjectFollower
-from gsvc.decoders.detection.pieces import DecodedPieces, Draft, Pieces, ScaffoldPieces, StreamPiece
+from gsvc.decoders.detection.pieces import DecodedPieces, Draft, ScaffoldPieces, StreamPiece
 from gsvc.decoders.detection.rules import (
     Line,
     Rule,
@@ -101,7 +101,7 @@ class Analyser:
         self._sent = self._sent_objects(content)
         self._follows = settings.detector != NONE
         read = DecodedPieces if self._follows else ScaffoldPieces
-        self._pieces: Pieces = read(header, limits)
+        self._pieces: DecodedPieces | ScaffoldPieces = read(header, limits)
         self._first: int | None = None
         self._last: FrameAnalysis | None = None
         self._following = None if self._sent else self._follower()

@@ -18,9 +18,14 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.objects import MOVING
 from gsvc.decoders.detection.findings import Box, CameraStep, Detection
-from gsvc.decoders.interpolation.optical_flow import PRESET, Flow, dis_flow, gray, pixel_grid
-
-FloatImage = NDArray[np.float32]
+from gsvc.decoders.interpolation.optical_flow import (
+    PRESET,
+    FloatImage,
+    Flow,
+    dis_flow,
+    gray,
+    pixel_grid,
+)
 
 SIDE = 256
 """Pixels, the longer side of the small pictures that motion sees."""

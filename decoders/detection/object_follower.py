@@ -15,17 +15,10 @@ from gsvc.codec.bitstream.layers.camera import CAMERA
 from gsvc.codec.bitstream.scaffold import Geometry, Place
 from gsvc.decoders.detection.detectors import Finder
 from gsvc.decoders.detection.findings import AnalysisCost, Box, Detection, area, clipped
-from gsvc.decoders.detection.motion_detection import (
-    AHEAD,
-    SURE,
-    Background,
-    FloatImage,
-    Movement,
-    SmallPicture,
-)
+from gsvc.decoders.detection.motion_detection import AHEAD, SURE, Background, Movement, SmallPicture
 from gsvc.decoders.detection.pieces import Draft, Queue, StreamPiece
 from gsvc.decoders.detection.tracker import Tracker, TrackStep
-from gsvc.decoders.interpolation.optical_flow import Flow, MotionSource
+from gsvc.decoders.interpolation.optical_flow import FloatImage, Flow, MotionSource
 from gsvc.decoders.interpolation.scaffold_motion import SOURCES, camera_field, total_bend
 
 

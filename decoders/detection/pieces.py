@@ -7,7 +7,6 @@ them are objects.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Protocol
 
 import numpy as np
 
@@ -38,30 +37,27 @@ class StreamPiece:
     """The coded picture at its end, RGB uint8 (H, W, 3); None AFTER, and where none is decoded."""
 
 
-class Pieces(Protocol):
-    """Takes the packets of a stream in order."""
-
-    def of(self, packet: Packet) -> Iterator[StreamPiece]:
-        """The pieces of the next packet. Raises BitstreamError where it is damaged or one before it
-        is missing: then go on at an INTRA packet."""
-
-
-class DecodedPieces(Pieces):
-    """Gives pieces with their pictures."""
+class DecodedPieces:
+    """The pieces of a stream with their keyframes, decoded."""
 
     def __init__(self, header: Header, limits: Limits) -> None:
         chain = Reconstruction(header, GroupReader(header, limits), attrgetter("picture"))
         self._strict = Strict(header, chain, limits)
 
     def of(self, packet: Packet) -> Iterator[StreamPiece]:
+        """The pieces of the next packet.
+
+        Raises BitstreamError where it is damaged or one before it is missing: then go on at an
+        INTRA packet.
+        """
         for one, ticks in self._strict.intervals(packet):
             has_picture = one.interval.place is not Place.AFTER
             picture = one.key.decoded if has_picture else None
             yield StreamPiece(one.interval, one.closing, ticks, one.before is None, picture)
 
 
-class ScaffoldPieces(Pieces):
-    """Gives pieces without pictures, of which none is decoded."""
+class ScaffoldPieces:
+    """The pieces of a stream without keyframes: no picture is decoded."""
 
     def __init__(self, header: Header, limits: Limits) -> None:
         self._reader, self._timeline = GroupReader(header, limits), PacketTimeline(header, limits)
@@ -69,6 +65,7 @@ class ScaffoldPieces(Pieces):
         self._anew = True
 
     def of(self, packet: Packet) -> Iterator[StreamPiece]:
+        """As of `DecodedPieces.of`."""
         if not packet.is_picture:
             return
         parsed = self._reader.read(packet)

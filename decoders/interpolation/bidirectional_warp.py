@@ -12,9 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.decoders.interpolation.optical_flow import Bend, Flow, FrameMotion, gray, pixel_grid, warp
+from gsvc.decoders.interpolation.optical_flow import (
+    Bend,
+    FloatImage,
+    Flow,
+    FrameMotion,
+    gray,
+    pixel_grid,
+    warp,
+)
 
-FloatImage = NDArray[np.float32]
 _T = TypeVar("_T", bound=np.generic)
 
 _AGREES = 0.5

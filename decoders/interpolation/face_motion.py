@@ -14,11 +14,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.layers.camera import camera_nodes
-from gsvc.codec.bitstream.layers.faces import FACES, NUMBERS, POSE_NUMBERS, Face, face_unit
+from gsvc.codec.bitstream.layers.faces import FACES, POSE_NUMBERS, Face, face_unit
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample
 from gsvc.decoders.interpolation.face_table import ROWS
-from gsvc.decoders.interpolation.optical_flow import Bend, Flow
+from gsvc.decoders.interpolation.optical_flow import Bend, FloatImage, Flow, between_nodes
 
 MEAN_STEPS = 1 << 10
 """Of the mean, in the distance between the outer corners of the eyes."""
@@ -88,8 +87,6 @@ def states_of(points: Points) -> NDArray[np.float64]:
     return np.concatenate([poses, weights], axis=1)
 
 
-FloatImage = NDArray[np.float32]
-
 # Lengths are in distances of the eyes.
 _GRID = 32
 """Grid points, a side, on which motion is computed."""
@@ -132,13 +129,9 @@ class FaceMotion:
 
 def face_states(face: Face, place: Place, length: int, times: Sequence[int]) -> NDArray[np.float64]:
     """The state of a face at `times` as of `camera_nodes`, (times, 10), in face units."""
-    known = [0, *camera_nodes(place, length, face.step_log2)]
-    bends = np.concatenate([np.zeros((1, NUMBERS)), face.bends])
-    if place is Place.BETWEEN:
-        known, bends = [*known, length], np.concatenate([bends, np.zeros((1, NUMBERS))])
-    drawn = np.stack([np.interp(times, known, one) for one in bends.T], axis=1)
+    bends = between_nodes(face.bends, face.step_log2, place, length, times)
     share = np.array(times)[:, None] / length if place is Place.BETWEEN else 0.0
-    return np.asarray((1 - share) * face.start + share * face.end + drawn)
+    return np.asarray((1 - share) * face.start + share * face.end + bends)
 
 
 def _bend(face: Face, state: NDArray[np.float64], share: float, geometry: Geometry) -> Bend:

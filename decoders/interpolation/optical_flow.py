@@ -11,6 +11,7 @@ pixel; the one that both pictures confirm wins, and where none is confirmed noth
 confirmed by a single picture where something is covered or uncovered: that picture shows it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol, TypeVar
@@ -20,10 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.layers.camera import camera_nodes
+from gsvc.codec.bitstream.scaffold import Place
 
 _T = TypeVar("_T", bound=np.generic)
 Flow = NDArray[np.float32]
 """Optical flow, float32 (height, width, 2): x and y displacement in pixels."""
+
+FloatImage = NDArray[np.float32]
 
 MOTION_ESTIMATOR = 1
 """The id of the one estimator."""
@@ -82,7 +87,7 @@ def trust(there: Flow, back: Flow) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class Bend:
-    """How motion at a frame deviates from motion linear in time between the coded pictures."""
+    """How motion at a frame deviates from motion linear in time between the keyframes."""
 
     vectors: Flow
     """Added to the motion towards both pictures: float32 (H, W, 2), in pixels."""
@@ -102,7 +107,19 @@ class MotionSource(Protocol):
         ...
 
 
-FloatImage = NDArray[np.float32]
+def between_nodes(
+    values: NDArray[np.generic], step_log2: int, place: Place, length: int, times: Sequence[int]
+) -> NDArray[np.float64]:
+    """A path at `times`, (times, n), that has `values`, (nodes, n), at nodes and 0 at keyframes.
+
+    `place`, `length`: of the interval; times and nodes as of `camera_nodes`. Linear between them.
+    """
+    still = np.zeros((1, values.shape[1]))
+    known, path = [0, *camera_nodes(place, length, step_log2)], np.concatenate([still, values])
+    if place is Place.BETWEEN:
+        known, path = [*known, length], np.concatenate([path, still])
+    return np.stack([np.interp(times, known, one) for one in path.T], axis=1)
+
 
 # Lengths are in pixels of the motion's grid, 4x4 pixels of the picture each.
 _ROUNDS = 3

@@ -19,6 +19,7 @@ from gsvc.codec.bitstream.scaffold import Geometry, Interval, Sample
 from gsvc.decoders.interpolation.bidirectional_warp import BidirectionalWarp, agreement, towards
 from gsvc.decoders.interpolation.optical_flow import (
     Bend,
+    FloatImage,
     Flow,
     FrameMotion,
     MotionBetween,
@@ -27,8 +28,6 @@ from gsvc.decoders.interpolation.optical_flow import (
     warp,
 )
 from gsvc.decoders.interpolation.scaffold_motion import HELD_SOURCES, SOURCES, total_bend
-
-FloatImage = NDArray[np.float32]
 
 
 class Renderer(Protocol):

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import MissingModelError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.bitstream.scaffold import Geometry, Interval, Sample
+from gsvc.codec.bitstream.scaffold import Interval, Sample
 from gsvc.codec.weights.extras import need
 from gsvc.codec.weights.model_files import RIFE, model_path, pull_command
 from gsvc.codec.weights.package_files import cached_path, sha256_of
 from gsvc.codec.weights.safetensors_files import check_shipped, load_network
 from gsvc.decoders.interpolation.optical_flow import Flow, pixel_grid, warp
 from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer
-from gsvc.decoders.interpolation.scaffold_motion import SOURCES, total_bend
 
 if TYPE_CHECKING:
     import torch
@@ -186,8 +185,8 @@ def _padded(picture: Picture, device: "torch.device") -> "Tensor":
     return functional.pad(values, padding, mode="replicate")
 
 
-class LearnedRenderer:
-    """Renders the frames between two coded pictures by RIFE; see `IntervalRenderer`."""
+class LearnedRenderer(IntervalRenderer):
+    """Renders the frames between two keyframes by RIFE."""
 
     def __init__(
         self,
@@ -200,33 +199,23 @@ class LearnedRenderer:
         device: str = "cpu",
     ) -> None:
         """As of `IntervalRenderer`; `device`: where RIFE runs."""
-        self._left, self._right, self._drawn = left, right, drawn
-        self._interval, self._device = interval, device
-        geometry = Geometry(left.shape[1], left.shape[0])
-        self._sources = [make(interval, before, geometry) for make in SOURCES]
-        self._plain = IntervalRenderer(left, right, interval, before, drawn)
+        super().__init__(left, right, interval, before, drawn)
+        self._device = device
 
     @cached_property
-    def _pair(self) -> RifePair:
+    def _rife(self) -> RifePair:
         return loaded_rife(self._device).pair(self._left, self._right)
 
     def picture(self, offset: int) -> Picture:
         """See `IntervalRenderer.picture`. Raises as `load_rife` and `RifePair.motion`."""
         if self._interval.dissolves:
-            return self._plain.picture(offset)
-        return self._motion(offset).drawn(*self._drawn)
-
-    def confidence(self, offset: int) -> NDArray[np.float32]:
-        """See `IntervalRenderer.confidence`."""
-        return self._plain.confidence(offset)
-
-    def _motion(self, offset: int) -> LearnedMotion:
-        motion = self._pair.motion(offset / self._interval.length)
-        bend = total_bend(self._sources, offset)
-        if bend is None:
-            return motion
-        side = motion.side if bend.side is None else np.clip(motion.side + bend.side, 0, 1)
-        return LearnedMotion(motion.to_left + bend.vectors, motion.to_right + bend.vectors, side)
+            return super().picture(offset)
+        motion, bend = self._rife.motion(offset / self._length), self._bend(offset)
+        if bend is not None:
+            side = motion.side if bend.side is None else np.clip(motion.side + bend.side, 0, 1)
+            to_left, to_right = motion.to_left + bend.vectors, motion.to_right + bend.vectors
+            motion = LearnedMotion(to_left, to_right, side)
+        return motion.drawn(*self._drawn)
 
 
 def rife_renderer(device: str) -> MakeRenderer:

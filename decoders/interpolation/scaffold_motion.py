@@ -13,76 +13,19 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.layers.camera import CAMERA, Camera, camera_nodes, camera_unit
+from gsvc.codec.bitstream.layers.camera import CAMERA, Camera, camera_unit
 from gsvc.codec.bitstream.layers.flow import FLOW, LEFT, RIGHT, Correction
 from gsvc.codec.bitstream.layers.pose import POSE, Person, pose_unit
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample
 from gsvc.decoders.interpolation.face_motion import FaceMotion
-from gsvc.decoders.interpolation.optical_flow import Bend, Flow, MotionSource
-
-_LIMBS = (
-    (5, 7), (7, 9), (6, 8), (8, 10), (5, 6), (5, 11), (6, 12), (11, 12),
-    (11, 13), (13, 15), (12, 14), (14, 16), (0, 5), (0, 6),
-)  # fmt: skip
-"""Pairs of COCO key points that are joined by a limb."""
-
-_THICKNESS = 2.0  # of a limb, in cells
-
-
-def limb_motion(
-    anchor: Sample, samples: Sequence[Sample], length: int, geometry: Geometry
-) -> NDArray[np.float32]:
-    """Correction of motion at `anchor` from pose: float32 (H, W, 2) in pixels.
-
-    It is the vector by which a key point, visible at the anchor and at both coded pictures,
-    deviates from motion linear in time. It is interpolated along limbs and falls to 0 beside them.
-    """
-    small = np.zeros((*geometry.label_shape, 2), np.float32)
-    starts = next((s for s in samples if s.offset <= 0), None)
-    ends = next((s for s in samples if s.offset == length), None)
-    for person in anchor[POSE] or () if starts and ends else ():
-        assert starts is not None and ends is not None
-        start, end = _find(starts, person), _find(ends, person)
-        if person.moves_picture and start is not None and end is not None:
-            small += _one_person(person, start, end, anchor.offset / length, geometry)
-    rows, columns = geometry.label_shape
-    size = columns * geometry.cell, rows * geometry.cell
-    large = cv2.resize(small, size, interpolation=cv2.INTER_LINEAR)
-    return np.asarray(large[: geometry.height, : geometry.width], np.float32)
-
-
-def _one_person(
-    person: Person, start: Person, end: Person, time: float, geometry: Geometry
-) -> NDArray[np.float32]:
-    straight = (1 - time) * start.points + time * end.points
-    # Motion points from the frame to the coded pictures, hence the sign.
-    bend = (straight - person.points) * pose_unit(geometry)
-    seen = person.visible & start.visible & end.visible
-    rows, columns = geometry.label_shape
-    weighted = np.zeros((rows, columns, 2), np.float32)
-    weight = np.zeros((rows, columns), np.float32)
-    x, y = np.meshgrid(np.arange(columns) + 0.5, np.arange(rows) + 0.5)
-    for a, b in _LIMBS:
-        if not (seen[a] and seen[b]):
-            continue
-        (ax, ay), (bx, by) = person.points[a] / 4, person.points[b] / 4
-        span = max((bx - ax) ** 2 + (by - ay) ** 2, 1e-6)
-        along = np.clip(((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / span, 0, 1)
-        distance2 = (x - ax - along * (bx - ax)) ** 2 + (y - ay - along * (by - ay)) ** 2
-        near = np.exp(-distance2 / (2 * _THICKNESS**2 / 4)).astype(np.float32)
-        weighted += near[..., None] * (
-            (1 - along)[..., None] * bend[a] + along[..., None] * bend[b]
-        )
-        weight += near
-    return np.asarray(weighted / np.maximum(weight, 1)[..., None], np.float32)
-
-
-def _find(sample: Sample, person: Person) -> Person | None:
-    return next((p for p in sample[POSE] or () if p.identity == person.identity), None)
-
-
-FloatImage = NDArray[np.float32]
+from gsvc.decoders.interpolation.optical_flow import (
+    Bend,
+    FloatImage,
+    Flow,
+    MotionSource,
+    between_nodes,
+)
 
 _KEPT_FIELDS = 2  # of the anchors around a frame: an interval may have 15
 
@@ -121,7 +64,7 @@ class AnchoredMotion:
             if len(self._fields) == _KEPT_FIELDS:
                 del self._fields[next(iter(self._fields))]
             field, side = dense_correction(anchor, self._geometry)
-            field = field + limb_motion(anchor, self._samples, self._length, self._geometry)
+            field = field + _limb_motion(anchor, self._samples, self._length, self._geometry)
             self._fields[anchor.offset] = field, side
         return self._fields[anchor.offset]
 
@@ -192,6 +135,64 @@ def _enlarge(blocks: FloatImage, block_log2: int, geometry: Geometry) -> FloatIm
     return np.asarray(large[: geometry.height, : geometry.width], np.float32)
 
 
+_LIMBS = (
+    (5, 7), (7, 9), (6, 8), (8, 10), (5, 6), (5, 11), (6, 12), (11, 12),
+    (11, 13), (13, 15), (12, 14), (14, 16), (0, 5), (0, 6),
+)  # fmt: skip
+"""Pairs of COCO key points that are joined by a limb."""
+
+_THICKNESS = 2.0  # of a limb, in cells
+
+
+def _limb_motion(
+    anchor: Sample, samples: Sequence[Sample], length: int, geometry: Geometry
+) -> NDArray[np.float32]:
+    """Correction of motion at `anchor` from pose: float32 (H, W, 2) in pixels.
+
+    It is the vector by which a key point, visible at the anchor and at both coded pictures,
+    deviates from motion linear in time. It is interpolated along limbs and falls to 0 beside them.
+    """
+    small = np.zeros((*geometry.label_shape, 2), np.float32)
+    starts = next((s for s in samples if s.offset <= 0), None)
+    ends = next((s for s in samples if s.offset == length), None)
+    for person in anchor[POSE] or () if starts and ends else ():
+        assert starts is not None and ends is not None
+        start, end = _find(starts, person), _find(ends, person)
+        if person.moves_picture and start is not None and end is not None:
+            small += _one_person(person, start, end, anchor.offset / length, geometry)
+    return _enlarge(small, 0, geometry)
+
+
+def _one_person(
+    person: Person, start: Person, end: Person, time: float, geometry: Geometry
+) -> NDArray[np.float32]:
+    straight = (1 - time) * start.points + time * end.points
+    # Motion points from the frame to the coded pictures, hence the sign.
+    bend = (straight - person.points) * pose_unit(geometry)
+    seen = person.visible & start.visible & end.visible
+    rows, columns = geometry.label_shape
+    weighted = np.zeros((rows, columns, 2), np.float32)
+    weight = np.zeros((rows, columns), np.float32)
+    x, y = np.meshgrid(np.arange(columns) + 0.5, np.arange(rows) + 0.5)
+    for a, b in _LIMBS:
+        if not (seen[a] and seen[b]):
+            continue
+        (ax, ay), (bx, by) = person.points[a] / 4, person.points[b] / 4
+        span = max((bx - ax) ** 2 + (by - ay) ** 2, 1e-6)
+        along = np.clip(((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / span, 0, 1)
+        distance2 = (x - ax - along * (bx - ax)) ** 2 + (y - ay - along * (by - ay)) ** 2
+        near = np.exp(-distance2 / (2 * _THICKNESS**2 / 4)).astype(np.float32)
+        weighted += near[..., None] * (
+            (1 - along)[..., None] * bend[a] + along[..., None] * bend[b]
+        )
+        weight += near
+    return np.asarray(weighted / np.maximum(weight, 1)[..., None], np.float32)
+
+
+def _find(sample: Sample, person: Person) -> Person | None:
+    return next((p for p in sample[POSE] or () if p.identity == person.identity), None)
+
+
 class CameraMotion:
     """The camera's path over an interval; see `MotionSource`."""
 
@@ -235,12 +236,8 @@ def corners_at(
     camera: Camera, place: Place, length: int, times: Sequence[int]
 ) -> NDArray[np.float64]:
     """The path at `times`, interpolated between its nodes: (times, 3, 2) in camera units."""
-    known = [0, *camera_nodes(place, length, camera.step_log2)]
-    values = np.concatenate([np.zeros((1, 6)), camera.corners.reshape(-1, 6)])
-    if place is Place.BETWEEN:
-        known, values = [*known, length], np.concatenate([values, np.zeros((1, 6))])
-    drawn = np.stack([np.interp(times, known, one) for one in values.T], axis=1)
-    return drawn.reshape(-1, 3, 2)
+    path = between_nodes(camera.corners.reshape(-1, 6), camera.step_log2, place, length, times)
+    return path.reshape(-1, 3, 2)
 
 
 SOURCES: tuple[Callable[[Interval, Sample | None, Geometry], MotionSource], ...] = (

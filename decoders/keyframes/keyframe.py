@@ -57,7 +57,7 @@ FINEST_SCALE, COARSEST_CRF = 8, 70
 
 @dataclass(frozen=True)
 class Keyframe:
-    """A decoded key picture, ready to be refined."""
+    """A decoded keyframe, ready to be refined."""
 
     picture: Picture
     """RGB uint8 (H, W, 3), its texture raised."""

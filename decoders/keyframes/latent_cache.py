@@ -20,7 +20,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -390,25 +390,6 @@ class LatentCache:
             self._damaged += 1
             store.remove(path)
             return None
-
-
-def denoised(
-    step: Callable[[Tensor, int], Tensor],
-    start: Tensor,
-    steps: int,
-    *,
-    cache: LatentCache,
-    kind: str,
-    wanted: Embedding,
-) -> Tensor:
-    """Run a loop of `steps` with a cache; `step` takes latents and the step's number, from 0."""
-    loop = cache.begin(kind, wanted, start, steps)
-    state = loop.state
-    for number in range(loop.done, steps):
-        state = step(state, number)
-        loop.passed(number + 1, state)
-    cache.keep(loop)
-    return state
 
 
 def _after(done: int) -> str:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.package_files import sha256_of
-from gsvc.decoders.keyframes.keyframe import Keyframe
 
 if TYPE_CHECKING:
+    from gsvc.decoders.keyframes.keyframe import Keyframe
     from gsvc.decoders.keyframes.latent_cache import LatentCache
     from gsvc.decoders.keyframes.transformer_cache import TransformerCache
 
@@ -53,7 +53,7 @@ class Backend(Protocol):
     quantize: bool = False
     """Whether its network's weights are held in 8 bits."""
     pastes_keys: bool = False
-    """Whether key pictures are shown as they were decoded, where it restores windows."""
+    """Whether keyframes are shown as they were decoded, where it restores windows."""
     name: str
     """As the user wrote it."""
     device: str
@@ -95,10 +95,10 @@ class Backend(Protocol):
 
 
 class KeyRefiner(Backend, Protocol):
-    """Restores key pictures, each alone; the motion carries the result to the frames between."""
+    """Restores keyframes, each alone; the motion carries the result to the frames between."""
 
-    def refine(self, key: Keyframe, *, steps: int, seed: int) -> Picture:
-        """What a key picture was before coding, as near as it can be: RGB uint8 (H, W, 3).
+    def refine(self, key: "Keyframe", *, steps: int, seed: int) -> Picture:
+        """What a keyframe was before coding, as near as it can be: RGB uint8 (H, W, 3).
 
         `steps`: evaluations of the network, at least 1. The same picture, steps and seed give the
         same result on the same machine, on others within a tolerance.
@@ -110,8 +110,8 @@ class KeyRefiner(Backend, Protocol):
 class WindowRefiner(Backend, Protocol):
     """Restores renderings, a window of consecutive frames at a time.
 
-    A window has 8k + 1 frames and begins with the last key picture of the window before, if the
-    scene goes on. It ends at a key picture, unless the frames up to the next one are more than a
+    A window has 8k + 1 frames and begins with the last keyframe of the window before, if the
+    scene goes on. It ends at a keyframe, unless the frames up to the next one are more than a
     window holds.
     """
 
@@ -135,7 +135,7 @@ class WindowRefiner(Backend, Protocol):
         """The frames of a window, each RGB uint8 (H, W, 3), as many as `rendering` has.
 
         `rendering`: RGB uint8 (n, H, W, 3), the frames as motion draws them; n is 8k + 1.
-        `keys`: the decoded key pictures among them, RGB uint8 (H, W, 3), by index.
+        `keys`: the decoded keyframes among them, RGB uint8 (H, W, 3), by index.
         `confidence`: float32 (n, H, W), 0 to 1, how far motion there and back agrees; 1 at keys.
         `steps`, `seed`: as of `KeyRefiner.refine`.
         """

@@ -61,11 +61,11 @@ _REPLAYS = 4
 
 @dataclass(frozen=True)
 class _CarriedMotion:
-    """What can be carried on from a key picture."""
+    """What can be carried on from a keyframe."""
 
     extrapolator: Extrapolator
     time: int
-    """Of the key picture."""
+    """Of the keyframe."""
     ticks: int
     """How long it is carried on."""
     frames: int
@@ -214,7 +214,7 @@ class Concealer:
     def _drawn(
         self, decoded: DecodedInterval, times: Sequence[int], *, is_sound: bool
     ) -> Iterator[DrawnFrame]:
-        """The frames of an interval; what was shown last stands for a missing key picture."""
+        """The frames of an interval; what was shown last stands for a missing keyframe."""
         length = len(times)
         first_sound = decoded.first if is_sound else length + 1
         if decoded.first > 1 and self._shown is not None:
@@ -238,7 +238,7 @@ class Concealer:
         return drawn
 
     def _set_motion(self, decoded: DecodedInterval, time: int) -> None:
-        """What may be carried on from its key picture, which was shown at `time`; nothing at a
+        """What may be carried on from its keyframe, which was shown at `time`; nothing at a
         scene's beginning and end."""
         interval = decoded.interval
         self._motion = None

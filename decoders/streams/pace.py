@@ -14,9 +14,9 @@ from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.streams.reconstruction import Refine
 
 RefineIn = Callable[[Keyframe, int], Picture]
-"""Restores a key picture in a number of steps."""
+"""Restores a keyframe in a number of steps."""
 REFINING, MOTION = "refining", "motion"
-"""Works that a pace decides on: restoring a key picture, learned motion up to the next one."""
+"""Works that a pace decides on: restoring a keyframe, learned motion up to the next one."""
 
 
 class Pace(Protocol):

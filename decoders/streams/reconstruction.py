@@ -24,14 +24,14 @@ from gsvc.decoders.interpolation.rendering import (
 from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder
 
 Refine = Callable[[Keyframe], Picture]
-"""Turns a decoded key picture into what is shown of it."""
+"""Turns a decoded keyframe into what is shown of it."""
 
 
 class ShownKeyframe:
-    """A key picture: `decoded`, on which motion is estimated, and `shown`."""
+    """A keyframe: `decoded`, on which motion is estimated, and `shown`."""
 
     def __init__(self, decoded: Picture, refined: Callable[[], Picture] | None = None) -> None:
-        """`refined` gives what is shown; None: a frame already drawn, for a missing key picture."""
+        """`refined` gives what is shown; None: a frame already drawn, for a missing keyframe."""
         self.decoded, self.stands_in = decoded, refined is None
         self._refined = refined
 
@@ -47,11 +47,11 @@ class DecodedInterval:
 
     interval: Interval
     key: ShownKeyframe
-    """The key picture at its end; of frames AFTER a scene's last one, the one that they hold."""
+    """The keyframe at its end; of frames AFTER a scene's last one, the one that they hold."""
     before: ShownKeyframe | None
-    """The key picture before it, if that is known; None where a scene begins."""
+    """The keyframe before it, if that is known; None where a scene begins."""
     closing: Sample | None
-    """The sample on the key picture before."""
+    """The sample on the keyframe before."""
     make_renderer: MakeRenderer
     """What draws the frames between."""
 
@@ -63,11 +63,11 @@ class DecodedInterval:
 
     @property
     def start(self) -> ShownKeyframe | None:
-        """The key picture that its frames go on from."""
+        """The keyframe that its frames go on from."""
         return self.key if self.interval.place is Place.AFTER else self.before
 
     def is_key(self, number: int) -> bool:
-        """Whether a frame is the key picture itself."""
+        """Whether a frame is the keyframe itself."""
         return number == self.interval.length and self.interval.place is not Place.AFTER
 
     def picture(self, number: int) -> Picture:
@@ -83,7 +83,7 @@ class DecodedInterval:
     def confidence(self, number: int) -> NDArray[np.float32]:
         """How far motion there and back agrees in a frame, float32 (H, W), 0 to 1.
 
-        1 at the key picture and in frames that hold one or dissolve: no motion is estimated for
+        1 at the keyframe and in frames that hold one or dissolve: no motion is estimated for
         them.
         """
         interval = self.interval
@@ -127,11 +127,11 @@ class Reconstruction:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the key picture before the next packet is known."""
+        """Whether the keyframe before the next packet is known."""
         return self._key is not None
 
     def end_group(self) -> None:
-        """Neither the group nor frames since its last key picture can be decoded any further."""
+        """Neither the group nor frames since its last keyframe can be decoded any further."""
         self._reader.end_group()
         self._key: ShownKeyframe | None = None
         self._closing: Sample | None = None
@@ -173,7 +173,7 @@ class Reconstruction:
     def pictures(
         self, packet: Packet, ticks: Sequence[int], before: ShownKeyframe | None
     ) -> Iterator[DecodedInterval]:
-        """Decode the key pictures of a packet after a lost one, without their scaffold.
+        """Decode the keyframes of a packet after a lost one, without their scaffold.
 
         `ticks`: times for its frames; `before`: what they begin with. Raises BitstreamError where
         one cannot be told from the packet alone; not every picture builds on the lost ones.

@@ -102,7 +102,7 @@ class Strict:
         self._may_join = True
 
     def frames(self, packet: Packet) -> Iterator[DrawnFrame]:
-        """The frames of a packet, one at a time; without the key picture before, those after it."""
+        """The frames of a packet, one at a time; without the keyframe before, those after it."""
         for decoded, times in self.intervals(packet):
             for number in range(decoded.first, len(times) + 1):
                 frame = Frame(decoded.picture(number), times[number - 1])
@@ -131,7 +131,7 @@ class Strict:
         for decoded in self._chain.intervals(parsed):
             if decoded.first > 1 and not self._may_join:
                 self._lose_track()
-                raise BitstreamError("the stream does not begin with a key picture: it is damaged")
+                raise BitstreamError("the stream does not begin with a keyframe: it is damaged")
             length = decoded.interval.length
             yield decoded, times[:length]
             times = times[length:]

@@ -14,8 +14,6 @@ was. A window is found again by all that it was made of: what the refiner was gi
 settings.
 """
 
-import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Frame, Picture
-from gsvc.codec.media.output import explain_failure, own_folder
+from gsvc.codec.media.output import atomic_output, explain_failure, own_folder
 from gsvc.decoders.keyframes.refiner import WindowRefiner
 from gsvc.decoders.streams.reconstruction import DecodedInterval
 from gsvc.decoders.streams.timeline import DrawnFrame
@@ -107,13 +105,8 @@ class KeptWindows:
                 self.taken += 1
                 return list(frames)
         pictures = restore()
-        with explain_failure(path):
-            part = self._folder / f".{secrets.token_hex(8)}"
-            try:
-                save_file({"frames": np.stack(pictures)}, part)
-                os.replace(part, path)
-            finally:
-                part.unlink(missing_ok=True)
+        with atomic_output(path, overwrite=True) as part:
+            save_file({"frames": np.stack(pictures)}, part)
         return pictures
 
     def _name(
@@ -203,7 +196,7 @@ class Windows:
         return self._goes_on(interval) and size <= self._refiner.delay + 1
 
     def _goes_on(self, interval: DecodedInterval) -> bool:
-        """Whether it begins with the key picture that the last one ended in."""
+        """Whether it begins with the keyframe that the last one ended in."""
         return self._interval is not None and interval.start is self._interval.key
 
     def _restored(self) -> Iterator[Frame]:
@@ -229,7 +222,7 @@ class Windows:
 
 
 def _context(interval: DecodedInterval) -> list[_Rendering]:
-    """The key picture that an interval goes on from, which was shown before."""
+    """The keyframe that an interval goes on from, which was shown before."""
     if interval.start is None or interval.start.stands_in:
         return []
     picture = interval.start.shown

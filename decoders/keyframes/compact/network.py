@@ -40,7 +40,7 @@ def walk(denoise: Denoiser, state: Tensor, sigmas: Sequence[float], end: float) 
 
 
 GIVEN_CHANNELS = 4
-"""The key picture (RGB in [-1, 1]) and its texture gain (0 to 1.75)."""
+"""The keyframe (RGB in [-1, 1]) and its texture gain (0 to 1.75)."""
 SCALARS = 2
 """Quantizer and coded size (0-1)."""
 MULTIPLE = 8
@@ -115,7 +115,7 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
         """Estimate the source.
 
         `state`: (B, 3, H, W), the sampler's.
-        `sigma`: (B,), from 1, the key picture and noise, to 0, the source.
+        `sigma`: (B,), from 1, the keyframe and noise, to 0, the source.
         `given`: (B, 4, H, W), see `GIVEN_CHANNELS`, and 3 channels more for each drawing.
         `scalars`: (B, 2), see `SCALARS`.
         All are float; H and W are multiples of 8. Returns (B, 3, H, W) in about [-1, 1].
@@ -127,8 +127,8 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
         fine = self.fine_in(self.enter(inputs), embedding)
         middle = self.middle_in(self.to_middle(fine), embedding)
         coarse = self.coarse(self.to_coarse(middle), embedding)
-        middle = self.middle_out(middle + _double(self.from_coarse(coarse)), embedding)
-        fine = self.fine_out(fine + _double(self.from_middle(middle)), embedding)
+        middle = self.middle_out(middle + doubled(self.from_coarse(coarse)), embedding)
+        fine = self.fine_out(fine + doubled(self.from_middle(middle)), embedding)
         drawn = functional.interpolate(self.leave(fine), scale_factor=2, mode="bilinear")
         # Sharpening by what is there already need not be learned and cannot make noise.
         bands = detail_bands(picture)
@@ -181,7 +181,7 @@ def _sigma_waves(sigma: Tensor) -> Tensor:
 
 
 def _skip(sigma: Tensor) -> Tensor:
-    """Share of the state's offset from the key picture to keep: the least-squares estimate.
+    """Share of the state's offset from the keyframe to keep: the least-squares estimate.
 
     As `c_skip` of Karras et al. (NeurIPS 2022), for noise 0.6 times as strong as the residual: 0 at
     sigma 1, 1 at sigma 0.
@@ -196,5 +196,6 @@ def _silence(layer: nn.Conv2d | nn.Linear) -> None:
         nn.init.zeros_(parameter)
 
 
-def _double(x: Tensor) -> Tensor:
+def doubled(x: Tensor) -> Tensor:
+    """Twice as high and as wide, (B, C, H, W)."""
     return functional.interpolate(x, scale_factor=2, mode="nearest")

@@ -83,7 +83,7 @@ _TILE = 640
 
 
 class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
-    """Refines key pictures; `save_pretrained` and `from_pretrained` as of any pipeline.
+    """Refines keyframes; `save_pretrained` and `from_pretrained` as of any pipeline.
 
     `prior`: of a refiner that is given drawings of one.
     """
@@ -109,7 +109,7 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         cache: LatentCache | None = None,
         model: str = "",
     ) -> Picture:
-        """Refine one key picture; see `together`.
+        """Refine one keyframe; see `together`.
 
         `cache`: takes and keeps intermediate latents, under the name of the `model`.
         """
@@ -130,7 +130,7 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
     def together(
         self, keys: Sequence[Keyframe], *, num_inference_steps: int = 1, seed: int = 0
     ) -> list[Picture]:
-        """Refine key pictures of one size at once, each as it would be alone.
+        """Refine keyframes of one size at once, each as it would be alone.
 
         The noise is one field drawn from `seed`, the same for all pictures: it is fixed to the
         screen, so equal pictures stay equal and nothing boils. Raises ConfigError for less than one

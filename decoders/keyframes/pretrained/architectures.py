@@ -34,7 +34,7 @@ class Architecture:
     encodes: int = 1
     """Times that frames as many as the window's are encoded."""
     key_encodes: int = 0
-    """Key pictures that are encoded alone, of a window of 33 with one each 8 frames."""
+    """Keyframes that are encoded alone, of a window of 33 with one each 8 frames."""
     key_frames: int = 1
     """Frames that each of them is repeated to."""
     key_tokens: int = 0
@@ -168,7 +168,7 @@ ARCHITECTURES = {
         time=0,
         multiple=64,
         steps=1,
-        notes="of one key picture",
+        notes="of one keyframe",
     ),
 }
 """By the names of back ends."""

@@ -1,4 +1,4 @@
-"""LTX-Video: key pictures at their own frames, the rendering as latents to begin with."""
+"""LTX-Video: keyframes at their own frames, the rendering as latents to begin with."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ _DECODE = {"decode_timestep": 0.05, "decode_noise_scale": 0.025}
 
 
 class LtxBackend(PretrainedWindows):
-    """`LTXConditionPipeline`: it takes a key picture at any frame, to the pixel."""
+    """`LTXConditionPipeline`: it takes a keyframe at any frame, to the pixel."""
 
     keeps_latents = True
 

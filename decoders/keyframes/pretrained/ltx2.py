@@ -33,9 +33,9 @@ _PLAIN = {
 
 
 class Ltx2ConditionBackend(PretrainedWindows):
-    """`LTX2ConditionPipeline`: key pictures, and the rendering as latents.
+    """`LTX2ConditionPipeline`: keyframes, and the rendering as latents.
 
-    It takes key pictures by the index of a latent, k, and puts them at frame 8 (k - 1) + 1: at 1,
+    It takes keyframes by the index of a latent, k, and puts them at frame 8 (k - 1) + 1: at 1,
     9, 17 .... A window has its own at 0, 8, 16 .... So it is given with its first frame twice.
     """
 
@@ -124,7 +124,7 @@ def shifted(frames: NDArray[Any]) -> NDArray[Any]:
 def _conditions(window: PretrainedWindow) -> list[Any]:
     from diffusers.pipelines.ltx2.pipeline_ltx2_condition import LTX2VideoCondition
 
-    # crf=0: else the pipeline compresses key pictures once more.
+    # crf=0: else the pipeline compresses keyframes once more.
     made = [
         LTX2VideoCondition(frames=picture, index=at // _GRID + 1, strength=1.0, crf=0)
         for at, picture in sorted(window.keys.items())

@@ -5,7 +5,7 @@ here imports torch before a window comes.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PretrainedWindow:
-    """Consecutive frames with padded sides, and the key pictures that a model is given of them."""
+    """Consecutive frames with padded sides, and the keyframes that a model is given of them."""
 
     frames: NDArray[np.uint8]
     """The rendering, RGB (n, H, W, 3); n is 8k + 1."""
     keys: Mapping[int, Picture]
-    """Key pictures by index, RGB uint8 (H, W, 3)."""
+    """Keyframes by index, RGB uint8 (H, W, 3)."""
     confidence: NDArray[np.float32]
     """(n, H, W), 0 to 1."""
     size: tuple[int, int]
@@ -76,7 +76,7 @@ class PretrainedWindow:
 
 
 def keys_on_grid(keys: Mapping[int, Picture], grid: int, *, exact: bool) -> dict[int, Picture]:
-    """At most one key picture for every `grid` frames: those at multiples of it.
+    """At most one keyframe for every `grid` frames: those at multiples of it.
 
     Where there is none, `exact` gives none; else the one nearest to the multiple stands for it, if
     it lies less than half a grid away.
@@ -174,7 +174,7 @@ class Pretrained(Backend):
     most_steps: ClassVar[int] = MOST_STEPS
     """Evaluations of the network that it can be asked for."""
     frames: ClassVar[int] = 1
-    """In a window; 1: a key picture."""
+    """In a window; 1: a keyframe."""
 
     made_by: ClassVar[str] = ""
     """Class of diffusers that runs it; "": the one that the model names."""
@@ -257,7 +257,7 @@ class PretrainedWindows(Pretrained, WindowRefiner):
     frames = 33
     keeps_steps = True
     grid: ClassVar[int] = 8
-    """Frames from one key picture that it is given to the next."""
+    """Frames from one keyframe that it is given to the next."""
     exact: ClassVar[bool] = False
     """Whether keys must lie at multiples of `grid`."""
     multiple: ClassVar[int] = 32
@@ -290,7 +290,3 @@ class PretrainedWindows(Pretrained, WindowRefiner):
         self, pipeline: Any, window: PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
         """The frames of a window, RGB uint8 (n or more, H, W, 3)."""
-
-
-Step = Callable[..., dict[str, Any]]
-"""What diffusers calls after each step."""

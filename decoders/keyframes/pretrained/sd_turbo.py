@@ -1,4 +1,4 @@
-"""SD-Turbo: key pictures from image to image, with little noise."""
+"""SD-Turbo: keyframes from image to image, with little noise."""
 
 from math import ceil
 from typing import Any
@@ -16,7 +16,7 @@ _MULTIPLE = 64
 
 
 class SdTurboBackend(Pretrained, KeyRefiner):
-    """`StableDiffusionImg2ImgPipeline` on each key picture alone."""
+    """`StableDiffusionImg2ImgPipeline` on each keyframe alone."""
 
     most_steps = 4
 

@@ -101,7 +101,7 @@ def _encoded(vae: Any, video: "Tensor", noise: "Generator") -> "Tensor":
 def _references(
     backend: SparkVsrBackend, vae: Any, window: PretrainedWindow, like: "Tensor", noise: "Generator"
 ) -> "Tensor":
-    """Latents of the key pictures where they belong, zeros elsewhere: of `like`'s shape."""
+    """Latents of the keyframes where they belong, zeros elsewhere: of `like`'s shape."""
     import torch
 
     from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import video_tensor

@@ -15,7 +15,7 @@ _CLIP = 24
 
 
 class SwiftVrBackend(PretrainedWindows):
-    """`SwiftVRPipeline.stream`, a session a window. It takes no key pictures of its own.
+    """`SwiftVRPipeline.stream`, a session a window. It takes no keyframes of its own.
 
     Its package asks for other versions of numpy and diffusers than gsvc, so it goes in without
     what it asks for; version 0.1.0 does with those of gsvc.

@@ -1,4 +1,4 @@
-"""Wan video to video: the rendering with noise, restored. It takes no key pictures of its own."""
+"""Wan video to video: the rendering with noise, restored. It takes no keyframes of its own."""
 
 from dataclasses import replace
 from math import ceil
@@ -21,7 +21,7 @@ STRENGTH = 0.3
 
 
 class WanV2vBackend(PretrainedWindows):
-    """`WanVideoToVideoPipeline`: key pictures are frames of the rendering like others."""
+    """`WanVideoToVideoPipeline`: keyframes are frames of the rendering like others."""
 
     grid, multiple = 4, 16
     keeps_latents = True

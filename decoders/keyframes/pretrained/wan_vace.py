@@ -1,7 +1,7 @@
-"""Wan VACE: key pictures are kept, the rendering around them is drawn anew.
+"""Wan VACE: keyframes are kept, the rendering around them is drawn anew.
 
 VACE gets a video and a mask: black is kept, white is drawn anew after what the video shows there,
-and where that is gray, out of nothing. So groups of frames that end in a key picture are black, all
+and where that is gray, out of nothing. So groups of frames that end in a keyframe are black, all
 else is white, and gray where motion was not to be trusted.
 """
 

@@ -1,7 +1,7 @@
 """The prior of the larger refiners: what a network that knows many photographs would draw.
 
 The networks have the published weights of Real-ESRGAN, which restore small damaged pictures at four
-times their size. A key picture is given to them shrunk, to where coding has left what it shows; how
+times their size. A keyframe is given to them shrunk, to where coding has left what it shows; how
 far to believe them is the refiner's to say.
 """
 

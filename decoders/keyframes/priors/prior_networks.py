@@ -22,7 +22,7 @@ class RRDBNet(ModelMixin, ConfigMixin):  # type: ignore[misc]
     """Residual in residual dense blocks, then four times the size."""
 
     shrunk: ClassVar = (2, 4)
-    """How much smaller it is given a key picture, one drawing for each."""
+    """How much smaller it is given a keyframe, one drawing for each."""
     tile: ClassVar = 192
     """Side of the parts that it is given at a time, in pixels: bounds its memory."""
 

@@ -20,20 +20,20 @@ _TILE = 640
 
 
 class Between(NamedTuple):
-    """Where a frame is among the key pictures of its window."""
+    """Where a frame is among the keyframes of its window."""
 
     before: int
-    """Index of the key picture before it, or of one nearby."""
+    """Index of the keyframe before it, or of one nearby."""
     after: int
     time: float
     """0 at the one before, 1 at the one after."""
 
 
 def place_of(number: int, keys: Sequence[int]) -> Between:
-    """Of a frame between key pictures, by index, in order.
+    """Of a frame between keyframes, by index, in order.
 
-    A key picture is where the next one's interval begins; the last one is where its own ends. Where
-    one side has no key picture, the other side's stands for it; without any, the frame itself.
+    A keyframe is where the next one's interval begins; the last one is where its own ends. Where
+    one side has no keyframe, the other side's stands for it; without any, the frame itself.
     """
     before = [key for key in keys if key <= number]
     after = [key for key in keys if key > number]
@@ -53,7 +53,7 @@ def restored_frames(
     keys: Sequence[int],
     confidence: NDArray[np.float32],
 ) -> list[Picture]:
-    """See `WindowRefiner.restore`; `keys` are indices: the rendering there is the key picture.
+    """See `WindowRefiner.restore`; `keys` are indices: the rendering there is the keyframe.
 
     A large picture is restored in tiles, each over the whole window. A tile sees all that pixels
     depend on in their own frame, but not all that earlier frames pass on from farther away.

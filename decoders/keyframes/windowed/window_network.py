@@ -1,7 +1,7 @@
 """The window restorer's network: a recurrent U-Net over the frames of a window.
 
 It gives a frame as its rendering plus what it draws itself, at half the size, and as much as it
-believes of the key pictures before and after it as they are, in bands: where motion tears a frame,
+believes of the keyframes before and after it as they are, in bands: where motion tears a frame,
 what stood still is in one of them. Each frame leaves features to the next one. The last layer
 starts at zero, so an untrained network shows the rendering.
 """
@@ -12,14 +12,14 @@ from diffusers.models.modeling_utils import ModelMixin
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gsvc.decoders.keyframes.compact.restorer import BANDS, all_bands, detail_bands
+from gsvc.decoders.keyframes.compact.restorer import BANDS, all_bands, detail_bands, doubled
 
 WINDOW_MULTIPLE = 8
 """Height and width must be multiples of this."""
 _WINDOW_CHANNELS = 11
-"""Of the input: rendering, the key pictures before and after it, confidence, time."""
+"""Of the input: rendering, the keyframes before and after it, confidence, time."""
 _WINDOW_STRENGTHS = BANDS + 2 * (BANDS + 2)
-"""One for each band of the rendering and of what the key pictures have otherwise."""
+"""One for each band of the rendering and of what the keyframes have otherwise."""
 
 
 class WindowRestorer(ModelMixin, ConfigMixin):  # type: ignore[misc]
@@ -74,10 +74,10 @@ class WindowRestorer(ModelMixin, ConfigMixin):  # type: ignore[misc]
     ) -> tuple[Tensor, Tensor]:
         """Restore one frame of each window.
 
-        `rendering`: RGB (B, 3, H, W) in [-1, 1]; of a key frame the key picture.
-        `before`, `after`: the key pictures around it, as `rendering`.
+        `rendering`: RGB (B, 3, H, W) in [-1, 1]; of a key frame the keyframe.
+        `before`, `after`: the keyframes around it, as `rendering`.
         `confidence`: (B, 1, H, W), 0 to 1.
-        `time`: (B,), from 0 at the key picture before to 1 at the one after.
+        `time`: (B,), from 0 at the keyframe before to 1 at the one after.
         `memory`: what the frame before left; None for the first one of a window.
         All are float; H and W are multiples of `WINDOW_MULTIPLE`. Returns the frame in about
         [-1, 1], and what it leaves: features (B, middle channels, H / 4, W / 4).
@@ -90,8 +90,8 @@ class WindowRestorer(ModelMixin, ConfigMixin):  # type: ignore[misc]
             middle = middle + self.remember(memory)
         middle = self.middle_in(middle)
         coarse = self.coarse(self.to_coarse(middle))
-        middle = self.middle_out(middle + _window_double(self.from_coarse(coarse)))
-        fine = self.fine_out(fine + _window_double(self.from_middle(middle)))
+        middle = self.middle_out(middle + doubled(self.from_coarse(coarse)))
+        fine = self.fine_out(fine + doubled(self.from_middle(middle)))
         drawn = functional.interpolate(self.leave(fine), scale_factor=2, mode="bilinear")
         bands = detail_bands(rendering)
         bands += all_bands(before - rendering) + all_bands(after - rendering)
@@ -117,7 +117,3 @@ class _PlainBlock(nn.Module):
 
 def _plain_blocks(count: int, channels: int) -> nn.Sequential:
     return nn.Sequential(*(_PlainBlock(channels) for _ in range(count)))
-
-
-def _window_double(x: Tensor) -> Tensor:
-    return functional.interpolate(x, scale_factor=2, mode="nearest")
