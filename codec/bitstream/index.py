@@ -149,7 +149,7 @@ class StreamIndex:
             raise BitstreamError("the stream does not begin with an intra picture: it is damaged")
         lead = span.length - 1 if packet.is_key and span.place is Place.BETWEEN else 0
         if lead and number == 0:
-            raise BitstreamError("the stream does not begin with a key picture: it is damaged")
+            raise BitstreamError("the stream does not begin with a keyframe: it is damaged")
         return IndexedPacket(
             offset=offset,
             first=len(self.times),
