@@ -96,3 +96,8 @@ class AudioChunk:
     pre_skip: int
     """Samples that a decoder drops at the very start."""
     packets: tuple[bytes, ...] = field(repr=False)
+
+    @property
+    def end(self) -> int:
+        """Time after the last packet, as `pts`."""
+        return self.pts + len(self.packets) * self.packet_samples

@@ -29,7 +29,7 @@ from gsvc.codec.command.arguments import (
     target_of,
 )
 from gsvc.codec.command.planned import encoded, planned_encoding
-from gsvc.codec.command.progress import has_watcher, json_lines, shown_progress, without_warnings
+from gsvc.codec.command.progress import has_watcher, json_lines, say, shown_progress, without_warnings
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.weights.extras import need
@@ -184,12 +184,6 @@ def show_scores(options: Namespace, found: "Sequence[Measured]") -> None:
         for m in found:
             if m.scores.mean is None:
                 print(f"{m.name} has no value: {m.scores.gap}")
-
-
-def say(options: Namespace, line: str) -> None:
-    """Write over the line on a terminal."""
-    if has_watcher(options):
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
 
 DESCRIPTION = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, images

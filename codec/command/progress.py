@@ -71,6 +71,12 @@ def has_watcher(options: Namespace) -> bool:
     return sys.stderr is not None and sys.stderr.isatty() and not options.quiet
 
 
+def say(options: Namespace, line: str) -> None:
+    """Write over the line on a terminal."""
+    if has_watcher(options):
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def without_warnings(quiet: bool) -> Iterator[None]:
     """Keep warnings back, if `quiet`."""

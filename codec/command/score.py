@@ -10,7 +10,7 @@ from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.command.arguments import add_json, add_overwrite, add_quiet
 from gsvc.codec.command.parser import complain
-from gsvc.codec.command.progress import has_watcher, without_warnings
+from gsvc.codec.command.progress import say, without_warnings
 from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def run(options: Namespace) -> int:
     with without_warnings(options.quiet):
         pair = read_pair(options.source, options.test, frames=options.frames, scale=options.scale)
         indices = indices_of(pair, options.stride)
-        found = measure(pair, metrics, indices, lambda line: _say(options, line))
-    _say(options, "")
+        found = measure(pair, metrics, indices, lambda line: say(options, line))
+    say(options, "")
     _show(options, found, pair, indices)
     if options.plot:
         _plot(options, found, pair, indices)
@@ -71,12 +71,6 @@ def _check_plot(options: Namespace) -> None:
         raise ConfigError(f"{options.plot}: a plot's name ends in .svg or .png")
     if Path(options.plot).exists() and not options.overwrite:
         raise OutputError(f"{options.plot} exists: choose another name, or replace it with -y")
-
-
-def _say(options: Namespace, line: str) -> None:
-    """Write over the line on a terminal."""
-    if has_watcher(options):
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
 
 def _plot(
@@ -139,7 +133,7 @@ def _code(options: Namespace, found: "Sequence[Measured]", pair: "VideoPair") ->
     """Say what is missing; 1 when a metric that was named has no value, or none has."""
     missing = [m for m in found if m.scores.mean is None]
     has_failed = bool(missing) and (bool(options.metric) or len(missing) == len(found))
-    say = complain if has_failed else _log.warning
+    tell = complain if has_failed else _log.warning
     with without_warnings(options.quiet):
         if any(pair.alone):
             count = "1 frame is" if len(pair.test) == 1 else f"{len(pair.test)} frames are"
@@ -148,5 +142,5 @@ def _code(options: Namespace, found: "Sequence[Measured]", pair: "VideoPair") ->
                 count, pair.alone[0], options.source, pair.alone[1], options.test,
             )  # fmt: skip
         for m in missing:
-            say(f"{m.name} has no value: {m.scores.gap}")
+            tell(f"{m.name} has no value: {m.scores.gap}")
     return int(has_failed)

@@ -24,7 +24,7 @@ class Sound:
 
     def until(self, time: Fraction) -> Iterator[AudioChunk]:
         """The chunks that end by `time` seconds."""
-        while self._next is not None and _end(self._next) <= time * SAMPLE_RATE:
+        while self._next is not None and self._next.end <= time * SAMPLE_RATE:
             chunk, self._next = self._next, next(self._chunks, None)
             yield chunk
 
@@ -39,10 +39,6 @@ class Sound:
                 kept = -int(-ticks // chunk.packet_samples)
                 chunk = replace(chunk, packets=chunk.packets[:kept])
             yield chunk
-
-
-def _end(chunk: AudioChunk) -> int:
-    return chunk.pts + len(chunk.packets) * chunk.packet_samples
 
 
 def open_sound(source: str | Path, start: float, bitrate: int | None) -> Sound:

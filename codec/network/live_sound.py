@@ -79,7 +79,7 @@ class ArrivedSound:
     def _put(self, stream: int, chunk: AudioChunk) -> None:
         if self._last is not None and self._last[0] == stream:
             before = self._last[1]
-            lost = chunk.pts - _end(before)
+            lost = chunk.pts - before.end
             if lost < 0:
                 return  # late: its place is taken
             if 0 < lost <= _CONCEALED:
@@ -93,13 +93,9 @@ def _part(chunk: AudioChunk, first: int, count: int) -> AudioChunk:
     return replace(chunk, pts=pts, packets=chunk.packets[first : first + count])
 
 
-def _end(chunk: AudioChunk) -> int:
-    return chunk.pts + len(chunk.packets) * chunk.packet_samples
-
-
 def _in_place_of(before: AudioChunk, lost: int) -> AudioChunk:
     """Packets of one frame without bytes, of the kind that came before."""
     empty = bytes([before.packets[-1][0] & 0xFC])
     samples = packet_samples(empty)
     packets = (empty,) * (lost // samples)
-    return replace(before, pts=_end(before), packet_samples=samples, packets=packets)
+    return replace(before, pts=before.end, packet_samples=samples, packets=packets)
