@@ -1,14 +1,19 @@
-"""Rendering: frames drawn by moving the two coded pictures around them to a frame's time.
+"""Rendering: frames drawn by moving the two keyframes around them to a frame's time.
 
-Motion is the decoder's own estimate, linear in time, plus the scaffold's (see
-`scaffold_motion`). Frames at the ends of a scene hold its first or last coded picture, moved with
-camera and faces. The encoder renders with this code to measure the distortion that its
-bits save, so it runs without torch.
+Motion is the decoder's own estimate, linear in time, plus the scaffold's (see `scaffold_motion`).
+Frames at the ends of a scene hold its first or last keyframe, moved with camera and faces. The
+encoder renders with this code to measure the distortion that its bits save, so it runs without
+torch.
+
+`BidirectionalWarp` draws a frame from both keyframes. What both show is a blend by time, so that
+nothing switches half-way, and no noise of one picture is shown alone. What one alone shows, or
+shows better, comes from that one. A blend of two pictures that differ is a blur: its detail is
+raised to the energy that theirs has.
 """
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import cv2
 import numpy as np
@@ -16,7 +21,6 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Sample
-from gsvc.decoders.interpolation.bidirectional_warp import BidirectionalWarp, agreement, towards
 from gsvc.decoders.interpolation.optical_flow import (
     Bend,
     FloatImage,
@@ -28,6 +32,150 @@ from gsvc.decoders.interpolation.optical_flow import (
     warp,
 )
 from gsvc.decoders.interpolation.scaffold_motion import HELD_SOURCES, SOURCES, total_bend
+
+_T = TypeVar("_T", bound=np.generic)
+
+_AGREES = 0.5
+"""Pixels of the motion's grid: a miss at which agreement has fallen to 1/e."""
+_FARTHEST = 2.0
+"""Pixels of the motion's grid: beyond it all misses are alike."""
+_DETAIL = 2.0
+"""Standard deviation, in pixels, of the blur that detail is measured from."""
+_AROUND = 8
+"""Pixels, a side, of the places whose energies are compared."""
+_NOISE = 1.0
+"""Mean square, in levels of 0-255, of detail that is too weak to be raised."""
+_LINES = 32
+"""Of a frame that are looked up at once."""
+_RAISED = 1.6
+"""The most that detail is raised by."""
+
+
+class BidirectionalWarp:
+    """Two pictures of the same shape, RGB (H, W, 3) or luma (H, W), uint8."""
+
+    def __init__(self, left: Picture, right: Picture, lookup: int = cv2.INTER_CUBIC) -> None:
+        """`lookup`: OpenCV's way to sample them."""
+        self._left, self._right, self._lookup = left, right, lookup
+        height, width = left.shape[:2]
+        self._size = width, height
+        self._blocks = -(-width // _AROUND), -(-height // _AROUND)
+        self._grid = pixel_grid(height, width)
+        self._block_grid = pixel_grid(self._blocks[1], self._blocks[0])
+        self._energies = tuple(self._energy(_detail(picture)) for picture in (left, right))
+
+    def frame(self, motion: FrameMotion, time: float, bend: Bend | None = None) -> Picture:
+        """The frame at `time`, 0 at the left picture and 1 at the right one, of their shape.
+
+        `motion`: at that time; `bend`: what the scaffold adds to it.
+        """
+        share = _left_share(motion, time, bend)
+        frame = _blended(*self._warped(motion, time, bend), share)
+        detail = _detail(frame)
+        wanted = self._wanted_energy(motion, time, bend, share)
+        energy = self._energy(detail)
+        gain = np.clip(cv2.sqrt((wanted + _NOISE) / (energy + _NOISE)), 1, _RAISED) - 1
+        return _added(frame, detail * cv2.resize(gain, self._size))
+
+    def _warped(
+        self, motion: FrameMotion, time: float, bend: Bend | None
+    ) -> tuple[Picture, Picture]:
+        """Both pictures moved to the frame, some lines at a time: positions stay in the cache."""
+        vectors = _resized(motion.vectors, self._size)
+        bent = None if bend is None else _resized(bend.vectors, self._size)
+        left, right = np.empty_like(self._left), np.empty_like(self._right)
+        for top in range(0, self._size[1], _LINES):
+            lines = slice(top, top + _LINES)
+            grid = self._grid[lines] if bent is None else self._grid[lines] + bent[lines]
+            for source, moved, share in (
+                (self._left, left, -time),
+                (self._right, right, 1 - time),
+            ):
+                positions = np.asarray(cv2.scaleAdd(vectors[lines], share, grid), np.float32)
+                moved[lines] = warp(source, positions, self._lookup)
+        return left, right
+
+    def _wanted_energy(
+        self, motion: FrameMotion, time: float, bend: Bend | None, share: FloatImage
+    ) -> FloatImage:
+        """Energy that a frame's detail should have, one value a block."""
+        left, right = map(warp, self._energies, _looked_up(self._block_grid, motion, time, bend))
+        return _blended(left, right, share)
+
+    def _energy(self, detail: FloatImage) -> FloatImage:
+        blocks = cv2.resize(detail * detail, self._blocks, interpolation=cv2.INTER_AREA)
+        return np.asarray(blocks, np.float32)
+
+
+def towards(
+    motion: FrameMotion, time: float, size: tuple[int, int], bend: Bend | None
+) -> tuple[Flow, Flow]:
+    """Motion at a frame towards both pictures, float32 (height, width, 2), in pixels.
+
+    `size`: width and height of the frame. Other arguments as of `BidirectionalWarp.frame`.
+    """
+    still = np.zeros((size[1], size[0], 2), np.float32)
+    return _looked_up(still, motion, time, bend)
+
+
+def _looked_up(
+    grid: Flow, motion: FrameMotion, time: float, bend: Bend | None
+) -> tuple[Flow, Flow]:
+    """Where the frame's pixels, at `grid`, are in both pictures; `grid` may be coarser."""
+    size = grid.shape[1], grid.shape[0]
+    vectors = _resized(motion.vectors, size)
+    if bend is not None:
+        grid = grid + _resized(bend.vectors, size)
+    left, right = (cv2.scaleAdd(vectors, share, grid) for share in (-time, 1 - time))
+    return np.asarray(left, np.float32), np.asarray(right, np.float32)
+
+
+def _resized(vectors: Flow, size: tuple[int, int]) -> Flow:
+    height, width = vectors.shape[:2]
+    if size == (width, height):
+        return vectors
+    scale = np.array([size[0] / width, size[1] / height], np.float32)
+    way = cv2.INTER_AREA if size < (width, height) else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(vectors * scale, size, interpolation=way), np.float32)
+
+
+def agreement(motion: FrameMotion) -> FloatImage:
+    """How far both pictures' motion agrees, on the motion's grid: float32 (h, w), 0 to 1."""
+    return np.asarray(cv2.exp(-(motion.left + motion.right) / _AGREES), np.float32)
+
+
+def _left_share(motion: FrameMotion, time: float, bend: Bend | None) -> FloatImage:
+    """Of the left picture in a frame, on the motion's grid: float32 (h, w), 0 to 1."""
+    left, right = (np.minimum(miss, _FARTHEST) for miss in (motion.left, motion.right))
+    better = (right - left) / _AGREES + np.float32(np.log((1 - time) / time))
+    share = np.asarray(1 / (1 + cv2.exp(-better)), np.float32)
+    if bend is None or bend.side is None:
+        return share
+    side = cv2.resize(bend.side, (share.shape[1], share.shape[0]), interpolation=cv2.INTER_AREA)
+    return np.asarray(np.clip(share + side, 0, 1), np.float32)
+
+
+def _blended(left: NDArray[_T], right: NDArray[_T], share: FloatImage) -> NDArray[_T]:
+    """`share`: of the left one, of any size."""
+    weight = cv2.resize(share, (left.shape[1], left.shape[0]))
+    return np.asarray(cv2.blendLinear(left, right, weight, 1 - weight), left.dtype)
+
+
+def _detail(picture: Picture) -> FloatImage:
+    """What is finer than a blur, of luma: float32 (H, W)."""
+    luma = gray(picture)
+    blur = cv2.GaussianBlur(luma, (0, 0), _DETAIL)
+    return np.asarray(cv2.subtract(luma, blur, dtype=cv2.CV_32F), np.float32)
+
+
+def _added(picture: Picture, luma: FloatImage) -> Picture:
+    """`picture` with `luma`, float32 (H, W), added to all of its channels."""
+    # Levels above and below 0 apart: OpenCV adds bytes to bytes ten times as fast.
+    above = np.asarray(cv2.add(luma, 0, dtype=cv2.CV_8U), np.uint8)
+    below = np.asarray(cv2.subtract(0, luma, dtype=cv2.CV_8U), np.uint8)
+    if picture.ndim == 3:
+        above, below = (cv2.merge([one] * 3) for one in (above, below))
+    return np.asarray(cv2.subtract(cv2.add(picture, above), below), np.uint8)
 
 
 class Renderer(Protocol):

@@ -17,9 +17,8 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import picture_bits
 from gsvc.codec.bitstream.layers.camera import CAMERA, Camera
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Site
-from gsvc.decoders.interpolation.bidirectional_warp import BidirectionalWarp
 from gsvc.decoders.interpolation.optical_flow import Bend, MotionBetween, gray
-from gsvc.decoders.interpolation.rendering import dissolved, held_picture
+from gsvc.decoders.interpolation.rendering import BidirectionalWarp, dissolved, held_picture
 from gsvc.decoders.interpolation.scaffold_motion import camera_field
 from gsvc.decoders.keyframes.keyframe import decode_keyframes
 from gsvc.encoders.coding.group_coder import CodingConfig
