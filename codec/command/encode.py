@@ -29,7 +29,13 @@ from gsvc.codec.command.arguments import (
     target_of,
 )
 from gsvc.codec.command.planned import encoded, planned_encoding
-from gsvc.codec.command.progress import has_watcher, json_lines, say, shown_progress, without_warnings
+from gsvc.codec.command.progress import (
+    has_watcher,
+    json_lines,
+    say,
+    shown_progress,
+    without_warnings,
+)
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.weights.extras import need

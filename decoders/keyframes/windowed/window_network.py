@@ -12,7 +12,8 @@ from diffusers.models.modeling_utils import ModelMixin
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gsvc.decoders.keyframes.compact.restorer import BANDS, all_bands, detail_bands, doubled
+from gsvc.decoders.keyframes.compact.network import doubled
+from gsvc.decoders.keyframes.compact.restorer import BANDS, all_bands, detail_bands
 
 WINDOW_MULTIPLE = 8
 """Height and width must be multiples of this."""
