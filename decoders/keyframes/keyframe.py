@@ -53,6 +53,13 @@ def raise_texture(picture: Picture, texture: Texture | None) -> tuple[Picture, N
 
 
 FINEST_SCALE, COARSEST_CRF = 8, 70
+_LAYERS_ABOVE = 3
+
+
+def temporal_layer(number: int) -> int:
+    """The temporal layer, 0 to 3, of a group's coded picture `number`: mini-groups have 8."""
+    place = number % (1 << _LAYERS_ABOVE)
+    return _LAYERS_ABOVE - (place & -place).bit_length() + 1 if place else 0
 
 
 @dataclass(frozen=True)
@@ -67,15 +74,19 @@ class Keyframe:
     """crf / 70, at most 1."""
     size: float
     """The share of the side at which it was coded, above 0, at most 1."""
+    layer: int = 0
+    """Its temporal layer, 0 to 3; 0 is the sharpest."""
 
     @classmethod
-    def of(cls, decoded: Picture, texture: Texture | None, crf: float, scale: int) -> "Keyframe":
+    def of(
+        cls, decoded: Picture, texture: Texture | None, crf: float, scale: int, layer: int = 0
+    ) -> "Keyframe":
         """Raise the texture of a decoded picture, RGB uint8 (H, W, 3).
 
         `crf`: its quantiser, 1 to 70; `scale`: its coded size in eighths of the display size.
         """
         quantizer, size = min(1.0, crf / COARSEST_CRF), min(1.0, scale / FINEST_SCALE)
-        return cls(*raise_texture(decoded, texture), quantizer, size)
+        return cls(*raise_texture(decoded, texture), quantizer, size, layer)
 
 
 class KeyframeDecoder:
@@ -86,6 +97,8 @@ class KeyframeDecoder:
 
     def __init__(self, size: tuple[int, int], color: Color) -> None:
         self._size = size
+        self.count = 0
+        """Pictures decoded so far."""
         self._color = color.resolved(size[1])
         decoder = av.CodecContext.create("libdav1d", "r")
         assert isinstance(decoder, av.VideoCodecContext)
@@ -108,6 +121,7 @@ class KeyframeDecoder:
             raise BitstreamError(f"a coded picture does not decode ({error.strerror})") from error
         if len(frames) != 1 or (frames[0].width, frames[0].height) != coded_size:
             raise BitstreamError("a coded picture is not the one that its packet declares")
+        self.count += 1
         picture = rgb_from_yuv(frames[0], self._color)
         width, height = self._size
         if coded_size == (width + width % 2, height + height % 2):

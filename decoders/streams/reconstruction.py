@@ -21,7 +21,7 @@ from gsvc.decoders.interpolation.rendering import (
     Renderer,
     held_picture,
 )
-from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder
+from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder, temporal_layer
 
 Refine = Callable[[Keyframe], Picture]
 """Turns a decoded keyframe into what is shown of it."""
@@ -197,6 +197,7 @@ class Reconstruction:
         # The reader refuses a stream that begins otherwise than with an intra picture.
         assert self._pictures is not None and self._coding is not None
         coding = self._coding
+        layer = temporal_layer(self._pictures.count)
         picture = self._pictures.decode(unit, Geometry(*self._size).coded_size(coding.scale))
-        key = Keyframe.of(picture, texture, coding.crf, coding.scale)
+        key = Keyframe.of(picture, texture, coding.crf, coding.scale, layer)
         return ShownKeyframe(key.picture, partial(self._refine, key))
