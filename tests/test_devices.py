@@ -5,6 +5,7 @@ Each test of a device runs on the CPU too, so that it is known to work where a G
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,18 +20,21 @@ from commands import run_gsvc
 from gsvc.codec.bitstream.errors import DeviceError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.interpolation.rife import load_rife
+from gsvc.decoders.keyframes import devices
 from gsvc.decoders.keyframes.backends import check_device, load_refiner
 from gsvc.decoders.keyframes.compact import pipeline as pipelines
 from gsvc.decoders.keyframes.compact.backend import WEIGHTS, CompactBackend, load_pipeline
 from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner
 from gsvc.decoders.keyframes.compact.pipeline import RefinerPipeline, noise_field
 from gsvc.decoders.keyframes.compact.restorer import detail_bands
-from gsvc.decoders.keyframes.devices import enough_memory
+from gsvc.decoders.keyframes.devices import bfloat16_pays, enough_memory
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior, make_prior
 from gsvc.decoders.keyframes.refiner import WindowRefiner
 from gsvc.decoders.keyframes.windowed import window_frames as windowed
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
+from gsvc.eval.bench import cpu_paths
+from gsvc.eval.bench import speed as bench_speed
 from gsvc.eval.bench.speed import MOTION, SpeedSettings, measure, timed
 from needs import need, need_gpu
 
@@ -221,6 +225,45 @@ def test_the_command_makes_a_table_or_json(device: str) -> None:
     )
     assert (speed["type"], speed["subject"], speed["height"]) == ("speed", "motion", 64)
     assert run_gsvc(*asked[:3], "3").returncode == 2
+
+
+def test_a_cpu_is_measured_on_each_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_paths, "_PICTURE", (1, 32, 32))
+    monkeypatch.setattr(cpu_paths, "_CROPS", (2, 32, 32))
+    monkeypatch.setattr(cpu_paths, "has_bfloat16", lambda: True)
+    monkeypatch.setattr(bench_speed, "_SECONDS", 0.0)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    paths = list(cpu_paths.measure_paths())
+    assert {path.precision for path in paths} == {"float32", "bfloat16"}
+    assert all(path.seconds > 0 and path.samples > 0 and path.flops > 1e6 for path in paths)
+    assert "restorer" in cpu_paths.paths_table(paths)
+
+
+def test_bfloat16_is_asked_for_and_measured_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[torch.dtype] = []
+
+    def seconds(dtype: torch.dtype) -> float:
+        asked.append(dtype)
+        return 1.0 if dtype == torch.float32 else 0.4
+
+    monkeypatch.setattr(devices, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(devices, "_convolution_seconds", seconds)
+    monkeypatch.setattr(devices, "has_bfloat16", lambda: False)
+    assert not bfloat16_pays.__wrapped__() and not asked
+    monkeypatch.setattr(devices, "has_bfloat16", lambda: True)
+    assert bfloat16_pays.__wrapped__() and bfloat16_pays.__wrapped__() and len(asked) == 2
+
+
+def test_bfloat16_on_a_cpu_shows_the_same_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    refiner, key = CompactBackend("compact", "cpu"), key_picture(64, 48)
+    shown = {}
+    for low in (False, True):
+        monkeypatch.setattr(devices, "bfloat16_pays", partial(bool, low))
+        shown[low] = refiner.refine(key, steps=1, seed=0).astype(int)
+    difference = np.abs(shown[True] - shown[False])
+    assert 0 < difference.mean() < 0.3 and difference.max() <= 8
 
 
 def test_memory_that_runs_out_is_said_in_words() -> None:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from gsvc.eval.bench.speed import SpeedSettings
 
 DESCRIPTION = """Time refiners on synthetic pictures of 16:9, one at a time and several at once, and
-the drawing of frames by motion (on the CPU), as one table. Needs gsvc[refine]."""
+the drawing of frames by motion (on the CPU), as one table. On a CPU a second table shows our own
+networks in each precision, memory layout and number of threads. Needs gsvc[refine]."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -31,18 +32,25 @@ def run(options: Namespace) -> int:
     """Time what is asked for, then show it."""
     need("refine", "gsvc bench speed")
     from gsvc.decoders.keyframes.backends import check_device
+    from gsvc.eval.bench.cpu_paths import measure_paths, paths_table
     from gsvc.eval.bench.speed import description, measure, table
 
     settings = _settings(options)
     check_device(settings.device)
     told = description(settings.device)
+    shows_paths = settings.device == "cpu" and any("compact" in x for x in settings.subjects)
+    paths = list(measure_paths()) if shows_paths else []
     if options.json:
         lines = JsonLines(sys.stdout)
         lines.put("machine", **told)
         for speed in measure(settings):
             lines.put("speed", **asdict(speed), share=speed.share)
+        for path in paths:
+            lines.put("path", **asdict(path))
     else:
         print(table(list(measure(settings)), told))
+        if paths:
+            print(f"\n{paths_table(paths)}")
     return 0
 
 

@@ -101,7 +101,7 @@ class RifePair:
         with (
             enough_memory(str(self._device)),
             torch.inference_mode(),
-            precision_on(self._device),
+            precision_on(self._device, exact_on_cpu=True),
         ):
             motion, mask = self._network(*self._pictures, at)
             side = (_ONE_SIDED * (mask.sigmoid() - 0.5)).sigmoid()

@@ -1,19 +1,28 @@
 """Networks on a device: precision, memory, tiles.
 
-A CPU computes in single precision, a GPU in half precision. Half precision is float16: finer than
-bfloat16, and known to every GPU. Its range, 65504, is a hundred times what the networks reach,
-whatever they are shown (`tests/test_devices.py`). Tiles bound the memory that a large picture
+A GPU computes in half precision. Half precision is float16: finer than bfloat16, and known to every
+GPU. Its range, 65504, is a hundred times what the networks reach, whatever they are shown
+(`tests/test_devices.py`). A CPU computes in single precision, or in bfloat16 where it multiplies
+that itself and was measured to be quicker. Tiles bound the memory that a large picture
 takes: each tile sees what its pixels depend on.
 """
 
+import hashlib
+import json
+import math
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import cache
+from time import perf_counter
 from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from gsvc.codec.bitstream.errors import DeviceError
+from gsvc.codec.weights.extras import machine
+from gsvc.codec.weights.package_files import cache_dir
 
 _Network = TypeVar("_Network", bound=nn.Module)
 
@@ -26,11 +35,62 @@ def placed(network: _Network, device: str) -> _Network:
     return nn.Module.to(network, memory_format=torch.channels_last)
 
 
-def precision_on(device: torch.device) -> AbstractContextManager[object]:
-    """In it layers compute in a GPU's half precision; pictures stay in float32 between them."""
+def precision_on(
+    device: torch.device, *, exact_on_cpu: bool = False
+) -> AbstractContextManager[object]:
+    """In it layers compute in the device's low precision; pictures stay in float32 between them.
+
+    `exact_on_cpu`: for what bfloat16 is too coarse, such as motion.
+    """
     if device.type == "cuda":
         return torch.autocast("cuda", torch.float16)
+    if not exact_on_cpu and bfloat16_pays():
+        return torch.autocast("cpu", torch.bfloat16)
     return nullcontext()
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 itself: AVX-512 BF16 or AMX."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+@cache
+def bfloat16_pays() -> bool:
+    """Whether bfloat16 is quicker on this processor.
+
+    Measured once, and kept in the cache beside the machine's profile.
+    """
+    if not has_bfloat16():
+        return False
+    told = json.dumps([machine()["cpu"], torch.__version__])
+    name = f"precision-{hashlib.sha256(told.encode()).hexdigest()[:16]}.json"
+    path = cache_dir() / "profiles" / name
+    with suppress(OSError, ValueError, KeyError):
+        return bool(json.loads(path.read_text())["bfloat16"])
+    seconds = {name: _convolution_seconds(dtype) for name, dtype in _PRECISIONS.items()}
+    pays = seconds["bfloat16"] < seconds["float32"]
+    with suppress(OSError):  # without a cache it is measured again next time
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        part.write_text(json.dumps({"bfloat16": pays, "seconds": seconds}))
+        part.replace(path)
+    return pays
+
+
+_PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def _convolution_seconds(dtype: torch.dtype) -> float:
+    """The best of five goes of a convolution like nano's."""
+    layer = nn.Conv2d(48, 48, 3, padding=1).to(dtype=dtype, memory_format=torch.channels_last)
+    x = torch.randn(1, 48, 144, 256, dtype=dtype).contiguous(memory_format=torch.channels_last)
+    best = math.inf
+    with torch.no_grad():
+        for _ in range(5):
+            begin = perf_counter()
+            layer(x)
+            best = min(best, perf_counter() - begin)
+    return best
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from gsvc.decoders.interpolation.rendering import IntervalRenderer
 from gsvc.decoders.interpolation.rife import load_rife
 from gsvc.decoders.keyframes.backends import BACKENDS, check_device, load_refiner
 from gsvc.decoders.keyframes.compact.backend import CompactBackend
-from gsvc.decoders.keyframes.devices import enough_memory
+from gsvc.decoders.keyframes.devices import bfloat16_pays, enough_memory
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.refiner import KeyRefiner, Refiner, RefinerCost, WindowRefiner
 from gsvc.eval.bench.store import versions
@@ -351,7 +351,8 @@ def description(device: str) -> dict[str, object]:
         properties = torch.cuda.get_device_properties(device)
         told |= {"gpu": properties.name, "gpu_memory": properties.total_memory}
         told |= {"cuda": torch.version.cuda, "capability": f"{properties.major}.{properties.minor}"}
-    precision = "float16" if torch.device(device).type == "cuda" else "float32"
+    on_cpu = "bfloat16" if bfloat16_pays() else "float32"
+    precision = "float16" if torch.device(device).type == "cuda" else on_cpu
     return {**told, "precision": precision, "versions": versions()}
 
 
