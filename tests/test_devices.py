@@ -33,8 +33,7 @@ from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior, 
 from gsvc.decoders.keyframes.refiner import WindowRefiner
 from gsvc.decoders.keyframes.windowed import window_frames as windowed
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
-from gsvc.eval.bench import cpu_paths
-from gsvc.eval.bench import speed as bench_speed
+from gsvc.eval.bench import cpu_paths, speed as bench_speed
 from gsvc.eval.bench.speed import MOTION, SpeedSettings, measure, timed
 from needs import need, need_gpu
 

@@ -82,7 +82,7 @@ _PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 def _convolution_seconds(dtype: torch.dtype) -> float:
     """The best of five goes of a convolution like nano's."""
-    layer = nn.Conv2d(48, 48, 3, padding=1).to(dtype=dtype, memory_format=torch.channels_last)
+    layer = nn.Conv2d(48, 48, 3, padding=1).to(dtype).to(memory_format=torch.channels_last)
     x = torch.randn(1, 48, 144, 256, dtype=dtype).contiguous(memory_format=torch.channels_last)
     best = math.inf
     with torch.no_grad():

@@ -84,7 +84,7 @@ def paths_table(paths: Sequence[CpuPath]) -> str:
 
 def _measured(name: str, precision: str, layout: str, threads: int) -> CpuPath:
     form = torch.channels_last if layout == "channels last" else torch.contiguous_format
-    network = _NETWORKS[name]().to(memory_format=form)  # type: ignore[call-overload]
+    network = _NETWORKS[name]().to(memory_format=form)
     picture, crops = (_inputs(name, *size, form) for size in (_PICTURE, _CROPS))
 
     def run(inputs: Sequence[Tensor]) -> Tensor:
@@ -100,7 +100,7 @@ def _measured(name: str, precision: str, layout: str, threads: int) -> CpuPath:
         run(crops).float().square().mean().backward()  # type: ignore[no-untyped-call]
 
     one, step = timed(shown, "cpu").seconds, timed(learned, "cpu").seconds
-    whole, part = (count_flops(lambda each=each: run(each)).count for each in (picture, crops))
+    whole, part = (count_flops(partial(run, each)).count for each in (picture, crops))
     return CpuPath(
         name,
         precision,
