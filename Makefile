@@ -25,7 +25,7 @@ help:
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("gsvc needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[dev]"
 	touch $(READY)
 
 demo: $(READY)
@@ -47,8 +47,8 @@ docs: $(READY)
 shell: $(READY)
 	$(BIN)/python tools/shell_files.py
 
-wheel: $(READY)
-	tests/wheel_check.sh $(BIN)/python
+wheel:
+	tests/wheel_check.sh $(PYTHON)
 
 models: $(READY)
 	$(BIN)/gsvc models pull

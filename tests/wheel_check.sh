@@ -1,26 +1,29 @@
 #!/usr/bin/env bash
-# Wheel and source distribution, without extras, each in an empty environment outside the checkout: a clip
-# there and back.
-# Usage: wheel_check.sh [BUILDER [PYTHON...]]. BUILDER has hatchling; each PYTHON installs (BUILDER itself).
+# The wheel, made from the source distribution, without extras, in an empty environment outside the
+# checkout: a clip there and back.
+# Usage: wheel_check.sh [PYTHON...]: the first one builds, each of them installs (python3).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-builder=$(command -v "${1:-python3}")
-[[ $builder == /* ]] || builder=$PWD/$builder
-shift || true
+[ $# -gt 0 ] || set -- python3
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-"$builder" -m hatchling build -d "$folder" >/dev/null
+install() { # PYTHON ENVIRONMENT PACKAGE
+    "$1" -m venv "$2"
+    "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "$3"
+}
+
+install "$1" "$folder/builder" build
+"$folder/builder/bin/python" -m build --outdir "$folder" >/dev/null
 unset PYTHONPATH
 cd "$folder"
 
 run() { echo "\$ gsvc $*"; env/bin/gsvc "$@"; }
 
-try() { # PYTHON PACKAGE
-    echo "== $("$1" --version), ${2##*.}"
+try() { # PYTHON
+    echo "== $("$1" --version)"
     rm -rf env ./*.gsv ./*.mp4
-    "$1" -m venv env
-    env/bin/python -m pip install --quiet --disable-pip-version-check "$2"
+    install "$1" env ./*.whl
     env/bin/python - <<'PYTHON'
 import sys
 from importlib.util import find_spec
@@ -56,9 +59,7 @@ refuse_steps() { # in one line that names the extra
     [[ $message != *$'\n'* && ! -e refined.mp4 ]]
 }
 
-for python in "${@:-$builder}"; do
-    for package in ./*.whl ./*.tar.gz; do
-        try "$python" "$package"
-    done
+for python in "$@"; do
+    try "$python"
 done
-echo "wheel and source distribution work"
+echo "the wheel works"
