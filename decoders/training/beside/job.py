@@ -243,7 +243,9 @@ class Job:
         """Of a mixture drawn between both ends: the nearer to texture, the wider it looks."""
         share = torch.from_numpy(self.dice.random(len(picture)).astype(np.float32))
         weights = torch.stack([1 - share, share, torch.zeros_like(share)], 1)
-        shown = mixed(picture, residuals, weights)
+        # The fidelity output learns nothing here: else it, too, is drawn towards texture.
+        fixed = torch.cat([residuals[:, :1].detach(), residuals[:, 1:]], 1)
+        shown = mixed(picture, fixed, weights)
         wide = self.texture(shown, truth, share * (WIDTHS - 1))
         small, goal = halved(shown), halved(truth)
         near = 5 * means_distance(small, goal, _TEXTURE_MEANS)
