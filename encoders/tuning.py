@@ -47,8 +47,12 @@ LEVELS = (
 )
 """Index = level. The rates are decided, not fitted; the multipliers are those at which development
 clips of 288 lines come near to them, scaled to the distance of "Place"."""
-GROUP_SECONDS = 4.0
-"""Longest time between intra pictures: how long a receiver waits to join."""
+FILE_GOP, LIVE_GOP = 32.0, 4.0
+"""Keyframe interval in seconds, at most: with look-ahead, where a file is decoded from its
+beginning or from an index, and without, where a receiver waits for the next group to join."""
+MOST_GROUP_PIXELS = 1 << 28
+"""Pixels of a group with look-ahead, which waits in memory: 129 frames of 1080p, 1820 of
+512x288."""
 
 _CLOSE = 8
 """Frames between key pictures below which coding them takes most of the time: there SVT-AV1 runs

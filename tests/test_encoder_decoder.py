@@ -168,7 +168,7 @@ def test_every_level_and_a_group_boundary(
 ) -> None:
     pictures = moving_pictures(25)
     video = video_format(pictures, Fraction(5))
-    data = encode(pictures, replace(bare_settings, level=level), video=video)
+    data = encode(pictures, replace(bare_settings, level=level, gop=4.0), video=video)
     check(pictures, data, moves=True)
     packets = parse(data)
     assert [p.is_intra for p in packets].count(True) == 2
@@ -213,7 +213,8 @@ def test_key_pictures_are_what_the_encoder_saw(
 
     monkeypatch.setattr(KeyframeDecoder, "decode", watched)
     pictures = moving_pictures(25, (65, 49))
-    data = encode(pictures, bare_settings, video=video_format(pictures, Fraction(5)))
+    short = replace(bare_settings, gop=4.0)
+    data = encode(pictures, short, video=video_format(pictures, Fraction(5)))
     encoders = seen.copy()
     seen.clear()
     decode(data)
@@ -239,7 +240,8 @@ def test_joining_at_a_later_group(
     moving_pictures: Pictures, bare_settings: EncoderSettings
 ) -> None:
     pictures = moving_pictures(25)
-    data = encode(pictures, bare_settings, video=video_format(pictures, Fraction(5)))
+    short = replace(bare_settings, gop=4.0)
+    data = encode(pictures, short, video=video_format(pictures, Fraction(5)))
     packets = list(StreamReader(io.BytesIO(data)))
     header = StreamReader(io.BytesIO(data)).header
     second = [k for k, packet in enumerate(packets) if packet.type == PacketType.INTRA][1]

@@ -27,7 +27,8 @@ def data(request: pytest.FixtureRequest, moving_pictures: Pictures) -> bytes:
     video = gsvc.VideoFormat(64, 48, Fraction(1, 90 if uneven else 5), RATE)
     rng = np.random.default_rng(8)
     times = np.cumsum(rng.integers(1, 40, 45)).tolist() if uneven else range(45)
-    settings = gsvc.EncoderSettings(level=3, preset="fast", low_delay=request.param == "low delay")
+    is_live = request.param == "low delay"
+    settings = gsvc.EncoderSettings(level=3, preset="fast", low_delay=is_live, gop=4.0)
     file = io.BytesIO()
     with gsvc.Encoder(video, settings) as encoder:
         writer = gsvc.StreamWriter(file, encoder.header)

@@ -137,7 +137,7 @@ def test_packets_say_what_they_build_on(
     moving_pictures: Pictures, settings: EncoderSettings
 ) -> None:
     pictures = moving_pictures(45)
-    packets = packets_of(form(pictures, Fraction(5)), settings, pictures)
+    packets = packets_of(form(pictures, Fraction(5)), replace(settings, gop=4.0), pictures)
     shown = [packet for packet in packets if packet.is_picture]
     assert [packet.number for packet in shown] == list(range(len(shown)))
     assert sum(packet.is_key for packet in shown) > 1
@@ -187,7 +187,8 @@ def test_no_frame_waits_longer_than_the_delay(
 def test_the_rate_changes_while_it_runs(settings: EncoderSettings) -> None:
     part, slow = 60, Fraction(5)  # three groups
     pictures = busy(part)
-    with Encoder(form(pictures, slow), replace(settings, level=None, bitrate=8_000)) as encoder:
+    settings = replace(settings, level=None, bitrate=8_000, gop=4.0)
+    with Encoder(form(pictures, slow), settings) as encoder:
         assert encoder.target_bitrate == 8_000
         packets: list[Packet] = []
         for bitrate in (8_000, 3_000, 8_000):

@@ -93,7 +93,7 @@ def test_a_long_video_is_foretold_from_a_few_groups(
     spans = spans_of(job)
     assert (len(spans.starts), spans.length, spans.frames) == (3, 20, 160)
     samples = list(take_samples(job, spans))
-    made = forecast(spans, [s.report for s in samples], [ssim(s) for s in samples])
+    made = forecast(spans, samples, [ssim(s) for s in samples])
     assert made.sampled == pytest.approx(12) and made.duration == pytest.approx(32)
     report = gsvc.encode(path, tmp_path / "a.gsv", settings=settings)
     assert made.size == pytest.approx(report.size, rel=0.15)

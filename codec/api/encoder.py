@@ -107,6 +107,8 @@ def config_of(settings: EncoderSettings, header: Header) -> CodingConfig:
         lean=settings.low_memory,
         max_bitrate=settings.max_bitrate,
         packet_bytes=settings.max_packet_bytes,
+        gop=settings.longest_group(),
+        lookahead=inf if settings.lookahead is None else settings.lookahead,
     )
 
 
@@ -142,7 +144,7 @@ class Encoder:
         self._objects = objects_of(settings, self.header)
         self._input = FrameInput(self.header.format)
         self._is_cut = CutDetector()
-        self._opens_group = self._has_begun = self._announces = False
+        self._opens_group = self._has_begun = self._announces = self._is_answered = False
         # Times of the last frame taken and of the last one sent.
         self._clock = self._sent = -nominal_time(1, self.header.frame_ticks)
         self._packets = 0
@@ -182,8 +184,8 @@ class Encoder:
         """Most frames that follow a frame before its packet is ready; `flush` waits for none.
 
         With low delay: the frames up to the next key picture, 4 (level 3) to 19 (level 0) at 25
-        frames a second. With look-ahead: a group of four seconds and, for frames after its last key
-        picture, the next group; 199 at 25 frames a second. The decoder adds no delay.
+        frames a second. With look-ahead: the longest group and, for frames after its last key
+        picture, the next one; `gop` and `lookahead` limit both. The decoder adds no delay.
         """
         return self._coder.delay
 
@@ -213,6 +215,22 @@ class Encoder:
         config = config_of(settings, self.header)
         self._coder.retarget(config.bpp, exact=config.exact)
         self._settings = settings
+
+    @property
+    def keyframes_on_request(self) -> bool:
+        """Whether receivers ask for an intra picture where they need one (`force_keyframe`).
+
+        With low delay and no `gop` in the settings, none is then sent otherwise, unless a scene
+        begins or a rate is missed. Set it at any time. False at first.
+        """
+        return self._is_answered
+
+    @keyframes_on_request.setter
+    def keyframes_on_request(self, are_asked_for: bool) -> None:
+        settings = self._settings
+        if are_asked_for != self._is_answered and settings.low_delay and settings.gop is None:
+            self._coder.regroup(inf if are_asked_for else settings.longest_group())
+        self._is_answered = are_asked_for
 
     @property
     def preset(self) -> str:

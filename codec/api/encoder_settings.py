@@ -15,7 +15,9 @@ from gsvc.decoders.detection.findings import AUTO, OWN, Detector
 from gsvc.encoders.tuning import (
     DEFAULT_PRESET,
     DEFAULT_TUNE,
+    FILE_GOP,
     LEVELS,
+    LIVE_GOP,
     MOST_PEOPLE,
     PEOPLE,
     PRESETS,
@@ -48,6 +50,13 @@ class EncoderSettings:
     """Most bits in any second, with headers."""
     max_packet_bytes: int | None = None
     """Most bytes in any packet, with framing: key pictures get coarser and smaller to fit."""
+    gop: float | None = None
+    """Most seconds from one intra picture to the next, where a stream can be joined and a seek
+    begins; 0: as long as a shot lasts. Memory limits groups with look-ahead. None: 32, with
+    `low_delay` 4."""
+    lookahead: float | None = None
+    """Most seconds for which look-ahead may hold a frame back, which limits groups to half of
+    that; None: no limit."""
     tools: Tools | None = None
     """Scaffold layers. None takes texture and camera; with `semantics` also segmentation and pose;
     at preset slow all."""
@@ -99,6 +108,12 @@ class EncoderSettings:
         rates = self.bpp, self.bitrate, self.max_bitrate
         if any(rate is not None and not 0 < rate < inf for rate in rates):
             raise ConfigError("the rate must be a positive number")
+        if self.gop is not None and not 0 <= self.gop < inf:
+            raise ConfigError(f"gop {self.gop:g}: give seconds, or 0 for no limit")
+        if self.lookahead is not None and not 0 < self.lookahead < inf:
+            raise ConfigError(f"look-ahead of {self.lookahead:g} s: give seconds above 0")
+        if self.low_delay and self.lookahead is not None:
+            raise ConfigError("low delay is without look-ahead: leave one of them out")
         if self.quality is not None and not 0 < self.quality < 1:
             raise ConfigError("quality is a distance: choose one between 0.02 (good) and 0.4 (bad)")
         if self.low_delay and (self.quality is not None or self.max_bitrate is not None):
@@ -155,6 +170,12 @@ class EncoderSettings:
                 for layer in LAYERS
             }
         )
+
+    def longest_group(self) -> float:
+        """Seconds of a group, at most; infinite without a limit."""
+        if self.gop is None:
+            return LIVE_GOP if self.low_delay else FILE_GOP
+        return self.gop or inf
 
     def target_bpp(self, video: VideoFormat) -> float | None:
         """The rate asked for, in bits per pixel."""

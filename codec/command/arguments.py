@@ -38,6 +38,12 @@ def add_paths(parser: ArgumentParser, source: str, target: str) -> None:
     parser.add_argument("-o", dest="output", metavar="OUT", help="the same, as an option")
 
 
+def add_gop(parser: ArgumentParser) -> None:
+    """--gop."""
+    longest = "at most S seconds from one intra picture to the next; 0: as long as a shot lasts"
+    parser.add_argument("--gop", type=float, metavar="S", help=longest)
+
+
 def given_target(options: Namespace) -> str | None:
     """The output of `add_paths`; None: it is to be named after the input."""
     given: str | None = options.target or options.output

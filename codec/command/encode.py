@@ -16,6 +16,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.header import TOOLS
 from gsvc.codec.command.arguments import (
     BITRATE,
+    add_gop,
     add_json,
     add_level,
     add_overwrite,
@@ -254,6 +255,9 @@ def _add_look_ahead(parser: ArgumentParser) -> None:
     """How many frames wait, and in how much memory."""
     slow = "less waiting, 1.1 to 1.5 times the bits at equal quality, ten on fast pans"
     parser.add_argument("--low-delay", action="store_true", help=f"no look-ahead: {slow}")
+    add_gop(parser)
+    ahead = "with look-ahead: hold no frame back for more than S seconds"
+    parser.add_argument("--lookahead", type=float, metavar="S", help=ahead)
     held = "with look-ahead: hold about half the memory, take longer; the same stream"
     parser.add_argument("--low-memory", action="store_true", help=held)
 

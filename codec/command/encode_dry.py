@@ -75,15 +75,14 @@ def foretold(options: Namespace, source: str) -> "tuple[EncodeForecast, list[Mea
         rate = rate_for(job, options.target_size)
         job = replace(job, settings=replace(job.settings, bitrate=rate))
     spans = spans_of(job)
-    reports, ssims, samples = [], [], []
+    ssims, samples = [], []
     for number, sample in enumerate(take_samples(job, spans), 1):
         say(options, f"{source}: sample {number} of {len(spans.starts)}")
-        reports.append(sample.report)
         ssims.append(ssim(sample))
         samples.append(sample)
     scores = score_samples(options, samples, metrics) if metrics else []
     say(options, "")
-    return forecast(spans, reports, ssims), scores
+    return forecast(spans, samples, ssims), scores
 
 
 def _show(options: Namespace, source: str, made: EncodeForecast) -> None:

@@ -46,6 +46,7 @@ _ENCODING = {
     "preset": "--preset",
     "low_delay": "--low-delay",
     "low_memory": "--low-memory",
+    "gop": "--gop",
 }
 """Options that a plan decides."""
 _DECODING = {"steps": "--steps", "backend": "--backend", "motion": "--motion"}
@@ -94,6 +95,7 @@ def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
     chosen = encoder_settings(plan.best.settings)
     options.bitrate, options.preset = chosen.bitrate, chosen.preset
     options.low_delay, options.low_memory = chosen.low_delay, chosen.low_memory
+    options.gop = chosen.gop
     seen, raw = plan.best.prediction, planner.uncorrected(plan.best.settings)
     numbers = {
         "rate": (seen.bitrate, raw.bitrate.mean),

@@ -15,6 +15,7 @@ from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.command.arguments import (
     BITRATE,
+    add_gop,
     add_level,
     add_part,
     bitrate,
@@ -31,6 +32,7 @@ from gsvc.codec.network.congestion_control import Adaptation
 from gsvc.codec.network.rtp import WireSettings, session_description
 from gsvc.codec.network.stats import IP_UDP_BYTES, SenderStats
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
+from gsvc.encoders.tuning import LIVE_GOP
 
 DESCRIPTION = """Encode a video as it plays and send it: udp://host:port (RTP) to one receiver,
 tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect.
@@ -59,6 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--bitrate", type=bitrate, metavar="RATE", help=BITRATE)
     late = "code whole groups: seconds late, fewer bits"
     add("--look-ahead", dest="low_delay", action="store_false", help=late)
+    add_gop(parser)
     add_part(parser, "send")
     add("--fps", type=frame_rate, metavar="N", help="at most N frames a second")
     add("--objects", action="store_true", help="find objects and send them too")
@@ -95,6 +98,8 @@ def run(options: Namespace) -> int:
     settings = settings_of(SendSettings, options, wire=wire, **security)
     if settings.adapt and options.bitrate is None:
         options.bitrate = min(_BEGINNING * settings.adapt.least, settings.adapt.most)
+    if not options.low_delay and options.gop is None:
+        options.gop = LIVE_GOP
     encoding = settings_of(EncoderSettings, options)
     if options.loop and options.source == STANDARD_INPUT:
         raise ConfigError("--loop needs a source that can be read again: not standard input")

@@ -5,6 +5,7 @@ udp://host:port, tcp://, tls://, ws:// or wss://host:port/path; @ before the hos
 
 import ssl
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -29,6 +30,14 @@ class Address:
     """Wait here for the other side: udp://@:5004 or udp://@127.0.0.1:5004."""
     path: str = "/"
     """Path of a WebSocket, with its leading slash."""
+
+    @property
+    def is_multicast(self) -> bool:
+        """Whether it is a group of receivers."""
+        try:
+            return ip_address(self.host).is_multicast
+        except ValueError:  # a name
+            return False
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -145,6 +145,8 @@ class RateAdapter:
 
 _SAMPLED = 0.1
 """Seconds between two looks at what waits for connections."""
+_ANSWERING = 5.0
+"""Seconds without feedback after which nobody answers any more."""
 _WAITING_SECONDS = 0.6
 """Seconds of frames that may wait for the encoder: a key picture takes longer than a frame."""
 
@@ -216,6 +218,7 @@ class VideoSender:
         self._waiting, self._encoding = Durations(), Durations()
         self._frames = self._packets = self._left_out = 0
         self._starts_at: float | None = None
+        self._heard_at = float("-inf")
         self._sound, self._shown = Sound(iter(())), Fraction(0)
         self._rate = RateMeter()
         self._is_stopped = asyncio.Event()
@@ -318,11 +321,22 @@ class VideoSender:
 
     def _heard(self) -> None:
         """Feedback came: the rate may follow it."""
+        self._heard_at = time.monotonic()
         if self._steering:
             self._steering.heard(self._rtp, self._meter.bits, self._queue.dropped)
 
+    @property
+    def _is_answered(self) -> bool:
+        """Whether all receivers ask for an intra picture where they need one: connections begin at
+        one, and a receiver over UDP that reports asks."""
+        if self.address.scheme != "udp":
+            return True
+        recently = time.monotonic() - self._heard_at < _ANSWERING
+        return recently and not self.address.is_multicast
+
     def _steered(self, frame: Frame) -> list[Packet]:
         """Encode a frame at the rate of the time. Runs in the coder's thread."""
+        self._encoder.keyframes_on_request = self._is_answered
         form = self._encoder.header.format
         self._shown = frame.pts * form.time_base + 1 / form.frame_rate
         sound = [sound_packet(chunk) for chunk in self._sound.until(self._shown)]

@@ -14,15 +14,19 @@ from statistics import fmean
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encode_file import EncodeJob
+from gsvc.codec.api.encoder import config_of
 from gsvc.codec.api.reports import EncodeReport
+from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.errors import ConfigError, InputError
-from gsvc.codec.bitstream.frames import Frame, VideoFormat
+from gsvc.codec.bitstream.frames import Frame
+from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.index import StreamIndex
 from gsvc.codec.media.places import display_name
 from gsvc.codec.planning.video_trial import likeness
 from gsvc.encoders.search.rate_control import FIXED_BITS
-from gsvc.encoders.tuning import GROUP_SECONDS
 
+_SECONDS = 4.0
+"""Of a sample."""
 _FEWEST, _MOST, _MINUTES = 3, 8, 5
 """Samples: of a short video, of any, and one more for each so many minutes."""
 _FIXED = FIXED_BITS // 8
@@ -40,6 +44,24 @@ class EncodedSample:
     """What came out."""
     data: bytes
     """The stream."""
+
+    @property
+    def surplus(self) -> float:
+        """Bytes of its first picture that groups in the whole video do not take: they are longer.
+
+        The sample begins with an intra picture because it begins there.
+        """
+        reader = StreamReader(io.BytesIO(self.data))
+        first = next((packet for packet in reader if packet.is_picture), None)
+        settings, header = self.job.settings, reader.header
+        if first is None or settings.target_bpp(header.format) is not None:
+            return 0.0
+        group = settings.longest_group()
+        if not settings.low_delay:
+            longest = config_of(settings, header).longest_group
+            group = longest / float(header.format.frame_rate)
+        intra = len(GroupReader(header).read(first).units[0])
+        return intra * (1 - min(1.0, self.report.duration / group))
 
     def pairs(self, settings: DecoderSettings) -> Iterator[tuple[Frame, Frame]]:
         """Each frame as it was and as it is decoded."""
@@ -92,7 +114,7 @@ class SampleSpans:
 
 
 def spans_of(job: EncodeJob) -> SampleSpans:
-    """Parts of a group's length, evenly spread; all of a short video.
+    """Parts of four seconds, evenly spread; all of a short video.
 
     Raises InputError for a video that does not tell how long it is.
     """
@@ -105,10 +127,10 @@ def spans_of(job: EncodeJob) -> SampleSpans:
         )
     seconds = float(count / form.frame_rate)
     number = min(_MOST, _FEWEST + int(seconds / 60 / _MINUTES))
-    if seconds <= 2 * number * GROUP_SECONDS:
+    if seconds <= 2 * number * _SECONDS:
         return SampleSpans(count, seconds, (0.0,), count)
-    starts = [(n + 0.5) / number * seconds - GROUP_SECONDS / 2 for n in range(number)]
-    return SampleSpans(count, seconds, starts, _group_frames(form))
+    starts = [(n + 0.5) / number * seconds - _SECONDS / 2 for n in range(number)]
+    return SampleSpans(count, seconds, starts, ceil(_SECONDS * form.frame_rate))
 
 
 def take_samples(job: EncodeJob, spans: SampleSpans) -> Iterator[EncodedSample]:
@@ -129,13 +151,16 @@ def ssim(sample: EncodedSample) -> float:
 
 
 def forecast(
-    spans: SampleSpans, reports: Sequence[EncodeReport], ssims: Sequence[float]
+    spans: SampleSpans, samples: Sequence[EncodedSample], ssims: Sequence[float]
 ) -> EncodeForecast:
-    """What samples with these reports and SSIMs say of the whole video."""
+    """What samples with these SSIMs say of the whole video."""
+    reports = [sample.report for sample in samples]
+    surplus = [sample.surplus if len(samples) > 1 else 0.0 for sample in samples]
     sampled = sum(report.duration for report in reports)
-    rates = [(report.size - _FIXED) / report.duration for report in reports]
+    sizes = [one.size - _FIXED - more for one, more in zip(reports, surplus, strict=True)]
+    rates = [size / one.duration for size, one in zip(sizes, reports, strict=True)]
     whole = spans.seconds / sampled
-    size = _FIXED + spans.seconds * sum(r.size - _FIXED for r in reports) / sampled
+    size = _FIXED + spans.seconds * sum(sizes) / sampled
     sound = whole * sum(report.audio_size for report in reports)
     return EncodeForecast(
         frames=spans.frames,
@@ -148,10 +173,6 @@ def forecast(
         sampled=sampled,
         samples=len(reports),
     )
-
-
-def _group_frames(form: VideoFormat) -> int:
-    return ceil(GROUP_SECONDS * form.frame_rate)
 
 
 def _standard_error(values: Sequence[float]) -> float:

@@ -8,6 +8,7 @@ from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.planning.budgets import option
 from gsvc.codec.planning.plan_search import BudgetPlan, PlanChoice, Price
 from gsvc.codec.planning.prediction import PlanSettings, Range
+from gsvc.encoders.tuning import LIVE_GOP
 
 _HEADER = f"{'':<11}{'bit/s':>8}{'preset':>8}  {'decoding':<22}{'JOD':>20}{'texture':>9}"
 
@@ -21,6 +22,7 @@ def encoder_settings(settings: PlanSettings) -> EncoderSettings:
         preset=settings.preset,
         low_delay=settings.low_delay,
         low_memory=settings.lean,
+        gop=LIVE_GOP,
     )
 
 
@@ -30,6 +32,7 @@ def commands(source: str, settings: PlanSettings) -> list[str]:
     encode = ["gsvc", "encode", source, "-o", stream, "--bitrate", f"{settings.bitrate:.0f}"]
     encode += ["--preset", settings.preset, *(["--low-delay"] if settings.low_delay else [])]
     encode += ["--low-memory"] if settings.lean else []
+    encode += [] if settings.low_delay else ["--gop", f"{LIVE_GOP:g}"]
     return [shlex.join(encode), shlex.join(["gsvc", "decode", stream, *settings.way.arguments])]
 
 

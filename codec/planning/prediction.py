@@ -22,7 +22,7 @@ from gsvc.codec.media.output import explain_failure
 from gsvc.codec.planning.machine_profile import WAYS, Profile, ResourceUsage, Way
 from gsvc.codec.planning.video_trial import VideoTrial
 from gsvc.codec.weights.package_files import cache_dir
-from gsvc.encoders.tuning import GROUP_SECONDS, LEVELS
+from gsvc.encoders.tuning import LEVELS, LIVE_GOP
 
 
 class Range(NamedTuple):
@@ -211,8 +211,9 @@ def ratios(paths: Sequence[Path], without: str = "") -> dict[str, list[float]]:
     return found
 
 
-LONG_LATENCY = 2 * GROUP_SECONDS
-"""Seconds from capture to showing with look-ahead: a group, and the next one."""
+LONG_LATENCY = 2 * LIVE_GOP
+"""Seconds from capture to showing with look-ahead: a group, and the next one. A plan keeps groups
+short, for its memory and latency were measured so."""
 _HELD, _ALL_CODED = 1.8, 0.5
 """Coded pictures of a trial up to which one alone may be held, and coded pictures in a frame from
 which other presets may code all: of 108 encodings of development clips two others drew nothing."""

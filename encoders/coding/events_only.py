@@ -102,6 +102,9 @@ class EventsOnly(GroupCoder):
     ) -> None:
         self._inner.retarget(bpp, exact=exact, level=level, effort=effort)
 
+    def regroup(self, gop: float) -> None:
+        self._inner.regroup(gop)
+
     def close(self) -> None:
         self._roll.clear()
         self._inner.close()

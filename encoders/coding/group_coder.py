@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 import cv2
@@ -21,8 +22,10 @@ from gsvc.encoders.search.distortion import Distortion
 from gsvc.encoders.tuning import (
     CUT_RATIO,
     DEFAULT_TUNE,
+    FILE_GOP,
     LEAST_CUT,
     LEAST_SPREAD,
+    MOST_GROUP_PIXELS,
     SURE_CUT,
     TUNES,
     Effort,
@@ -92,6 +95,10 @@ class CodingConfig:
     """Bits that any second may take."""
     packet_bytes: int | None = None
     """Bytes that any packet may take, framing included."""
+    gop: float = FILE_GOP
+    """Seconds from one intra picture to the next, at most; infinite for no limit."""
+    lookahead: float = inf
+    """Seconds for which look-ahead may hold a frame back, at most."""
 
     @property
     def grid(self) -> int:
@@ -103,6 +110,17 @@ class CodingConfig:
     def longest_interval(self) -> int:
         """Frames that a packet may complete."""
         return DEFAULT_LIMITS.longest_interval(self.header.format.width, self.header.format.height)
+
+    @property
+    def longest_group(self) -> int:
+        """Frames of a group with look-ahead, at most: as `gop`, `lookahead` and memory allow."""
+        form = self.header.format
+        held = MOST_GROUP_PIXELS // (form.width * form.height)
+        # A frame waits for the rest of its group and, after its last key picture, for the next.
+        seconds = min(self.gop, self.lookahead / 2)
+        frames = max(1, round(min(held, seconds * float(form.frame_rate))))
+        # Groups begin on the grid, where one goes on from another.
+        return max(1, frames - frames % self.grid)
 
     def can_scale(self, scale: int) -> bool:
         """Whether key pictures may be coded at `scale` eighths of the side."""
@@ -210,6 +228,9 @@ class GroupCoder(Protocol):
         one's.
         """
 
+    def regroup(self, gop: float) -> None:
+        """Another limit on groups from here on: seconds, infinite for none."""
+
     def hold(self, *, is_held: bool, intra_bits: float | None = None) -> None:
         """Where nothing is chosen by probe: let frames wait, see `LowDelay.hold`."""
         return
@@ -244,6 +265,9 @@ class NoPictures(GroupCoder):
         effort: Effort | None = None,
     ) -> None:
         """There is no rate."""
+
+    def regroup(self, gop: float) -> None:
+        """There are no groups."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -29,7 +29,7 @@ from gsvc.encoders.scaffold.face_extractor import FaceExtractor
 from gsvc.encoders.search.group_plan import PLAIN, PlannedInterval, Probe
 from gsvc.encoders.search.group_search import GroupPlanner, GroupSearch
 from gsvc.encoders.search.rate_control import RateControl
-from gsvc.encoders.tuning import DISTORTION_OF_BITS, GROUP_SECONDS, Effort, Level
+from gsvc.encoders.tuning import DISTORTION_OF_BITS, Effort, Level
 
 _AT_ONCE = 2
 _READ, _TRIED, _CODED = 0.1, 0.7, 0.95
@@ -38,7 +38,7 @@ pictures, about, at 1080 lines."""
 
 
 class Lookahead(GroupCoder):
-    """Holds a group back, at most `GROUP_SECONDS` long."""
+    """Holds a group back, at most `CodingConfig.longest_group` frames."""
 
     def __init__(self, config: CodingConfig) -> None:
         self._config = config
@@ -53,10 +53,7 @@ class Lookahead(GroupCoder):
             self._faces, self._face_rdo = FaceExtractor(*parts), FaceRdo(*parts)
         self._planner, self._packer = GroupPlanner(config), Packer(config)
         self._rate = RateControl(config)
-        frames = round(GROUP_SECONDS * config.header.format.frame_rate)
-        longest = min(max(1, frames), config.longest_interval)
-        # Groups begin on the grid, where one goes on from another.
-        self._longest = max(1, longest - longest % config.grid)
+        self._longest = config.longest_group
         self._report: Callable[[float], None] | None = None
         self._before: Before | None = None
         self._group = self._waiting()
@@ -112,6 +109,9 @@ class Lookahead(GroupCoder):
         effort: Effort | None = None,
     ) -> None:
         self._rate.retarget(bpp, exact=exact)
+
+    def regroup(self, gop: float) -> None:
+        self._longest = replace(self._config, gop=gop).longest_group
 
     def close(self) -> None:
         self.drop()

@@ -19,6 +19,8 @@ import numpy as np
 from gsvc.codec.bitstream.frames import Picture
 
 _CODEC: Final = "magicyuv"
+_RAW_BYTES = 1 << 28
+"""Of frames that wait as they came; those beyond are packed."""
 _FORMAT = "gbrp"
 """Of FFmpeg's lossless coders of RGB that pack each frame by itself, the fastest: 10 ns to pack a
 pixel into .8 to 1.3 bytes, 7 to unpack it. FFV1 packs to .5 to .9, in 40 and 40."""
@@ -67,16 +69,18 @@ class LookaheadBuffer(Sequence[Picture]):
     """Source frames in order, RGB uint8 (H, W, 3) of one size. A slice of packed ones is packed."""
 
     def __init__(self, *, packs: bool = False) -> None:
-        """`packs`: whether they are packed."""
+        """`packs`: whether all are packed; else those are that would take too much memory."""
         self._packs = packs
         self._packer: _FramePacker | None = None
         self._held: list[Picture | _Packed] = []
 
     def append(self, picture: Picture) -> None:
         """Another frame."""
-        if self._packs:
-            self._packer = self._packer or _FramePacker(*picture.shape[:2])
-        self._held.append(_Packed(picture, self._packer) if self._packer else picture)
+        if not self._packs and len(self._held) * picture.nbytes < _RAW_BYTES:
+            self._held.append(picture)
+            return
+        self._packer = self._packer or _FramePacker(*picture.shape[:2])
+        self._held.append(_Packed(picture, self._packer))
 
     def __len__(self) -> int:
         return len(self._held)

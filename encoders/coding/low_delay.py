@@ -30,7 +30,7 @@ from gsvc.encoders.search.rate_control import RateControl
 from gsvc.encoders.tuning import (
     CRF_SLOPE,
     FREE_JUMP,
-    GROUP_SECONDS,
+    LIVE_GOP,
     USUAL_JUMP,
     Effort,
     Level,
@@ -38,6 +38,10 @@ from gsvc.encoders.tuning import (
 )
 
 _LEAST_CRF = 20.0
+_MOST_FRAMES = 1 << 15
+"""Of a group: a datagram tells how many packets are before its own in 16 bits."""
+_MISSED = 0.15
+"""Logarithm of the rate from which a group without a limit ends for another quantiser."""
 _LARGE = 1.2
 """In proportion to what an intra picture may take, from where on it is coded again."""
 
@@ -70,8 +74,8 @@ class LowDelay(GroupCoder):
         self._geometry = config.header.geometry
         self._rate = RateControl(config)
         self._spacing = self._spacing_of(self._level)
-        frame_rate = config.header.format.frame_rate
-        self._longest = max(self._spacing, round(GROUP_SECONDS * frame_rate))
+        self._longest = self._usual = round(LIVE_GOP * config.header.format.frame_rate)
+        self.regroup(config.gop)
         self._pool = ThreadPoolExecutor(1)
         self._distortion = config.distortion()
         self._extractor = ScaffoldExtractor(config, self._distortion, self._pool)
@@ -105,10 +109,7 @@ class LowDelay(GroupCoder):
             coded = self.flush()
             self.drop()
         self._waiting.append((picture, ticks))
-        is_full = (
-            self._group is not None and self._group.frames + len(self._waiting) > self._longest
-        )
-        if opens_group or is_full:
+        if opens_group or self._is_full():
             self._end_group()
         if not self._is_held and (self._group is None or len(self._waiting) >= self._spacing):
             coded.append(self._key())
@@ -151,6 +152,23 @@ class LowDelay(GroupCoder):
     def close(self) -> None:
         self.drop()
         self._pool.shutdown(cancel_futures=True)
+
+    def regroup(self, gop: float) -> None:
+        frames = min(_MOST_FRAMES, gop * float(self._config.header.format.frame_rate))
+        self._longest = max(self._spacing, round(frames))
+
+    def _is_full(self) -> bool:
+        """Whether the group has as many frames as it may; or misses a rate, which another quantiser
+        mends, and so another group: each lasts as long as all before it, that there are few."""
+        if self._group is None:
+            return False
+        frames, coded = self._group.frames + len(self._waiting), self._rate.frames
+        if frames > self._longest:
+            return True
+        if min(frames, coded) <= self._usual or frames < coded / 2:
+            return False
+        excess = self._rate.excess()
+        return excess is not None and abs(math.log(excess)) > _MISSED
 
     def _spacing_of(self, level: Level) -> int:
         """Frames from a key picture to the next."""

@@ -2,8 +2,8 @@
 
 How well motion draws a frame depends on the motion: a camera that pans steadily needs few
 keyframes, one that shakes needs each frame. `Placement` tries intervals on the source, small and
-uncoded, and finds by dynamic programming the positions with the least error for every number of
-keyframes.
+uncoded, and finds by dynamic programming the positions with the least error, once for each price
+of a keyframe: the time is linear in the frames.
 
 `predicted_costs` predicts bits and distortion of a plan from the probes made so far: a Bayesian
 linear regression (Bishop, Pattern Recognition and Machine Learning, 2006, section 3.3). The
@@ -16,7 +16,7 @@ probes (docs/logs/search.md, "Foretelling trials"); each probe narrows it.
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import cv2
@@ -41,8 +41,14 @@ _LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128
 """Frames of intervals that are tried; longer ones begin at fewer frames."""
 _FINE = 6
 """Frames up to which intervals may begin anywhere."""
+_PRICES = np.geomspace(100.0, 1e-4, 160)
+"""Errors that a picture must save: for each the best positions are found."""
+_KEPT = 2 * _LENGTHS[-1]
+"""Frames whose structure is kept."""
+_LONG = 24
+"""Frames of an interval from which four are drawn; of shorter ones two at most."""
 _LOOKED_AT = 2
-"""Frames of an interval that are drawn, at most."""
+"""Frames, about, that are looked at where a picture is held."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,10 @@ class Placement:
         picture to the next; `grid`: pictures lie at each multiple of it that no interval spans, and
         one that spans some begins and ends at one, but for the last."""
         self._frames = [_smaller(one) for one in thumbnails]
-        self._structures = [Structure(frame.astype(np.float32)) for frame in self._frames]
+        # Intervals are tried in the order of their ends: only frames near by are needed.
+        self._structure = lru_cache(_KEPT)(
+            lambda index: Structure(self._frames[index].astype(np.float32))
+        )
         self._weights = [None if one is None else _fitted(one, self._frames[0]) for one in weights]
         self._pool, self._begins, self._open_ended = pool, begins, open_ended
         self._last, self._longest, self._grid = len(thumbnails) - 1, longest, grid
@@ -105,28 +114,27 @@ class Placement:
     @cached_property
     def _placed(self) -> dict[int, tuple[tuple[int, ...], float]]:
         """By number of pictures: where they lie, and the error."""
-        edges, last = self._edges, self._last
+        edges = self._edges
         before, after = self._held()
-        least = [before]
-        came_from: list[NDArray[np.intp]] = []
-        groups = np.flatnonzero(np.diff(edges.ends, prepend=-1))
+        totals = before[:, None] + _PRICES
+        origins = np.full(totals.shape, -1, np.int32)
+        each = np.arange(len(_PRICES))
+        groups = np.flatnonzero(np.diff(edges.ends, prepend=-1)).tolist()
+        for first, stop in pairwise([*groups, len(edges.ends)] if groups else ()):
+            starts, end = edges.starts[first:stop], edges.ends[first]
+            ways = totals[starts] + edges.errors[first:stop, None]
+            best = ways.argmin(axis=0)
+            cost = ways[best, each] + _PRICES
+            wins = cost < totals[end]
+            totals[end, wins], origins[end, wins] = cost[wins], starts[best][wins]
+        whole = totals + after[:, None]
         found = {}
-        for count in range(1, len(self._frames) + 1):
-            if count > 1:
-                totals = least[-1][edges.starts] + edges.errors
-                best = np.full(last + 1, np.inf)
-                origin = np.zeros(last + 1, np.intp)
-                for first, stop in pairwise([*groups.tolist(), len(totals)]):
-                    chosen = first + int(totals[first:stop].argmin())
-                    best[edges.ends[chosen]] = totals[chosen]
-                    origin[edges.ends[chosen]] = edges.starts[chosen]
-                least.append(best)
-                came_from.append(origin)
-            whole = least[-1] + after
-            end = int(whole.argmin())
-            if np.isfinite(whole[end]) and count > self._open_ended:
-                found[count - self._open_ended] = _path(came_from, end), float(whole[end])
-        return found
+        for price, end in enumerate(whole.argmin(axis=0).tolist()):
+            keys = _path(origins[:, price], end)
+            count = len(keys) - self._open_ended
+            if count and np.isfinite(whole[end, price]):
+                found[count] = keys, float(whole[end, price] - len(keys) * _PRICES[price])
+        return dict(sorted(found.items()))
 
     def _held(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Error of the frames before a first picture, and after a last one, at each frame."""
@@ -175,7 +183,12 @@ class Placement:
             return 0.0
         left, right = self._frames[start], self._frames[end]
         grid = pixel_grid(*left.shape)
-        seen = {length // 2} if length <= 3 else {length // 3, -(-2 * length // 3)}
+        # Of long ones more frames: what comes back after a third of it would be taken for still.
+        parts = 2 if length <= 3 else 3 if length < _LONG else 5
+        seen = {
+            -(-n * length // parts) if 2 * n > parts else n * length // parts
+            for n in range(1, parts)
+        }
         errors = []
         for offset in seen:
             near, far = (left, right) if 2 * offset <= length else (right, left)
@@ -187,15 +200,15 @@ class Placement:
         return (length - 1) * sum(errors) / len(errors)
 
     def _misplaced(self, index: int, drawn: Picture) -> float:
-        error = self._structures[index].misplaced(drawn.astype(np.float32))
+        error = self._structure(index).misplaced(drawn.astype(np.float32))
         weights = self._weights[index]
         return float((error if weights is None else weights * error).mean())
 
 
-def _path(came_from: Sequence[NDArray[np.intp]], end: int) -> tuple[int, ...]:
+def _path(came_from: NDArray[np.int32], end: int) -> tuple[int, ...]:
     keys = [end]
-    for origin in reversed(came_from):
-        keys.append(int(origin[keys[-1]]))
+    while (origin := int(came_from[keys[-1]])) >= 0:
+        keys.append(origin)
     return tuple(reversed(keys))
 
 

@@ -112,6 +112,10 @@ class GroupSearch:
         self.probes.make(lmbda, [plan])
         return self.probes.made[plan]
 
+    def whole(self, probe: Probe, lmbda: float) -> Probe:
+        """The probe, made on all of the group."""
+        return self.probes.whole(probe, lmbda)
+
     def _make(self, plans: Sequence[GroupPlan], lmbda: float) -> None:
         self.probes.make(lmbda, plans)
         self._tell(len(self.probes.made))
@@ -270,6 +274,7 @@ class GroupPlanner:
             self.lmbda = price(probe.distortion, probe.bits)
         else:
             probe = self._walked(search, goal)
+        probe = search.whole(probe, self.lmbda)
         self._plan = probe.plan
         self._textures += probe.texture * search.frames
         self._frames += search.frames

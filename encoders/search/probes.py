@@ -2,12 +2,14 @@
 
 The frames between are drawn about as the decoder draws them without a scaffold: plainly, along the
 camera's path, or dissolving. D is measured on a few frames, spread so that no spacing of keyframes
-can hide behind them.
+can hide behind them. Of a long group a probe looks at parts, a quarter of it; the plan that is
+chosen is probed on all of it.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from statistics import fmean
 
 import cv2
@@ -20,7 +22,7 @@ from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Site
 from gsvc.decoders.interpolation.optical_flow import Bend, MotionBetween, gray
 from gsvc.decoders.interpolation.rendering import BidirectionalWarp, dissolved, held_picture
 from gsvc.decoders.interpolation.scaffold_motion import camera_field
-from gsvc.decoders.keyframes.keyframe import decode_keyframes
+from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 from gsvc.encoders.coding.group_coder import CodingConfig
 from gsvc.encoders.coding.keyframes import emphasised
 from gsvc.encoders.coding.lookahead_buffer import malloc_trim
@@ -157,6 +159,11 @@ def _sum(parts: Parts) -> float:
 
 
 _GOLDEN = 0.6180339887
+_WHOLE, _PART, _SHARE = 128, 48, 0.25
+"""Frames of a group up to which probes look at all of it; frames of a part of a longer one; share
+of the group that parts make up, at least two of them."""
+_KEPT_BYTES = 1 << 27
+"""Of pictures as they are coded, which several plans have in common."""
 
 
 class Probes:
@@ -183,13 +190,17 @@ class Probes:
         def planes(key: int, scale: int) -> Planes:
             return planes_of(pictures[key], size(scale), color)
 
-        self._planes = planes if config.lean else cache(planes)
+        pixels = self._geometry.width * self._geometry.height
+        kept = 0 if config.lean else 1 + _KEPT_BYTES * 2 // (3 * pixels)
+        self._planes = lru_cache(kept)(planes)
         self.reference = cache(lambda index: distortion.reference(pictures[index]))
         """Gives a frame to compare with."""
         self.made: dict[GroupPlan, Probe] = {}
         """All probes so far."""
-        count = config.effort.samples_of(len(pictures))
-        spread = {int(len(pictures) * ((k + 0.5) * _GOLDEN % 1)) for k in range(count)}
+        self._parts = _parts(len(pictures))
+        seen = [index for part in self._parts for index in part]
+        count = config.effort.samples_of(len(seen))
+        spread = {seen[int(len(seen) * ((k + 0.5) * _GOLDEN % 1))] for k in range(count)}
         self._samples = {i: self.reference(i) for i in sorted(spread)}
         self._weight = fmean(one.weight for one in self._samples.values())
         self.thumbnails = [quarter(gray(picture)) for picture in pictures]
@@ -206,6 +217,11 @@ class Probes:
         new = [plan for plan in dict.fromkeys(plans) if plan not in self.made]
         made = self._pool.map(lambda plan: self._try(plan, lmbda), new)
         self.made.update(zip(new, made, strict=True))
+
+    def whole(self, probe: Probe, lmbda: float) -> Probe:
+        """The probe, made on all of the group."""
+        keys = probe.plan.keys
+        return probe if self._near(keys) == keys else self._try(probe.plan, lmbda, keys)
 
     def own_keys(self, plan: GroupPlan) -> tuple[int, ...]:
         """Its key pictures but for the next group's."""
@@ -224,26 +240,22 @@ class Probes:
         raised = partial(emphasised, crf=probe.plan.crf)
         return list(self._pool.map(raised, sources, references, decoded))
 
-    def _try(self, plan: GroupPlan, lmbda: float) -> Probe:
-        units = encode_planes(
-            [self._planes(key, plan.scale) for key in plan.keys],
-            size=self._geometry.coded_size(plan.scale),
-            crf=plan.crf,
-            color=self._color,
-            preset=self._preset,
-            threads=1,
-            visual=self._visual,
-        )
-        decoded = dict(zip(plan.keys, self._decoded(plan, units), strict=True))
-        own, frames = len(self.own_keys(plan)), len(self._pictures)
-        bits = picture_bits(units[:own])
-        bits += self._framing_bits(frames, own, bits)
-        parts = [self._samples[k].totals(decoded[k]) for k in plan.keys if k in self._samples]
+    def _try(self, plan: GroupPlan, lmbda: float, keys: tuple[int, ...] | None = None) -> Probe:
+        """A probe of the plan with some of its key pictures; None: those near the parts."""
+        keys = keys or self._near(plan.keys)
+        units = self._coded(plan, keys)
+        decoded = dict(zip(keys, self._decoded(plan, units), strict=True))
+        frames = len(self._pictures)
+        parts = [self._samples[k].totals(decoded[k]) for k in keys if k in self._samples]
         drawings: dict[PlannedInterval, DrawingMode] = {}
+        path_bits = 0.0
         for planned in planned_intervals(plan.keys, frames - 1):
-            drawings[planned], found, path_bits = self._drawer.choose(planned, decoded, lmbda)
+            ends = {planned.start, planned.end}
+            if planned.place is Place.BETWEEN and not ends <= decoded.keys():
+                continue  # It lies between the parts.
+            drawings[planned], found, more = self._drawer.choose(planned, decoded, lmbda)
             parts += found
-            bits += path_bits
+            path_bits += more
         texture, misplaced = (
             frames / len(self._samples) * sum(p) for p in zip(*parts, strict=True)
         )
@@ -251,8 +263,60 @@ class Probes:
         mean_texture = texture / (self._weight * pixels)
         if self._lean:
             malloc_trim()
+        bits = self._bits(plan, keys, units, path_bits)
         return Probe(plan, units, bits, mean_texture, texture + misplaced, drawings)
+
+    def _near(self, keys: tuple[int, ...]) -> tuple[int, ...]:
+        """The key pictures of the parts, and next to them."""
+        found: set[int] = set()
+        for part in self._parts:
+            first = max(0, bisect_right(keys, part[0]) - 1)
+            found.update(keys[first : bisect_left(keys, part[-1]) + 1])
+        return tuple(sorted(found))
+
+    def _coded(self, plan: GroupPlan, keys: Sequence[int]) -> list[bytes]:
+        return encode_planes(
+            [self._planes(key, plan.scale) for key in keys],
+            size=self._geometry.coded_size(plan.scale),
+            crf=plan.crf,
+            color=self._color,
+            preset=self._preset,
+            threads=1,
+            visual=self._visual,
+        )
+
+    def _bits(
+        self, plan: GroupPlan, keys: Sequence[int], units: Sequence[bytes], path_bits: float
+    ) -> float:
+        """What the group takes: its intra picture, and the others as those that were coded.
+
+        `path_bits`: of the camera's paths of the intervals that were drawn.
+        """
+        own = self.own_keys(plan)
+        units = units[: len(set(keys) & set(own))]
+        coded = picture_bits(units)
+        if len(keys) < len(plan.keys):
+            # What follows a gap is predicted from far away: it is no measure.
+            before = dict(zip(own[1:], own, strict=False))
+            follow = zip(keys, keys[1:], units[1:], strict=False)
+            near = [len(unit) for last, key, unit in follow if before[key] == last]
+            intra, sizes = picture_bits(units[:1]), sum(map(len, units[1:]))
+            more = (len(own) - 1) / max(1, len(near))
+            coded = intra + more * (coded - intra) * sum(near) / max(1, sizes)
+            path_bits *= more
+        return coded + self._framing_bits(len(self._pictures), len(own), coded) + path_bits
 
     def _decoded(self, plan: GroupPlan, units: Sequence[bytes]) -> list[Picture]:
         """Luma of the plan's first key pictures, as they come out."""
-        return list(map(gray, decode_keyframes(units, self._geometry, plan.scale, self._color)))
+        decoder = KeyframeDecoder((self._geometry.width, self._geometry.height), self._color)
+        size = self._geometry.coded_size(plan.scale)
+        return [gray(decoder.decode(unit, size)) for unit in units]
+
+
+def _parts(frames: int) -> list[range]:
+    """The frames of a group that probes look at."""
+    if frames <= _WHOLE:
+        return [range(frames)]
+    count = max(2, round(_SHARE * frames / _PART))
+    starts = (round(n * (frames - _PART) / (count - 1)) for n in range(count))
+    return [range(start, start + _PART) for start in starts]

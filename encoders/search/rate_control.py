@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from gsvc.codec.bitstream.header import HEADER_BYTES
 from gsvc.encoders.coding.group_coder import CodingConfig
-from gsvc.encoders.tuning import GROUP_SECONDS
 
+_LONG_GROUP = 30.0
+"""Seconds of a group from which its intra picture is hardly felt."""
 FIXED_BITS = 8 * (HEADER_BYTES + 7)
 """Header and END packet."""
 
@@ -32,18 +33,19 @@ class RateControl:
         """Whether budgets are to be taken whole, or are limits."""
         self._least = float(video.frame_rate)
         self._debt = float(FIXED_BITS)
-        self._frames = 0
+        self.frames = 0
+        """Coded since the rate was set."""
         self._intra = _Spent()
         self._inter = _Spent()
-        self._group = GROUP_SECONDS * float(video.frame_rate)
+        self._group = min(config.gop, _LONG_GROUP) * float(video.frame_rate)
         self._usual: float | None = None
 
     def retarget(self, bpp: float, *, exact: bool) -> None:
         """Another rate from here on; what the old one over- or underspent is forgotten."""
-        if self._frames >= self._least or self._usual is None:
+        if self.frames >= self._least or self._usual is None:
             self._usual = self._of_whole_groups()
         self.bpp, self._rate, self.exact = bpp, bpp * self._pixels, exact
-        self._debt, self._frames = 0.0, 0
+        self._debt, self.frames = 0.0, 0
         self._intra, self._inter = _Spent(), _Spent()
 
     def _of_whole_groups(self) -> float | None:
@@ -66,7 +68,7 @@ class RateControl:
     def spent(self, bits: int, frames: int, *, is_intra: bool = False) -> None:
         """Tell what a group took in all, or a packet of one, which may be an intra picture's."""
         self._debt += bits - self._rate * frames
-        self._frames += frames
+        self.frames += frames
         spent = self._intra if is_intra else self._inter
         spent.bits, spent.frames = spent.bits + bits, spent.frames + frames
         spent.packets += 1
@@ -74,12 +76,12 @@ class RateControl:
     def excess(self) -> float | None:
         """What was spent in proportion to what was to be; None where that is unknown or not aimed
         at."""
-        if not self._frames and self._usual is not None:
+        if not self.frames and self._usual is not None:
             # A new rate: what the old one took is known.
             usual, self._usual = self._usual, self._rate
             return usual / self._rate
-        share = self._rate * self._frames
-        if not self._frames or math.isinf(share) or (self._debt <= 0 and not self.exact):
+        share = self._rate * self.frames
+        if not self.frames or math.isinf(share) or (self._debt <= 0 and not self.exact):
             return None
         return max(0.1, 1 + self._debt / share)
 

@@ -162,6 +162,9 @@ class Gsvc(base.Codec):
         faces: 0 where the motion of faces is not sent.
         seed: written into the stream.
 
+        gop: most seconds from one intra picture to the next, 0 for no limit, where it is not the
+            default.
+
     Ways to decode:
         steps: of the refiner.
         model: of the refiner, where it is not nano; or a pretrained one, on a GPU if there is one.
@@ -191,6 +194,7 @@ class Gsvc(base.Codec):
         tune: base.Option = DEFAULT_TUNE,
         people: base.Option = PEOPLE,
         faces: base.Option = 1,
+        gop: base.Option | None = None,
     ) -> None:
         if level is not None and bpp is not None:
             raise ConfigError("give levels or bpp as rate points, not both")
@@ -206,10 +210,11 @@ class Gsvc(base.Codec):
             base.all_of("tools", tools, str),
         )
         moved = [{} if one else {"faces": 0} for one in base.all_of("faces", faces, int)]
-        sets = product(rates, presets, sets_of_tools, tuned, seen, moved)
+        gops = [{}] if gop is None else [{"gop": g} for g in base.all_of("gop", gop, float)]
+        sets = product(rates, presets, sets_of_tools, tuned, seen, moved, gops)
         self._points = [
-            {**rate, "tools": t, "preset": p, "seed": 0, **tunes, **weights, **more}
-            for rate, p, t, tunes, weights, more in sets
+            {**rate, "tools": t, "preset": p, "seed": 0, **tunes, **weights, **more, **group}
+            for rate, p, t, tunes, weights, more, group in sets
         ]
         self._ways = _ways(
             base.all_of("motion", motion, str),
@@ -364,6 +369,7 @@ def _encoder_settings(settings: base.Settings) -> EncoderSettings:
         raise ConfigError(f"gsvc needs a preset and a whole number as seed: {error}") from error
     tune = str(values.pop("tune", DEFAULT_TUNE))
     people, faces = float(values.pop("people", PEOPLE)), bool(values.pop("faces", 1))
+    gop = float(values.pop("gop")) if "gop" in values else None
     _refuse(values, "setting")
     return EncoderSettings(
         level=level,
@@ -373,6 +379,7 @@ def _encoder_settings(settings: base.Settings) -> EncoderSettings:
         tune=tune,
         face_weight=people,
         faces=faces,
+        gop=gop,
         seed=seed,
         model_id=model_id("compact"),
     )

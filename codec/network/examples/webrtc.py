@@ -32,6 +32,7 @@ async def send(
     reliable = peer.createDataChannel("gsvc-intra")
     lossy = peer.createDataChannel("gsvc", ordered=False, maxRetransmits=0)
     packetizer = gsvc.Packetizer(encoder.header, ssrc=1)
+    encoder.keyframes_on_request = True
 
     @reliable.on("message")
     def asked(text: str) -> None:
