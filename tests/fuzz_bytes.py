@@ -9,11 +9,10 @@ from pathlib import Path
 
 from google_crc32c import value as crc32c
 
-from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.container import PacketType, StreamReader, varint
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.group import GroupReader, split_payload
 from gsvc.codec.bitstream.header import FIELDS, HEADER_BYTES
-from gsvc.codec.bitstream.packet import PacketType, varint
 from gsvc.codec.bitstream.scaffold import Geometry
 from scaffolds import join_payload
 

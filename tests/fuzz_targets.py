@@ -42,7 +42,7 @@ from gsvc.codec.bitstream.coded_pictures import (
     parted,
     strip_temporal_unit,
 )
-from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.container import Packet, PacketType, StreamReader, varint
 from gsvc.codec.bitstream.entropy_coding import Reader, Writer
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.group import split_payload
@@ -51,7 +51,6 @@ from gsvc.codec.bitstream.layers import ALL_LAYERS
 from gsvc.codec.bitstream.layers.pose import POSE, People
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes
 from gsvc.codec.bitstream.objects import ObjectReader, ObjectWriter
-from gsvc.codec.bitstream.packet import Packet, PacketType, varint
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Layer, Place, Site
 from gsvc.codec.bitstream.stream_info import read_info, scaffold_bytes
 from gsvc.codec.bitstream.texts import read_texts, text_packets

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.bitstream.container import varint
 from gsvc.codec.bitstream.entropy_coding import Coder
 from gsvc.codec.bitstream.group import IntervalCoder
 from gsvc.codec.bitstream.header import TOOLS, Tools
@@ -19,7 +20,6 @@ from gsvc.codec.bitstream.layers.pose import POSE, People
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION, Segmentation
 from gsvc.codec.bitstream.layers.texture import TEXTURE, Texture
 from gsvc.codec.bitstream.layout import LayoutCoder
-from gsvc.codec.bitstream.packet import varint
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Layer, Place, Sample
 from gsvc.codec.bitstream.stream_info import scaffold_bytes
 

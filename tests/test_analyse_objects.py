@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gsvc
+from gsvc.codec.bitstream.container import varint
 from gsvc.codec.bitstream.layers.pose import Person
 from gsvc.codec.bitstream.objects import (
     MAX_TRACK,
@@ -19,7 +20,6 @@ from gsvc.codec.bitstream.objects import (
     ObjectWriter,
     Parts,
 )
-from gsvc.codec.bitstream.packet import varint
 from gsvc.codec.command.main import main
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -12,7 +12,7 @@ from google_crc32c import value as crc32c
 
 import gsvc
 from commands import FAILED, USAGE, assert_one_line, run_gsvc, run_process
-from gsvc.codec.bitstream.packet import PacketType
+from gsvc.codec.bitstream.container import PacketType
 
 Make = Callable[..., list[gsvc.Picture]]
 Write = Callable[..., Path]

@@ -5,11 +5,10 @@ from fractions import Fraction
 
 import pytest
 
-from gsvc.codec.bitstream.container import StreamReader, StreamWriter
+from gsvc.codec.bitstream.container import Packet, PacketType, StreamReader, StreamWriter, varint
 from gsvc.codec.bitstream.errors import BitstreamError, TruncatedStreamError
 from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.bitstream.header import HEADER_BYTES, Header
-from gsvc.codec.bitstream.packet import Packet, PacketType, varint
 
 HEADER = Header(VideoFormat(64, 48, Fraction(1, 25), Fraction(25)), 1)
 PACKETS = [

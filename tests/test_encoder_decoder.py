@@ -18,7 +18,7 @@ from gsvc import EncoderSettings
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder import Encoder
-from gsvc.codec.bitstream.container import StreamReader, StreamWriter
+from gsvc.codec.bitstream.container import Packet, PacketType, StreamReader, StreamWriter, varint
 from gsvc.codec.bitstream.errors import (
     BitstreamError,
     ConfigError,
@@ -29,7 +29,6 @@ from gsvc.codec.bitstream.errors import (
 from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader, GroupWriter, ParsedPacket
 from gsvc.codec.bitstream.header import TOOLS, Header
-from gsvc.codec.bitstream.packet import Packet, PacketType, varint
 from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.datasets.clips.packaged import CLIPS

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from gsvc.codec.bitstream.packet import Packet
+from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.network.rtcp import (
     Bye,
     Nack,

@@ -13,7 +13,7 @@ from google_crc32c import value as crc32c
 
 import gsvc
 from gsvc.codec.bitstream.audio import unpack_audio
-from gsvc.codec.bitstream.packet import PacketType
+from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.stream_info import read_info, whole_bits
 from gsvc.codec.media.audio_source import read_audio
 from gsvc.codec.media.video_reader import open_video

@@ -17,10 +17,9 @@ from golden.make import STREAMS as MAKERS
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.audio import unpack_audio
-from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.container import PacketType, StreamReader
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.group import GroupReader
-from gsvc.codec.bitstream.packet import PacketType
 from scaffolds import scaffold_hash
 
 STREAMS = sorted(Path(__file__).parent.glob("golden/*.gsv"))

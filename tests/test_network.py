@@ -23,8 +23,8 @@ import pytest
 import gsvc
 from commands import SCRIPT
 from gsvc.codec.api.asyncio import LatestQueue
+from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.frames import Frame, VideoFormat
-from gsvc.codec.bitstream.packet import PacketType
 from gsvc.codec.network.address import Address, parse_address
 from gsvc.codec.network.broadcast import Broadcaster
 from gsvc.codec.network.depacketizer import ReorderLimits

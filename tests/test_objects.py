@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 
 import gsvc
+from gsvc.codec.bitstream.container import varint
 from gsvc.codec.bitstream.objects import (
     MAX_OBJECTS,
     MAX_PLACE,
@@ -18,7 +19,6 @@ from gsvc.codec.bitstream.objects import (
     ObjectWriter,
     Parts,
 )
-from gsvc.codec.bitstream.packet import varint
 
 HEADER = gsvc.Header(gsvc.VideoFormat(320, 192, Fraction(1, 25), Fraction(25)), 0)
 

@@ -6,6 +6,15 @@ import random
 import pytest
 from google_crc32c import value as crc32c
 
+from gsvc.codec.bitstream.container import (
+    PICTURES,
+    Cutter,
+    Packet,
+    PacketType,
+    read_packet,
+    read_varint,
+    varint,
+)
 from gsvc.codec.bitstream.errors import (
     BitstreamError,
     ChecksumError,
@@ -15,15 +24,6 @@ from gsvc.codec.bitstream.errors import (
 )
 from gsvc.codec.bitstream.group import split_payload
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.bitstream.packet import (
-    PICTURES,
-    Cutter,
-    Packet,
-    PacketType,
-    read_packet,
-    read_varint,
-    varint,
-)
 from scaffolds import join_payload
 
 

@@ -19,9 +19,8 @@ import gsvc
 from commands import run_gsvc
 from fuzz_bytes import golden_streams, join_stream
 from gsvc.codec.bitstream.coded_pictures import check_temporal_unit, parted
-from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.container import StreamReader, varint
 from gsvc.codec.bitstream.group import GroupReader
-from gsvc.codec.bitstream.packet import varint
 from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.codec.media import color
 from gsvc.codec.player.server import PAGE, _is_loopback, serving

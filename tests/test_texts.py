@@ -14,9 +14,9 @@ from av.video.stream import VideoStream
 from hypothesis import given, strategies as st
 
 import gsvc
+from gsvc.codec.bitstream.container import Packet, PacketType, varint
 from gsvc.codec.bitstream.errors import BitstreamError, LimitError
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
-from gsvc.codec.bitstream.packet import Packet, PacketType, varint
 from gsvc.codec.bitstream.texts import Subtitles, Texts, TimedText, moved, read_texts, text_packets
 from gsvc.codec.media.text_source import Wanted, read_beside
 from gsvc.codec.media.tracks import TextTrack

@@ -10,10 +10,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from gsvc.codec.bitstream.container import Packet, PacketType, varint
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.packet import Packet, PacketType, varint
 from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
 from gsvc.codec.network.rtp import (
     Packetizer,

@@ -30,11 +30,10 @@ from time import monotonic
 from gsvc.codec.api.decode_file import decode
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.container import Packet, StreamReader, read_packet
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import HEADER_BYTES, Header
-from gsvc.codec.bitstream.packet import Packet, read_packet
 
 GOLDEN = Path(__file__).parents[1] / "tests/golden"
 SAME, FLAGGED, BEGINS_LATER, NOTHING, SILENT, CRASH = (

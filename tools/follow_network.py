@@ -20,10 +20,10 @@ from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.errors import GsvcError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.network.congestion_control import Adaptation, Reception
 from gsvc.codec.network.depacketizer import ReorderLimits
 from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.encoder import Encoder
-from gsvc.codec.bitstream.container import next_frames
+from gsvc.codec.bitstream.container import Packet, next_frames
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.layout import nominal_time
-from gsvc.codec.bitstream.packet import Packet
 
 if TYPE_CHECKING:
-    from gsvc.codec.media.frame_input import AnyFrame
+    from gsvc.codec.api.encoder import AnyFrame
 
 _T = TypeVar("_T")
 

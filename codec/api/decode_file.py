@@ -5,7 +5,6 @@ from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import chain
 from math import inf
 from pathlib import Path
@@ -16,13 +15,12 @@ from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.api.reports import DecodeReport, Progress, Report
 from gsvc.codec.bitstream.audio import cut, unpack_audio
-from gsvc.codec.bitstream.container import Salvage, StreamReader, decoded_frames
+from gsvc.codec.bitstream.container import Packet, PacketType, Salvage, StreamReader, decoded_frames
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError, LimitError
-from gsvc.codec.bitstream.frames import AudioChunk, Frame, VideoFormat
+from gsvc.codec.bitstream.frames import AudioChunk, Frame, duration
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.index import StreamIndex
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
-from gsvc.codec.bitstream.packet import Packet, PacketType
 from gsvc.codec.bitstream.texts import NO_TEXTS, Texts, moved, read_texts
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.output import STANDARD_OUTPUT
@@ -102,11 +100,6 @@ def find_time_range(
     if not file.seekable():
         raise ConfigError("a part can only be decoded of a file: save the stream first")
     return _part(file, start, frames, limits, is_container=is_container)
-
-
-def duration(times: "array[int]", form: VideoFormat) -> Fraction:
-    """Seconds from the first frame to the end of the last, of their pts."""
-    return (times[-1] - times[0]) * form.time_base + 1 / form.frame_rate
 
 
 def _all(file: BinaryIO, limits: Limits, *, is_container: bool) -> TimeRange:

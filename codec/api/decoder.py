@@ -6,12 +6,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Self
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.bitstream.container import Packet, is_alone
 from gsvc.codec.bitstream.errors import ConfigError, VersionError
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.bitstream.packet import Packet, is_alone
 from gsvc.codec.bitstream.typed import typed
 from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR
 from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer

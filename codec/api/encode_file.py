@@ -11,15 +11,13 @@ from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
 
-from gsvc.codec.api.decode_file import duration
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport, Progress, Report
 from gsvc.codec.bitstream.audio import AUDIO_CODINGS, pack_audio
-from gsvc.codec.bitstream.container import StreamWriter
+from gsvc.codec.bitstream.container import Packet, PacketType, StreamWriter
 from gsvc.codec.bitstream.errors import ConfigError, InputError
-from gsvc.codec.bitstream.frames import AudioChunk, Frame
-from gsvc.codec.bitstream.packet import Packet, PacketType
+from gsvc.codec.bitstream.frames import AudioChunk, Frame, duration
 from gsvc.codec.bitstream.texts import Texts, text_packets
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.audio_source import Sound, open_sound

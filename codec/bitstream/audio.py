@@ -1,6 +1,6 @@
 """Audio in a stream: runs of Opus packets (RFC 6716) as the payload of one gsvc packet.
 
-Layout, every number a varint (see `gsvc.codec.bitstream.packet`):
+Layout, every number a varint (see `gsvc.codec.bitstream.container`):
 channels; packet duration / 120; pre-skip; pts, zigzag (0, -1, 1, -2, ... as 0, 1, 2, 3, ...);
 number of packets; length of each packet in bytes; then the packets.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
+from gsvc.codec.bitstream.container import read_varint, varint
 from gsvc.codec.bitstream.errors import (
     BitstreamError,
     ConfigError,
@@ -16,7 +17,6 @@ from gsvc.codec.bitstream.errors import (
     TruncatedStreamError,
 )
 from gsvc.codec.bitstream.frames import AudioChunk
-from gsvc.codec.bitstream.packet import read_varint, varint
 
 AUDIO_CODINGS = ("opus", "none")
 """How a stream may carry sound."""

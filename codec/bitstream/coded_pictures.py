@@ -10,10 +10,10 @@ difference from the usual one is coded.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gsvc.codec.bitstream.container import varint
 from gsvc.codec.bitstream.entropy_coding import FLAG, UNSIGNED, Coder, Element
 from gsvc.codec.bitstream.errors import BitstreamError, LimitError
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, MAX_UNIT_FRAMES, MAX_UNIT_OBUS
-from gsvc.codec.bitstream.packet import varint
 
 HEAD_BYTES = 14
 """First bytes of a frame that are entropy-coded: about its header."""

@@ -1,5 +1,6 @@
 """Frames, audio chunks and the format of a video: the values that pass between all stages."""
 
+from array import array
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -101,3 +102,8 @@ class AudioChunk:
     def end(self) -> int:
         """Time after the last packet, as `pts`."""
         return self.pts + len(self.packets) * self.packet_samples
+
+
+def duration(times: "array[int]", form: VideoFormat) -> Fraction:
+    """Seconds from the first frame to the end of the last, of their pts."""
+    return (times[-1] - times[0]) * form.time_base + 1 / form.frame_rate

@@ -24,6 +24,7 @@ from gsvc.codec.bitstream.coded_pictures import (
     sequence_size,
     usual_sequence,
 )
+from gsvc.codec.bitstream.container import Cutter, Packet, read_varint, varint
 from gsvc.codec.bitstream.entropy_coding import (
     FLAG,
     UNSIGNED,
@@ -40,7 +41,6 @@ from gsvc.codec.bitstream.layers.faces import FACES
 from gsvc.codec.bitstream.layout import LAYOUT_ELEMENTS, FrameSpan, LayoutCoder
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.bitstream.objects import OBJECT_ELEMENTS
-from gsvc.codec.bitstream.packet import Cutter, Packet, read_varint, varint
 from gsvc.codec.bitstream.scaffold import (
     Geometry,
     Interval,

@@ -12,14 +12,19 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import BinaryIO
 
-from gsvc.codec.bitstream.container import PacketDecoder, StreamReader, decoded_frames
+from gsvc.codec.bitstream.container import (
+    Packet,
+    PacketDecoder,
+    StreamReader,
+    decoded_frames,
+    read_packet,
+)
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layout import FrameSpan, nominal_time
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
-from gsvc.codec.bitstream.packet import Packet, read_packet
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.typed import typed
 

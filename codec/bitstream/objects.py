@@ -12,6 +12,7 @@ A decoder that draws frames skips them. The payload of a packet:
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from gsvc.codec.bitstream.container import Cutter, Packet, read_varint, varint
 from gsvc.codec.bitstream.entropy_coding import (
     FLAG,
     SIGNED,
@@ -27,7 +28,6 @@ from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import POSE, People
 from gsvc.codec.bitstream.layout import FrameClock, code_ticks
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.bitstream.packet import Cutter, Packet, read_varint, varint
 from gsvc.codec.bitstream.scaffold import Geometry, Place, Site
 
 MOVING, PERSON = "moving", "person"

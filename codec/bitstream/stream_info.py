@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from gsvc.codec.bitstream.audio import unpack_audio
-from gsvc.codec.bitstream.container import CountingFile, StreamReader
+from gsvc.codec.bitstream.container import PICTURES, CountingFile, Packet, PacketType, StreamReader
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import HEADER_BYTES, TOOLS, Header
@@ -20,7 +20,6 @@ from gsvc.codec.bitstream.layers import ALL_LAYERS
 from gsvc.codec.bitstream.layers.faces import FACES
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
 from gsvc.codec.bitstream.objects import ObjectReader, ObjectRun
-from gsvc.codec.bitstream.packet import PICTURES, Packet, PacketType
 from gsvc.codec.bitstream.scaffold import (
     Interval,
     Place,

@@ -12,9 +12,9 @@ Layout, every number a varint, text in UTF-8, times in milliseconds after the fi
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from gsvc.codec.bitstream.container import Cutter, Packet, PacketType, read_varint, varint
 from gsvc.codec.bitstream.errors import BitstreamError, LimitError
 from gsvc.codec.bitstream.limits import HeldBytes
-from gsvc.codec.bitstream.packet import Cutter, Packet, PacketType, read_varint, varint
 
 TAGS = ("title", "artist", "album", "date", "genre", "copyright", "comment", "description")
 """Names of the tags that encoders carry; decoders take any."""

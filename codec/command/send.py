@@ -23,8 +23,7 @@ from gsvc.codec.command.arguments import (
     settings_of,
 )
 from gsvc.codec.command.live_session import Watch, add_security, add_watch, security_of
-from gsvc.codec.media.audio_source import Sound, open_sound
-from gsvc.codec.media.opus_encoder import check_bitrate
+from gsvc.codec.media.audio_source import Sound, check_bitrate, open_sound
 from gsvc.codec.media.output import explain_failure, refuse_foreign
 from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.media.video_reader import VideoReader, open_video

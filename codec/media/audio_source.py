@@ -1,14 +1,26 @@
 """The audio that goes into a stream: Opus chunks in step with the pictures."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from itertools import chain, groupby
 from pathlib import Path
 
-from gsvc.codec.bitstream.audio import SAMPLE_RATE
+import av
+import numpy as np
+from av.audio.codeccontext import AudioCodecContext
+from av.audio.resampler import AudioResampler
+from av.audio.stream import AudioStream
+from av.container import InputContainer
+from numpy.typing import NDArray
+
+from gsvc.codec.bitstream.audio import SAMPLE_RATE, packet_samples
+from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
 from gsvc.codec.bitstream.frames import AudioChunk
-from gsvc.codec.media.opus_encoder import check_bitrate, encode_audio
+from gsvc.codec.media.ffmpeg_input import fraction, open_media
 from gsvc.codec.media.places import STANDARD_INPUT, is_glob
+from gsvc.codec.media.tracks import OPUS_ENCODER, has_opus_encoder
 from gsvc.codec.media.video_reader import open_video
 
 
@@ -63,3 +75,199 @@ def read_audio(
     with open_video(source, start=start, frames=1) as video:
         origin = video.origin
     return encode_audio(source, origin, bitrate)
+
+
+Samples = NDArray[np.float32]
+"""Planar audio, shape (channels, samples), nominally -1 to 1, 48000 samples a second."""
+_MIN_BITRATE, _MAX_BITRATE = 6_000, 510_000
+_MAX_MONO_BITRATE = 256_000
+_LEAST_STEREO_BITRATE = 18_000  # below it, libopus by itself codes two channels as one
+_USUAL_BITRATE = {"mono": 16_000, "stereo": 24_000}  # clear speech; music that one can listen to
+_LONG_PACKET_BITRATE = 32_000  # below it, packets of 60 ms: headers cost more than their delay
+_JITTER = SAMPLE_RATE // 20
+_LONGEST_GAP = 600 * SAMPLE_RATE
+_PRE_ROLL = Fraction(1, 2)
+_log = logging.getLogger(__name__)
+
+
+def check_bitrate(bitrate: int | None) -> None:
+    """Raise ConfigError when Opus cannot code at `bitrate` bit/s; None, the usual one, is right."""
+    if bitrate is not None and not _MIN_BITRATE <= bitrate <= _MAX_BITRATE:
+        raise ConfigError(
+            f"audio bit rate {bitrate} bit/s: must be {_MIN_BITRATE} to {_MAX_BITRATE}"
+        )
+
+
+def coded_layout(channels: int, bitrate: int | None) -> str:
+    """How sound of so many channels is coded at a bit rate: "mono" or "stereo"."""
+    fits = bitrate is None or bitrate >= _LEAST_STEREO_BITRATE
+    return "stereo" if channels >= 2 and fits else "mono"
+
+
+def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> Iterator[AudioChunk]:
+    """Opus chunks of about a second from the best audio stream; nothing without one.
+
+    `origin` (seconds on the source's clock) becomes time 0; audio before it is dropped. Gaps are
+    filled with silence, and damaged packets are gaps. Raises MissingDependencyError when FFmpeg has
+    no Opus encoder.
+    """
+    with open_media(source) as container:
+        stream = container.streams.best("audio")
+        if not isinstance(stream, AudioStream):
+            return
+        if stream.codec_context is None:
+            _log.warning("%s: FFmpeg here has no decoder for its audio, which is left out", source)
+            return
+        layout = coded_layout(stream.codec_context.channels, bitrate)
+        pieces = _Aligner(origin).align(_resampled(container, stream, origin, layout))
+        yield from _encode(pieces, layout, bitrate or _USUAL_BITRATE[layout])
+
+
+def _resampled(
+    container: InputContainer, stream: AudioStream, origin: Fraction, layout: str
+) -> Iterator[av.AudioFrame]:
+    """Frames of one rate and layout; a resampler takes those of one kind."""
+    for _, alike in groupby(_decoded(container, stream, origin), _kind_of):
+        resampler = AudioResampler(format="fltp", layout=layout, rate=SAMPLE_RATE)
+        for frame in chain(alike, (None,)):
+            yield from resampler.resample(frame)
+
+
+def _kind_of(frame: av.AudioFrame) -> tuple[str, str, int]:
+    return frame.format.name, frame.layout.name, frame.sample_rate
+
+
+def _decoded(
+    container: InputContainer, stream: AudioStream, origin: Fraction
+) -> Iterator[av.AudioFrame]:
+    time_base = fraction(stream.time_base) or Fraction(1, SAMPLE_RATE)
+    first = (stream.start_time or 0) * time_base
+    if origin - first > _PRE_ROLL:
+        try:
+            container.seek(int((origin - _PRE_ROLL) / time_base), stream=stream)
+        except av.FFmpegError:
+            _log.info("cannot seek in the audio: it is read from its beginning")
+    try:
+        for packet in container.demux(stream):
+            try:
+                yield from packet.decode()
+            except av.FFmpegError as error:
+                _log.warning("a damaged audio packet is replaced by silence: %s", error.strerror)
+    except av.FFmpegError as error:
+        _log.warning("the audio breaks off: %s", error.strerror)
+
+
+class _Aligner:
+    """Trims and fills audio frames until they are contiguous from the first sample after time 0."""
+
+    def __init__(self, origin: Fraction) -> None:
+        self._origin = origin
+        self._position: int | None = None
+        self._shift = 0
+
+    def align(self, frames: Iterator[av.AudioFrame]) -> Iterator[tuple[int, Samples]]:
+        """Pairs of a position, in 1/48000 s from `origin`, and the samples from there on."""
+        for frame in frames:
+            samples = np.asarray(frame.to_ndarray(), np.float32)
+            for position, piece in self._place(self._position_of(frame), samples):
+                if piece.shape[1]:
+                    yield position, piece
+
+    def _position_of(self, frame: av.AudioFrame) -> int:
+        time_base = fraction(frame.time_base)
+        if frame.pts is None or time_base is None:
+            return self._position or 0
+        return round((frame.pts * time_base - self._origin) * SAMPLE_RATE) + self._shift
+
+    def _place(self, position: int, samples: Samples) -> Iterator[tuple[int, Samples]]:
+        if self._position is None:
+            samples = samples[:, max(0, -position) :]
+            if not samples.shape[1]:
+                return
+            self._position = max(0, position)
+            position = self._position
+        gap = position - self._position
+        if abs(gap) > _LONGEST_GAP:  # the clock was reset: ignore the jump
+            self._shift -= gap
+        elif gap > _JITTER:
+            yield from self._silence(gap, samples.shape[0])
+        elif gap < -_JITTER:
+            samples = samples[:, -gap:]
+        yield self._position, samples
+        self._position += samples.shape[1]
+
+    def _silence(self, length: int, channels: int) -> Iterator[tuple[int, Samples]]:
+        assert self._position is not None
+        end = self._position + length
+        while self._position < end:
+            piece = np.zeros((channels, min(SAMPLE_RATE, end - self._position)), np.float32)
+            yield self._position, piece
+            self._position += piece.shape[1]
+
+
+def _encode(
+    pieces: Iterator[tuple[int, Samples]], layout: str, bitrate: int
+) -> Iterator[AudioChunk]:
+    first = next(pieces, None)
+    if first is None:
+        return
+    encoder = _open_encoder(layout, bitrate)
+    begin = first[0]
+    collector = _Collector(begin, encoder)
+    for position, samples in chain((first,), pieces):
+        interleaved = np.ascontiguousarray(samples.T).reshape(1, -1)
+        frame = av.AudioFrame.from_ndarray(interleaved, "flt", layout)
+        frame.sample_rate = SAMPLE_RATE
+        frame.pts, frame.time_base = position - begin, Fraction(1, SAMPLE_RATE)
+        for packet in encoder.encode(frame):
+            yield from collector.add(bytes(packet))
+    for packet in encoder.encode(None):
+        yield from collector.add(bytes(packet))
+    yield from collector.flush()
+
+
+def _open_encoder(layout: str, bitrate: int) -> AudioCodecContext:
+    if not has_opus_encoder():
+        raise MissingDependencyError(
+            "FFmpeg here is built without libopus, so sound cannot be coded: leave it out "
+            '(audio="none") or install another PyAV: pip install --force-reinstall av'
+        )
+    encoder = av.CodecContext.create(OPUS_ENCODER, "w")
+    assert isinstance(encoder, AudioCodecContext)
+    encoder.sample_rate = SAMPLE_RATE
+    encoder.layout = layout
+    encoder.format = "flt"
+    encoder.time_base = Fraction(1, SAMPLE_RATE)
+    encoder.bit_rate = bitrate if layout == "stereo" else min(bitrate, _MAX_MONO_BITRATE)
+    frame_ms = "60" if bitrate < _LONG_PACKET_BITRATE else "20"
+    encoder.options = {"frame_duration": frame_ms, "vbr": "on"}
+    encoder.open()
+    return encoder
+
+
+class _Collector:
+    """Collects packets of equal duration into chunks of about a second."""
+
+    def __init__(self, begin: int, encoder: AudioCodecContext) -> None:
+        # Bytes 10 and 11 of the identification header (RFC 7845, section 5.1).
+        self._pre_skip = int.from_bytes((encoder.extradata or bytes(12))[10:12], "little")
+        self._channels = encoder.channels
+        self._pts = begin - self._pre_skip
+        self._duration = 0
+        self._packets: list[bytes] = []
+
+    def add(self, packet: bytes) -> Iterator[AudioChunk]:
+        duration = packet_samples(packet)
+        if duration != self._duration:
+            yield from self.flush()
+            self._duration = duration
+        self._packets.append(packet)
+        if len(self._packets) * duration >= SAMPLE_RATE:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[AudioChunk]:
+        if self._packets:
+            packets = tuple(self._packets)
+            yield AudioChunk(self._pts, self._channels, self._duration, self._pre_skip, packets)
+            self._pts += self._duration * len(packets)
+            self._packets = []

@@ -22,13 +22,19 @@ from gsvc.codec.bitstream.coded_pictures import (
     plain_bytes,
     split_units,
 )
-from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.container import (
+    Cutter,
+    Packet,
+    PacketType,
+    StreamReader,
+    read_varint,
+    varint,
+)
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.frames import AudioChunk
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket, split_payload
 from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes
-from gsvc.codec.bitstream.packet import Cutter, Packet, PacketType, read_varint, varint
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.texts import read_texts
 

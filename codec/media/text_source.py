@@ -14,8 +14,8 @@ from av.subtitles.stream import SubtitleStream
 from av.subtitles.subtitle import AssSubtitle
 
 from gsvc.codec.bitstream.texts import TAGS, Subtitles, Texts, TimedText, moved
+from gsvc.codec.media.audio_source import coded_layout
 from gsvc.codec.media.ffmpeg_input import fraction, open_media
-from gsvc.codec.media.opus_encoder import coded_layout
 from gsvc.codec.media.places import STANDARD_INPUT, is_glob
 
 _FOREVER = 1 << 34

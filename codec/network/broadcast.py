@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.network.congestion_control import Reception
 from gsvc.codec.network.tcp_websocket import Announced, Channel, SendQueue, heed, strictest
 

@@ -19,13 +19,12 @@ from typing import Protocol, TypeVar
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.bitstream.container import next_frames
+from gsvc.codec.bitstream.container import Packet, PacketType, next_frames
 from gsvc.codec.bitstream.errors import BitstreamError, InputError
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.bitstream.limits import Limits
-from gsvc.codec.bitstream.packet import Packet, PacketType
 from gsvc.codec.network.stats import LayerMeter
 from gsvc.decoders.detection.analyser import Analyser, AnalysisSettings
 from gsvc.decoders.detection.findings import FrameAnalysis

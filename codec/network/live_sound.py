@@ -7,9 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from gsvc.codec.bitstream.audio import SAMPLE_RATE, pack_audio, packet_samples, unpack_audio
+from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.frames import AudioChunk
-from gsvc.codec.bitstream.packet import Packet, PacketType
 
 _LONGEST = SAMPLE_RATE // 5
 """Of a piece, in samples: what is lost with a datagram at most."""

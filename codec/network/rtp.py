@@ -17,10 +17,17 @@ from enum import IntEnum
 from fractions import Fraction
 from math import ceil, floor
 
+from gsvc.codec.bitstream.container import (
+    Cutter,
+    Packet,
+    PacketType,
+    read_packet,
+    read_varint,
+    varint,
+)
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.header import HEADER_BYTES, MAGIC, Header
 from gsvc.codec.bitstream.limits import Limits
-from gsvc.codec.bitstream.packet import Cutter, Packet, PacketType, read_packet, read_varint, varint
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.network.address import Address
 

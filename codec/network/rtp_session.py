@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.network.congestion_control import Reception
 from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
 from gsvc.codec.network.rtcp import (

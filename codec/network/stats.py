@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 
+from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.bitstream.stream_info import Ledger, packet_ledger, total
 
 IP_UDP_BYTES = 28

@@ -23,6 +23,7 @@ from io import BytesIO
 from ssl import SSLCertVerificationError, SSLContext
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from gsvc.codec.bitstream.container import Packet, read_packet, read_varint
 from gsvc.codec.bitstream.errors import (
     BitstreamError,
     InputError,
@@ -32,7 +33,6 @@ from gsvc.codec.bitstream.errors import (
 )
 from gsvc.codec.bitstream.header import HEADER_BYTES, Header
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.bitstream.packet import Packet, read_packet, read_varint
 from gsvc.codec.network.address import Address
 from gsvc.codec.network.congestion_control import Reception
 from gsvc.codec.network.rtcp import BitrateLimit, PictureLimit, Rtcp, read_rtcp, write_rtcp

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.errors import InputError, OutputError
-from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.network.address import Address
 from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from gsvc.codec.api.asyncio import LatestQueue, finish, made_in, until_set
 from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.errors import (
     BitstreamError,
     ConfigError,
@@ -20,7 +21,6 @@ from gsvc.codec.bitstream.errors import (
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.limits import Limits
-from gsvc.codec.bitstream.packet import Packet, PacketType
 from gsvc.codec.bitstream.stream_info import total
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.network.address import TlsSettings, parse_address, tls_context

@@ -14,9 +14,9 @@ from functools import partial
 
 from gsvc.codec.api.asyncio import LatestQueue, made_in
 from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
-from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.bitstream.stream_info import Ledger
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.audio_source import Sound

@@ -25,11 +25,10 @@ from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.bitstream.container import decoded_frames
+from gsvc.codec.bitstream.container import Packet, decoded_frames
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.planning.budgets import VideoClass
 from gsvc.codec.planning.machine_profile import Profile

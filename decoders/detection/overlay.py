@@ -12,11 +12,11 @@ from dataclasses import replace
 import cv2
 import numpy as np
 
+from gsvc.codec.bitstream.container import Packet, is_alone
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.limits import Limits
-from gsvc.codec.bitstream.packet import Packet, is_alone
 from gsvc.decoders.detection.findings import FrameAnalysis, KeyPoints, TrackedObject
 from gsvc.decoders.detection.rules import Line, Zone
 from gsvc.decoders.detection.sent_objects import SentObjects

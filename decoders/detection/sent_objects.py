@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.errors import BitstreamError, LimitError
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import POSE, Person, pose_unit
@@ -28,7 +29,6 @@ from gsvc.codec.bitstream.objects import (
     ObjectRun,
     object_unit,
 )
-from gsvc.codec.bitstream.packet import Packet, PacketType
 from gsvc.codec.bitstream.scaffold import Geometry, Sample
 from gsvc.decoders.detection.findings import (
     CameraStep,

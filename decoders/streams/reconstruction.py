@@ -8,12 +8,12 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import Coding, GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.texture import TEXTURE, Texture
-from gsvc.codec.bitstream.packet import Packet
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample
 from gsvc.decoders.interpolation.rendering import (
     IntervalRenderer,

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.bitstream.limits import Limits
-from gsvc.codec.bitstream.packet import Packet
 from gsvc.decoders.streams.reconstruction import DecodedInterval, Reconstruction
 
 

@@ -12,10 +12,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import GroupReader, GroupWriter
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.packet import Packet, PacketType
 from gsvc.codec.bitstream.scaffold import Interval, Place
 from gsvc.encoders.coding.group_coder import CodedPacket, GroupCoder
 from gsvc.encoders.tuning import Effort, Level

@@ -37,8 +37,8 @@ from gsvc.decoders.keyframes.keyframe import decode_keyframes, raise_texture
 from gsvc.encoders.coding.group_coder import CodingConfig
 from gsvc.encoders.coding.svt_av1 import MAX_CRF, encode_pictures
 from gsvc.encoders.scaffold.texture_gains import choose_texture
+from gsvc.encoders.search.candidates import GroupPlan
 from gsvc.encoders.search.distortion import Reference
-from gsvc.encoders.search.group_plan import GroupPlan
 from gsvc.encoders.tuning import (
     CRF_SLOPE,
     EMPHASIS_BAND,

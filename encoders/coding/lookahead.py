@@ -26,7 +26,7 @@ from gsvc.encoders.scaffold.extraction import (
     rendered_intervals,
 )
 from gsvc.encoders.scaffold.face_extractor import FaceExtractor
-from gsvc.encoders.search.group_plan import PLAIN, PlannedInterval, Probe
+from gsvc.encoders.search.candidates import PLAIN, PlannedInterval, Probe
 from gsvc.encoders.search.group_search import GroupPlanner, GroupSearch
 from gsvc.encoders.search.rate_control import RateControl
 from gsvc.encoders.tuning import DISTORTION_OF_BITS, Effort, Level

@@ -16,8 +16,8 @@ from gsvc.encoders.scaffold.extractor import AnchorProbe, Extractor
 from gsvc.encoders.scaffold.flow_extractor import FlowExtractor
 from gsvc.encoders.scaffold.pose_extractor import PoseExtractor
 from gsvc.encoders.scaffold.segmentation_extractor import SegmentationExtractor
+from gsvc.encoders.search.candidates import PLAIN, DrawingMode
 from gsvc.encoders.search.distortion import Distortion
-from gsvc.encoders.search.group_plan import PLAIN, DrawingMode
 from gsvc.encoders.tuning import CORRECTION_LEAST_BITS, CORRECTION_LMBDA
 
 EXTRACTORS: tuple[type[Extractor], ...] = (PoseExtractor, SegmentationExtractor, FlowExtractor)

@@ -28,8 +28,7 @@ from gsvc.encoders.coding.keyframes import emphasised
 from gsvc.encoders.coding.lookahead_buffer import malloc_trim
 from gsvc.encoders.coding.svt_av1 import Planes, encode_planes, planes_of
 from gsvc.encoders.scaffold.camera_path import CameraPath
-from gsvc.encoders.search.distortion import Distortion, FloatMap, Reference, quarter
-from gsvc.encoders.search.group_plan import (
+from gsvc.encoders.search.candidates import (
     PLAIN,
     DrawingMode,
     GroupPlan,
@@ -37,6 +36,7 @@ from gsvc.encoders.search.group_plan import (
     Probe,
     planned_intervals,
 )
+from gsvc.encoders.search.distortion import Distortion, FloatMap, Reference, quarter
 from gsvc.encoders.tuning import (
     EMPHASIS_CRFS,
     FADED,

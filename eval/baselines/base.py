@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from gsvc.codec.bitstream.container import Cutter, read_varint, varint
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.bitstream.packet import Cutter, read_varint, varint
 from gsvc.datasets.clips.clip import ClipFormat, TestClip
 from gsvc.eval.late_loading import CodecFacts
 

@@ -19,6 +19,8 @@ from gsvc.codec.api.reports import (
     Progress as Progress,
 )
 from gsvc.codec.bitstream.container import (
+    Packet as Packet,
+    PacketType as PacketType,
     StreamReader as StreamReader,
     StreamWriter as StreamWriter,
 )
@@ -48,7 +50,6 @@ from gsvc.codec.bitstream.frames import (
 from gsvc.codec.bitstream.header import Header as Header, Tools as Tools
 from gsvc.codec.bitstream.index import StreamIndex as StreamIndex
 from gsvc.codec.bitstream.limits import Limits as Limits
-from gsvc.codec.bitstream.packet import Packet as Packet, PacketType as PacketType
 from gsvc.codec.bitstream.stream_info import StreamInfo as StreamInfo
 from gsvc.codec.media.mapped_reader import demux as demux
 from gsvc.codec.media.mapped_writer import MuxReport as MuxReport, mux as mux

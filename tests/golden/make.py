@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.audio import pack_audio
-from gsvc.codec.bitstream.container import StreamReader, StreamWriter
+from gsvc.codec.bitstream.container import Packet, PacketType, StreamReader, StreamWriter, varint
 from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import Coding, GroupReader, GroupWriter
 from gsvc.codec.bitstream.header import Header
@@ -41,7 +41,6 @@ from gsvc.codec.bitstream.objects import (
     ObjectWriter,
     Parts,
 )
-from gsvc.codec.bitstream.packet import Packet, PacketType, varint
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample
 from gsvc.encoders.coding.svt_av1 import encode_pictures
 from scaffolds import make_interval, make_sample, only, scaffold_hash

@@ -13,10 +13,10 @@ from math import inf
 import numpy as np
 from numpy.random import Generator
 
+from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.frames import Color, Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header, Tools
-from gsvc.codec.bitstream.packet import Packet, PacketType
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.streams.reconstruction import Reconstruction
