@@ -14,14 +14,15 @@ import torch
 from gsvc.decoders.keyframes.compact.restorer import Restorer, best_mixture, conditions_of, mixed
 from gsvc.decoders.training.beside.checkpoint import BEFORE, CHECKPOINT, read_checkpoint
 from gsvc.decoders.training.beside.distances import WassersteinDistortion, fidelity
-from gsvc.decoders.training.beside.samples import (
+from gsvc.decoders.training.bundle import job_script
+from gsvc.decoders.training.standalone.samples import (
+    LOSSLESS,
     SampleError,
     SamplePool,
     StoredSample,
     read_shard,
     write_shard,
 )
-from gsvc.decoders.training.bundle import job_script
 from gsvc.decoders.training.standalone.tensors import write_tensors
 
 STARTER = Path(__file__).parent.parent / "tools" / "train_beside.py"
@@ -93,7 +94,7 @@ def run_job(
 def test_samples_come_back_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "a.tar"
     samples = some_samples(3)
-    assert write_shard(path, samples, quality=101) == 3
+    assert write_shard(path, samples, quality=LOSSLESS) == 3
     for one, other in zip(samples, read_shard(path), strict=True):
         assert other.numbers["layer"] == 2
         for name, stack in one.stacks.items():

@@ -83,13 +83,9 @@ def pack(data: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", MEGABYTES)
-def test_a_pack_holds_what_training_needs(
-    kind: str, pack: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from gsvc.decoders.training.packing import assembly
+def test_a_pack_holds_what_training_needs(kind: str, pack: Run, data: Path, tmp_path: Path) -> None:
     from gsvc.decoders.training.standalone.pack import read_pack
 
-    monkeypatch.setattr(assembly, "_TOGETHER", 4)
     if kind == "windows":
         with need("rife"):
             load_rife()
@@ -115,7 +111,7 @@ def test_a_pack_holds_what_training_needs(
         first, frames = arrays["window"].unbind(1)
         assert first[0] == 0 and int(first[-1] + frames[-1]) == len(truth) == len(arrays["time"])
     few = read_pack(path, least=5)
-    assert 5 <= len(few.arrays["held"]) <= 8 < samples
+    assert len(few.arrays["held"]) == 5 < samples
     for own, whole in ((few.stacks, made.stacks), (few.arrays, made.arrays)):
         assert own.keys() == whole.keys()
         assert all(rows.equal(whole[name][: len(rows)]) for name, rows in own.items())
@@ -133,34 +129,6 @@ def check_pairs(given: "Tensor", truth: "Tensor") -> None:
     assert own.median() < others.median() / 2
 
 
-def test_pictures_come_back_as_they_were_coded() -> None:
-    from gsvc.decoders.training.standalone.levels import Resembled, pack_levels, unpack_levels
-    from gsvc.decoders.training.standalone.planes import (
-        levels_of,
-        pictures_of_levels,
-        shapes_of_levels,
-    )
-
-    source = np.stack([photograph(seed, 96, 64) for seed in range(6)])
-    moved = np.roll(source, 1, 2)
-    levels, shapes = levels_of(source, 8), shapes_of_levels(source.shape)
-    data = pack_levels(levels, Resembled([], np.full(len(source), -1, np.int32)))
-    back = pictures_of_levels(unpack_levels(data, shapes, []), 8)
-    assert (back == pictures_of_levels(levels, 8)).all()
-    error = (back.permute(0, 2, 3, 1).numpy().astype(float) - source).std()
-    assert error < 8
-    # Beside the others, the first of them beside itself.
-    rows = np.array([0, 6, 7, 3, -1, 5], np.int32)
-    later = levels_of(moved, 8)
-    beside = pack_levels(later, Resembled(levels, rows))
-    again = unpack_levels(beside, shapes_of_levels(moved.shape), levels)
-    assert all((a == b).all() for a, b in zip(later, again, strict=True))
-    for place in (2, 50, len(data) // 2, len(data) - 9):
-        damaged = data[:place] + bytes([data[place] ^ 64]) + data[place + 1 :]
-        with pytest.raises(ValueError, match="packed pictures"):
-            unpack_levels(damaged, shapes, [])
-
-
 @pytest.mark.slow
 def test_a_pack_that_was_killed_goes_on(pack: Run, data: Path, tmp_path: Path) -> None:
     killed, whole = tmp_path / "killed.pack", tmp_path / "whole.pack"
@@ -168,13 +136,13 @@ def test_a_pack_that_was_killed_goes_on(pack: Run, data: Path, tmp_path: Path) -
     parts = tmp_path / "killed.pack.parts"
     with subprocess.Popen(command) as process:
         end = time.monotonic() + 120
-        while not list(parts.glob("*.safetensors")) and time.monotonic() < end:
+        while not list(parts.glob("*.tar")) and time.monotonic() < end:
             time.sleep(0.05)
         process.kill()
     assert not killed.exists()
     for path in (killed, whole):
         assert pack(path, "--megabytes", MEGABYTES["pictures"])[0] == 0
-    for part in parts.glob("*.safetensors"):
+    for part in parts.glob("*.tar"):
         other = tmp_path / "whole.pack.parts" / part.name
         if other.exists():
             assert without_seconds(part) == without_seconds(other)

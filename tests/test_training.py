@@ -66,8 +66,7 @@ def packs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
     from gsvc.decoders.training.frozen import frozen_networks
     from gsvc.decoders.training.packing.assembly import assemble
     from gsvc.decoders.training.packing.kinds import KINDS
-    from gsvc.decoders.training.packing.parts import PartMaker, write_part
-    from gsvc.decoders.training.packing.store import PartFolder
+    from gsvc.decoders.training.packing.parts import PartFolder, PartMaker, write_part
 
     folder = tmp_path_factory.mktemp("packs")
 
@@ -81,7 +80,7 @@ def packs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
             parts = PartFolder(folder / kind, maker)
             for number in NUMBERS:
                 part = maker.make(number)
-                write_part(parts.path / f"{number:06}.safetensors", part)
+                write_part(parts.path / f"{number:06}.tar", part)
                 if part.facts.held and part.facts.samples:
                     break
             assemble(path, parts, networks, 40_000_000)

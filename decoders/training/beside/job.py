@@ -47,7 +47,7 @@ from gsvc.decoders.training.beside.distances import (
     psnr,
     structural,
 )
-from gsvc.decoders.training.beside.samples import SampleError, SamplePool, StoredSample
+from gsvc.decoders.training.standalone.samples import SampleError, SamplePool, StoredSample
 from gsvc.decoders.training.standalone.tensors import read_tensors
 
 LOG, SCORES, PROCESS = "log.csv", "scores.csv", "process.json"

@@ -12,12 +12,11 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.decoders.training.beside.samples import StoredSample, write_shard
 from gsvc.decoders.training.footage import Footage, Scene, find_footage
-from gsvc.decoders.training.packing.crops import crop_place, cropped
+from gsvc.decoders.training.packing.kinds import crop_place, cropped
 from gsvc.decoders.training.packing.runs import CodedPicture
 from gsvc.decoders.training.packing.sequences import Layers, SequenceCoding, coded_sequence
-from gsvc.decoders.training.standalone.units import GAIN_UNIT
+from gsvc.decoders.training.standalone.samples import GAIN_UNIT, StoredSample, write_shard
 
 HELD_OUT = (
     "torchvision_SOX5yA1l24A.mp4",

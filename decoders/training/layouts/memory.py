@@ -22,7 +22,6 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.keyframes.compact.network import SIZES
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.packing.kinds import KINDS
-from gsvc.decoders.training.sharded.dice import StepDice
 from gsvc.decoders.training.sharded.feeds import Streamed
 from gsvc.decoders.training.sharded.parallel import (
     blocks_of,
@@ -31,6 +30,7 @@ from gsvc.decoders.training.sharded.parallel import (
     recompute,
     spread,
 )
+from gsvc.decoders.training.standalone.dice import StepDice
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.losses import Losses
 from gsvc.decoders.training.standalone.main import task_of
@@ -126,7 +126,7 @@ class Trial:
                 (batch * counts.get(name, each), _CHANNELS.get(name, 3), kind.side, kind.side),
                 dtype=torch.uint8,
             )
-            for name in kind.steps
+            for name in kind.channels
         }
         rows = torch.arange(batch, dtype=torch.int32)
         arrays = {

@@ -1,16 +1,41 @@
-"""Samples of a coded run: single pictures, or windows of rendered frames."""
+"""Samples of a coded run: single pictures, or windows of rendered frames.
+
+Crops are cut rather where something is to be restored.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import cv2
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from gsvc.decoders.training.packing.crops import Place, crop_place, cropped
+from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.training.packing.runs import CodedPicture, CodedRun, Gap
-from gsvc.decoders.training.standalone.units import CONFIDENCE_UNIT, GAIN_UNIT
+from gsvc.decoders.training.standalone.samples import (
+    ARRAY_TYPES,
+    CONFIDENCE_UNIT,
+    GAIN_UNIT,
+    StoredSample,
+)
+
+_PLACES = 4
+_EASY = 0.25
+"""Share of crops that are cut at any place."""
+_LEAST_SPREAD = 3.0
+"""Standard deviation of levels, 0-255, below which a place shows nothing."""
+_COARSE, _RUINED = 8, 12.0
+"""Side of a cell, and mean difference of levels in the worst cells: there a coarse quantiser has
+left out what moved, and another moment is shown. No refiner can know what was there."""
+
+Place = tuple[int, int]
+"""Top and left of a crop."""
+
+
+Pair = tuple[Picture, Picture]
+"""A source, and what came of it: RGB uint8 (H, W, 3)."""
 
 _LEAST, _MOST = 3, 9
 """Frames of a window."""
@@ -45,10 +70,8 @@ class Kind:
 
     side: int
     """Of crops in pixels."""
-    steps: Mapping[str, float]
-    """Quantiser of each stack, in gray levels, in the order in which they are coded."""
-    beside: Mapping[str, str]
-    """The stack that another one resembles."""
+    channels: Mapping[str, int]
+    """Of each stack, by its name."""
     restored: str
     """The stack of what is to be restored."""
     samples: Callable[[CodedRun, int, Generator], Iterator[Sample]]
@@ -127,6 +150,65 @@ def _scalars(coded: CodedPicture) -> NDArray[np.float16]:
     return np.array([[coded.key.quantizer, coded.key.size]], np.float16)
 
 
+def crop_place(
+    pairs: Sequence[Pair], coded: Sequence[Pair], side: int, rng: Generator
+) -> Place | None:
+    """Of a few random places the one where `pairs` differ most, or just any.
+
+    None where all places are blank, or ruined in a picture of `coded`.
+    """
+    truth, given = zip(*pairs, strict=True)
+    height, width = truth[0].shape[:2]
+    drawn = rng.integers((height - side + 1, width - side + 1), size=(_PLACES, 2))
+    is_easy = rng.random() < _EASY
+    places = [(int(top), int(left)) for top, left in drawn]
+    shown = [
+        one
+        for one in places
+        if cropped(truth[0], one, side).std() > _LEAST_SPREAD
+        and not any(_is_ruined(*(cropped(of, one, side) for of in pair)) for pair in coded)
+    ]
+    if not shown or is_easy:
+        return shown[0] if shown else None
+
+    def damage(place: Place) -> float:
+        crops = [cropped(np.stack(pictures, 2), place, side) for pictures in (truth, given)]
+        return float(np.abs(crops[0].astype(np.int16) - crops[1]).mean())
+
+    return max(shown, key=damage)
+
+
+def _is_ruined(truth: Picture, given: Picture) -> bool:
+    """Whether a crop shows something else, not just less."""
+    cells = truth.shape[1] // _COARSE, truth.shape[0] // _COARSE
+    coarse = [
+        cv2.GaussianBlur(cv2.resize(of, cells, interpolation=cv2.INTER_AREA), (0, 0), 1)
+        for of in (truth, given)
+    ]
+    difference = np.abs(coarse[0].astype(np.float32) - coarse[1]).mean(2)
+    return float(np.percentile(difference, 95)) > _RUINED
+
+
+def cropped(picture: NDArray[np.uint8], place: Place, side: int) -> NDArray[np.uint8]:
+    """A square of a picture (H, W, ...)."""
+    top, left = place
+    return picture[top : top + side, left : left + side]
+
+
+def stored(sample: Sample, **more: object) -> StoredSample:
+    """A sample as a shard has it; `more`: numbers beside its own."""
+    arrays = {n: array.astype(np.float64).tolist() for n, array in sample.arrays.items()}
+    own = {"arrays": arrays, "place": list(sample.place), "frames": list(sample.numbers)}
+    return StoredSample(sample.stacks, {**more, **own})
+
+
+def exact(sample: StoredSample) -> Sample:
+    """The sample that was `stored`. Raises ValueError or KeyError for numbers that are none."""
+    numbers = sample.numbers
+    arrays = {n: np.array(value, ARRAY_TYPES[n]) for n, value in numbers["arrays"].items()}
+    return Sample(dict(sample.stacks), arrays, tuple(numbers["place"]), tuple(numbers["frames"]))
+
+
 def joined(samples: Sequence[Sample]) -> tuple[Stacks, Arrays]:
     """Stacks and arrays of all samples; empty without any."""
     stacks, arrays = [one.stacks for one in samples], [one.arrays for one in samples]
@@ -142,8 +224,7 @@ def together(parts: Sequence[dict[str, NDArray[Scalar]]]) -> dict[str, NDArray[S
 KINDS = {
     "pictures": Kind(
         side=160,
-        steps={"truth": 8.0, "given": 8.0, "gain": 8.0},
-        beside={"given": "truth"},
+        channels={"truth": 3, "given": 3, "gain": 1},
         restored="given",
         samples=_pictures,
         clips=0.5,
@@ -153,8 +234,7 @@ KINDS = {
     ),
     "windows": Kind(
         side=128,
-        steps={"keys": 8.0, "rendering": 8.0, "truth": 8.0, "confidence": 16.0},
-        beside={"rendering": "keys", "truth": "rendering"},
+        channels={"keys": 3, "rendering": 3, "truth": 3, "confidence": 1},
         restored="rendering",
         samples=_windows,
         clips=0.75,

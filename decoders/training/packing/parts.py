@@ -1,26 +1,32 @@
-"""Parts of a pack: the samples of one coded run each, exact, a file a part.
+"""Parts of a pack: the samples of one coded run each, without loss, a shard a part.
 
-The seed and the part's number decide all that is in it.
+The seed and the part's number decide all that is in it. A folder keeps the parts until the pack is
+complete, so that a command that was killed goes on.
 """
 
+import hashlib
 import json
+import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import count
+from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import TypeVar
 
 import cv2
-import numpy as np
 import torch
 from numpy.random import Generator, default_rng
-from safetensors import SafetensorError, safe_open
 
+from gsvc import __version__
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.media.output import explain_failure
 from gsvc.decoders.training.footage import Footage, Scene
-from gsvc.decoders.training.packing.coding import coded_stacks
-from gsvc.decoders.training.packing.kinds import KINDS, Sample, joined
+from gsvc.decoders.training.packing.kinds import KINDS, Sample, exact, stored
 from gsvc.decoders.training.packing.runs import CodedRun
 from gsvc.decoders.training.packing.sequences import (
     coded_sequence,
@@ -28,15 +34,26 @@ from gsvc.decoders.training.packing.sequences import (
     random_keys,
 )
 from gsvc.decoders.training.packing.streams import coded_stream, random_stream
-from gsvc.decoders.training.standalone.tensors import write_tensors
+from gsvc.decoders.training.standalone.samples import (
+    LOSSLESS,
+    SampleError,
+    file_bytes,
+    read_files,
+    read_shard,
+    sample_files,
+    write_shard,
+)
 
 CODINGS = "streams", "hierarchies", "keys"
 _HELD_EVERY = 12
 """One part in so many is of what was held out."""
 _DRAWS = 10
 """Places tried for a run of frames."""
-_MOST_BYTES = 1 << 30
-_META = "part"
+PACK_QUALITY = 92
+"""Of WebP: video keeps about 44 dB of luma."""
+_FACTS = "part.json"
+_SETTINGS = "parts.json"
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -92,14 +109,14 @@ class PartMaker:
             scene, run = found
             samples = list(kind.samples(run, kind.side, rng))
             files = tuple(str(path.relative_to(self.folder)) for path in scene.files)
-        chunks = coded_stacks(*joined(samples), kind)[0] if samples else {}
+        coded = [sample_files(stored(sample), PACK_QUALITY) for sample in samples]
         facts = PartFacts(
             coding,
             files,
             is_held,
             len(samples),
             round(time.monotonic() - begun, 2),
-            sum(map(len, chunks.values())),
+            sum(file_bytes(data) for files in coded for data in files.values()),
         )
         return Part(facts, samples)
 
@@ -134,38 +151,130 @@ def _coded(
 
 
 def write_part(path: Path, part: Part) -> None:
-    """Write a part whole or not at all."""
-    tensors = {
-        f"{row}/{kind}/{name}": torch.from_numpy(np.ascontiguousarray(array))
-        for row, sample in enumerate(part.samples)
-        for kind, named in (("stacks", sample.stacks), ("arrays", sample.arrays))
-        for name, array in named.items()
-    }
-    write_tensors(path, tensors, {_META: json.dumps(asdict(part.facts))}, _MOST_BYTES)
+    """Write a part whole or not at all, without loss."""
+    about = {_FACTS: json.dumps(asdict(part.facts)).encode()}
+    write_shard(path, map(stored, part.samples), LOSSLESS, about)
 
 
 def read_facts(path: Path) -> PartFacts:
-    """What is known of a part. Raises ValueError where it is damaged."""
-    with _opened(path) as file:
-        facts = json.loads(file.metadata()[_META])
-    return PartFacts(**{**facts, "files": tuple(facts["files"])})
+    """What is known of a part. Raises SampleError where it is damaged."""
+    try:
+        facts = json.loads(read_files(path, _FACTS)[_FACTS])
+        return PartFacts(**{**facts, "files": tuple(facts["files"])})
+    except (KeyError, TypeError) as error:
+        raise SampleError(f"{path} is damaged ({error})") from error
 
 
 def read_sample(path: Path, row: int) -> Sample:
-    """One sample of a part, alone. Raises ValueError where the part is damaged."""
-    sample = Sample({}, {})
-    with _opened(path) as file:
-        for key in file.keys():  # noqa: SIM118 - no mapping
-            number, kind, name = key.split("/")
-            if int(number) == row:
-                getattr(sample, kind)[name] = file.get_tensor(key)
-    return sample
+    """One sample of a part, alone. Raises SampleError where the part is damaged."""
+    found = read_shard(path, row)
+    if not found:
+        raise SampleError(f"{path} has no sample {row}")
+    return exact(found[0])
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    try:
-        with safe_open(path, "numpy") as file:
-            yield file
-    except (SafetensorError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is damaged") from error
+class PartFolder:
+    """Parts of one maker, by number; each is written whole or not at all."""
+
+    def __init__(self, path: Path, maker: PartMaker) -> None:
+        """Open the folder, or make it.
+
+        Raises ConfigError where it holds parts that another maker made, OutputError where it cannot
+        be made.
+        """
+        self.path, self.maker = path, maker
+        self._facts: dict[int, PartFacts] = {}
+        settings, file = _settings(maker), path / _SETTINGS
+        if file.exists():
+            found = json.loads(file.read_text())
+            if other := [name for name in settings if found.get(name) != settings[name]]:
+                raise ConfigError(
+                    f"{path} holds parts of another {', '.join(other)}: remove it, or name another "
+                    "pack"
+                )
+        else:
+            with explain_failure(path):
+                path.mkdir(exist_ok=True)
+                part = file.with_suffix(".part")
+                part.write_text(json.dumps(settings))
+                part.replace(file)
+
+    def facts(self) -> dict[int, PartFacts]:
+        """What is known of the parts that are there, by number."""
+        for number in self._numbers():
+            if number not in self._facts:
+                self._facts[number] = self._read(read_facts, number)
+        return self._facts
+
+    def sample(self, number: int, row: int) -> Sample:
+        """A sample of a part."""
+        return self._read(read_sample, number, row)
+
+    def _read(self, read: Callable[..., _T], number: int, *more: int) -> _T:
+        """Raises InputError where the part is damaged."""
+        file = self._file(number)
+        try:
+            return read(file, *more)
+        except ValueError as error:
+            raise InputError(f"{file} is damaged: remove it, and it is made again") from error
+
+    def make(self, jobs: int) -> Iterator[PartFacts]:
+        """Make parts that are missing, the first ones first, without end, in `jobs` processes."""
+        there = set(self._numbers())
+        missing = (number for number in count() if number not in there)
+        if jobs == 1:
+            for number in missing:
+                yield self._make(number)
+            return
+        context = get_context("spawn")
+        with ProcessPoolExecutor(jobs, context, _end_with_parent) as pool:
+            try:
+                running = {pool.submit(self._make, next(missing)) for _ in range(jobs)}
+                while True:
+                    done: set[Future[PartFacts]]
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    running |= {pool.submit(self._make, next(missing)) for _ in done}
+                    for future in done:
+                        yield future.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _make(self, number: int) -> PartFacts:
+        part = self.maker.make(number)
+        with explain_failure(self.path):
+            write_part(self._file(number), part)
+        return part.facts
+
+    def _file(self, number: int) -> Path:
+        return self.path / f"{number:06d}.tar"
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(path.stem) for path in self.path.glob("*.tar"))
+
+
+def _settings(maker: PartMaker) -> dict[str, object]:
+    return {
+        "kind": maker.kind,
+        "seed": maker.seed,
+        "version": __version__,
+        "footage": _fingerprint(maker.folder, maker.files),
+        "held-out footage": _fingerprint(maker.folder, maker.held),
+    }
+
+
+def _fingerprint(folder: Path, files: Sequence[Path]) -> str:
+    """Of the names and sizes of files."""
+    rows = [f"{path.relative_to(folder)} {path.stat().st_size}" for path in files]
+    return hashlib.sha256("\n".join(rows).encode()).hexdigest()
+
+
+def _end_with_parent() -> None:
+    """Of a worker: end when the process that started it ends, however it does."""
+
+    def watch() -> None:
+        parent = parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()

@@ -23,11 +23,11 @@ from gsvc.decoders.training.preparation.prepared_samples import (
     Operator,
     Resources,
     array_bytes,
-    picture_bytes,
 )
 from gsvc.decoders.training.preparation.settings import Settings
 from gsvc.decoders.training.standalone.cuts import colours_of
 from gsvc.decoders.training.standalone.losses import EfficientFeatures
+from gsvc.decoders.training.standalone.samples import picture_bytes
 
 _PRIOR = "animevideov3"
 _DRAWN = {"pictures": "given", "windows": "keys"}
@@ -50,7 +50,7 @@ class Drawings(Network, _Declared):
 
     @torch.no_grad()
     def __call__(self, item: ClipItem) -> None:
-        """Adds `drawn.png`: of each decoded picture the two drawings, at both sizes it is shown.
+        """Adds `drawn.webp`: of each decoded picture the two drawings, at both sizes it is shown.
 
         Raises MissingDependencyError without the prior's weights.
         """

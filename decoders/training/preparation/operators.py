@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.detection.people import PoseEstimator
 from gsvc.decoders.interpolation.optical_flow import dense_flow, gray
-from gsvc.decoders.training.packing.crops import Place
-from gsvc.decoders.training.packing.kinds import KINDS, Sample
+from gsvc.decoders.training.packing.kinds import KINDS, Place, Sample
 from gsvc.decoders.training.packing.streams import StreamCoding, coded_stream
 from gsvc.decoders.training.preparation.prepared_samples import (
     ClipItem,
@@ -27,7 +26,6 @@ from gsvc.decoders.training.preparation.prepared_samples import (
     Resources,
     SourceItem,
     array_bytes,
-    picture_bytes,
     sample_members,
 )
 from gsvc.decoders.training.preparation.selection import Found, clip_hash, measures
@@ -39,6 +37,7 @@ from gsvc.decoders.training.preparation.sources import (
     scenes,
     sha256_at,
 )
+from gsvc.decoders.training.standalone.samples import picture_bytes
 from gsvc.encoders.scaffold.face_landmarks import FaceMesh
 from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
 
@@ -62,7 +61,7 @@ class Looks:
         """What `name` (of `EXTRACTED`) gives for frames, cut at a place."""
         if name == "masks":
             masks = [self._cut(name, number, place) for number in numbers]
-            return {"mask.png": picture_bytes(np.stack(masks)[..., None].astype(np.uint8))}, {}
+            return {"mask.webp": picture_bytes(np.stack(masks)[..., None].astype(np.uint8))}, {}
         if name == "flow":
             flows = [self._cut(name, number, place) for number in numbers]
             small = [each[::FLOW_STRIDE, ::FLOW_STRIDE] for each in flows]

@@ -4,24 +4,28 @@ Any reader of WebDataset shards can read the files.
 """
 
 import io
-import json
 import pickle
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import GsvcError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.planning.process import peak_memory
-from gsvc.decoders.training.packing.kinds import Arrays, Sample, Stacks
+from gsvc.decoders.training.packing.kinds import Arrays, Sample, Stacks, exact, stored
 from gsvc.decoders.training.preparation.selection import Found
 from gsvc.decoders.training.preparation.sources import Clip
+from gsvc.decoders.training.standalone.samples import (
+    LOSSLESS,
+    sample_files,
+    sample_of_files,
+    stack_of_picture,
+)
 
 Members = dict[str, bytes]
 """Files of a sample, by what stands after its key."""
@@ -162,71 +166,44 @@ def of_row(row: dict[str, bytes]) -> Item:
     return item
 
 
-DRAWN, FEATURES = "drawn.png", "features.npy"
+DRAWN, FEATURES = "drawn.webp", "features.npy"
 """Files of what frozen networks made."""
 _SEEN = "drawn", "features"
-_SPEED = [cv2.IMWRITE_PNG_COMPRESSION, 3]
-_SINGLE = "gain", "confidence"
-"""Stacks of one channel."""
-_ARRAYS = {"scalars": np.float16, "layer": np.uint8, "frames": np.int32, "gap": np.uint8}
-_ARRAYS |= {"time": np.float16}
-"""Arrays of samples and their types; JSON holds the values exactly."""
 
 
 def sample_members(sample: Sample, facts: Mapping[str, object]) -> Members:
     """The files of a sample, but for what networks saw in it: that has files of its own."""
     stacks = {name: stack for name, stack in sample.stacks.items() if name not in _SEEN}
-    rows = {name: array for name, array in sample.arrays.items() if name not in _SEEN}
-    members = {f"{name}.png": picture_bytes(stack) for name, stack in stacks.items()}
-    arrays = {name: array.astype(np.float64).tolist() for name, array in rows.items()}
-    text = json.dumps({**facts, "stacks": list(stacks), "arrays": arrays}, sort_keys=True)
-    return members | {"json": text.encode()}
+    arrays = {name: array for name, array in sample.arrays.items() if name not in _SEEN}
+    own = replace(sample, stacks=stacks, arrays=arrays)
+    return sample_files(stored(own, **facts), LOSSLESS)
 
 
 def sample_of(members: Mapping[str, bytes]) -> Sample:
     """The sample that has these files. Raises InputError where they are damaged."""
     try:
-        facts = json.loads(members["json"])
-        stacks = {name: _pictures(members[f"{name}.png"], name) for name in facts["stacks"]}
-        arrays = {n: np.array(value, _ARRAYS[n]) for n, value in facts["arrays"].items()}
-        seen_stacks, seen_arrays = seen_by_networks(members)
-    except (KeyError, ValueError, TypeError, cv2.error) as error:
+        sample = exact(sample_of_files(members, "a sample of the shards"))
+        stacks, arrays = seen_by_networks(members)
+    except (KeyError, ValueError, TypeError, OSError) as error:
         raise InputError(f"a sample of the shards is damaged ({error})") from error
-    place, frames = tuple(facts["place"]), tuple(facts["frames"])
-    return Sample({**stacks, **seen_stacks}, {**arrays, **seen_arrays}, place, frames)
+    return replace(sample, stacks=sample.stacks | stacks, arrays=sample.arrays | arrays)
 
 
 def seen_by_networks(members: Mapping[str, bytes]) -> tuple[Stacks, Arrays]:
     """What frozen networks made of a sample: the stack `drawn`, two pictures for each that was
     decoded, and the array `features`, where they are among its files.
 
-    Raises ValueError where they are damaged.
+    Raises OSError or ValueError where they are damaged.
     """
     stacks: Stacks = {}
     arrays: Arrays = {}
     if DRAWN in members:
-        stacks["drawn"] = _pictures(members[DRAWN], "drawn")
+        strip = stack_of_picture(members[DRAWN], 1)
+        side = strip.shape[2]
+        stacks["drawn"] = strip.reshape(-1, side, side, strip.shape[3])
     if FEATURES in members:
         arrays["features"] = np.load(io.BytesIO(members[FEATURES]), allow_pickle=False)
     return stacks, arrays
-
-
-def picture_bytes(stack: NDArray[np.uint8]) -> bytes:
-    """Pictures, uint8 (n, H, W, C), C 1 or 3 (RGB), as one PNG."""
-    column = stack.reshape(-1, *stack.shape[2:])
-    if column.shape[-1] == 3:
-        column = np.asarray(cv2.cvtColor(column, cv2.COLOR_RGB2BGR), np.uint8)
-    return cv2.imencode(".png", column, _SPEED)[1].tobytes()
-
-
-def _pictures(data: bytes, name: str) -> NDArray[np.uint8]:
-    """Of `picture_bytes`; pictures are square."""
-    found = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-    if found is None:
-        raise ValueError("no picture")
-    column = found[..., None] if name in _SINGLE else cv2.cvtColor(found, cv2.COLOR_BGR2RGB)
-    side = column.shape[1]
-    return np.asarray(column, np.uint8).reshape(-1, side, side, column.shape[2])
 
 
 def array_bytes(array: NDArray[np.generic]) -> bytes:

@@ -3,7 +3,6 @@
 The manifest says what a folder of shards holds, where it is from, and what making it took.
 """
 
-import io
 import json
 import tarfile
 from collections import Counter
@@ -21,10 +20,10 @@ from gsvc.codec.weights.package_files import sha256_of
 from gsvc.decoders.training.preparation.prepared_samples import ClipItem, Cost, Crop, Item, Members
 from gsvc.decoders.training.preparation.selection import Found
 from gsvc.decoders.training.preparation.settings import Settings
+from gsvc.decoders.training.standalone.samples import add_file
 
 MANIFEST = "manifest.json"
 _TABLES, _COSTS = "tables", "costs"
-_MODE = 0o644
 _PEAKS = "resident", "device"
 
 Costs = dict[str, dict[str, float]]
@@ -124,11 +123,7 @@ def write_tar(path: Path, crops: Sequence[Crop]) -> list[dict[str, Any]]:
         for crop in crops:
             files = {}
             for name, data in sorted(crop.members.items()):
-                member = tarfile.TarInfo(f"{crop.key}.{name}")
-                member.size, member.mode = len(data), _MODE
-                start = tar.offset + tarfile.BLOCKSIZE  # a header of ustar is one block
-                tar.addfile(member, io.BytesIO(data))
-                files[name] = [start, len(data)]
+                files[name] = [add_file(tar, f"{crop.key}.{name}", data), len(data)]
             places.append({"key": crop.key, "files": files})
     return places
 

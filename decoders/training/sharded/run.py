@@ -1,9 +1,8 @@
 """A run on shards, from the first step or from the last checkpoint."""
 
 import json
-import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from torch.utils.tensorboard import SummaryWriter
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.packing.kinds import KINDS
-from gsvc.decoders.training.sharded.dice import StepDice
 from gsvc.decoders.training.sharded.feeds import SHARDS, Feed, Streamed
 from gsvc.decoders.training.sharded.parallel import (
     Checkpoints,
@@ -25,8 +23,10 @@ from gsvc.decoders.training.sharded.parallel import (
     spread,
     whole_average,
 )
+from gsvc.decoders.training.standalone.dice import StepDice
 from gsvc.decoders.training.standalone.folder import AVERAGE
 from gsvc.decoders.training.standalone.learner import Learner
+from gsvc.decoders.training.standalone.loop import Moment, Terms, training_steps
 from gsvc.decoders.training.standalone.losses import Losses
 from gsvc.decoders.training.standalone.main import task_of
 from gsvc.decoders.training.standalone.pack import Pack
@@ -35,7 +35,6 @@ from gsvc.decoders.training.standalone.tensors import write_tensors
 from gsvc.decoders.training.standalone.usage import device_told
 from gsvc.decoders.training.standalone.workers import processes, rank
 
-_WARM_UP, _LEAST_RATE = 100, 0.02
 _MOST_BYTES = 1 << 32
 _WAY, _PLACE = "feed", "place"
 """Of what a checkpoint says of its run."""
@@ -140,33 +139,31 @@ class Run:
     def _train(self, learner: Learner, steps: range) -> None:
         self._out.mkdir(parents=True, exist_ok=True)
         log = SummaryWriter(str(self._out / "tensorboard")) if rank() == 0 else None
-        stage: Stage | None = None
-        for step in steps:
-            due = self._stage(step)
-            if due is not stage:
-                stage = due
-                if self._settings.layout != "fsdp":  # FSDP2 asks once what learns: all may
-                    learner.begin_stage(stage)
-            begun = time.monotonic()
-            self._dice.begin(step)
-            own = self._settings.batch // self._parts
-            terms = means(learner.learn(stage, own, stage.rate * self._rate(step)))
+
+        def begin(stage: Stage) -> None:
+            if self._settings.layout != "fsdp":  # FSDP2 asks once what learns: all may
+                learner.begin_stage(stage)
+
+        def learn(stage: Stage, rate: float) -> Terms:
+            self._dice.begin(learner.step)
+            return learner.learn(stage, self._settings.batch // self._parts, rate)
+
+        begun = time.monotonic()
+        for terms, _ in training_steps(self._recipe, self._moments(steps), begin, learn):
+            meant, now = means(terms), time.monotonic()
             if log is not None:
-                self._log(log, step, terms, time.monotonic() - begun)
+                self._log(log, learner.step - 1, meant, now - begun)
+            begun = now
             if learner.step % self._settings.save_every == 0 or learner.step == steps.stop:
                 self._save(learner)
         if log is not None:
             log.close()
 
-    def _stage(self, step: int) -> Stage:
+    def _moments(self, steps: range) -> Iterator[Moment]:
         """By the share of the steps, as packs have it by the share of the time."""
-        return self._recipe.stage(60 * self._recipe.planned * step / self._settings.steps)
-
-    def _rate(self, step: int) -> float:
-        """A short warm-up, then a cosine over all steps."""
-        warm = min(1.0, (step + 1) / _WARM_UP)
-        cosine = 0.5 * (1 + math.cos(math.pi * step / self._settings.steps))
-        return self._recipe.rate * warm * (_LEAST_RATE + (1 - _LEAST_RATE) * cosine)
+        for step in steps:
+            share = step / self._settings.steps
+            yield Moment(60 * self._recipe.planned * share, share, step)
 
     def _log(
         self, log: SummaryWriter, step: int, terms: Mapping[str, float], seconds: float

@@ -1,8 +1,6 @@
 """The folder of a run: weights, resumption, scores on held-out samples, and a sheet of pictures."""
 
 import json
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
@@ -130,29 +129,14 @@ def _bytes_of(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size() + _HEADER
 
 
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_TRUECOLOUR = 2
-_SUB = 1
 """A filter: each byte less that of the pixel before."""
 
 
 def write_png(path: Path, picture: NDArray[np.uint8]) -> None:
     """Write RGB uint8 (H, W, 3), whole or not at all."""
-    height, width = picture.shape[:2]
-    lines = np.zeros((height, 1 + 3 * width), np.uint8)
-    lines[:, 0] = _SUB
-    lines[:, 1:] = picture.reshape(height, -1)
-    lines[:, 4:] -= picture.reshape(height, -1)[:, :-3]
-    header = struct.pack(">IIBBBBB", width, height, 8, _TRUECOLOUR, 0, 0, 0)
-    parts = (b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b"")
     part = path.with_name(path.name + ".part")
-    part.write_bytes(_SIGNATURE + b"".join(_chunk(*each) for each in parts))
+    Image.fromarray(picture).save(part, "PNG")
     part.replace(path)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    check = zlib.crc32(kind + data)
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
 
 
 _ROWS = 8

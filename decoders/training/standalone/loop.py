@@ -1,10 +1,14 @@
-"""Training by the clock: steps, tables, saves and scores, until the minutes are over."""
+"""The loop of training, and what surrounds it in a run by the clock.
+
+`training_steps` is the loop: of runs on packs, which end with their minutes, and of runs on shards,
+which end with their steps.
+"""
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,6 +35,41 @@ _COUNTED = 2
 
 Tell = Callable[..., None]
 """(event, **values): says what happened."""
+Terms = dict[str, Tensor]
+"""Of the loss, by name, and the gradient's norm."""
+
+
+class Moment(NamedTuple):
+    """Where a run is before a step."""
+
+    seconds: float
+    """Of the recipe's planned time: it decides the stage."""
+    share: float
+    """Of what this call trains, 0 to 1: the learning rate falls with it as a cosine."""
+    steps: int
+    """Since the warm-up began."""
+
+
+def training_steps(
+    recipe: Recipe,
+    moments: Iterable[Moment],
+    begin: Callable[[Stage], None],
+    learn: Callable[[Stage, float], Terms],
+) -> Iterator[tuple[Terms, float]]:
+    """Take a step at each moment; gives its terms and its learning rate.
+
+    `begin` is called where a stage begins, `learn` with the stage and the learning rate.
+    """
+    stage: Stage | None = None
+    for moment in moments:
+        due = recipe.stage(moment.seconds)
+        if due is not stage:
+            stage = due
+            begin(stage)
+        warm = min(1.0, (moment.steps + 1) / _WARM_UP)
+        cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, moment.share)))
+        rate = stage.rate * recipe.rate * warm * (_LEAST_RATE + (1 - _LEAST_RATE) * cosine)
+        yield learn(stage, rate), rate
 
 
 class Loop:
@@ -63,25 +102,14 @@ class Loop:
 
     def run(self, start: float, end: float) -> None:
         """Train from `start` to `end`, by time.monotonic(), at least a step, and save."""
-        end = max(end, start + _LEAST_SECONDS)
         learner, before = self._learner, self.seconds
-        stage: Stage | None = None
-        pace = _Pace(start, end)
+        pace = _Pace(start, max(end, start + _LEAST_SECONDS))
         path, is_new = self._folder.path, learner.step == 0
         table = LossTable(path / "log.csv", _columns(self._recipe), is_new)
         self._score_table = ScoreTable(path / "scores.csv", is_new)
-        while True:
-            now = self._agreed(time.monotonic())
-            is_over = now >= self._agreed(pace.last) and learner.steps_since_start > 0
-            if is_over or self._agreed(float(self.stopped)):
-                break
-            self.seconds = before + now - start
-            due = self._recipe.stage(self.seconds)
-            if stage is not due:
-                stage = due
-                self._begin(stage)
-            rate = stage.rate * self._rate((now - start) / (end - start))
-            table.add(self._step(stage, rate))
+        moments = self._moments(pace, before)
+        for terms, rate in training_steps(self._recipe, moments, self._begin, self._step):
+            table.add(terms)
             self.seconds = before + time.monotonic() - start
             if rank() == 0:
                 self._log(table, rate)
@@ -94,11 +122,15 @@ class Loop:
         """The first process's: all must end, and change stages, at the same step."""
         return of_the_first(value, self._learner.device)
 
-    def _rate(self, share: float) -> float:
-        """A cosine over the time of this call, after a short warm-up."""
-        warm = min(1.0, (self._learner.steps_since_start + 1) / _WARM_UP)
-        cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
-        return self._recipe.rate * warm * (_LEAST_RATE + (1 - _LEAST_RATE) * cosine)
+    def _moments(self, pace: "_Pace", before: float) -> Iterator[Moment]:
+        """Until the time is over; `before`: seconds of earlier calls."""
+        while True:
+            now, steps = self._agreed(time.monotonic()), self._learner.steps_since_start
+            is_over = now >= self._agreed(pace.last) and steps > 0
+            if is_over or self._agreed(float(self.stopped)):
+                return
+            self.seconds = before + now - pace.start
+            yield Moment(self.seconds, (now - pace.start) / (pace.end - pace.start), steps)
 
     def _begin(self, stage: Stage) -> None:
         learner = self._learner
@@ -111,7 +143,7 @@ class Loop:
         learns = " ".join(stage.learns)
         self._tell("stage", until=stage.until, learns=learns, gflop=round(self._flops / 1e9, 1))
 
-    def _step(self, stage: Stage, rate: float) -> dict[str, Tensor]:
+    def _step(self, stage: Stage, rate: float) -> Terms:
         learner = self._learner
         try:
             return learner.learn(stage, self._batch, rate)
@@ -186,7 +218,7 @@ class _Pace:
     def __init__(self, start: float, end: float) -> None:
         seconds, share = _FIRST_SAVE
         self._next = start + min(seconds, share * (end - start))
-        self._start, self._end = start, end
+        self.start, self.end = start, end
         self.last = end
         """When the last save must begin."""
         self.may_score = True
@@ -202,9 +234,9 @@ class _Pace:
         now, self.step = time.monotonic(), step
         took = now - begun
         self._next = now + max(_SAVE_EVERY, _SAVE_SHARE * took)
-        if _SAVE_SHARE * took > self._end - self._start:
+        if _SAVE_SHARE * took > self.end - self.start:
             self.may_score, took = False, now - scored
-        self.last = self._end - 1.5 * took - 1
+        self.last = self.end - 1.5 * took - 1
 
 
 def _rounded(score: dict[str, float]) -> dict[str, float]:

@@ -22,8 +22,8 @@ from gsvc.decoders.training.standalone.moving import moved
 from gsvc.decoders.training.standalone.pack import Pack
 from gsvc.decoders.training.standalone.placing import on_device
 from gsvc.decoders.training.standalone.recipe import Recipe, Stage
+from gsvc.decoders.training.standalone.samples import GAIN_UNIT
 from gsvc.decoders.training.standalone.tasks import Batch
-from gsvc.decoders.training.standalone.units import GAIN_UNIT
 
 _MOVED_SHARE = 0.5
 _SHOWN_STEPS = (1, 2, 4)

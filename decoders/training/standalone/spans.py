@@ -6,8 +6,8 @@ from torch import Tensor
 from gsvc.decoders.training.standalone.cuts import Cuts, drawn_cuts, whole_cuts
 from gsvc.decoders.training.standalone.dice import Dice
 from gsvc.decoders.training.standalone.pack import Pack
+from gsvc.decoders.training.standalone.samples import CONFIDENCE_UNIT
 from gsvc.decoders.training.standalone.tasks import Batch
-from gsvc.decoders.training.standalone.units import CONFIDENCE_UNIT
 
 _WINDOWS_AT_ONCE = 8
 

@@ -32,6 +32,16 @@ def write_tensors(
     Types are uint8, int32, int64, float16, bfloat16 and float32. Raises ValueError where the file
     would be larger than `most_bytes`.
     """
+    data = tensor_bytes(tensors, metadata)
+    if len(data) > most_bytes:
+        raise ValueError(f"{path.name} would have {len(data)} bytes: {most_bytes} are permitted")
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(data)
+    part.replace(path)
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
+    """Tensors as the bytes of a file; types as of `write_tensors`."""
     header: dict[str, object] = {"__metadata__": dict(metadata)}
     parts, place = [], 0
     # Larger types first, so that each tensor lies where its type may lie.
@@ -44,31 +54,26 @@ def write_tensors(
         place = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % _ALIGNED)
-    size = _ALIGNED + len(text) + place
-    if size > most_bytes:
-        raise ValueError(f"{path.name} would have {size} bytes: {most_bytes} are permitted")
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(len(text).to_bytes(_ALIGNED, "little"))
-        file.write(text)
-        for data in parts:
-            file.write(data)
-    part.replace(path)
+    return b"".join([len(text).to_bytes(_ALIGNED, "little"), text, *parts])
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a file by name, and its metadata. Raises ValueError for a damaged file."""
-    data = bytearray(path.read_bytes())
+    return tensors_of(bytearray(path.read_bytes()), str(path))
+
+
+def tensors_of(data: bytearray, place: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """As `read_tensors`, of a file's bytes. `place`: where they are from, for errors."""
     length = int.from_bytes(data[:_ALIGNED], "little")
     start = _ALIGNED + length
     if length > _LONGEST_HEADER or start > len(data):
-        raise ValueError(f"{path} is cut off or not a file of tensors")
+        raise ValueError(f"{place} is cut off or not a file of tensors")
     try:
         header = json.loads(data[_ALIGNED:start])
         metadata = header.pop("__metadata__", {})
         return {name: _tensor(data, start, entry) for name, entry in header.items()}, metadata
     except (AttributeError, KeyError, TypeError, RuntimeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged ({error})") from error
+        raise ValueError(f"{place} is damaged ({error})") from error
 
 
 def _tensor(data: bytearray, start: int, entry: Mapping[str, list[int]]) -> Tensor:

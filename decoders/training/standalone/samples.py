@@ -1,0 +1,251 @@
+"""Samples in files: tar shards as WebDataset reads them, pictures as WebP.
+
+A sample is a JSON file with its numbers and a WebP picture for each of its stacks, all under one
+key: `000017.json`, `000017.given.webp`, `000017.truth.webp`. A stack of several frames is a strip,
+frame below frame. A fourth channel (a gain, a confidence) is alpha, which WebP keeps without loss.
+Packs, prepared shards and the shards of the job beside everything have this one format.
+"""
+
+import io
+import json
+import os
+import random
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+SAMPLE_FORMAT = 1
+SHARD_PATTERN = "*.tar"
+GAIN_UNIT = 128
+"""What a texture gain of 1 is stored as."""
+CONFIDENCE_UNIT = 255
+"""What a confidence of 1 is stored as."""
+LOSSLESS = 101
+"""A quality that keeps every level."""
+ARRAY_TYPES: Mapping[str, type[np.generic]] = {
+    "scalars": np.float16,
+    "layer": np.uint8,
+    "frames": np.int32,
+    "gap": np.uint8,
+    "time": np.float16,
+    "held": np.uint8,
+    "clip": np.int32,
+}
+"""Arrays of samples that losses and tasks read; JSON holds their values exactly."""
+_PICTURE = ".webp"
+_FAST = {"quality": 20, "method": 1}
+"""Effort of lossless WebP: half the time of the usual for 3 % more bytes."""
+
+
+class SampleError(ValueError):
+    """A shard that cannot be used; says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class StoredSample:
+    """A sample as it lies in a shard."""
+
+    stacks: Mapping[str, NDArray[np.uint8]]
+    """By name, uint8 (n, side, side, channels), channels 1, 3 or 4."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """What JSON can hold: quantiser, layer, size, the file it shows, whether it is held out."""
+
+
+def sample_files(sample: StoredSample, quality: int) -> dict[str, bytes]:
+    """The files of a sample by what stands after its key.
+
+    `quality`: of WebP, 1 to 100, or `LOSSLESS`.
+    """
+    stacks = sample.stacks.items()
+    about: dict[str, Any] = {"format": SAMPLE_FORMAT, **sample.numbers}
+    about["stacks"] = {name: len(stack) for name, stack in stacks}
+    about["single"] = [name for name, stack in stacks if stack.shape[-1] == 1]
+    files = {f"{name}{_PICTURE}": picture_bytes(stack, quality) for name, stack in stacks}
+    return {**files, "json": json.dumps(about, sort_keys=True).encode()}
+
+
+def sample_of_files(files: Mapping[str, bytes], place: str) -> StoredSample:
+    """The sample that has these files. `place`: where they are, for errors.
+
+    Raises SampleError where they are damaged or of a newer gsvc.
+    """
+    try:
+        about = json.loads(files["json"])
+        if about["format"] > SAMPLE_FORMAT:
+            raise SampleError(
+                f"{place} was made by a newer gsvc: take that one, or make samples anew"
+            )
+        single = about.pop("single", ())
+        stacks = {
+            name: stack_of_picture(files[f"{name}{_PICTURE}"], count, single=name in single)
+            for name, count in about.pop("stacks").items()
+        }
+    except SampleError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SampleError(f"{place} is damaged ({error}): remove it, or make it again") from error
+    return StoredSample(stacks, about)
+
+
+def picture_bytes(stack: NDArray[np.uint8], quality: int = LOSSLESS) -> bytes:
+    """Pictures, uint8 (n, H, W, C), C 1, 3 (RGB) or 4 (with alpha), as one WebP strip."""
+    strip = np.ascontiguousarray(stack.reshape(-1, *stack.shape[2:]))
+    image = Image.fromarray(strip[..., 0] if strip.shape[-1] == 1 else strip)
+    data = io.BytesIO()
+    options: dict[str, Any] = {"quality": quality}
+    if quality >= LOSSLESS:
+        options = {"lossless": True, **_FAST}
+    # `exact`: colours count where alpha is 0.
+    image.save(data, "WEBP", exact=True, **options)
+    return data.getvalue()
+
+
+def stack_of_picture(data: bytes, count: int, *, single: bool = False) -> NDArray[np.uint8]:
+    """Of `picture_bytes`: uint8 (count, H, W, C); of one channel where they are `single`."""
+    strip = np.asarray(Image.open(io.BytesIO(data)), np.uint8)
+    if single:
+        strip = strip[..., :1]
+    return strip.reshape(count, len(strip) // count, *strip.shape[1:])
+
+
+def write_shard(
+    path: Path,
+    samples: Iterable[StoredSample],
+    quality: int = 92,
+    more: Mapping[str, bytes] | None = None,
+) -> int:
+    """Write samples as one shard, whole or not at all; returns how many.
+
+    `quality`: of WebP, as of `sample_files`; `more`: files that stand before the samples. Raises
+    OSError where the disk is full.
+    """
+    part = path.with_name(f".{path.name}.part")
+    count = 0
+    try:
+        with tarfile.open(part, "w", format=tarfile.USTAR_FORMAT) as tar:
+            for name, data in (more or {}).items():
+                add_file(tar, name, data)
+            for sample in samples:
+                for name, data in sample_files(sample, quality).items():
+                    add_file(tar, f"{count:06d}.{name}", data)
+                count += 1
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    return count
+
+
+def read_shard(path: Path, row: int | None = None) -> list[StoredSample]:
+    """The samples of a shard, or the one at `row`.
+
+    Raises SampleError where it is damaged or of a newer gsvc.
+    """
+    key = "" if row is None else f"{row:06d}."
+    files: dict[str, dict[str, bytes]] = {}
+    for name, data in read_files(path, key).items():
+        sample, _, rest = name.partition(".")
+        if sample.isdigit():
+            files.setdefault(sample, {})[rest] = data
+    return [sample_of_files(files[sample], str(path)) for sample in sorted(files)]
+
+
+def read_files(path: Path, start: str = "") -> dict[str, bytes]:
+    """The files of a tar by name, those whose name begins with `start`.
+
+    Raises SampleError where it is damaged.
+    """
+    try:
+        with tarfile.open(path, "r:") as tar:
+            wanted = (one for one in tar if one.isfile() and one.name.startswith(start))
+            return {one.name: _content(tar, one) for one in wanted}
+    except SampleError:
+        raise
+    except (tarfile.TarError, OSError, ValueError) as error:
+        raise SampleError(f"{path} is damaged ({error}): remove it, or make it again") from error
+
+
+def add_file(tar: tarfile.TarFile, name: str, data: bytes) -> int:
+    """Add a file to a ustar archive; returns where its bytes begin."""
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = len(data), 0o644
+    begin = tar.offset + tarfile.BLOCKSIZE  # a header of ustar is one block
+    tar.addfile(member, io.BytesIO(data))
+    return begin
+
+
+def file_bytes(data: bytes) -> int:
+    """What a file takes in an archive, its header included."""
+    return tarfile.BLOCKSIZE * (1 - -len(data) // tarfile.BLOCKSIZE)
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(member)
+    data = file.read() if file else b""
+    if len(data) != member.size:
+        raise SampleError(f"{member.name} is cut short")
+    return data
+
+
+class SamplePool:
+    """Samples in memory: some of a folder's shards, of which the oldest make room for others.
+
+    New shards in the folder are taken as they come; damaged ones are told of once and left out.
+    """
+
+    def __init__(self, folder: Path, most: int, seed: int, *, held: bool = False) -> None:
+        """`most`: samples in memory; `held`: those to score on, not those to train on."""
+        self._folder, self._most, self._held = folder, most, held
+        self._dice = random.Random(seed)
+        self._waiting: list[Path] = []
+        self._bad: set[Path] = set()
+        self._loaded: list[list[StoredSample]] = []
+        self.told: list[str] = []
+        """What went wrong since somebody looked."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._loaded))
+
+    def fill(self) -> None:
+        """Load shards up to the most that memory may hold. Raises SampleError without any."""
+        shards = len(list(self._folder.glob(SHARD_PATTERN)))
+        for _ in range(shards):
+            if len(self) >= self._most:
+                break
+            self.renew()
+        if not len(self):
+            raise SampleError(f"no samples in {self._folder}: make train-beside makes them first")
+
+    def renew(self) -> None:
+        """Load one more shard; the oldest goes if there are too many samples."""
+        if not self._waiting:
+            self._waiting = sorted(set(self._folder.glob(SHARD_PATTERN)) - self._bad)
+            self._dice.shuffle(self._waiting)
+        if not self._waiting:
+            return
+        path = self._waiting.pop()
+        try:
+            samples = [x for x in read_shard(path) if bool(x.numbers.get("held")) == self._held]
+        except SampleError as error:
+            self._bad.add(path)
+            self.told.append(str(error))
+            return
+        if samples:
+            self._loaded.append(samples)
+        while len(self._loaded) > 1 and len(self) - len(self._loaded[0]) >= self._most:
+            self._loaded.pop(0)
+
+    def draw(self, count: int) -> Sequence[StoredSample]:
+        """Random samples, each shard as likely as it is large."""
+        sizes = [len(shard) for shard in self._loaded]
+        shards = self._dice.choices(self._loaded, sizes, k=count)
+        return [self._dice.choice(shard) for shard in shards]
+
+    def all(self) -> Sequence[StoredSample]:
+        """All that are loaded."""
+        return [sample for shard in self._loaded for sample in shard]
