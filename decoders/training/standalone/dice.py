@@ -6,7 +6,7 @@ from random import Random
 import torch
 from torch import Tensor
 
-_APART = 1_000_003
+_STEPS_APART = 1_000_003
 """Between the seeds of steps."""
 
 
@@ -55,7 +55,7 @@ class StepDice(Dice):
 
     def begin(self, step: int) -> None:
         """Of a step."""
-        seed = self._seed + _APART * (step + 1)
+        seed = self._seed + _STEPS_APART * (step + 1)
         self._generator.manual_seed(seed)
         self._random.seed(seed)
 
