@@ -11,7 +11,7 @@ from gsvc import __version__
 _MAIN = "gsvc.decoders.training.standalone.main"
 _PLAIN = "gsvc.decoders.training.standalone.plain_models"
 _OWN, _REPLACED = "gsvc.", "diffusers."
-_USAGE = '''"""Trains networks of gsvc {version} on a pack, with Python, torch, numpy and Pillow alone.
+_USAGE = '''"""Trains networks of gsvc {version} on a pack. Needs Python, torch, numpy and Pillow.
 
     python3 train_standalone.py PACK RUN --recipe nano --minutes 9
 
