@@ -17,7 +17,7 @@ help:
 	@echo "make clips  bring the five clips that more of the tests use"
 	@echo "make hostile  forged and damaged streams, a million of them"
 	@echo "make soak   hours of video through the coders: does memory stay?"
-	@echo "make player  build the browser player into codec/player/page (node and npm)"
+	@echo "make player  build the browser player into decoders/browser/page (node and npm)"
 	@echo "make train-beside  train the restorer on one core at the lowest priority (FOOTAGE=folder)"
 	@echo "make train-status  where that is; train-stop ends it, train-keep keeps what it learned"
 	@echo "make clean  remove the environment, the caches and demo/"
@@ -66,7 +66,7 @@ soak: $(READY)
 	PYTHONPATH=tests $(BIN)/python tools/soak.py
 
 player:
-	cd codec/player/web && npm ci && npm run check && npm run build
+	cd decoders/browser/web && npm ci && npm run check && npm run build
 
 FOOTAGE ?= ../shared/assets
 train-beside: $(READY)

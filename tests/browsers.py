@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from browsing import chromium, new_page
 from firefox import firefox
-from gsvc.codec.player.server import PlayerServer, serving
-from gsvc.codec.player.sources import FileSource, Source
+from gsvc.codec.network.player_server import FileSource, PlayerServer, Source, serving
 
 _FRAMES = (Path(__file__).parent / "player/frames_in_page.js").read_text()
 

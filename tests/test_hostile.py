@@ -259,7 +259,7 @@ def test_a_stream_names_no_model_to_load(tmp_path: Path) -> None:
 
 MAY = {
     "codec/network/address.py": {"urllib"},  # parses
-    "codec/player/server.py": {"http", "socket", "urllib"},
+    "codec/network/player_server.py": {"http", "socket", "urllib"},
     "decoders/interpolation/rife.py": {"pickle", "torch.load"},  # of a file whose hash is known
 }
 """What a module may use that does not read streams."""

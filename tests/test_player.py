@@ -23,8 +23,7 @@ from gsvc.codec.bitstream.container import StreamReader, varint
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.codec.media import color
-from gsvc.codec.player.server import PAGE, _is_loopback, serving
-from gsvc.codec.player.sources import FileSource, LiveSource
+from gsvc.codec.network.player_server import PAGE, FileSource, LiveSource, _is_loopback, serving
 from gsvc.decoders.keyframes import keyframe as pictures
 from needs import lack, need_node
 from scaffolds import scaffold_hash
@@ -142,10 +141,10 @@ def test_the_player_draws_the_same_frames(
 
 
 def test_the_page_is_what_its_sources_make(tmp_path: Path) -> None:
-    """With the tools of its lock file: npm ci in codec/player/web."""
-    node, web = need_node(), ROOT / "codec/player/web"
+    """With the tools of its lock file: npm ci in decoders/browser/web."""
+    node, web = need_node(), ROOT / "decoders/browser/web"
     if not (web / "node_modules").exists():
-        lack("npm", "the player's tools are not here: npm ci in codec/player/web")
+        lack("npm", "the player's tools are not here: npm ci in decoders/browser/web")
     subprocess.run([node, "build.mjs", tmp_path], cwd=web, check=True, timeout=120)
     for path in PAGE.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), f"{path}: make player"

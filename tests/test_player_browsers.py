@@ -15,7 +15,7 @@ import pytest
 import gsvc
 from browsers import BROWSERS, Page, decoded, served
 from browsing import SECONDS
-from gsvc.codec.player.sources import LiveSource
+from gsvc.codec.network.player_server import LiveSource
 
 GOLDEN = sorted(Path(__file__).parent.glob("golden/*.gsv"))
 STATE = """(() => {

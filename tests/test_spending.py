@@ -139,7 +139,7 @@ def test_a_plan_for_short_memory_is_carried_out_lean(
         packed.append(packs)
         return LookaheadBuffer(packs=packs)
 
-    monkeypatch.setattr(look_ahead, "WaitingFrames", waiting)
+    monkeypatch.setattr(look_ahead, "LookaheadBuffer", waiting)
     monkeypatch.setattr(planned, "trial_judge", nullcontext)  # seconds less
     (budget := tmp_path / "budget.toml").write_text('bandwidth = "40k"\nmemory = "500M"\n')
     target = str(tmp_path / "out.gsv")

@@ -20,7 +20,7 @@ import numpy as np
 
 import gsvc
 from browsers import BROWSERS, Page, decoded, served
-from gsvc.codec.player.server import PAGE
+from gsvc.codec.network.player_server import PAGE
 from test_player import damaged
 
 

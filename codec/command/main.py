@@ -46,6 +46,8 @@ COMMANDS = {
 `DESCRIPTION`, `add_arguments(parser)` and `run(options)`, which returns the exit code."""
 
 _MODULES = f"{__package__}."
+_ALIASES = {"analyze": "analyse"}
+"""Other spellings of commands."""
 _INTERRUPTED = 130
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _SIGNALLED = 128
@@ -58,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = Namespace(json=False)
     try:
         command_parser().parse_args(arguments, options)
-        code: int = import_module(_MODULES + options.command).run(options)
+        name = _ALIASES.get(options.command, options.command)
+        code: int = import_module(_MODULES + name).run(options)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
@@ -79,7 +82,7 @@ def command_parser() -> Parser:
     """The parser of `gsvc`; those of its commands are filled when they are used."""
     parser = Parser(prog="gsvc", description="Generative semantic video codec.")
     parser.add_argument("--version", action="version", version=f"gsvc {__version__}")
-    add_modules(parser, "command", COMMANDS, _MODULES)
+    add_modules(parser, "command", COMMANDS, _MODULES, _ALIASES)
     return parser
 
 

@@ -104,15 +104,22 @@ class CommandParser(Parser):
         return f"{self._renamed[name]}{equals}{value}"
 
 
-def add_modules(parser: ArgumentParser, dest: str, lines: Mapping[str, str], prefix: str) -> None:
+def add_modules(
+    parser: ArgumentParser,
+    dest: str,
+    lines: Mapping[str, str],
+    prefix: str,
+    aliases: Mapping[str, str] | None = None,
+) -> None:
     """Add a command of its own for each name in `lines`, where its line of help is.
 
     Args:
         dest: The option that will hold the name.
         prefix: With the name behind it, the module that has the rest (`CommandParser`).
+        aliases: Names that are others' too: their modules are the others'.
     """
     commands = parser.add_subparsers(
         dest=dest, required=True, metavar=dest.upper(), parser_class=CommandParser
     )
     for name, line in lines.items():
-        commands.add_parser(name, help=line, module=prefix + name)
+        commands.add_parser(name, help=line, module=prefix + (aliases or {}).get(name, name))

@@ -25,8 +25,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Serve until interrupted."""
-    from gsvc.codec.player.server import serving  # late: --help does not wait for FFmpeg
-    from gsvc.codec.player.sources import FileSource, LiveSource
+    # late: --help does not wait for FFmpeg
+    from gsvc.codec.network.player_server import FileSource, LiveSource, serving
 
     is_live = "://" in options.source
     source = (

@@ -16,8 +16,8 @@ ACTIONS = {
     "adopt": "check and score the weights of a run, and ship what is better",
     "export": "write the trainer as one file",
 }
-"""Action → its line in `gsvc train --help`. The module of that name in `training` has the rest."""
-_MODULES = f"{__package__}.training."
+"""Action → its line in `gsvc train --help`. The module `train_NAME` has the rest."""
+_MODULES = f"{__package__}.train_"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

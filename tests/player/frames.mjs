@@ -1,7 +1,7 @@
 // Draws a stream's frames from decoded pictures: node frames.mjs STREAM PICTURES FRAMES
 // PICTURES are the coded pictures in RGBA, one after another; FRAMES is written likewise.
 import { readFileSync, writeFileSync } from "node:fs";
-import * as gsvc from "../../codec/player/page/gsvc.js";
+import * as gsvc from "../../decoders/browser/page/gsvc.js";
 
 const [stream, pictures, target] = process.argv.slice(2);
 const data = readFileSync(pictures);
@@ -13,7 +13,7 @@ const given = {
   },
 };
 
-const code = readFileSync(new URL("../../codec/player/page/kernels.wasm", import.meta.url));
+const code = readFileSync(new URL("../../decoders/browser/page/kernels.wasm", import.meta.url));
 const packets = new gsvc.PacketReader();
 packets.push(readFileSync(stream));
 const frames = [];

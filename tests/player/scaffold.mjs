@@ -2,7 +2,7 @@
 // of its scaffold and of its AV1 units in one line of JSON, or the error.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import * as gsvc from "../../codec/player/page/gsvc.js";
+import * as gsvc from "../../decoders/browser/page/gsvc.js";
 
 /** The bytes that `gsvc.codec.bitstream.stream_info` hashes. */
 class Digest {

@@ -1,6 +1,6 @@
 """Video over WebRTC data channels with aiortc: pip install gsvc aiortc
 
-    python -m gsvc.codec.network.examples.webrtc IN OUT
+    python examples/webrtc.py IN OUT
 
 Both peers run in this process; an application carries their session descriptions between them.
 Messages are the datagrams of docs/wire.md. Those of INTRA packets go over a reliable channel, all

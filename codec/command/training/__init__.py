@@ -1,1 +1,0 @@
-"""The actions of `gsvc train`, one module each."""

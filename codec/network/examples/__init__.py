@@ -1,1 +1,0 @@
-"""gsvc with other people's networking."""
