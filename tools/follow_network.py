@@ -90,19 +90,19 @@ class FollowingRule:
     """What `gsvc send --adapt` does."""
 
     def __init__(self, encoder: Encoder, clock: Callable[[], float]) -> None:
-        self._steering = RateAdapter(encoder, BOUNDS, clock)
+        self._adapter = RateAdapter(encoder, BOUNDS, clock)
 
     def heard(self, rtp: RtpSender, meter: LayerMeter) -> None:
         """Take a new report."""
-        self._steering.heard(rtp, meter.bits, 0)
+        self._adapter.heard(rtp, meter.bits, 0)
 
     def sent(self, rtp: RtpSender) -> None:
         """Take note of what is under way."""
-        self._steering.sent(rtp)
+        self._adapter.sent(rtp)
 
     def steer(self) -> bool:
         """Follow."""
-        return self._steering.steer()
+        return self._adapter.steer()
 
 
 Rule = Fixed | Throughput | FollowingRule

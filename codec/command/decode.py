@@ -20,7 +20,7 @@ from gsvc.codec.command.arguments import (
     settings_of,
     target_of,
 )
-from gsvc.codec.command.planned import Foretold, budgeted_decoding, hurried_decoding
+from gsvc.codec.command.planned import Foretold, budgeted_decoding, deadline_decoding
 from gsvc.codec.command.progress import has_watcher, json_lines, shown_progress
 from gsvc.codec.planning.process import peak_memory, process_seconds
 
@@ -95,7 +95,7 @@ def _spending(
 ) -> "tuple[DecoderSettings, DeadlinePace | None, Foretold | None]":
     """As chosen by hand, or by what there is time for."""
     if options.deadline is not None:
-        return *hurried_decoding(options), None
+        return *deadline_decoding(options), None
     if options.time_budget is not None:
         settings, foretold = budgeted_decoding(options)
         return settings, None, foretold

@@ -157,7 +157,7 @@ def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
     return _settings(options, chosen.way.settings), Foretold(f"decode {options.source}", numbers)
 
 
-def hurried_decoding(options: Namespace) -> "tuple[DecoderSettings, DeadlinePace]":
+def deadline_decoding(options: Namespace) -> "tuple[DecoderSettings, DeadlinePace]":
     """The settings and the pace that use the time `options.deadline`, from the process's start.
 
     Raises ConfigError where plain decoding alone takes longer.

@@ -1,4 +1,9 @@
-"""One stream to many connections; each begins at an INTRA packet, none delays another."""
+"""One stream to many connections; each begins at an INTRA packet, none delays another.
+
+TCP tells its sender nothing of what it carries but what waits to be sent. A queue that does not
+empty within a second is congestion (as in CoDel, RFC 8289): the least that waited counts, because a
+large picture fills any queue for a moment.
+"""
 
 import asyncio
 import logging
@@ -8,13 +13,41 @@ from dataclasses import dataclass, field
 from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.network.congestion_control import Reception
-from gsvc.codec.network.tcp_websocket import Announced, Channel, SendQueue, heed, strictest
+from gsvc.codec.network.tcp_websocket import Announced, Channel, heed, strictest
 
 _log = logging.getLogger(__name__)
 
 _WAITING_PACKETS = 64
 """Packets that wait for a connection; a slower one is cut off and may connect again."""
 _CLOSING_SECONDS = 5.0
+_SECONDS = 1.0
+"""Between two measurements."""
+_LEAST_RATE = 100.0
+"""Bits per second: what carries less carries nothing."""
+
+
+class SendQueue:
+    """Of one connection. Sample it several times a second."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._least = self._came = 0
+
+    def sample(self, now: float, put: int, waiting: int) -> Reception | None:
+        """Take the time in seconds, the bytes so far that are to be sent, and those of them that
+        wait, here or in the system; gives what arrived in the last second, when one is over."""
+        if self._since is None:
+            self._since, self._least, self._came = now, waiting, put - waiting
+            return None
+        self._least = min(self._least, waiting)
+        passed = now - self._since
+        if passed < _SECONDS:
+            return None
+        came = 8 * (put - waiting - self._came) / passed
+        under_way = 8 * self._least
+        found = Reception(now, came, 0.0, under_way / max(_LEAST_RATE, came), under_way)
+        self._since, self._least, self._came = now, waiting, put - waiting
+        return found
 
 
 @dataclass(eq=False)
@@ -25,7 +58,7 @@ class _Client:
     )
     has_begun: bool = False
     is_cut_off: asyncio.Event = field(default_factory=asyncio.Event)
-    backlog: SendQueue = field(default_factory=SendQueue)
+    send_queue: SendQueue = field(default_factory=SendQueue)
     announced: Announced = field(default_factory=Announced)
     put: int = 0
     """Bytes that were queued."""
@@ -34,7 +67,7 @@ class _Client:
 
     def sample(self, now: float) -> Reception | None:
         """See `SendQueue.sample`."""
-        return self.backlog.sample(now, self.put, self.put - self.taken + self.channel.unsent)
+        return self.send_queue.sample(now, self.put, self.put - self.taken + self.channel.unsent)
 
 
 class Broadcaster:

@@ -187,7 +187,7 @@ class CongestionController:
             came = max(one.bitrate for one in self._recent[-2:])
             self.estimate = min(self.estimate, _BACK * came * drained)
             self._is_congested = True
-            self._paused_until = seen.at + self._backlog(seen, came)
+            self._paused_until = seen.at + self._drain_seconds(seen, came)
         elif lost <= _FEW and waiting <= _SHORT and seen.round_trip is not None:
             growth = _RETURN if self.estimate < self._before else _GROWTH
             tried = _BEYOND * max(self.tried, fmean(one.bitrate for one in self._recent))
@@ -224,7 +224,7 @@ class CongestionController:
             self._steer(now, 1.0)
         return self._order
 
-    def _backlog(self, seen: Reception, came: float) -> float:
+    def _drain_seconds(self, seen: Reception, came: float) -> float:
         """Seconds until what is under way beyond the usual has got through."""
         usual = came * (self.shortest_trip or 0.0)
         excess = max(0.0, seen.under_way - usual)

@@ -3,10 +3,6 @@
 TCP carries the bytes of a file, WebSocket one message for the header and one for each packet. The
 stream may begin at any INTRA packet and end without END. What a receiver announces goes the other
 way, an RTCP packet a message; TCP leads it by its length in four bytes.
-
-TCP tells its sender nothing of what it carries but what waits to be sent. A queue that does not
-empty within a second is congestion (as in CoDel, RFC 8289): the least that waited counts, because a
-large picture fills any queue for a moment.
 """
 
 import asyncio
@@ -34,40 +30,10 @@ from gsvc.codec.bitstream.errors import (
 from gsvc.codec.bitstream.header import HEADER_BYTES, Header
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.network.address import Address
-from gsvc.codec.network.congestion_control import Reception
 from gsvc.codec.network.rtcp import BitrateLimit, PictureLimit, Rtcp, read_rtcp, write_rtcp
 
 if TYPE_CHECKING:
     from websockets.asyncio.connection import Connection
-
-_SECONDS = 1.0
-"""Between two measurements."""
-_LEAST_RATE = 100.0
-"""Bits per second: what carries less carries nothing."""
-
-
-class SendQueue:
-    """Of one connection. Sample it several times a second."""
-
-    def __init__(self) -> None:
-        self._since: float | None = None
-        self._least = self._came = 0
-
-    def sample(self, now: float, put: int, waiting: int) -> Reception | None:
-        """Take the time in seconds, the bytes so far that are to be sent, and those of them that
-        wait, here or in the system; gives what arrived in the last second, when one is over."""
-        if self._since is None:
-            self._since, self._least, self._came = now, waiting, put - waiting
-            return None
-        self._least = min(self._least, waiting)
-        passed = now - self._since
-        if passed < _SECONDS:
-            return None
-        came = 8 * (put - waiting - self._came) / passed
-        under_way = 8 * self._least
-        found = Reception(now, came, 0.0, under_way / max(_LEAST_RATE, came), under_way)
-        self._since, self._least, self._came = now, waiting, put - waiting
-        return found
 
 
 def unsent(transport: WriteTransport) -> int:
@@ -296,7 +262,7 @@ async def _use_ws(handle: Handler, connection: "Connection") -> None:
     await handle(_WsChannel(connection))
 
 
-_ANNOUNCING_SECONDS = 1.0
+_SECONDS = 1.0
 """Between two looks at what there is time for."""
 _CHANGED = 0.1
 """By what share pictures a second differ from those announced before they are announced again."""
@@ -329,7 +295,7 @@ async def announce(
             if now is not None and (told is None or abs(now - told) > _CHANGED * told):
                 told = now
                 await channel.write_message(write_rtcp(PictureLimit(0, 0, now)))
-            await asyncio.sleep(_ANNOUNCING_SECONDS)
+            await asyncio.sleep(_SECONDS)
 
 
 async def heed(channel: Channel, found: Announced) -> None:

@@ -49,7 +49,7 @@ _KEPT = 0.9
 
 
 class RateAdapter:
-    """Holds the pilot of a sender. `heard` runs in the event loop, `steer` where frames are
+    """Holds the controller of a sender. `heard` runs in the event loop, `steer` where frames are
     encoded."""
 
     def __init__(
@@ -73,7 +73,7 @@ class RateAdapter:
         pixel_rate = float(form.width * form.height * form.frame_rate)
         self._encoder, self._clock = encoder, clock
         first = min(bounds.most, max(bounds.least, start))
-        self.pilot = CongestionController(bounds, first, pixel_rate, encoder.preset)
+        self.controller = CongestionController(bounds, first, pixel_rate, encoder.preset)
         self._taken: Reception | None = None
         self._order: EncoderOrder | None = None
         self._before = 0, 0
@@ -88,11 +88,11 @@ class RateAdapter:
 
         `bits`: of all packets so far; `dropped`: frames so far that the encoder had no time for.
         """
-        self.pilot.limit, self.pilot.pictures = rtp.limit, rtp.pictures
+        self.controller.limit, self.controller.pictures = rtp.limit, rtp.pictures
         if rtp.reports != self._reports:
             self._reports = rtp.reports
             if carried := self._flight.told(self._clock(), rtp.arrived):
-                self.pilot.carried(carried)
+                self.controller.carried(carried)
         seen = rtp.reception
         if seen is None or seen is self._taken:
             return
@@ -103,12 +103,12 @@ class RateAdapter:
         self._packets = _KEPT * self._packets + packets
         self._sent = _KEPT * self._sent + sent
         self._share = self._packets / max(1.0, self._sent)
-        self.pilot.tried = self._flight.burst(self._clock(), _ROOM)
+        self.controller.tried = self._flight.burst(self._clock(), _ROOM)
         if seen.lost:
             self._lost = self._clock()
         rtp.protects = self._clock() - self._lost < _WARY
         self._report(seen, self._share, dropped)
-        self._flight.trip = self.pilot.shortest_trip or self._flight.trip
+        self._flight.trip = self.controller.shortest_trip or self._flight.trip
 
     def sent(self, rtp: RtpSender) -> None:
         """Take note of what was sent just now."""
@@ -116,19 +116,19 @@ class RateAdapter:
 
     def measured(self, seen: Reception, dropped: int, announced: Announced) -> None:
         """Take what a connection told: all bits are of packets. `dropped`: as of `heard`."""
-        self.pilot.limit, self.pilot.pictures = announced.limit, announced.pictures
+        self.controller.limit, self.controller.pictures = announced.limit, announced.pictures
         self._report(seen, 1.0, dropped)
 
     def _report(self, seen: Reception, share: float, dropped: int) -> None:
         since, self._dropped = dropped - self._dropped, dropped
-        self.pilot.report(replace(seen, at=self._clock()), share, since)
+        self.controller.report(replace(seen, at=self._clock()), share, since)
 
     def steer(self) -> bool:
-        """Let the encoder do what the pilot says; False: it is to leave this frame out."""
+        """Let the encoder do what the controller says; False: it is to leave this frame out."""
         now = self._clock()
-        if self.pilot.is_paused(now):
+        if self.controller.is_paused(now):
             return False
-        rate = self.pilot.estimate
+        rate = self.controller.estimate
         waits = self._flight.waiting(now, rate)
         is_held = waits > _HOLD
         self._held = (self._held or now) if is_held else None
@@ -136,7 +136,7 @@ class RateAdapter:
             return False
         room = max(_LEAST_ROOM, _ROOM - waits)
         self._encoder.hold(is_held=is_held, intra_bits=room * rate * self._share)
-        order = self.pilot.order(now)
+        order = self.controller.order(now)
         if order != self._order:
             self._order = order
             self._encoder.follow(order.bitrate, order.level, order.preset)
@@ -206,7 +206,7 @@ class VideoSender:
                 "receivers begin at a picture, and a task has none: send objects beside pictures"
             )
         self._encoder, self._settings = encoder, settings or SendSettings()
-        self._steering = self._steering_of(encoder)
+        self._adapter = self._adapter_of(encoder)
         size = max(4, round(_WAITING_SECONDS * encoder.header.format.frame_rate))
         self._queue: LatestQueue[tuple[Frame, float]] = LatestQueue(size)
         self._tls = tls_context(self.address, self._settings.tls)
@@ -264,16 +264,16 @@ class VideoSender:
             return []
         running = run_channels(self.address, self._broadcaster.handle, self._tls)
         serving = [asyncio.create_task(running)]
-        if self._steering:
-            serving.append(asyncio.create_task(self._watched(self._steering)))
+        if self._adapter:
+            serving.append(asyncio.create_task(self._watched(self._adapter)))
         return serving
 
-    async def _watched(self, steering: RateAdapter) -> None:
+    async def _watched(self, adapter: RateAdapter) -> None:
         """Let the rate follow what the slowest connection carries."""
         while True:
             await asyncio.sleep(_SAMPLED)
             if seen := self._broadcaster.sample(time.monotonic()):
-                steering.measured(seen, self._queue.dropped, self._broadcaster.announced)
+                adapter.measured(seen, self._queue.dropped, self._broadcaster.announced)
 
     def _cut(self, sound: Iterable[AudioChunk]) -> Sound:
         """The sound in pieces that fit datagrams. Raises ConfigError where it cannot be sent."""
@@ -311,10 +311,10 @@ class VideoSender:
             waiting=self._waiting.summary(),
             encoding=self._encoding.summary(),
             target=self._encoder.target_bitrate,
-            estimate=self._steering.pilot.estimate if self._steering else None,
+            estimate=self._adapter.controller.estimate if self._adapter else None,
         )
 
-    def _steering_of(self, encoder: Encoder) -> RateAdapter | None:
+    def _adapter_of(self, encoder: Encoder) -> RateAdapter | None:
         """What follows the network. Raises ConfigError where that is not possible."""
         bounds = self._settings.adapt
         return None if bounds is None else RateAdapter(encoder, bounds)
@@ -322,8 +322,8 @@ class VideoSender:
     def _heard(self) -> None:
         """Feedback came: the rate may follow it."""
         self._heard_at = time.monotonic()
-        if self._steering:
-            self._steering.heard(self._rtp, self._meter.bits, self._queue.dropped)
+        if self._adapter:
+            self._adapter.heard(self._rtp, self._meter.bits, self._queue.dropped)
 
     @property
     def _is_answered(self) -> bool:
@@ -340,7 +340,7 @@ class VideoSender:
         form = self._encoder.header.format
         self._shown = frame.pts * form.time_base + 1 / form.frame_rate
         sound = [sound_packet(chunk) for chunk in self._sound.until(self._shown)]
-        if self._steering and not self._steering.steer():
+        if self._adapter and not self._adapter.steer():
             self._left_out += 1
             return sound
         return [*sound, *self._encoder.encode(frame)]
@@ -395,8 +395,8 @@ class VideoSender:
             if packets:
                 self._encoding.add(time.time() - began)
                 self._sink.send(packets)
-                if self._steering:
-                    self._steering.sent(self._rtp)
+                if self._adapter:
+                    self._adapter.sent(self._rtp)
         *packets, end = await loop.run_in_executor(coder, self._counted, self._ended)
         self._sink.send(packets)
         await self._sink.close(end)

@@ -15,6 +15,7 @@ from follow_network import FollowSession, there_and_back
 from gsvc import Adaptation
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.command.main import main
+from gsvc.codec.network.broadcast import SendQueue
 from gsvc.codec.network.congestion_control import (
     CongestionController,
     InFlight,
@@ -24,7 +25,7 @@ from gsvc.codec.network.congestion_control import (
 from gsvc.codec.network.live_decoder import LivePace
 from gsvc.codec.network.rtcp import BitrateLimit, PictureLimit, read_rtcp, write_rtcp
 from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender
-from gsvc.codec.network.tcp_websocket import Announced, SendQueue, strictest
+from gsvc.codec.network.tcp_websocket import Announced, strictest
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.decoders.streams.pace import REFINING
@@ -39,21 +40,21 @@ PIXEL_RATE = 352 * 288 * 25.0
 def flown(
     capacity: Callable[[float], float], seconds: int, start: float = 8_000.0
 ) -> tuple[CongestionController, list[float]]:
-    """A pilot over a network that loses what is beyond its capacity; its rates by second."""
-    pilot, rates = CongestionController(BOUNDS, start, PIXEL_RATE), list[float]()
+    """A controller over a network that loses what is beyond its capacity; its rates by second."""
+    controller, rates = CongestionController(BOUNDS, start, PIXEL_RATE), list[float]()
     for second in range(seconds):
-        sent, room = pilot.order(float(second)).bitrate, capacity(second)
+        sent, room = controller.order(float(second)).bitrate, capacity(second)
         lost = max(0.0, 1 - room / sent)
-        pilot.report(Reception(second, min(sent, room), lost, 0.1), 1.0)
-        rates.append(pilot.order(float(second)).bitrate)
-    return pilot, rates
+        controller.report(Reception(second, min(sent, room), lost, 0.1), 1.0)
+        rates.append(controller.order(float(second)).bitrate)
+    return controller, rates
 
 
 def test_a_rate_finds_the_network_and_stays() -> None:
-    pilot, rates = flown(lambda _: 40_000.0, 120)
+    controller, rates = flown(lambda _: 40_000.0, 120)
     late = rates[60:]
     assert 20_000 < min(late) and max(late) < 50_000
-    assert pilot.steps < 30
+    assert controller.steps < 30
 
 
 def test_a_rate_falls_at_once_and_rises_by_degrees() -> None:
@@ -62,18 +63,18 @@ def test_a_rate_falls_at_once_and_rises_by_degrees() -> None:
 
 
 def queued(capacity: Callable[[float], float], seconds: int) -> tuple[list[float], list[float]]:
-    """A pilot over a connection that loses nothing and queues; rates and waits by second."""
-    pilot, backlog = CongestionController(BOUNDS, 8_000.0, PIXEL_RATE), SendQueue()
+    """A controller over a connection that loses nothing and queues; rates and waits by second."""
+    controller, queue = CongestionController(BOUNDS, 8_000.0, PIXEL_RATE), SendQueue()
     put, waiting, rates, waits = 0.0, 0.0, list[float](), list[float]()
     for tick in range(10 * seconds):
         now = tick / 10
-        if not pilot.is_paused(now):
-            sent = pilot.order(now).bitrate / 80
+        if not controller.is_paused(now):
+            sent = controller.order(now).bitrate / 80
             put, waiting = put + sent, waiting + sent
         waiting = max(0.0, waiting - capacity(now) / 80)
-        if seen := backlog.sample(now, int(put), int(waiting)):
-            pilot.report(seen, 1.0)
-            rates.append(pilot.order(now).bitrate)
+        if seen := queue.sample(now, int(put), int(waiting)):
+            controller.report(seen, 1.0)
+            rates.append(controller.order(now).bitrate)
             waits.append(8 * waiting / capacity(now))
     return rates, waits
 
@@ -86,36 +87,36 @@ def test_a_rate_follows_a_connection_that_only_queues() -> None:
 
 
 def test_a_large_picture_is_no_congestion() -> None:
-    backlog, found = SendQueue(), []
+    queue, found = SendQueue(), []
     for tick in range(40):  # 5 kB at once each second, gone within half a second
         put = 5_000 * (tick // 10 + 1)
-        seen = backlog.sample(tick / 10, put, max(0, 5_000 - 1_000 * (tick % 10)))
+        seen = queue.sample(tick / 10, put, max(0, 5_000 - 1_000 * (tick % 10)))
         found += [seen] if seen else []
     assert len(found) == 3 and all(seen.under_way == 0 for seen in found)
     assert all(seen.bitrate == pytest.approx(40_000, rel=0.15) for seen in found)
 
 
 def test_noise_does_not_move_a_rate() -> None:
-    pilot = CongestionController(BOUNDS, 30_000.0, PIXEL_RATE)
+    controller = CongestionController(BOUNDS, 30_000.0, PIXEL_RATE)
     for second in range(60):
         trip = 0.1 + 0.15 * (second % 2)  # waits on the way, now and then
-        pilot.report(Reception(second, 30_000.0 + 2_000 * (second % 3), 0.01, trip), 1.0)
-    assert pilot.steps <= 12
+        controller.report(Reception(second, 30_000.0 + 2_000 * (second % 3), 0.01, trip), 1.0)
+    assert controller.steps <= 12
 
 
 def test_waiting_on_the_way_is_congestion_before_anything_is_lost() -> None:
-    pilot = CongestionController(BOUNDS, 30_000.0, PIXEL_RATE)
-    pilot.report(Reception(0.0, 30_000.0, 0.0, 0.1), 1.0)
-    pilot.report(Reception(1.0, 20_000.0, 0.0, 0.9), 1.0)
-    assert pilot.order(1.0).bitrate < 20_000
+    controller = CongestionController(BOUNDS, 30_000.0, PIXEL_RATE)
+    controller.report(Reception(0.0, 30_000.0, 0.0, 0.1), 1.0)
+    controller.report(Reception(1.0, 20_000.0, 0.0, 0.9), 1.0)
+    assert controller.order(1.0).bitrate < 20_000
 
 
 def test_without_reports_there_is_less_and_less() -> None:
-    pilot = CongestionController(BOUNDS, 30_000.0, PIXEL_RATE)
-    assert pilot.order(100.0).bitrate == 30_000  # nobody has told anything yet
-    pilot.report(Reception(100.0, 30_000.0, 0.0, 0.1), 1.0)
+    controller = CongestionController(BOUNDS, 30_000.0, PIXEL_RATE)
+    assert controller.order(100.0).bitrate == 30_000  # nobody has told anything yet
+    controller.report(Reception(100.0, 30_000.0, 0.0, 0.1), 1.0)
     for at in range(100, 130):
-        bitrate = pilot.order(float(at)).bitrate
+        bitrate = controller.order(float(at)).bitrate
     assert bitrate == BOUNDS.least
 
 
@@ -124,18 +125,18 @@ def test_a_receiver_announces_what_it_can_take() -> None:
     assert list(read_rtcp(write_rtcp(limit))) == [limit]
     (large,) = read_rtcp(write_rtcp(BitrateLimit(1, 2, 123_456_789.0)))
     assert isinstance(large, BitrateLimit) and large.bitrate == pytest.approx(123_456_789, rel=1e-4)
-    pilot = CongestionController(BOUNDS, 8_000.0, PIXEL_RATE)
-    pilot.limit = 12_000.0
+    controller = CongestionController(BOUNDS, 8_000.0, PIXEL_RATE)
+    controller.limit = 12_000.0
     for second in range(60):
-        pilot.report(Reception(second, 20_000.0, 0.0, 0.1), 1.0)
-    assert 8_000 < pilot.order(60.0).bitrate <= 12_000
+        controller.report(Reception(second, 20_000.0, 0.0, 0.1), 1.0)
+    assert 8_000 < controller.order(60.0).bitrate <= 12_000
 
 
 def test_an_encoder_that_is_late_codes_fewer_pictures() -> None:
-    pilot = CongestionController(BOUNDS, 30_000.0, PIXEL_RATE)
-    level = pilot.order(0.0).level
-    pilot.report(Reception(0.0, 30_000.0, 0.0, 0.1), 1.0, dropped=3)
-    assert pilot.order(0.0).level < level
+    controller = CongestionController(BOUNDS, 30_000.0, PIXEL_RATE)
+    level = controller.order(0.0).level
+    controller.report(Reception(0.0, 30_000.0, 0.0, 0.1), 1.0, dropped=3)
+    assert controller.order(0.0).level < level
 
 
 def test_a_late_encoder_takes_a_faster_preset_and_comes_back_by_degrees() -> None:
@@ -166,16 +167,16 @@ def test_a_receiver_that_restores_announces_the_pictures_it_has_time_for() -> No
         else:
             pace.ends(0.125)
     assert pace.pictures is not None and 1.5 < pace.pictures < 3
-    pilot = CongestionController(BOUNDS, 50_000.0, PIXEL_RATE)
-    pilot.report(Reception(0.0, 50_000.0, 0.0, 0.1), 1.0)
-    before = pilot.order(0.0).level
-    pilot.pictures = 1.3
+    controller = CongestionController(BOUNDS, 50_000.0, PIXEL_RATE)
+    controller.report(Reception(0.0, 50_000.0, 0.0, 0.1), 1.0)
+    before = controller.order(0.0).level
+    controller.pictures = 1.3
     for second in range(1, 10):
-        pilot.report(Reception(second, 50_000.0, 0.0, 0.1), 1.0)
-    assert pilot.order(9.0).level == 0 < before
-    pilot.pictures = None
-    pilot.report(Reception(10.0, 50_000.0, 0.0, 0.1), 1.0)
-    assert pilot.order(10.0).level == before
+        controller.report(Reception(second, 50_000.0, 0.0, 0.1), 1.0)
+    assert controller.order(9.0).level == 0 < before
+    controller.pictures = None
+    controller.report(Reception(10.0, 50_000.0, 0.0, 0.1), 1.0)
+    assert controller.order(10.0).level == before
 
 
 def test_what_a_receiver_announces_reaches_the_sender() -> None:
