@@ -7,7 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.bitstream.audio import SAMPLE_RATE
@@ -17,13 +17,15 @@ from gsvc.codec.command.arguments import add_overwrite, add_refiner, bitrate, se
 from gsvc.codec.command.live_session import Watch, add_security, add_watch, security_of
 from gsvc.codec.command.parser import complain
 from gsvc.codec.media.output import STANDARD_OUTPUT
-from gsvc.codec.media.video_writer import VideoWriter, open_writer
 from gsvc.codec.network.depacketizer import ReorderLimits
-from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 
-DESCRIPTION = """Receive what gsvc send sends: udp://@:port, tcp://, ws:// or wss:// (they need
-gsvc[stream]), listening (@) or connecting, and write the video; missing packets never stop it. Ends
-with the stream, or by Ctrl-C; the output is complete then."""
+if TYPE_CHECKING:  # late: --help does not wait for FFmpeg
+    from gsvc.codec.media.video_writer import VideoWriter
+    from gsvc.codec.network.video_receiver import VideoReceiver
+
+DESCRIPTION = """Receive what gsvc send sends: udp://@:port, tcp://, tls://, ws:// or wss:// (the
+last two need gsvc[stream]), listening (@) or connecting, and write the video; missing packets never
+stop it. Ends with the stream, or by Ctrl-C; the output is complete then."""
 
 RENAMED = {"--budget": "--load"}
 
@@ -31,19 +33,12 @@ RENAMED = {"--budget": "--load"}
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc recv`."""
     add = parser.add_argument
-    defaults = ReceiveSettings()
     add("address", metavar="ADDRESS", help="udp://@:port, tcp://@:port, ws://host:port ...")
     add("-o", dest="output", metavar="OUT", required=True, help="the video, or - for y4m")
     add_overwrite(parser)
-    add_refiner(parser, defaults.decoder)
-    wait = 1000 * defaults.reorder.seconds
-    add(
-        "--wait",
-        type=float,
-        default=wait,
-        metavar="MS",
-        help="for missing packets (%(default)g)",
-    )
+    add_refiner(parser, DecoderSettings())
+    wait = 1000 * ReorderLimits.seconds
+    add("--wait", type=float, default=wait, metavar="MS", help="for missing packets (%(default)g)")
     add("--no-feedback", dest="feedback", action="store_false", help="ask the sender for nothing")
     most = "ask the sender for no more, with --adapt it keeps to that (UDP): 12k"
     add("--bandwidth", type=bitrate, metavar="RATE", help=most)
@@ -58,6 +53,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Receive a stream and write its video."""
+    from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+
     settings = settings_of(
         ReceiveSettings,
         options,
@@ -105,7 +102,9 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-async def _recv(options: Namespace, receiver: VideoReceiver, watch: Watch) -> None:
+async def _recv(options: Namespace, receiver: "VideoReceiver", watch: Watch) -> None:
+    from gsvc.codec.media.video_writer import open_writer
+
     run = asyncio.get_running_loop().run_in_executor
     async with watch:
         with ThreadPoolExecutor(1) as pool, ExitStack() as output:

@@ -6,13 +6,11 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.audio import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.frames import Frame
-from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.command.arguments import (
     BITRATE,
     add_gop,
@@ -23,19 +21,23 @@ from gsvc.codec.command.arguments import (
     settings_of,
 )
 from gsvc.codec.command.live_session import Watch, add_security, add_watch, security_of
-from gsvc.codec.media.audio_source import Sound, check_bitrate, open_sound
 from gsvc.codec.media.output import explain_failure, refuse_foreign
 from gsvc.codec.media.places import STANDARD_INPUT
-from gsvc.codec.media.video_reader import VideoReader, open_video
 from gsvc.codec.network.congestion_control import Adaptation
 from gsvc.codec.network.rtp import WireSettings, session_description
 from gsvc.codec.network.stats import IP_UDP_BYTES, SenderStats
-from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.encoders.tuning import LIVE_GOP
 
+if TYPE_CHECKING:  # late: --help does not wait for FFmpeg
+    from gsvc.codec.bitstream.frames import Frame
+    from gsvc.codec.media.audio_source import Sound
+    from gsvc.codec.media.video_reader import VideoReader
+    from gsvc.codec.network.video_sender import SendSettings
+
 DESCRIPTION = """Encode a video as it plays and send it: udp://host:port (RTP) to one receiver,
-tcp://, ws:// or wss:// (they need gsvc[stream]) too, or with @ before the host to all that connect.
-With --audio opus its sound goes along over UDP. Ctrl-C ends the stream in good order."""
+tcp://, tls://, ws:// or wss:// (the last two need gsvc[stream]) too, or with @ before the host to
+all that connect. With --audio opus its sound goes along over UDP. Ctrl-C ends the stream in good
+order."""
 
 _LIVE = EncoderSettings(preset="fast", low_delay=True)
 
@@ -93,6 +95,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Encode a video as it plays and send it."""
+    from gsvc.codec.network.video_sender import SendSettings
+
     wire, security = settings_of(WireSettings, options), security_of(options)
     settings = settings_of(SendSettings, options, wire=wire, **security)
     if settings.adapt and options.bitrate is None:
@@ -112,6 +116,8 @@ def run(options: Namespace) -> int:
 
 def _check_sound(options: Namespace) -> None:
     """Refuse sound where it cannot go along."""
+    from gsvc.codec.media.audio_source import check_bitrate
+
     if options.loop:
         raise ConfigError("--loop repeats pictures: leave it or --audio out")
     if options.adapt:
@@ -134,7 +140,10 @@ def adaptation(text: str) -> Adaptation:
         ) from error
 
 
-async def _send(options: Namespace, settings: SendSettings, encoding: EncoderSettings) -> None:
+async def _send(options: Namespace, settings: "SendSettings", encoding: EncoderSettings) -> None:
+    from gsvc.codec.api.encoder import Encoder
+    from gsvc.codec.network.video_sender import VideoSender
+
     with _opened(options) as video:
         sound = _sound(options, has_any=video.has_sound)
         encoder = Encoder(video.format, encoding, audio=bool(sound))
@@ -150,8 +159,10 @@ async def _send(options: Namespace, settings: SendSettings, encoding: EncoderSet
             _tell_of_rate(sender.stats(), float(video.format.frame_rate))
 
 
-def _sound(options: Namespace, *, has_any: bool) -> Sound:
+def _sound(options: Namespace, *, has_any: bool) -> "Sound":
     """The sound to send; none where it is not asked for, of which a warning tells."""
+    from gsvc.codec.media.audio_source import Sound, open_sound
+
     if options.audio == "none":
         if has_any:
             _log.warning("%s: its sound is not sent: --audio opus sends it", options.source)
@@ -177,8 +188,10 @@ def _tell_of_rate(stats: SenderStats, frame_rate: float) -> None:
         )
 
 
-def _looped(video: VideoReader, options: Namespace) -> Iterator[Frame]:
+def _looped(video: "VideoReader", options: Namespace) -> "Iterator[Frame]":
     """The video over and over, its times going on."""
+    from gsvc.codec.bitstream.layout import nominal_time
+
     ticks = 1 / (video.format.frame_rate * video.format.time_base)
     shift, last = 0, 0
     frames: Iterator[Frame] = iter(video)
@@ -190,10 +203,12 @@ def _looped(video: VideoReader, options: Namespace) -> Iterator[Frame]:
         frames = _again(options)
 
 
-def _opened(options: Namespace) -> VideoReader:
+def _opened(options: Namespace) -> "VideoReader":
+    from gsvc.codec.media.video_reader import open_video
+
     return open_video(options.source, start=options.start, frames=options.frames, fps=options.fps)
 
 
-def _again(options: Namespace) -> Iterator[Frame]:
+def _again(options: Namespace) -> "Iterator[Frame]":
     with _opened(options) as video:
         yield from video
