@@ -48,6 +48,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LEVELS = 1, 2
 JUDGES = "cvvdp", "st_lpips_vgg"
 STRIDE = 7
+LOW = "fidelity, bfloat16"
 
 Row = dict[str, float]
 
@@ -55,9 +56,10 @@ Row = dict[str, float]
 class MixedRestorer(KeyRefiner):
     """The restorer with fixed weights of its outputs."""
 
-    def __init__(self, network: Restorer, weights: Sequence[float]) -> None:
+    def __init__(self, network: Restorer, weights: Sequence[float], *, low: bool = False) -> None:
+        """`low`: in bfloat16, which is slow where the processor has none."""
         super().__init__("restorer")
-        self._network, self._weights = network, torch.tensor(weights)
+        self._network, self._weights, self._low = network, torch.tensor(weights), low
 
     @torch.no_grad()
     def refine(self, key: Keyframe, *, steps: int, seed: int) -> Picture:
@@ -68,7 +70,8 @@ class MixedRestorer(KeyRefiner):
         picture = pad(tensor_of(key.picture), padding, mode="replicate")
         gain = pad(torch.from_numpy(key.gain)[None, None], padding, mode="replicate")
         values = (torch.tensor([value]) for value in (key.quantizer, key.size, key.layer))
-        residuals = self._network(picture, gain, conditions_of(*values))
+        with torch.autocast("cpu", torch.bfloat16, enabled=self._low):
+            residuals = self._network(picture, gain, conditions_of(*values)).float()
         return pictures_of(mixed(picture, residuals, self._weights)[..., :height, :width])
 
 
@@ -78,7 +81,8 @@ def restorers(path: Path) -> dict[str, MixedRestorer]:
     network = Restorer(**job["network"])
     network.load_state_dict(state["average"])
     ends = {"fidelity": FAITHFUL, "middle": MIDDLE, "texture": TEXTURED}
-    return {name: MixedRestorer(network.merged(), weights) for name, weights in ends.items()}
+    made = {name: MixedRestorer(network.merged(), weights) for name, weights in ends.items()}
+    return {**made, LOW: MixedRestorer(network.merged(), FAITHFUL, low=True)}
 
 
 def stream(clip: TestClip, level: int, folder: Path) -> bytes:
@@ -161,7 +165,9 @@ def main() -> None:
     weights = sha256_of(options.checkpoint)[:12]
     ways: dict[str, Any] = {"no refiner": None, "nano": load_refiner("compact")}
     ways |= restorers(options.checkpoint)
-    ways = {name: way for name, way in ways.items() if name in (options.ways or ways)}
+    ways = {
+        name: way for name, way in ways.items() if name in (options.ways or ways.keys() - {LOW})
+    }
     found: dict[tuple[int, str], list[Row]] = {}
     names = ["psnr", "ssim_half", *(JUDGES if options.judges else ())]
     for name, level, (way, refiner) in product(HELD_OUT, LEVELS, ways.items()):
