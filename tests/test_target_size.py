@@ -88,12 +88,16 @@ def test_a_long_video_is_foretold_from_a_few_groups(
     tmp_path: Path, moving_pictures: Pictures, write_video: Callable[..., Path]
 ) -> None:
     path = write_video(tmp_path / "long.mp4", moving_pictures(160), rate=5)  # 32 s
-    settings = replace(FAST, level=3)  # enough bytes for one choice of the search not to matter
+    # Enough bytes for one choice of the search not to matter.
+    settings = replace(FAST, level=3, gop=4.0)
     job = EncodeJob(path, settings)
     spans = spans_of(job)
     assert (len(spans.starts), spans.length, spans.frames) == (3, 20, 160)
     samples = list(take_samples(job, spans))
-    made = forecast(spans, samples, [ssim(s) for s in samples])
+    ssims = [ssim(s) for s in samples]
+    made = forecast(spans, samples, ssims)
+    endless = [replace(s, job=replace(job, settings=replace(settings, gop=0.0))) for s in samples]
+    assert forecast(spans, endless, ssims).size < made.size, "it has fewer intra pictures"
     assert made.sampled == pytest.approx(12) and made.duration == pytest.approx(32)
     report = gsvc.encode(path, tmp_path / "a.gsv", settings=settings)
     assert made.size == pytest.approx(report.size, rel=0.15)
