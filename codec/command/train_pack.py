@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """Code a folder of videos and photographs as streams of any rate, and pack crops of
 what decodes beside crops of the source. PACK.parts keeps what is made: the same command goes on."""
 
+_KINDS = "pictures", "windows"
 _LINE_SECONDS = 10.0
 _MEGABYTE = 1_000_000
 _SURPLUS = 1.05
@@ -23,12 +24,10 @@ _SURPLUS = 1.05
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc train pack`."""
-    from gsvc.decoders.training.packing.kinds import KINDS
-
     add = parser.add_argument
     add("data", metavar="DATA", help="the folder of videos, photographs and cut-outs")
     add("pack", metavar="PACK", help="the file to write")
-    add("--kind", choices=tuple(KINDS), default="pictures", help="of samples (%(default)s)")
+    add("--kind", choices=_KINDS, default="pictures", help="of samples (%(default)s)")
     size = "of the file at most, of 1000000 bytes each (%(default)g)"
     add("--megabytes", type=float, default=55.0, metavar="MB", help=size)
     time = "to make parts at most (%(default)g)"
