@@ -21,6 +21,7 @@ from gsvc.decoders.training.standalone.samples import (
     ARRAY_TYPES,
     StoredSample,
     add_file,
+    by_sample,
     file_bytes,
     read_files,
     sample_of_files,
@@ -104,11 +105,7 @@ def read_pack(path: Path, least: int = 0) -> Pack:
     for name, value in tensors_of(bytearray(files.pop(_NETWORKS, b"")), str(path))[0].items():
         network, key = name.split("/", 1)
         networks.setdefault(network, {})[key] = value
-    samples: dict[str, dict[str, bytes]] = {}
-    for name, data in files.items():
-        key, _, rest = name.partition(".")
-        samples.setdefault(key, {})[rest] = data
-    chosen = [samples[key] for key in sorted(samples)][: least or None]
+    chosen = by_sample(files)[: least or None]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         read = list(pool.map(lambda one: sample_of_files(one, str(path)), chosen))
     return Pack(manifest, _stacks(read), _arrays(read), networks)

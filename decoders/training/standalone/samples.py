@@ -147,12 +147,17 @@ def read_shard(path: Path, row: int | None = None) -> list[StoredSample]:
     Raises SampleError where it is damaged or of a newer gsvc.
     """
     key = "" if row is None else f"{row:06d}."
-    files: dict[str, dict[str, bytes]] = {}
-    for name, data in read_files(path, key).items():
-        sample, _, rest = name.partition(".")
-        if sample.isdigit():
-            files.setdefault(sample, {})[rest] = data
-    return [sample_of_files(files[sample], str(path)) for sample in sorted(files)]
+    return [sample_of_files(files, str(path)) for files in by_sample(read_files(path, key))]
+
+
+def by_sample(files: Mapping[str, bytes]) -> list[dict[str, bytes]]:
+    """The files of each sample, in the order of their keys; what is of no sample is left out."""
+    samples: dict[str, dict[str, bytes]] = {}
+    for name, data in files.items():
+        key, _, rest = name.partition(".")
+        if key.isdigit():
+            samples.setdefault(key, {})[rest] = data
+    return [samples[key] for key in sorted(samples)]
 
 
 def read_files(path: Path, start: str = "") -> dict[str, bytes]:
