@@ -20,11 +20,11 @@ from torch import Tensor
 from gsvc.decoders.training.standalone.samples import (
     ARRAY_TYPES,
     StoredSample,
-    add_file,
     by_sample,
     file_bytes,
     read_files,
     sample_of_files,
+    write_files,
 )
 from gsvc.decoders.training.standalone.tensors import tensor_bytes, tensors_of
 
@@ -79,11 +79,7 @@ def write_pack(
     size = pack_bytes(files)
     if size > most_bytes:
         raise ValueError(f"{path.name} would have {size} bytes: {most_bytes} are permitted")
-    part = path.with_name(path.name + ".part")
-    with tarfile.open(part, "w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, data in files.items():
-            add_file(tar, name, data)
-    part.replace(path)
+    write_files(path, files.items())
 
 
 def pack_bytes(files: Mapping[str, bytes]) -> int:

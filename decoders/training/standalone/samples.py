@@ -11,7 +11,7 @@ import json
 import os
 import random
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,20 +125,30 @@ def write_shard(
     `quality`: of WebP, as of `sample_files`; `more`: files that stand before the samples. Raises
     OSError where the disk is full.
     """
-    part = path.with_name(f".{path.name}.part")
     count = 0
+
+    def files() -> Iterator[tuple[str, bytes]]:
+        nonlocal count
+        yield from (more or {}).items()
+        for sample in samples:
+            for name, data in sample_files(sample, quality).items():
+                yield f"{count:06d}.{name}", data
+            count += 1
+
+    write_files(path, files())
+    return count
+
+
+def write_files(path: Path, files: Iterable[tuple[str, bytes]]) -> None:
+    """Write files, by name and data, as one tar, whole or not at all. Raises OSError."""
+    part = path.with_name(f".{path.name}.part")
     try:
         with tarfile.open(part, "w", format=tarfile.USTAR_FORMAT) as tar:
-            for name, data in (more or {}).items():
+            for name, data in files:
                 add_file(tar, name, data)
-            for sample in samples:
-                for name, data in sample_files(sample, quality).items():
-                    add_file(tar, f"{count:06d}.{name}", data)
-                count += 1
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-    return count
 
 
 def read_shard(path: Path, row: int | None = None) -> list[StoredSample]:
