@@ -29,6 +29,7 @@ from gsvc.eval.baselines.svtav1 import SvtAv1
 from gsvc.eval.baselines.vvenc import VVenC
 from gsvc.eval.baselines.x264 import X264
 from gsvc.eval.baselines.x265 import X265
+from gsvc.eval.bench.named import CONDITIONS, codec_spec, under
 from gsvc.eval.metrics.psnr import psnr_y
 from needs import need, need_clip, need_package
 
@@ -175,6 +176,33 @@ def test_svtav1_has_a_random_access_point_every_four_seconds() -> None:
     codec = SvtAv1()
     stream = codec.encode(clip(20, Fraction(4)), at(codec, 40)).data
     assert stream.count(delimiter + sequence_header) == 2
+
+
+@pytest.mark.parametrize("preset", ("10", "10-vq-qsc"))
+def test_without_a_limit_svtav1_has_one_random_access_point(preset: str) -> None:
+    codec = find_codec("svtav1", gop=0, preset=preset, crf=40, scale="1")
+    (point,) = codec.rate_points()
+    stream = codec.encode(clip(70, Fraction(4)), point).data
+    assert stream.count(bytes([2 << 3 | 2, 0, 1 << 3 | 2])) == 1
+
+
+@pytest.mark.parametrize("name", ("x264", "x265"))
+def test_random_access_is_as_often_as_asked(name: str) -> None:
+    """Bits of an intra picture show at 2 s and not without a limit."""
+    sizes = {}
+    for gop in (2, 0):
+        codec = find_codec(name, gop=gop, crf=30, scale="1")
+        (point,) = codec.rate_points()
+        sizes[gop] = len(codec.encode(clip(40, Fraction(4)), point).data)
+    assert sizes[0] < sizes[2]
+    with pytest.raises(ConfigError, match="gop -1"):
+        find_codec(name, gop=-1)
+
+
+def test_the_whole_condition_limits_length_and_not_random_access() -> None:
+    specs = [codec_spec(text) for text in ("svtav1:crf=40", "gsvc:gop=8", "jpeg")]
+    whole = [str(under(CONDITIONS["whole"], spec)) for spec in specs]
+    assert whole == ["svtav1:crf=40,gop=0", "gsvc:gop=8", "jpeg"]
 
 
 def test_vvenc_has_a_random_access_point_every_four_seconds() -> None:

@@ -88,7 +88,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def _add_run(parser: ArgumentParser) -> None:
-    from gsvc.eval.bench.named import RunSettings
+    from gsvc.eval.bench.named import CONDITIONS, RunSettings
 
     add = parser.add_argument
     frames, stride, (size,) = RunSettings.frames, RunSettings.stride, RunSettings.sizes
@@ -105,8 +105,13 @@ def _add_run(parser: ArgumentParser) -> None:
     add("--levels", type=integers, metavar="N,N", help="of gsvc (0,1,2,3)")
     add("--steps", type=integers, metavar="N,N", help="of gsvc's refiner (0,1,4)")
     add("--seeds", type=integers, metavar="N,N", help="of gsvc's refiner (0)")
-    count = "from the start, 0 for all (%(default)s)"
-    add("--frames", type=int, default=frames, metavar="N", help=count)
+    how = (
+        "whole: 30 s of each clip, no limit on random access; join: 97 frames, an access every 4 s"
+    )
+    add("--condition", choices=sorted(CONDITIONS), help=how)
+    count = f"from the start, 0 for all ({frames})"
+    add("--frames", type=int, metavar="N", help=count)
+    add("--longest", type=float, metavar="SECONDS", help="of each clip at most, from its start")
     every = "score every N-th frame (%(default)s)"
     add("--stride", type=int, default=stride, metavar="N", help=every)
     jobs = "processes, 0 for one a core (%(default)s)"
@@ -138,16 +143,26 @@ def _run(options: Namespace) -> int:
 
 
 def _settings(options: Namespace) -> "RunSettings":
-    from gsvc.eval.bench.named import RunSettings
+    from gsvc.eval.bench.named import CONDITIONS, RunSettings, under
     from gsvc.eval.metrics import DEFAULT_METRICS
 
+    codecs, frames, longest = list(_codecs(options)), RunSettings.frames, None
+    if options.condition is not None:
+        condition = CONDITIONS[options.condition]
+        codecs = [under(condition, spec) for spec in codecs]
+        frames, longest = condition.frames, condition.longest
+    if options.frames is not None:
+        frames = options.frames or None
+    if options.longest is not None:
+        longest = options.longest or None
     return RunSettings(
         clips=tuple([*options.clips, *(options.more_clips or [])] or [_CLIPS]),
-        codecs=tuple(_codecs(options)),
+        codecs=tuple(codecs),
         metrics=tuple(dict.fromkeys(options.metric or DEFAULT_METRICS)),
         sizes=tuple(dict.fromkeys(options.size or RunSettings.sizes)),
         anchors=tuple(dict.fromkeys(options.anchor or ())),
-        frames=options.frames or None,
+        frames=frames,
+        longest=longest,
         stride=options.stride,
     )
 

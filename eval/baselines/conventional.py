@@ -83,6 +83,9 @@ Points = Mapping[str, Sequence[int]]
 
 BT709 = Color(primaries=1, transfer=1, matrix=1)
 RANDOM_ACCESS_SECONDS = 4
+"""From one random access point to the next, unless a codec's option `gop` says otherwise."""
+NO_LIMIT = 1 << 16
+"""An interval of frames that no clip is as long as: one random access point, at its start."""
 THREADS = 2
 _PROBE = 320, 192
 """A size that every encoder takes."""
@@ -97,6 +100,8 @@ class ConventionalCodec(base.Codec, ABC):
         preset: the library's.
         crf: 0 to `max_crf`, higher is smaller; called `qp` where `quality` says so.
         scale: coded size relative to the frames, as a fraction: "1", "1/2".
+        gop: most seconds from one random access point to the next, 0 for no limit, where they are
+            not `RANDOM_ACCESS_SECONDS`.
 
     The constructor takes the same names, each with one value or several, and then runs these rate
     points in place of the usual ones.
@@ -118,9 +123,13 @@ class ConventionalCodec(base.Codec, ABC):
 
     def __init__(self, **options: base.Option) -> None:
         self._names = {"preset", self.quality, "scale"}
-        if unknown := set(options) - self._names:
-            known = ", ".join(sorted(self._names))
+        if unknown := set(options) - self._names - {"gop"}:
+            known = ", ".join(sorted({*self._names, "gop"}))
             raise ConfigError(f"{self.name} has no option {min(unknown)}: there are {known}")
+        gops = options.pop("gop", None)
+        self._gops = (
+            [{}] if gops is None else [{"gop": one} for one in base.all_of("gop", gops, float)]
+        )
         chosen = {name: base.several(value) for name, value in options.items()}
         self._presets = chosen.get("preset", (self.preset, *self.tuned))
         self._scales = [str(scale) for scale in chosen.get("scale", self.points)]
@@ -138,9 +147,10 @@ class ConventionalCodec(base.Codec, ABC):
         """Raise ConfigError for a preset that the library does not know: at once, not in cells."""
         if self.library not in av.codecs_available:
             return
-        self.options(preset, self.max_crf, key_interval(Fraction(25)))
+        interval = key_interval(Fraction(25))
+        self.options(preset, self.max_crf, interval)
         try:
-            self._opened(_PROBE, Fraction(25), preset, self.max_crf)
+            self._opened(_PROBE, Fraction(25), preset, self.max_crf, interval)
         except ConfigError as error:
             raise ConfigError(
                 f"{self.name} has no preset {preset}: take one of the library's, such as "
@@ -155,7 +165,8 @@ class ConventionalCodec(base.Codec, ABC):
         """See `Codec.rate_points`."""
         usual = next(iter(self.points.values()))
         return [
-            {"preset": preset, self.quality: quality, "scale": scale}
+            {"preset": preset, self.quality: quality, "scale": scale, **gop}
+            for gop in self._gops
             for preset in self._presets
             for scale in self._scales
             for quality in self._qualities or self.points.get(scale, usual)
@@ -172,7 +183,9 @@ class ConventionalCodec(base.Codec, ABC):
         coded = coded_size((clip.format.width, clip.format.height), scale)
         start = time.perf_counter()
         pictures = (shrink(frame, coded) for frame in clip.frames)
-        data = self._join(self._packets(pictures, coded, clip.frame_rate, preset, quality))
+        interval = key_interval(clip.frame_rate, settings.get("gop", RANDOM_ACCESS_SECONDS))
+        packets = self._packets(pictures, coded, clip.frame_rate, preset, quality, interval)
+        data = self._join(packets)
         return base.Encoded(data, time.perf_counter() - start, self._ledger(data))
 
     def decode(
@@ -194,11 +207,12 @@ class ConventionalCodec(base.Codec, ABC):
         return base.Decoded(base.all_frames(self.name, frames, clip), seconds)
 
     def _read(self, settings: base.Settings) -> tuple[base.Value, int, Fraction]:
-        if set(settings) != self._names:
+        if set(settings) - {"gop"} != self._names:
             raise ConfigError(
                 f"{self.name} takes the settings {', '.join(sorted(self._names))}, "
                 f"not {', '.join(sorted(settings)) or 'none'}"
             )
+        key_interval(Fraction(25), settings.get("gop", RANDOM_ACCESS_SECONDS))
         quality = settings[self.quality]
         if not isinstance(quality, int) or not 0 <= quality <= self.max_crf:
             raise ConfigError(
@@ -213,9 +227,10 @@ class ConventionalCodec(base.Codec, ABC):
         frame_rate: Fraction,
         preset: base.Value,
         quality: int,
+        interval: int,
     ) -> list[bytes]:
         """The stream in decoding order, parameter sets first where they come apart."""
-        context = self._opened(size, frame_rate, preset, quality)
+        context = self._opened(size, frame_rate, preset, quality, interval)
         packets = []
         for index, picture in enumerate(pictures):
             frame = yuv_from_rgb(picture, BT709, self.pixel_format)
@@ -226,7 +241,12 @@ class ConventionalCodec(base.Codec, ABC):
         return [headers or b"", *(bytes(packet) for packet in packets)]
 
     def _opened(
-        self, size: tuple[int, int], frame_rate: Fraction, preset: base.Value, quality: int
+        self,
+        size: tuple[int, int],
+        frame_rate: Fraction,
+        preset: base.Value,
+        quality: int,
+        interval: int,
     ) -> av.VideoCodecContext:
         """The encoder. Raises ConfigError when the library refuses the settings."""
         context = av.CodecContext.create(self.library, "w")
@@ -234,8 +254,8 @@ class ConventionalCodec(base.Codec, ABC):
         context.width, context.height = size
         context.pix_fmt = self.pixel_format
         context.time_base, context.framerate = 1 / frame_rate, frame_rate
-        context.gop_size = key_interval(frame_rate)
-        context.options = self.options(preset, quality, context.gop_size)
+        context.gop_size = interval
+        context.options = self.options(preset, quality, interval)
         if self.headers_once:
             context.flags |= Flags.global_header
         try:
@@ -264,6 +284,11 @@ class ConventionalCodec(base.Codec, ABC):
             yield from container.decode(video=0)
 
 
-def key_interval(frame_rate: Fraction) -> int:
-    """The greatest number of frames from one random access point to the next."""
-    return max(1, round(RANDOM_ACCESS_SECONDS * frame_rate))
+def key_interval(frame_rate: Fraction, seconds: base.Value = RANDOM_ACCESS_SECONDS) -> int:
+    """The greatest number of frames from one random access point to the next; 0 s: `NO_LIMIT`.
+
+    Raises ConfigError for seconds that are no number from 0 on.
+    """
+    if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
+        raise ConfigError(f"gop {seconds}: give seconds, or 0 for no limit")
+    return min(NO_LIMIT, max(1, round(seconds * frame_rate))) if seconds else NO_LIMIT

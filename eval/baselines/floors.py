@@ -33,8 +33,9 @@ class MotionFloor(Gsvc):
         level: Option | None = None,
         bpp: Option | None = None,
         preset: Option = DEFAULT_PRESET,
+        gop: Option | None = None,
     ) -> None:
-        super().__init__(level=level, bpp=bpp, preset=preset, tools=NO_TOOLS, steps=0)
+        super().__init__(level=level, bpp=bpp, preset=preset, tools=NO_TOOLS, steps=0, gop=gop)
 
 
 class HoldFloor(MotionFloor):

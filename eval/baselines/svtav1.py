@@ -1,16 +1,18 @@
 """SVT-AV1 at its best: preset 4, random access, long groups; tuned for PSNR and for the eye."""
 
+import re
 from typing import ClassVar
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.eval.baselines.base import Value
-from gsvc.eval.baselines.conventional import THREADS, ConventionalCodec, Points
+from gsvc.eval.baselines.conventional import NO_LIMIT, THREADS, ConventionalCodec, Points
 from gsvc.eval.late_loading import CodecFacts
 
 AV1_FAMILY = "AV1, all that one can do"
 """The joint hull of SVT-AV1 and of what can be done before and after it."""
 VISUAL_TUNING = ":tune=0:sharpness=7"
-_VISUAL = "-vq"
+_VISUAL, _FLATTER = "-vq", "-qsc"
+_PRESET = re.compile(f"(-?[0-9]+)({_VISUAL})?({_FLATTER})?")
 _LIBAV_MOST = 63
 """FFmpeg's own option ends here; SVT-AV1 goes on to 70 since 3.1, with coarser rate decisions."""
 
@@ -21,6 +23,8 @@ class SvtAv1(ConventionalCodec):
     Preset "4-vq" is preset 4 with the library's visual tuning and its greatest sharpness. On
     development clips it saves 10 to 20 % of the bits at equal ST-LPIPS and costs PSNR, so both are
     run and the hull has the better one for each metric. Other sharpness, or no CDEF, did no better.
+    "4-qsc" and "4-vq-qsc" spread quantisers less between temporal layers
+    (qp-scale-compress-strength=1), which saves 2.5 to 4 % at equal PSNR.
     """
 
     name = "svtav1"
@@ -40,11 +44,13 @@ class SvtAv1(ConventionalCodec):
 
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
         """See `ConventionalCodec.options`."""
-        speed, visual, rest = str(preset).partition(_VISUAL)
-        if rest or not speed.lstrip("-").isdigit():
-            raise ConfigError(f"preset {preset!r} is not known: write 4 or 4{_VISUAL}")
-        tuning = VISUAL_TUNING if visual else ""
-        params = f"lp={THREADS}{tuning}"
+        known = _PRESET.fullmatch(str(preset))
+        if known is None:
+            raise ConfigError(f"preset {preset!r} is not known: write 4, 4{_VISUAL} or 4{_FLATTER}")
+        speed, visual, flatter = known.groups()
+        params = f"lp={THREADS}{VISUAL_TUNING if visual else ''}"
+        params += ":qp-scale-compress-strength=1" if flatter else ""
+        params += ":keyint=-1" if interval == NO_LIMIT else ""
         if quality > _LIBAV_MOST:
             return {"preset": speed, "svtav1-params": f"crf={quality}:{params}"}
         return {"preset": speed, "crf": str(quality), "svtav1-params": params}

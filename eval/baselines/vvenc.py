@@ -60,12 +60,13 @@ class VVenC(conventional.ConventionalCodec):
         frame_rate: Fraction,
         preset: Value,
         quality: int,
+        interval: int,
     ) -> list[bytes]:
         raw = (
             yuv_from_rgb(picture, conventional.BT709, self.pixel_format).to_ndarray()
             for picture in pictures
         )
-        options = self.options(preset, quality, conventional.key_interval(frame_rate))
+        options = self.options(preset, quality, interval)
         command = [ffmpeg_path(), "-hide_banner", "-loglevel", "error", "-f", "rawvideo"]
         command += ["-pix_fmt", self.pixel_format, "-video_size", f"{size[0]}x{size[1]}"]
         command += ["-framerate", str(frame_rate), "-i", "-", "-c:v", self.library]

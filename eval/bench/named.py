@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter, getdoc, signature
+from math import inf
 from typing import cast
 
 from gsvc.codec.bitstream.errors import ConfigError
@@ -73,6 +74,33 @@ def _text(value: Option | None) -> str:
     return "" if value is None else "+".join(map(str, several(value)))
 
 
+@dataclass(frozen=True)
+class Condition:
+    """How much of each clip is coded, and how often a receiver may join."""
+
+    frames: int | None
+    longest: float | None
+    """Seconds of each clip at most."""
+    gop: int
+    """Most seconds between random access points, for every codec that has them; 0: no limit."""
+
+
+CONDITIONS = {"whole": Condition(None, 30, 0), "join": Condition(97, None, 4)}
+"""Of the evaluation protocol: a file, and a broadcast."""
+
+
+def under(condition: Condition, spec: CodecSpec) -> CodecSpec:
+    """The codec with the condition's `gop`, unless it has one of its own or knows none."""
+    if any(name == "gop" for name, _ in spec.options):
+        return spec
+    kept = replace(spec, options=(*spec.options, ("gop", condition.gop)))
+    try:
+        make_codec(kept)
+    except ConfigError:
+        return spec
+    return kept
+
+
 Rows = Sequence[tuple[str, ...]]
 
 
@@ -139,6 +167,8 @@ class RunSettings:
     """Codecs that the others are measured against; none: the conventional ones."""
     frames: int | None = 97
     """Frames from the start of each clip, None for all."""
+    longest: float | None = None
+    """Seconds of each clip at most, from its start; None for no limit."""
     stride: int = 7
     """Quality is measured on one frame in so many."""
     kept_together: int | None = None
@@ -152,5 +182,7 @@ class RunSettings:
             raise ConfigError(f"size {min(unknown)!r}: take one of {', '.join(SIZES)}")
         if self.frames is not None and self.frames < 1:
             raise ConfigError(f"frames {self.frames}: at least 1")
+        if self.longest is not None and not 0 < self.longest < inf:
+            raise ConfigError(f"longest {self.longest}: seconds above 0")
         if self.stride < 1:
             raise ConfigError(f"stride {self.stride}: at least 1")

@@ -101,10 +101,10 @@ def make_plan(
 
 def _check_same_protocol(settings: RunSettings, kept: Mapping[str, Any], path: Path) -> None:
     """Means over different frames must not be in one table."""
-    for name in ("frames", "stride"):
-        if kept[name] != getattr(settings, name):
+    for name in ("frames", "longest", "stride"):
+        if kept.get(name) != getattr(settings, name):
             raise ConfigError(
-                f"{path} was made with --{name} {kept[name] or 0}: "
+                f"{path} was made with --{name} {kept.get(name) or 0}: "
                 "give the same, or choose another folder"
             )
 
@@ -154,7 +154,7 @@ def _readings(settings: RunSettings) -> list[Reading]:
         if sources.setdefault(source.name, source) != source:
             raise ConfigError(f"two clips are called {source.name}: rename one, or run them apart")
     return [
-        Reading(source, size, settings.frames)
+        Reading(source, size, settings.frames, settings.longest)
         for source in sources.values()
         for size in settings.sizes
     ]
@@ -298,6 +298,7 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
         "anchors": list(settings.anchors) or before.get("anchors", []),
         "metrics": {**before.get("metrics", {}), **plan.metrics},
         "frames": settings.frames,
+        "longest": settings.longest,
         "stride": settings.stride,
         "moving": {
             **before.get("moving", {}),

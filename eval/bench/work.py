@@ -5,6 +5,7 @@ back with the result. A worker keeps the clip and the networks that it used last
 """
 
 import hashlib
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -107,6 +108,8 @@ class Reading:
     """"288", "480" or "native"."""
     frames: int | None
     """From its start; None for all."""
+    longest: float | None = None
+    """Seconds at most, from its start."""
 
     def run(self, tell: Tell) -> cells.ClipFacts | str:
         """What the clip is, or one line on why it cannot be read."""
@@ -330,5 +333,9 @@ _last: dict[Reading, TestClip] = {}
 def _clip(reading: Reading) -> TestClip:
     if reading not in _last:
         _last.clear()
-        _last[reading] = reading.source.load(size=reading.size, frames=reading.frames)
+        frames = reading.frames
+        if reading.longest is not None:
+            rate = reading.source.load(size=reading.size, frames=1).frame_rate
+            frames = min(max(1, int(reading.longest * rate)), frames or sys.maxsize)
+        _last[reading] = reading.source.load(size=reading.size, frames=frames)
     return _last[reading]
