@@ -142,7 +142,6 @@ def test_help_loads_no_command() -> None:
     assert "numpy" not in loaded
     assert {name for name in loaded if name.startswith("gsvc.codec.command.")} == {
         "gsvc.codec.command.main",
-        "gsvc.codec.command.parser",
     }
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.encoders.coding.lookahead_buffer import JoinedFrames, LookaheadBuffer
+from gsvc.encoders.coding.lookahead import LookaheadBuffer
+from gsvc.encoders.scaffold.extraction import JoinedFrames
 
 FORM = gsvc.VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
 USUAL = gsvc.EncoderSettings(level=2, preset="fast", faces=False, face_weight=1)

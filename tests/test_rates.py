@@ -22,7 +22,7 @@ from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import Header
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.encoders.coding.group_coder import CodingConfig
-from gsvc.encoders.scaffold.texture_gains import choose_texture
+from gsvc.encoders.coding.keyframes import choose_texture
 from gsvc.encoders.search.distortion import Reference
 from gsvc.encoders.search.group_search import GroupSearch
 from gsvc.encoders.search.rate_control import WindowCap

@@ -21,7 +21,7 @@ from gsvc.codec.planning.prediction import learned, log_path, shipped
 from gsvc.codec.planning.realtime import Costs, DeadlinePace, Group, groups_of, spendings, within
 from gsvc.decoders.streams.pace import REFINING
 from gsvc.encoders.coding import lookahead as look_ahead
-from gsvc.encoders.coding.lookahead_buffer import LookaheadBuffer
+from gsvc.encoders.coding.lookahead import LookaheadBuffer
 from test_plan import MACHINE
 
 QUICK = replace(

@@ -10,8 +10,7 @@ import gsvc
 from commands import run_gsvc
 from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.api.playing import play_file
-from gsvc.codec.command.main import main
-from gsvc.codec.command.parser import as_options
+from gsvc.codec.command.main import as_options, main
 from gsvc.codec.planning.machine_profile import BEGINNING, Profile
 from needs import need_package
 

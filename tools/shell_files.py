@@ -54,7 +54,7 @@ class ShellFiles(BuildHookInterface[Any]):
 
 def parsers(parser: ArgumentParser) -> Iterator[ArgumentParser]:
     """A parser and all those of its commands and actions, filled."""
-    from gsvc.codec.command.parser import CommandParser
+    from gsvc.codec.command.main import CommandParser
 
     if isinstance(parser, CommandParser):
         parser.ask_module()

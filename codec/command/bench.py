@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.command.arguments import add_json, integers
-from gsvc.codec.command.parser import CommandParser
+from gsvc.codec.command.main import CommandParser
 from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:

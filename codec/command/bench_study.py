@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.parser import CommandParser
+from gsvc.codec.command.main import CommandParser
 
 DESCRIPTION = "Let people choose between pairs of a run's videos, and score what they chose."
 

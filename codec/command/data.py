@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from importlib import import_module
 
-from gsvc.codec.command.parser import add_modules
+from gsvc.codec.command.main import add_modules
 from gsvc.codec.weights.extras import need
 
 DESCRIPTION = """Make video ready for training, on one machine or many. Needs gsvc[data]."""

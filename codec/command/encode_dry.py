@@ -16,7 +16,7 @@ from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_time
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.command.arguments import shown_size
 from gsvc.codec.command.encode import metrics_of, score_samples, settings_from, show_scores
-from gsvc.codec.command.parser import complain
+from gsvc.codec.command.main import complain
 from gsvc.codec.command.progress import say, without_warnings
 from gsvc.codec.media.places import create_stream
 from gsvc.codec.planning.encode_forecast import (

@@ -11,7 +11,7 @@ from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import BitstreamError, GsvcError
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
 from gsvc.codec.command.arguments import add_json, add_untrusted, limits_of
-from gsvc.codec.command.parser import FAILED, complain
+from gsvc.codec.command.main import FAILED, complain
 from gsvc.codec.command.progress import json_lines
 from gsvc.codec.media.marks import SOURCE_TYPE, Mark
 from gsvc.codec.media.places import display_name, open_any, open_stream

@@ -15,11 +15,11 @@ from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
 from gsvc.codec.command.arguments import add_overwrite, add_refiner, bitrate, settings_of
 from gsvc.codec.command.live_session import Watch, add_security, add_watch, security_of
-from gsvc.codec.command.parser import complain
+from gsvc.codec.command.main import complain
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.network.depacketizer import ReorderLimits
 
-if TYPE_CHECKING:  # late: --help does not wait for FFmpeg
+if TYPE_CHECKING:
     from gsvc.codec.media.video_writer import VideoWriter
     from gsvc.codec.network.video_receiver import VideoReceiver
 

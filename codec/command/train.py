@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from importlib import import_module
 
-from gsvc.codec.command.parser import add_modules
+from gsvc.codec.command.main import add_modules
 from gsvc.codec.weights.extras import need
 
 DESCRIPTION = """Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval]."""

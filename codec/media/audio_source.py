@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.audio import SAMPLE_RATE, packet_samples
 from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
 from gsvc.codec.bitstream.frames import AudioChunk
-from gsvc.codec.media.ffmpeg_input import fraction, open_media
 from gsvc.codec.media.places import STANDARD_INPUT, is_glob
 from gsvc.codec.media.tracks import OPUS_ENCODER, has_opus_encoder
 from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.media.video_source import fraction, open_media
 
 
 class Sound:

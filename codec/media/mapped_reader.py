@@ -16,9 +16,9 @@ from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.errors import BitstreamError, InputError
 from gsvc.codec.bitstream.header import MAGIC
 from gsvc.codec.bitstream.typed import typed
-from gsvc.codec.media.ffmpeg_input import open_media, reason
 from gsvc.codec.media.mapping import Record, RecordKind, packet_of, picture_bytes, records_in
 from gsvc.codec.media.places import create_stream, is_container, open_any
+from gsvc.codec.media.video_source import open_media, reason
 
 _IN_MEMORY = 1 << 24
 _TRACKS = {"video": RecordKind.PICTURES, "audio": RecordKind.SOUND}

@@ -15,8 +15,8 @@ from av.subtitles.subtitle import AssSubtitle
 
 from gsvc.codec.bitstream.texts import TAGS, Subtitles, Texts, TimedText, moved
 from gsvc.codec.media.audio_source import coded_layout
-from gsvc.codec.media.ffmpeg_input import fraction, open_media
 from gsvc.codec.media.places import STANDARD_INPUT, is_glob
+from gsvc.codec.media.video_source import fraction, open_media
 
 _FOREVER = 1 << 34
 _STYLE = re.compile(r"\{\\[^}]*\}")

@@ -18,6 +18,7 @@ from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder, raise_texture
 from gsvc.encoders.coding.face_rdo import live_faces
 from gsvc.encoders.coding.group_coder import CodedPacket, CodingConfig, GroupCoder
+from gsvc.encoders.coding.keyframes import choose_texture
 from gsvc.encoders.coding.svt_av1 import MAX_CRF, PictureStream
 from gsvc.encoders.scaffold.extraction import (
     Before,
@@ -25,7 +26,6 @@ from gsvc.encoders.scaffold.extraction import (
     ScaffoldExtractor,
     SourceInterval,
 )
-from gsvc.encoders.scaffold.texture_gains import choose_texture
 from gsvc.encoders.search.rate_control import RateControl
 from gsvc.encoders.tuning import (
     CRF_SLOPE,

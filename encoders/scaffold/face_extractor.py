@@ -31,8 +31,7 @@ from gsvc.decoders.interpolation.face_motion import (
     states_of,
 )
 from gsvc.decoders.interpolation.scaffold_motion import corners_at
-from gsvc.encoders.coding.lookahead_buffer import JoinedFrames
-from gsvc.encoders.scaffold.extraction import Before, RenderedInterval
+from gsvc.encoders.scaffold.extraction import Before, JoinedFrames, RenderedInterval
 from gsvc.encoders.scaffold.face_landmarks import FaceMesh, face_tracks
 from gsvc.encoders.search.distortion import Distortion
 

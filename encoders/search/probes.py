@@ -25,8 +25,7 @@ from gsvc.decoders.interpolation.scaffold_motion import camera_field
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 from gsvc.encoders.coding.group_coder import CodingConfig
 from gsvc.encoders.coding.keyframes import emphasised
-from gsvc.encoders.coding.lookahead_buffer import malloc_trim
-from gsvc.encoders.coding.svt_av1 import Planes, encode_planes, planes_of
+from gsvc.encoders.coding.svt_av1 import Planes, encode_planes, malloc_trim, planes_of
 from gsvc.encoders.scaffold.camera_path import CameraPath
 from gsvc.encoders.search.candidates import (
     PLAIN,

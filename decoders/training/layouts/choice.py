@@ -12,7 +12,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.training.layouts.memory import Needs, Trial, needs_of
 from gsvc.decoders.training.sharded.parallel import group_of
 from gsvc.decoders.training.standalone.workers import processes
-from gsvc.encoders.coding.lookahead_buffer import malloc_trim
+from gsvc.encoders.coding.svt_av1 import malloc_trim
 from gsvc.eval.compute import return_freed_memory
 
 _STATES = 5

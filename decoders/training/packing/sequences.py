@@ -19,9 +19,8 @@ from gsvc.decoders.interpolation.rendering import IntervalRenderer
 from gsvc.decoders.keyframes.keyframe import Keyframe, decode_keyframes
 from gsvc.decoders.training.footage import FrameSource
 from gsvc.decoders.training.packing.runs import CodedPicture, CodedRun, Gap
-from gsvc.encoders.coding.keyframes import emphasised
+from gsvc.encoders.coding.keyframes import choose_texture, emphasised
 from gsvc.encoders.coding.svt_av1 import MAX_CRF, encode_pictures, quantiser_offsets
-from gsvc.encoders.scaffold.texture_gains import choose_texture
 from gsvc.encoders.search.distortion import Reference
 from gsvc.encoders.tuning import PROBE_PRESET
 
