@@ -179,8 +179,9 @@ def test_a_metric_in_the_current_folder_keeps_its_traceback(clips: Path, tmp_pat
 
 
 def test_the_metric_of_the_page_measures(clips: Path, tmp_path: Path) -> None:
-    page = Path(TESTS).with_name("docs") / "bench.md"
-    code = page.read_text().partition("```python\n")[2].partition("```")[0]
+    page = Path(TESTS).with_name("docs") / "cookbook.md"
+    recipe = page.read_text().partition("## A metric of your own\n")[2]
+    code = recipe.partition("```python\n")[2].partition("```")[0]
     (tmp_path / "my_metrics.py").write_text(code)
     done = run_gsvc(
         *arguments(clips, tmp_path / "run", "Blocks", "--metric", "my_metrics:MeanError"),
