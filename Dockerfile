@@ -11,6 +11,7 @@ COPY encoders encoders
 COPY decoders decoders
 COPY eval eval
 COPY datasets datasets
+COPY tools tools
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel .
 
 FROM python:3.12-slim

@@ -4,12 +4,12 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint docs shell wheel models clips hostile soak player \
+.PHONY: help demo test test-all lint docs shell wheel models clips hostile soak player \
 	train-beside train-status train-stop train-keep clean
 
 help:
 	@echo "make demo   code a real clip, compare it with x265 and SVT-AV1, write demo/"
-	@echo "make test   run the tests (brings models of others first)"
+	@echo "make test   run the quick tests (brings models of others first); test-all runs all"
 	@echo "make lint   ruff, mypy, the floors of the house, and how it is cut"
 	@echo "make docs   build the site into site/; a broken link is an error"
 	@echo "make shell  write completion and man page into build/shell, from the parser"
@@ -32,6 +32,9 @@ demo: $(READY)
 	$(BIN)/python tools/demo.py --out demo
 
 test: models
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: models
 	$(BIN)/python -m pytest
 
 lint: $(READY)

@@ -95,6 +95,7 @@ def test_a_detector_that_gives_no_boxes_is_told_so(square_stream: Path) -> None:
         gsvc.analyse(square_stream, settings=gsvc.AnalysisSettings(wrong))
 
 
+@pytest.mark.slow
 def test_a_cut_ends_all_tracks(write_video: Callable[..., Path], tmp_path: Path) -> None:
     pictures = square_pictures(30) + [255 - one for one in square_pictures(30, seed=9)]
     clip = write_video(tmp_path / "cut.mp4", pictures)

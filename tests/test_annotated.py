@@ -49,6 +49,7 @@ def test_a_box_is_what_the_picture_shows(label: str) -> None:
         assert truth.visibility == 1.0
 
 
+@pytest.mark.slow
 def test_visibility_is_the_share_of_pixels_that_show() -> None:
     large = replace(SMALL, width=1280, height=720)  # so that soft edges are few pixels
     scene = make_scene(replace(large, people=1, animals=0, things=0, pillars=1))

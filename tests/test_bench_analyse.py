@@ -43,6 +43,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_measures_codecs_and_streams(scene: Path, tmp_path: Path) -> None:
     from gsvc.eval.bench.analysis.analysis_run import find_sources
 
@@ -120,6 +121,7 @@ def test_streams_are_read_by_default(scene: Path, tmp_path: Path) -> None:
     assert last.curve == f"gsvc, {FROM_STREAM}" and last.accuracies["map50"] is not None
 
 
+@pytest.mark.slow
 def test_streams_of_objects_stand_beside_others(scene: Path, tmp_path: Path) -> None:
     codecs = ("jpeg:quality=2+90,scale=1", "gsvc-task", "gsvc-objects")
     done = run_analysis(AnalysisRunSettings((str(scene),), codecs), tmp_path)
@@ -183,6 +185,7 @@ def test_places_of_epfl_are_refused_in_a_line(tmp_path: Path) -> None:
         load_ground(str(tmp_path), None, None)
 
 
+@pytest.mark.slow
 def test_places_on_the_ground(tmp_path: Path) -> None:
     settings = SceneSettings(seed=2, frames=8, cameras=3, pillars=0, animals=0, things=0)
     made = make_scene(settings)

@@ -42,6 +42,7 @@ def test_fits_find_what_made_the_curve() -> None:
     assert fits(rows[:1]) == []
 
 
+@pytest.mark.slow
 def test_windows_of_a_video_model_are_replayed(
     tiny: Callable[[str], Any],
     cut_stream: bytes,

@@ -74,6 +74,7 @@ def test_a_clip_that_is_not_there_is_told(
     assert "none.mp4" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_strips_have_a_row_for_the_source_av1_and_both_ways_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,7 +134,7 @@ finally:
 def test_info_loads_no_codec_and_no_renderer(stream: Path) -> None:
     loaded = loaded_by("info", str(stream), "--verbose")
     assert "gsvc.codec.bitstream.stream_info" in loaded
-    assert not loaded & {"cv2", "av", "torch", "gsvc.decoders", "gsvc.encoders", "gsvc.codec.media"}
+    assert not loaded & {"cv2", "av", "torch", "gsvc.decoders", "gsvc.encoders"}
 
 
 def test_help_loads_no_command() -> None:
@@ -174,7 +174,7 @@ def test_a_terminal_gets_progress_and_a_summary(clip: Path, tmp_path: Path) -> N
 
 def test_quiet_leaves_errors_alone(clip: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    low = "--audio-bitrate", "6k", "--people", "4"
+    low = "--audio-bitrate", "6k", "--face-weight", "4"
     done = run_gsvc(
         "encode",
         clip,

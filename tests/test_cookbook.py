@@ -75,7 +75,19 @@ def cook(recipe: str) -> str:
     return printed
 
 
-@pytest.mark.parametrize("title", RECIPES)
+SLOW = {
+    "16 kbit/s at 180 lines and 10 frames a second",
+    "A metric of your own",
+    "Against AV1, on your own clips",
+    "In pipes of FFmpeg",
+    "Many files into a folder",
+}
+
+
+@pytest.mark.parametrize(
+    "title",
+    [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in RECIPES],
+)
 def test_recipe_runs(title: str, kitchen: Path) -> None:
     recipe = RECIPES[title]
     if "ffmpeg -i" in recipe:

@@ -114,6 +114,7 @@ def assert_survived(items: Sequence[Item]) -> None:
     assert [item.number for item in items] == list(range(ITEMS))
 
 
+@pytest.mark.slow
 def test_what_hangs_or_ends_a_worker_is_set_aside(tmp_path: Path) -> None:
     InTurn().run([ClipItem(n) for n in range(ITEMS)], [Fragile()], Keep(tmp_path), 2)
     assert_survived(Keep(tmp_path).items())

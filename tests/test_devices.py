@@ -41,8 +41,9 @@ TOLERANCE = 2
 """Gray levels by which a pixel on a GPU may differ from the CPU's (docs/limits.md)."""
 MEAN_TOLERANCE = 0.2
 """The same for the mean of a picture's pixels."""
-NAMES = sorted(set(WEIGHTS) - {"compact"})
-PRIORS = "animevideov3", "x4plus"
+BASE = "compact:base"
+NAMES = [*sorted(set(WEIGHTS) - {"compact", BASE}), pytest.param(BASE, marks=pytest.mark.slow)]
+PRIORS = "animevideov3", pytest.param("x4plus", marks=pytest.mark.slow)
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -133,6 +134,7 @@ def test_a_prior_draws_the_same_on_every_device(name: str, device: str) -> None:
         assert difference.max() <= TOLERANCE and difference.mean() <= MEAN_TOLERANCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_half_precision_is_enough(name: str) -> None:
     """What a GPU does, by the CPU: rounding hardly shows, and no value is too large."""
@@ -202,6 +204,7 @@ def test_1080p_takes_no_more_than_a_small_gpu_has(device: str) -> None:
     assert memory is not None and 100e6 < memory < 2e9
 
 
+@pytest.mark.slow
 def test_speeds_are_measured_on_every_device(device: str) -> None:
     subjects = MOTION, "compact:nano", "no_such_module:Refiner"
     motion, nano, missing = measure(SpeedSettings(subjects, (64,), device))
@@ -226,6 +229,7 @@ def test_the_command_makes_a_table_or_json(device: str) -> None:
     assert run_gsvc(*asked[:3], "3").returncode == 2
 
 
+@pytest.mark.slow
 def test_a_cpu_is_measured_on_each_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_paths, "_PICTURE", (1, 32, 32))
     monkeypatch.setattr(cpu_paths, "_CROPS", (2, 32, 32))

@@ -12,7 +12,7 @@ import pytest
 import gsvc
 from commands import run_gsvc
 
-BARE = ("--level", "3", "--preset", "fast", "--people", "1", "--audio", "none")
+BARE = ("--level", "3", "--preset", "fast", "--face-weight", "1", "--audio", "none")
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_ended_early_it_leaves_nothing_half_written(
     usual = ["env", "--default-signal=INT"]  # tests may run where it is ignored
     command = [*usual, sys.executable, "-m", "gsvc", "encode", str(folder), "--out", str(out)]
     process = subprocess.Popen(
-        [*command, "--preset", "slow", "--people", "1"], start_new_session=True
+        [*command, "--preset", "slow", "--face-weight", "1"], start_new_session=True
     )
     while not (out.exists() and any(path.name.startswith(".") for path in out.iterdir())):
         assert process.poll() is None

@@ -349,8 +349,7 @@ def test_processes_and_threads_agree(clip: Path, stream: Path, tmp_path: Path) -
         assert result.stdout.split() == expected
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("level", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", list(CLIPS))
 def test_packaged_clips_come_back(name: str, level: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All tools on real video: frames, times, and every integer of the scaffold."""
@@ -382,7 +381,6 @@ def test_a_picture_larger_than_the_header_says_is_refused(
         Decoder(header, SHOWN).decode(packet)
 
 
-@pytest.mark.slow
 def test_real_video_encodes_to_the_same_bytes(tmp_path: Path) -> None:
     """All extractors, on one core and on all, with other hash seeds."""
     need_models()

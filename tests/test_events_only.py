@@ -97,6 +97,7 @@ def test_a_receiver_that_joins_gets_a_picture_while_nothing_happens() -> None:
         assert len([f for p in [joined[-1], *rest] for f in decoder.decode(p)]) == 31
 
 
+@pytest.mark.slow
 def test_a_file_of_events_has_its_sound_and_report(
     write_video: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -168,7 +168,10 @@ def lost() -> Points:
     return points
 
 
-@pytest.mark.parametrize("found", [nobody, jumping, wrong, lost])
+@pytest.mark.parametrize(
+    "found",
+    [nobody, wrong, *(pytest.param(one, marks=pytest.mark.slow) for one in (jumping, lost))],
+)
 def test_landmarks_without_a_moving_face_leave_the_stream_as_it_is(
     tell: Tell, found: Callable[[], Points]
 ) -> None:
@@ -206,6 +209,7 @@ def cut() -> tuple[list[Picture], list[Points]]:
     return [*speaking(wall(), points)[:12], *speaking(wall(3), points)[12:]], [landmarks(points)]
 
 
+@pytest.mark.slow
 def test_faces_take_nothing_from_the_next_scene(tell: Tell) -> None:
     first = speaking(wall(), states())
     pictures = [*first, *(np.roll(wall(5)[::-1], 2 * k, axis=1) for k in range(FRAMES))]
@@ -216,7 +220,10 @@ def test_faces_take_nothing_from_the_next_scene(tell: Tell) -> None:
     assert [one.payload for one in sent[begin:]] == [one.payload for one in none[begin:]]
 
 
-@pytest.mark.parametrize("made", [twenty, returning, hidden, cut])
+@pytest.mark.parametrize(
+    "made",
+    [twenty, cut, *(pytest.param(one, marks=pytest.mark.slow) for one in (returning, hidden))],
+)
 def test_odd_faces_never_make_it_worse(
     tell: Tell, made: Callable[[], tuple[list[Picture], list[Points]]]
 ) -> None:

@@ -73,7 +73,7 @@ def test_without_the_model_all_weighs_alike_and_a_line_says_so(
 
 @pytest.mark.parametrize("people", [0, 0.5, 9, float("nan")])
 def test_weights_out_of_range_are_refused(people: float) -> None:
-    with pytest.raises(ConfigError, match="from 1 to 8"):
+    with pytest.raises(ConfigError, match="choose 1 to 8"):
         EncoderSettings(face_weight=people)
 
 
@@ -85,7 +85,7 @@ def test_preset_slow_tries_no_layer_whose_model_is_missing(
             "model pose_detection is not on this machine; run: gsvc models pull"
         )
 
-    monkeypatch.setattr("gsvc.codec.api.encoder.PoseEstimator", missing)
+    monkeypatch.setattr("gsvc.decoders.detection.people.PoseEstimator", missing)
     slow = replace(FAST, preset="slow")
     assert payloads(speaker[:2], slow)
     assert "pose is not tried: model pose_detection is not on this machine" in caplog.text

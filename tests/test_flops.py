@@ -1,7 +1,7 @@
 """Operations counted without weights are those that a computation with weights makes."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,18 @@ _WAN: dict[str, Any] = {
     "text_dim": 16,
     "ffn_dim": 32,
 }
+LARGE = {"wan-vace", "wan-v2v", "sparkvsr"}
+
+
+def quick_first(names: Iterable[str]) -> list[Any]:
+    """Names of models; the larger ones are marked slow."""
+    quick = [name for name in names if name not in LARGE]
+    return [
+        *quick,
+        *(pytest.param(name, marks=pytest.mark.slow) for name in names if name in LARGE),
+    ]
+
+
 SMALL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ltx": (
         _LTX,
@@ -81,7 +93,7 @@ SMALL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", quick_first(SMALL))
 def test_counted_without_storage_as_when_computed(name: str) -> None:
     form = ARCHITECTURES[name]
     network, autoencoder = SMALL[name]
@@ -103,7 +115,7 @@ def test_counted_without_storage_as_when_computed(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation")  # of diffusers' scheduler
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", quick_first(MAKERS))
 def test_a_window_costs_what_its_architecture_foretells(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

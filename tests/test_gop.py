@@ -91,6 +91,7 @@ def test_frames_that_wait_packed_are_as_they_came(
     assert all(map(np.array_equal, buffer, pictures))
 
 
+@pytest.mark.slow
 def test_a_long_group_that_probes_see_in_parts_is_drawn_as_well(
     moving_pictures: Pictures,
 ) -> None:

@@ -21,7 +21,9 @@ def near(a: Any, b: Any) -> bool:
     return float(np.abs(a - b).mean()) < 4
 
 
-@pytest.mark.parametrize("name", ["ltx", "wan-v2v", "wan-vace"])
+@pytest.mark.parametrize(
+    "name", ["ltx", "wan-v2v", pytest.param("wan-vace", marks=pytest.mark.slow)]
+)
 def test_a_loop_begins_where_its_like_was(
     name: str, tiny: Callable[[str], Any], tmp_path: Path
 ) -> None:

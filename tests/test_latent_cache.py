@@ -200,6 +200,7 @@ print(told.hits)
 """
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_cache(tmp_path: Path) -> None:
     """Both write, evict and read at once: nothing torn is read, and the capacity holds."""
     three = 3 * 5 * 2000 * 4 + 3000

@@ -46,7 +46,9 @@ def textures(height: int, width: int, frames: int) -> list[Picture]:
     return [cv2.GaussianBlur(one, (0, 0), 1) for one in noise]
 
 
-@pytest.mark.parametrize(("name", "count"), [("carphone", 11), ("bikes", 4)])
+@pytest.mark.parametrize(
+    ("name", "count"), [pytest.param("carphone", 11, marks=pytest.mark.slow), ("bikes", 4)]
+)
 def test_real_pairs_score_as_the_package_scores_them(name: str, count: int) -> None:
     frames, rate = load_clip(need_clip(name), frames=count)
     clip = TestClip(name, frames, rate)

@@ -87,6 +87,7 @@ def test_version_names_libraries_and_the_weights_that_are_used() -> None:
     assert len(set(versions)) == 3 and versions[2] == versions[3]
 
 
+@pytest.mark.slow
 def test_the_code_hash_covers_what_coding_loads() -> None:
     need_models()
     script = """

@@ -179,6 +179,7 @@ def test_the_command_needs_a_profile_and_says_so(
     assert main(["plan", str(clip), "--bandwidth", "5"]) == 2
 
 
+@pytest.mark.slow
 def test_a_plan_of_a_video_names_the_commands(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -305,6 +306,7 @@ def test_the_trial_asks_its_judge_at_each_level(clip: Path) -> None:
     assert [point.jod for point in trial.points] == [1.0] * 3
 
 
+@pytest.mark.slow
 def test_cvvdp_judges_in_a_process_of_its_own(clip: Path) -> None:
     need_package("pycvvdp")
     with open_video(clip) as video:

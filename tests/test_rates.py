@@ -56,7 +56,9 @@ def bpp(data: bytes, pictures: list[Picture]) -> float:
     return 8 * len(data) / (len(pictures) * pictures[0][..., 0].size)
 
 
-@pytest.mark.parametrize("target", [0.006, 0.02, 0.05])
+@pytest.mark.parametrize(
+    "target", [0.006, *(pytest.param(rate, marks=pytest.mark.slow) for rate in (0.02, 0.05))]
+)
 def test_a_rate_is_met(pictures: list[Picture], target: float) -> None:
     data = encode(pictures, replace(FAST, bpp=target))
     assert bpp(data, pictures) == pytest.approx(target, rel=0.05)
@@ -96,7 +98,7 @@ def test_a_better_quality_costs_more(pictures: list[Picture]) -> None:
     assert len(good) > 1.5 * len(bad)
 
 
-@pytest.mark.parametrize("quality", [0.1, 0.2])
+@pytest.mark.parametrize("quality", [0.1, pytest.param(0.2, marks=pytest.mark.slow)])
 def test_a_quality_is_met_by_the_estimate(pictures: list[Picture], quality: float) -> None:
     height, width = pictures[0].shape[:2]
     encoder = Encoder(VideoFormat(width, height, 1 / RATE, RATE), replace(FAST, quality=quality))

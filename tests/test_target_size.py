@@ -32,7 +32,7 @@ def video(
     return write_video(path, moving_pictures(60, (128, 96)), sound=2.4)
 
 
-@pytest.mark.parametrize("size", [7000, 12_000])
+@pytest.mark.parametrize("size", [7000, pytest.param(12_000, marks=pytest.mark.slow)])
 def test_a_size_is_met_from_below_with_the_sound_in_it(
     video: Path, tmp_path: Path, size: int
 ) -> None:
@@ -42,6 +42,7 @@ def test_a_size_is_met_from_below_with_the_sound_in_it(
     assert gsvc.info(tmp_path / "a.gsv").frames == 60
 
 
+@pytest.mark.slow
 def test_a_size_that_cannot_be_is_told_of(
     video: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_size_that_cannot_be_is_told_of(
             gsvc.encode(video, tmp_path / "b.gsv", settings=settings, target_size=9000)
 
 
+@pytest.mark.slow
 def test_many_videos_share_a_budget(video: Path, tmp_path: Path) -> None:
     clips, out = tmp_path / "clips", tmp_path / "out"
     clips.mkdir()
@@ -84,6 +86,7 @@ def test_a_dry_run_of_a_short_video_tells_what_comes_out(video: Path, tmp_path: 
     assert 0.5 < values["ssim"] <= 1
 
 
+@pytest.mark.slow
 def test_a_long_video_is_foretold_from_a_few_groups(
     tmp_path: Path, moving_pictures: Pictures, write_video: Callable[..., Path]
 ) -> None:

@@ -224,6 +224,7 @@ def train(run: Path, pack: Path, name: str, folder: Path, *more: str) -> None:
     assert main(["train", "run", str(pack), str(run), *options, *more]) == 0
 
 
+@pytest.mark.slow
 def test_medium_trains_its_prior_and_teaches_nano(
     packs: Callable[[str], Path], taught: Path, tmp_path: Path
 ) -> None:
@@ -239,7 +240,7 @@ def test_medium_trains_its_prior_and_teaches_nano(
     assert list(read_average(nano / "average.safetensors")[1]["networks"]) == ["refiner"]
 
 
-@pytest.mark.parametrize("name", ["window", "rife"])
+@pytest.mark.parametrize("name", [pytest.param("window", marks=pytest.mark.slow), "rife"])
 def test_windows_train_frames_and_motion(
     name: str, packs: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -113,6 +113,7 @@ def test_all_that_is_given_is_heard(network: WindowRestorer, window: Window) -> 
     assert not np.array_equal(shown[3], after[3])  # a frame remembers the one before
 
 
+@pytest.mark.slow
 def test_tiles_hardly_show(
     network: WindowRestorer, window: Window, monkeypatch: pytest.MonkeyPatch
 ) -> None:
