@@ -11,6 +11,7 @@ import gsvc
 from commands import run_gsvc
 from gsvc.codec.api.encode_file import EncodeJob
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.command.encode import as_line
 from gsvc.codec.planning.encode_forecast import forecast, spans_of, ssim, take_samples
 from gsvc.eval.bench.named import make_metric
 from gsvc.eval.bench.score import read_pair
@@ -40,6 +41,28 @@ def test_a_size_is_met_from_below_with_the_sound_in_it(
     assert report.size == (tmp_path / "a.gsv").stat().st_size
     assert 0.95 * size <= report.size <= size and report.audio_size > 3000
     assert gsvc.info(tmp_path / "a.gsv").frames == 60
+
+
+@pytest.mark.parametrize(("total", "sound"), [(10_000, 8000), (7_400, 6000)])
+def test_a_total_rate_is_shared_by_sound_and_pictures(
+    video: Path, tmp_path: Path, total: int, sound: int
+) -> None:
+    """The lower the rate, the less the sound takes of it: Opus' own tone and its framing aside."""
+    target = tmp_path / "a.gsv"
+    done = run_gsvc("encode", video, target, "--total-bitrate", total, "--json", *BARE)
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert 0.95 * total <= 8 * report["size"] / report["duration"] <= total
+    assert 0.7 * sound < 8 * report["audio_size"] / report["duration"] < 1.2 * sound
+    with pytest.raises(ConfigError, match="give one of them"):
+        gsvc.encode(video, target, target_size=9000, total_bitrate=9000, overwrite=True)
+
+
+def test_what_a_file_is_in_all_is_said_where_sound_is_most_of_it(
+    video: Path, tmp_path: Path
+) -> None:
+    report = gsvc.encode(video, tmp_path / "a.gsv", settings=FAST)
+    assert f"{8 * report.size / report.duration / 1000:.2f} kbit/s in all" in as_line(report)
+    assert "in all" not in as_line(replace(report, audio_size=0))
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import AudioChunk, Frame, duration
 from gsvc.codec.bitstream.texts import Texts, text_packets
 from gsvc.codec.bitstream.typed import typed
-from gsvc.codec.media.audio_source import Sound, open_sound
+from gsvc.codec.media.audio_source import USUAL_STEREO, Sound, open_sound
 from gsvc.codec.media.places import (
     STANDARD_INPUT,
     PathOrFile,
@@ -214,8 +214,7 @@ def encode_to_size(job: EncodeJob, size: int, target: str) -> tuple[bytes, Encod
     ConfigError for a size that sound and texts take by themselves, for one beside a rate or a
     quality, and for standard input; else as `encode` does.
     """
-    room, seconds = _room(job, size)
-    bitrate = _rate(room, seconds)
+    job, bitrate, room = sized(job, size)
     tried: list[tuple[bytes, EncodeReport]] = []
     for _ in range(_PASSES):
         file = io.BytesIO()
@@ -230,25 +229,55 @@ def encode_to_size(job: EncodeJob, size: int, target: str) -> tuple[bytes, Encod
     return found
 
 
-def rate_for(job: EncodeJob, size: int) -> float:
-    """Bits per second of the pictures in a stream of `size` bytes. Raises as `encode_to_size`."""
-    return _rate(*_room(job, size))
-
-
-def _rate(room: int, seconds: float) -> float:
-    return max(_LEAST_RATE, 8 * _AIM * room / seconds)
-
-
-def _room(job: EncodeJob, size: int) -> tuple[int, float]:
-    """Bytes of the pictures in a stream of `size` bytes, and seconds of the video."""
+def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
+    """For a stream of `size` bytes: the job with the rate of its sound, and what is left for the
+    pictures in bits per second and in bytes. Raises as `encode_to_size`."""
     _check(job, size)
-    seconds, beside = _known(job)
+    seconds = _seconds(job)
+    job = _shared(job, 8 * size / float(seconds))
+    beside = _beside(job, seconds)
     if size <= beside:
         raise ConfigError(
             f"sound and texts take {beside} of {size} bytes: lower the rate of the sound, leave "
             "it out, or allow a larger file"
         )
-    return size - beside, seconds
+    room = size - beside
+    return job, max(_LEAST_RATE, 8 * _AIM * room / float(seconds)), room
+
+
+def size_at(job: EncodeJob, total_bitrate: float) -> int:
+    """Bytes of a stream of `total_bitrate` bits per second with all that is in it.
+
+    Raises as `encode_to_size`.
+    """
+    if total_bitrate <= 0:
+        raise ConfigError(f"{total_bitrate:g} bit/s in all: give more than 0")
+    _check(job, 1)
+    return int(total_bitrate * _seconds(job) / 8)
+
+
+_SOUND = 6_000, 8_000, 12_000, 16_000
+"""Bits per second of the sound in a file of a given rate, by the level of its pictures: mono."""
+_STEREO_SHARE = 5
+"""Sound is as usual, stereo where the source is, in files of so many times its rate."""
+
+
+def _shared(job: EncodeJob, total: float) -> EncodeJob:
+    """The job with the rate of its sound in a file of `total` bits per second, unless it has one.
+
+    It is that of the highest level which the rest of the rate reaches.
+    """
+    if not job.sound or job.audio_bitrate is not None or total >= _STEREO_SHARE * USUAL_STEREO:
+        return job
+    with job.open() as video:
+        form = video.format
+    settings = job.settings
+    reached = [
+        level
+        for level, rate in enumerate(_SOUND)
+        if rate < total and replace(settings, bitrate=total - rate).chosen_level(form) >= level
+    ]
+    return replace(job, audio_bitrate=_SOUND[max(reached, default=0)])
 
 
 def _check(job: EncodeJob, size: int) -> None:
@@ -263,19 +292,23 @@ def _check(job: EncodeJob, size: int) -> None:
         raise ConfigError("standard input can be read but once: meet a size with a file, or a rate")
 
 
-def _known(job: EncodeJob) -> tuple[float, int]:
-    """Seconds of the video, and the bytes of sound and texts in its stream."""
+def _seconds(job: EncodeJob) -> Fraction:
+    """Of the video. Raises InputError for one without a length."""
+    with job.open() as video:
+        seconds = video.seconds
+        if seconds is None:
+            seconds = Fraction(sum(1 for _ in video)) / video.format.frame_rate
+    if not seconds:
+        raise InputError(f"{display_name(job.source)}: has no length: encode it at a rate")
+    return seconds
+
+
+def _beside(job: EncodeJob, end: Fraction) -> int:
+    """Bytes of sound and texts in the stream of a video of `end` seconds."""
     with job.open() as video:
         texts = text_packets(job.beside(video))
-        if video.seconds is None:
-            count = sum(1 for _ in video)
-            end = Fraction(count) / video.format.frame_rate
-        else:
-            end = video.seconds
-    if not end:
-        raise InputError(f"{display_name(job.source)}: has no length: encode it at a rate")
     sound = (Packet(PacketType.AUDIO, 0, pack_audio(c)) for c in job.sound_until(end))
-    return float(end), sum(len(packet.to_bytes()) for packet in (*texts, *sound))
+    return sum(len(packet.to_bytes()) for packet in (*texts, *sound))
 
 
 def _is_stuck(tried: list[tuple[bytes, EncodeReport]]) -> bool:
@@ -310,6 +343,7 @@ def encode(
     audio_bitrate: int | None = None,
     texts: bool = True,
     target_size: int | None = None,
+    total_bitrate: float | None = None,
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> EncodeReport:
@@ -328,10 +362,13 @@ def encode(
             default.
         audio: "opus" carries the sound, "none" drops it. Images and pipes have none.
         audio_bitrate: Bits per second of the sound, 6000 to 510000, mono below 18000; None takes
-            16000 for mono and 24000 for stereo.
+            16000 for mono and 24000 for stereo, or its share of a size or a total rate.
         texts: Carry title, chapters and subtitles.
         target_size: Bytes that the file may have at most, sound and texts included; the video is
             encoded up to four times to come near. Not with a rate or a quality in the settings.
+            Sound takes 6000, 8000, 12000 or 16000 bits per second of it by the level that the rest
+            reaches, unless `audio_bitrate` says more.
+        total_bitrate: The same as bits per second of the whole file.
         overwrite: Replace a target that exists.
         progress: Called at the beginning, while a group is coded, and after every packet.
 
@@ -354,6 +391,10 @@ def encode(
         job = EncodeJob(
             path, settings, start, frames, fps, is_heard, audio_bitrate, texts, progress
         )
+        if total_bitrate is not None:
+            if target_size is not None:
+                raise ConfigError("a total bit rate and a target size: give one of them")
+            target_size = size_at(job, total_bitrate)
         if target_size is None:
             report = job.encode(create_stream(target, overwrite), shown(target), settings)
         else:

@@ -68,6 +68,7 @@ def encode_one(
         texts=not options.no_texts,
         audio_bitrate=options.audio_bitrate and round(options.audio_bitrate),
         target_size=options.target_size,
+        total_bitrate=options.total_bitrate,
         overwrite=options.overwrite,
         progress=progress,
     )
@@ -107,6 +108,8 @@ def as_line(report: EncodeReport) -> str:
         reached = f"distance {report.measured_quality:.3f} (measured), "
     elif report.estimated_quality is not None:
         reached = f"distance {report.estimated_quality:.3f} by estimate, --score measures it, "
+    if 2 * report.audio_size > report.size:
+        alone += f", {8 * report.size / report.duration / 1000:.2f} kbit/s in all"
     return (
         f"{report.target}: {report.frames} frames, level {report.level}, {reached}"
         f"{report.video_size} bytes{also}, {report.bpp:.5f} bpp, "
@@ -236,7 +239,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--fps", type=frame_rate, metavar="N", help=fewer)
     sound = "carry the sound, or drop it"
     add("--audio", choices=AUDIO_CODINGS, default=AUDIO_CODINGS[0], help=sound)
-    usual = "of the sound (16k, stereo 24k); mono below 18k"
+    usual = "of the sound (16k, stereo 24k, less in a given size); mono below 18k"
     add("--audio-bitrate", type=bitrate, metavar="RATE", help=usual)
     add("--no-texts", action="store_true", help="leave out title, chapters and subtitles")
     for layer in TOOLS:
@@ -271,6 +274,8 @@ def _add_rate(parser: ArgumentParser) -> None:
     rate.add_argument("--quality", type=float, metavar="D", help=near)
     whole = "make a file of at most this many bytes: 500kB; sound included"
     rate.add_argument("--target-size", type=size, metavar="SIZE", help=whole)
+    shared = "the same as a rate of the whole file, sound included: 16k"
+    rate.add_argument("--total-bitrate", type=bitrate, metavar="RATE", help=shared)
     all = "share this many bytes among all videos of --out: 20MB"
     rate.add_argument("--total-size", type=size, metavar="SIZE", help=all)
     told = "settings that keep the budgets of this TOML file, as gsvc plan finds them"

@@ -11,7 +11,7 @@ from math import log
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from gsvc.codec.api.encode_file import EncodeJob, rate_for
+from gsvc.codec.api.encode_file import EncodeJob, size_at, sized
 from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_time
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.command.arguments import shown_size
@@ -71,8 +71,11 @@ def job_from(options: Namespace, source: str) -> EncodeJob:
 def foretold(options: Namespace, source: str) -> "tuple[EncodeForecast, list[Measured]]":
     """The forecast of a source, and the metrics of --score over its samples."""
     metrics, job = metrics_of(options), job_from(options, source)
-    if options.target_size is not None:
-        rate = rate_for(job, options.target_size)
+    size = options.target_size
+    if options.total_bitrate is not None:
+        size = size_at(job, options.total_bitrate)
+    if size is not None:
+        job, rate, _ = sized(job, size)
         job = replace(job, settings=replace(job.settings, bitrate=rate))
     spans = spans_of(job)
     ssims, samples = [], []

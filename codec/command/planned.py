@@ -82,8 +82,8 @@ def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
     from gsvc.codec.planning.plan_search import planner_for
 
     _refuse(options, EncoderSettings(), _ENCODING, "--plan")
-    if options.target_size is not None:
-        raise ConfigError("--plan decides the rate: leave --target-size out")
+    if options.target_size is not None or options.total_bitrate is not None:
+        raise ConfigError("--plan decides the rate: leave --target-size and --total-bitrate out")
     if options.task is not None:
         raise ConfigError("--plan is for pictures, and a --task sends none: leave one of them out")
     if STANDARD_INPUT == options.source:

@@ -82,7 +82,9 @@ Samples = NDArray[np.float32]
 _MIN_BITRATE, _MAX_BITRATE = 6_000, 510_000
 _MAX_MONO_BITRATE = 256_000
 _LEAST_STEREO_BITRATE = 18_000  # below it, libopus by itself codes two channels as one
-_USUAL_BITRATE = {"mono": 16_000, "stereo": 24_000}  # clear speech; music that one can listen to
+USUAL_STEREO = 24_000  # music that one can listen to
+_USUAL_BITRATE = {"mono": 16_000, "stereo": USUAL_STEREO}  # mono: clear speech
+_SPEECH_BITRATE = 8_000  # below it, only speech is worth its bits
 _LONG_PACKET_BITRATE = 32_000  # below it, packets of 60 ms: headers cost more than their delay
 _JITTER = SAMPLE_RATE // 20
 _LONGEST_GAP = 600 * SAMPLE_RATE
@@ -241,6 +243,8 @@ def _open_encoder(layout: str, bitrate: int) -> AudioCodecContext:
     encoder.bit_rate = bitrate if layout == "stereo" else min(bitrate, _MAX_MONO_BITRATE)
     frame_ms = "60" if bitrate < _LONG_PACKET_BITRATE else "20"
     encoder.options = {"frame_duration": frame_ms, "vbr": "on"}
+    if bitrate < _SPEECH_BITRATE:
+        encoder.options |= {"application": "voip"}
     encoder.open()
     return encoder
 
