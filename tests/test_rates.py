@@ -20,6 +20,7 @@ from gsvc.codec.bitstream.container import StreamReader, StreamWriter
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.stream_info import read_info
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.encoders.coding.group_coder import CodingConfig
 from gsvc.encoders.coding.keyframes import choose_texture
@@ -194,3 +195,18 @@ def test_texture_is_raised_where_it_is_missing(pictures: list[Picture]) -> None:
     left, right = np.array_split(texture.gains, 2, axis=1)
     assert left.mean() > 1 and right[:, 1:].mean() < 0.3
     assert choose_texture(Reference(sharp), sharp, 1, 10.0, 0.2) is None
+
+
+def test_a_receiver_that_waits_for_the_start_up_delay_never_stalls(pictures: list[Picture]) -> None:
+    """Bytes come one by one over a link; a frame is there when its packet is."""
+    data = encode(pictures, replace(FAST, bpp=0.006))
+    told = read_info(io.BytesIO(data))
+    for rate in (8 * len(data) / (len(pictures) / float(RATE)), 20_000.0):
+        position = len(data) - sum(one.size for one in told.packets)
+        there = list[float]()
+        for packet in told.packets:
+            position += packet.size
+            there += [8 * position / rate] * (packet.time - len(there))
+        late = max(time - index / float(RATE) for index, time in enumerate(there))
+        assert told.startup_delay(rate) == pytest.approx(late)
+    assert told.startup_delay(2 * rate) < late

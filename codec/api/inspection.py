@@ -64,6 +64,9 @@ def info_lines(info: StreamInfo, *, packets: bool = False, fields: bool = False)
     yield f"  {'size':<18} {info.size} bytes in {len(info.packets)} packets"
     rate = f"{info.bpp:.5f} bpp, {info.bitrate / 1000:.2f} kbit/s without sound and texts"
     yield f"  {'rate':<18} {rate}"
+    if info.frames:
+        wait = f"{info.startup_delay():.1f} s over a link of {info.mean_rate / 1000:.2f} kbit/s"
+        yield f"  {'start-up delay':<18} {wait}, the mean of all"
     yield f"  {'level':<18} {header.level}"
     yield f"  {'scaffold layers':<18} {', '.join(_layers(info)) or 'none'}"
     made_for = f"weights {header.model_id.hex()}" if any(header.model_id) else "any"

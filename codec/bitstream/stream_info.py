@@ -210,6 +210,26 @@ class StreamInfo:
         return self._video_bits / self.duration if self.duration else 0.0
 
     @property
+    def mean_rate(self) -> float:
+        """Bits per second of all that is in the stream."""
+        return 8 * self.size / self.duration if self.duration else 0.0
+
+    def startup_delay(self, bitrate: float | None = None) -> float:
+        """Seconds that a receiver waits before it shows the first frame, so that none comes late.
+
+        `bitrate`: bits per second of the link, above 0; None: the stream's mean. Frames count as
+        evenly spaced. It is what a leaky bucket (VBV of MPEG-2, HRD of H.264) has to hold.
+        """
+        rate = bitrate or self.mean_rate
+        sent, shown, delay = 8 * HEADER_BYTES, 0, 0.0
+        for packet in self.packets:
+            sent += 8 * packet.size
+            if packet.time > shown:
+                delay = max(delay, sent / rate - shown * self.duration / self.frames)
+                shown = packet.time
+        return delay
+
+    @property
     def _video_bits(self) -> int:
         beside = PacketType.AUDIO, PacketType.TEXT
         return 8 * (self.size - sum(one.size for one in self.packets if one.type in beside))

@@ -306,10 +306,21 @@ def run(options: Namespace) -> int:
     if options.json:
         json_lines(options).put("done", **as_json(report))
     elif has_watcher(options):
-        print(as_line(report), file=sys.stderr)
+        print(as_line(report) + _startup(options, target), file=sys.stderr)
     if planned is not None:
         encoded(options, *planned, report)
     return score_stream(options, options.source, target, metrics) if metrics else 0
+
+
+def _startup(options: Namespace, target: str) -> str:
+    """How long a receiver waits at the start, where a rate was asked for and a file was made."""
+    rate = options.max_bitrate or options.total_bitrate or options.bitrate
+    if rate is None or target == STANDARD_OUTPUT or options.task is not None:
+        return ""
+    from gsvc.codec.api.inspection import info
+
+    link = f"over a link of {rate / 1000:g} kbit/s"
+    return f", start-up delay {info(target).startup_delay(rate):.1f} s {link}"
 
 
 def _check_single(options: Namespace) -> None:
