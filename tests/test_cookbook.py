@@ -30,8 +30,6 @@ PRINTED = {
     "16 kbit/s at 180 lines and 10 frames a second": r"size +240x180\n +frame rate +10 ",
     "In pipes of FFmpeg": r"frames +30 in",
     "Live over UDP with loss": r"[1-9]\d* of \d+ datagrams lost,\n\d+ of \d+ frames made up",
-    "Ten frames from the middle, in Python": r"frames 10 to 19 of 30: \(96, 128, 3\)",
-    "A pipeline in asyncio": r"0.\d\d s \(96, 128, 3\)",
     "Against AV1, on your own clips": r"(?s)svtav1.*gsvc, steps 0",
     "A metric of your own": r"MeanError \| +\d",
     "Where the bits went": r"key pictures +\d+ bits",
