@@ -10,15 +10,15 @@ from fuzz_bytes import any_bytes, bend
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.command.analyse_together import parse_homographies
 from gsvc.decoders.detection.findings import FrameAnalysis, TrackedObject
-from gsvc.decoders.detection.ground_tracker import standing
 from gsvc.decoders.detection.rules import (
     RuleWatcher,
     Watcher,
     check_names,
     check_regions,
     check_rules,
+    parse_file,
 )
-from gsvc.decoders.detection.rules_text import parse_file
+from gsvc.decoders.detection.tracker import standing
 
 _RULES = b"""# at the door
 zone door = 300,150,768,150,768,450

@@ -16,7 +16,7 @@ from gsvc.codec.command.analysis_page import seen_ground
 from gsvc.codec.command.main import main
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene
 from gsvc.decoders.detection.findings import TrackedObject
-from gsvc.decoders.detection.ground_tracker import GroundTracker, standing
+from gsvc.decoders.detection.tracker import GroundTracker, standing
 
 SCENE = SceneSettings(
     seed=7, frames=45, width=480, height=272, cameras=2, people=2, animals=0, things=0, pillars=0

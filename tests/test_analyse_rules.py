@@ -20,8 +20,8 @@ from gsvc.decoders.detection.rules import (
     Visit,
     Watcher,
     check_rules,
+    parse_file,
 )
-from gsvc.decoders.detection.rules_text import parse_file
 
 
 def frame(second: float, people: int = 0, activity: float | None = None) -> FrameAnalysis:

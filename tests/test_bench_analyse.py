@@ -14,7 +14,7 @@ from gsvc.codec.command.main import main
 from gsvc.datasets.annotated.boxes import Boxes, joined, make_boxes
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene, write_synthetic
 from gsvc.datasets.clips.clip import ClipFormat, TestClip
-from gsvc.decoders.detection.rules_text import parse_file
+from gsvc.decoders.detection.rules import parse_file
 from gsvc.eval.baselines import find_codec
 from gsvc.eval.bench.analysis.accuracy import GROUND, Pose, TimedEvent
 from gsvc.eval.bench.analysis.analysis_results import rate_for

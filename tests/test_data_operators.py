@@ -21,12 +21,12 @@ from gsvc.decoders.training.preparation.engine import (
     InTurn,
     Model,
     OnRay,
+    Watched,
     model_of,
     residences,
 )
 from gsvc.decoders.training.preparation.guard import mps_environment
-from gsvc.decoders.training.preparation.live import Watched
-from gsvc.decoders.training.preparation.prepared_samples import ClipItem, Item, Operator, Resources
+from gsvc.decoders.training.preparation.shards import ClipItem, Item, Operator, Resources
 from needs import need_package
 from odd_operators import EXITS, HANGS, Fragile, Mortal, Noting
 

@@ -20,8 +20,13 @@ from gsvc.codec.planning.budgets import (
     read_budgets,
 )
 from gsvc.codec.planning.machine_profile import Profile, ResourceUsage, profile_path
-from gsvc.codec.planning.plan_commands import as_lines, commands
-from gsvc.codec.planning.plan_search import BudgetPlanner, planner_for, quality_of
+from gsvc.codec.planning.plan_search import (
+    BudgetPlanner,
+    as_lines,
+    commands,
+    planner_for,
+    quality_of,
+)
 from gsvc.codec.planning.prediction import Predictor
 from gsvc.codec.planning.video_trial import TrialPoint, VideoTrial, trial_of, try_video
 from gsvc.encoders.tuning import PRESETS

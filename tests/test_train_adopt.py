@@ -25,13 +25,7 @@ from gsvc.decoders.interpolation.rife import load_rife
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.compact.backend import WEIGHTS, CompactBackend, load_pipeline
 from gsvc.decoders.keyframes.priors.prior_drawings import load_prior
-from gsvc.decoders.training.adoption.candidate import (
-    read_candidate,
-    ship,
-    shipping_folder,
-    write_candidate,
-)
-from gsvc.decoders.training.adoption.candidate_scores import (
+from gsvc.decoders.training.adoption import (
     Comparison,
     Score,
     Scores,
@@ -39,8 +33,12 @@ from gsvc.decoders.training.adoption.candidate_scores import (
     comparison,
     is_better,
     moved,
+    read_candidate,
     refined,
+    ship,
+    shipping_folder,
     verdict,
+    write_candidate,
 )
 from gsvc.decoders.training.standalone.folder import AVERAGE
 from gsvc.decoders.training.standalone.tensors import write_tensors
@@ -123,9 +121,7 @@ def test_damaged_weights_are_refused(run: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_too_large_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "gsvc.decoders.training.adoption.candidate.MOST_BYTES", NANO.stat().st_size // 4
-    )
+    monkeypatch.setattr("gsvc.decoders.training.adoption.MOST_BYTES", NANO.stat().st_size // 4)
     with pytest.raises(MissingModelError, match="too large to ship"):
         write_candidate(read_candidate(run), run)
     assert [path.name for path in run.iterdir()] == [AVERAGE]

@@ -149,7 +149,7 @@ def test_a_pack_that_was_killed_goes_on(pack: Run, data: Path, tmp_path: Path) -
 
 
 def without_seconds(path: Path) -> tuple[Any, Any]:
-    from gsvc.decoders.training.packing.parts import read_facts, read_sample
+    from gsvc.decoders.training.packing.assembly import read_facts, read_sample
 
     facts = read_facts(path)
     samples = [read_sample(path, row) for row in range(facts.samples)]

@@ -18,8 +18,13 @@ from gsvc.codec.command.main import main
 from gsvc.decoders.training.layouts.choice import Devices, chosen, layout_of, layouts
 from gsvc.decoders.training.layouts.memory import Needs, Splitting
 from gsvc.decoders.training.packing.kinds import Arrays, Sample
-from gsvc.decoders.training.preparation.prepared_samples import Crop, sample_members
-from gsvc.decoders.training.preparation.shards import Folder, write_json, write_tar
+from gsvc.decoders.training.preparation.shards import (
+    Crop,
+    Folder,
+    sample_members,
+    write_json,
+    write_tar,
+)
 from gsvc.decoders.training.sharded.feeds import Order
 from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
 from needs import need_package

@@ -21,7 +21,7 @@ from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.packing.kinds import Sample
 from gsvc.decoders.training.sharded.feeds import Position, Stream, pack_of
 from gsvc.decoders.training.sharded.jobs import Finished, Job, Jobs
-from gsvc.decoders.training.standalone.dice import Dice
+from gsvc.decoders.training.standalone.draws import Dice
 from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
 from gsvc.decoders.training.standalone.recipe import read_recipe
 from gsvc.decoders.training.standalone.restore import Restore

@@ -64,9 +64,8 @@ def packs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
     """The pack of a kind."""
     from gsvc.decoders.training.footage import find_footage
     from gsvc.decoders.training.frozen import frozen_networks
-    from gsvc.decoders.training.packing.assembly import assemble
+    from gsvc.decoders.training.packing.assembly import PartFolder, PartMaker, assemble, write_part
     from gsvc.decoders.training.packing.kinds import KINDS
-    from gsvc.decoders.training.packing.parts import PartFolder, PartMaker, write_part
 
     folder = tmp_path_factory.mktemp("packs")
 
@@ -339,10 +338,9 @@ def test_mistakes_are_told(
 
 def test_what_is_cut_stays_together(packs: Callable[[str], Path]) -> None:
     """Pictures of one sample are turned and tinted alike, and time runs either way."""
-    from gsvc.decoders.training.standalone.cuts import drawn_cuts
-    from gsvc.decoders.training.standalone.dice import Dice
+    from gsvc.decoders.training.standalone.draws import Dice, drawn_cuts
     from gsvc.decoders.training.standalone.pack import Pack, read_pack
-    from gsvc.decoders.training.standalone.spans import Spans
+    from gsvc.decoders.training.standalone.tasks import Spans
 
     pack, dice = read_pack(packs("windows")), Dice(torch.device("cpu"), 1)
     stacks = {**pack.stacks, "rendering": pack.stacks["truth"]}
@@ -359,8 +357,7 @@ def test_what_is_cut_stays_together(packs: Callable[[str], Path]) -> None:
 
 def test_what_is_trained_on_moves_as_frames_do() -> None:
     from gsvc.decoders.interpolation.optical_flow import pixel_grid, warp
-    from gsvc.decoders.training.standalone.dice import Dice
-    from gsvc.decoders.training.standalone.moving import moved
+    from gsvc.decoders.training.standalone.draws import Dice, moved
 
     device = torch.device("cpu")
     parts = Dice(device, 2)

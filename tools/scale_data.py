@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gsvc.decoders.training.preparation.engine import Writes
-from gsvc.decoders.training.preparation.prepared_samples import Item, Operator, carried_out
+from gsvc.decoders.training.preparation.shards import Item, Operator, carried_out
 
 NODES = 2
 KILLS = 2

@@ -37,7 +37,7 @@ from gsvc.decoders.keyframes.compact.restorer import (
 )
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.refiner import KeyRefiner, Refiner
-from gsvc.decoders.training.adoption.candidate_scores import refined
+from gsvc.decoders.training.adoption import refined
 from gsvc.decoders.training.beside.checkpoint import CHECKPOINT, read_checkpoint
 from gsvc.decoders.training.beside.distances import luma, structural
 from gsvc.decoders.training.beside.making import HELD_OUT

@@ -32,10 +32,10 @@ from gsvc.decoders.detection.findings import (
     Totals,
     TrackedObject,
 )
-from gsvc.decoders.detection.ground_tracker import GroundObject, GroundTracker, standing
 from gsvc.decoders.detection.overlay import Overlay
 from gsvc.decoders.detection.rules import RuleWatcher, Watcher, check_names, check_rules
 from gsvc.decoders.detection.sent_objects import find_content
+from gsvc.decoders.detection.tracker import GroundObject, GroundTracker, standing
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gsvc.codec.command.analysis_formats import Format
     from gsvc.decoders.detection.analyser import AnalysisSettings
     from gsvc.decoders.detection.findings import AnalysisCost, FrameAnalysis
-    from gsvc.decoders.detection.rules_text import Regions
+    from gsvc.decoders.detection.rules import Regions
 
 _Region = TypeVar("_Region")
 
@@ -48,7 +48,7 @@ def add_settings(parser: ArgumentParser) -> None:
 def settings_of(options: Namespace) -> "AnalysisSettings":
     """Raises ConfigError for what makes no sense, InputError without the file of rules."""
     from gsvc.decoders.detection.analyser import AnalysisSettings
-    from gsvc.decoders.detection.rules_text import line_of, parse_rule, zone_of
+    from gsvc.decoders.detection.rules import line_of, parse_rule, zone_of
 
     lines, zones, rules = rules_of(options.rules)
     return AnalysisSettings(
@@ -63,7 +63,7 @@ def settings_of(options: Namespace) -> "AnalysisSettings":
 
 def rules_of(path: str | None) -> "Regions":
     """What a file of rules says; nothing for None. Raises InputError, ConfigError."""
-    from gsvc.decoders.detection.rules_text import Regions, parse_file
+    from gsvc.decoders.detection.rules import Regions, parse_file
 
     if path is None:
         return Regions((), (), ())

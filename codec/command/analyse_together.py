@@ -19,7 +19,7 @@ from gsvc.codec.media.places import STANDARD_INPUT
 if TYPE_CHECKING:
     from gsvc.codec.api.analysis import GroundFrame, GroundReader
     from gsvc.decoders.detection.findings import AnalysisCost
-    from gsvc.decoders.detection.ground_tracker import GroundObject
+    from gsvc.decoders.detection.tracker import GroundObject
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 _OPENS, _CLOSES = "[{", "]}"

@@ -18,7 +18,7 @@ from gsvc.decoders.detection.findings import AnalysisCost, Event, FrameAnalysis,
 
 if TYPE_CHECKING:
     from gsvc.codec.api.analysis import GroundFrame, GroundReader
-    from gsvc.decoders.detection.ground_tracker import GroundObject
+    from gsvc.decoders.detection.tracker import GroundObject
 
 STYLE = """<!doctype html>
 <html lang="en">

@@ -17,8 +17,7 @@ from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.progress import tell_event
 
 if TYPE_CHECKING:
-    from gsvc.decoders.training.preparation.engine import Engine
-    from gsvc.decoders.training.preparation.live import Watched
+    from gsvc.decoders.training.preparation.engine import Engine, Watched
     from gsvc.decoders.training.preparation.settings import Settings
 
 LIVE = "live"
@@ -81,7 +80,7 @@ def shown_work(
     options: Namespace, out: Path, sources: int, cores: float
 ) -> "Iterator[WorkLine | None]":
     """The line, written twice a second; None where nobody sits at a terminal."""
-    from gsvc.decoders.training.preparation.live import Watched
+    from gsvc.decoders.training.preparation.engine import Watched
 
     if not is_watched(options):
         yield None

@@ -20,7 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Get a stream back, then tell its size."""
-    from gsvc.codec.media.mapped_reader import demux  # late: --help does not wait for FFmpeg
+    from gsvc.codec.media.mapping import demux  # late: --help does not wait for FFmpeg
 
     target = target_of(options, SUFFIX)
     size = demux(options.source, target, overwrite=options.overwrite)

@@ -22,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Map a stream, then tell what came out."""
-    from gsvc.codec.media.mapped_writer import mux  # late: --help does not wait for FFmpeg
+    from gsvc.codec.media.mapping import mux  # late: --help does not wait for FFmpeg
 
     target = target_of(options, ".mp4")
     with without_warnings(options.quiet):

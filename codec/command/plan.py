@@ -192,7 +192,7 @@ def run(options: Namespace) -> int:
     """Plan, and show the plan."""
     budgets, kind = budgets_of(options), kind_of(options)
     planner = planner_of(options, kind or options.source, budgets)
-    from gsvc.codec.planning.plan_commands import as_json, as_lines
+    from gsvc.codec.planning.plan_search import as_json, as_lines
 
     plan = planner.plan(budgets, options.judge or JUDGES[0])
     source = options.source or f"{options.kind}.mp4"

@@ -78,8 +78,7 @@ def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
     """
     from gsvc.codec.api.encoder_settings import EncoderSettings
     from gsvc.codec.planning.budgets import read_budgets
-    from gsvc.codec.planning.plan_commands import encoder_settings
-    from gsvc.codec.planning.plan_search import planner_for
+    from gsvc.codec.planning.plan_search import encoder_settings, planner_for
 
     _refuse(options, EncoderSettings(), _ENCODING, "--plan")
     if options.target_size is not None or options.total_bitrate is not None:

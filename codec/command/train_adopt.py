@@ -9,8 +9,7 @@ from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.progress import tell_event
 
 if TYPE_CHECKING:
-    from gsvc.decoders.training.adoption.candidate import Candidate
-    from gsvc.decoders.training.adoption.candidate_scores import Scores
+    from gsvc.decoders.training.adoption import Candidate, Scores
 
 DESCRIPTION = """Check the averaged weights of a run and write them as gsvc decode --backend takes
 them, with a section for the model card. With --clips, score them on what was held out against what
@@ -31,13 +30,13 @@ def run(options: Namespace) -> int:
     """Check, convert, score, tell, and ship what is better."""
     from gsvc.codec.media.output import explain_failure
     from gsvc.codec.weights.package_files import sha256_of
-    from gsvc.decoders.training.adoption.candidate import (
+    from gsvc.decoders.training.adoption import (
+        card_section,
         read_candidate,
         ship,
         shipping_folder,
         write_candidate,
     )
-    from gsvc.decoders.training.adoption.candidate_scores import card_section
 
     if options.ship and not options.clips:
         raise ConfigError("--ship needs --clips: only what was scored may ship")
@@ -74,12 +73,7 @@ def _scored(
     options: Namespace, candidate: "Candidate", weights: Path, clips: list[Path]
 ) -> "tuple[Scores, bool, str]":
     """Scores, whether the candidate is better, and a sentence that says so; shows the table."""
-    from gsvc.decoders.training.adoption.candidate_scores import (
-        comparison,
-        score,
-        score_table,
-        verdict,
-    )
+    from gsvc.decoders.training.adoption import comparison, score, score_table, verdict
 
     compared = comparison(candidate, weights)
     scores = score(

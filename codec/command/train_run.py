@@ -10,7 +10,7 @@ decode --backend takes. gsvc train export writes the same as one file for other 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc train run`."""
     from gsvc.decoders.training.bundle import read_recipes
-    from gsvc.decoders.training.standalone.options import add_train_arguments
+    from gsvc.decoders.training.standalone.recipe import add_train_arguments
 
     add_train_arguments(parser, read_recipes())
 

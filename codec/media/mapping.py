@@ -1,16 +1,28 @@
-"""A stream in another container: what players know in tracks of theirs, the rest beside it.
+"""A stream in a video file that any player shows: what players know in tracks, the rest beside it.
 
 Each coded picture is a sample of an AV1 track. The first one of a packet begins with a note, a
 metadata unit that AV1 decoders skip, which holds *records*: one for each packet from there up to
 that of the next note. A record is a packet without the bytes that the tracks have already.
 """
 
+import io
+import logging
+import struct
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
+from fractions import Fraction
 from itertools import accumulate
-from typing import BinaryIO
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import BinaryIO, cast
 
+import av
+from av.container import InputContainer, OutputContainer
+from av.stream import Stream
+from av.video.stream import VideoStream
 from google_crc32c import value as crc32c
 
 from gsvc.codec.bitstream.audio import unpack_audio
@@ -20,6 +32,7 @@ from gsvc.codec.bitstream.coded_pictures import (
     TEMPORAL_DELIMITER,
     parted,
     plain_bytes,
+    sequence_size,
     split_units,
 )
 from gsvc.codec.bitstream.container import (
@@ -30,13 +43,20 @@ from gsvc.codec.bitstream.container import (
     read_varint,
     varint,
 )
-from gsvc.codec.bitstream.errors import BitstreamError
-from gsvc.codec.bitstream.frames import AudioChunk
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
+from gsvc.codec.bitstream.frames import AudioChunk, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket, split_payload
+from gsvc.codec.bitstream.header import MAGIC
 from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.texts import read_texts
+from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.media.muxer import Sink
+from gsvc.codec.media.output import atomic_output
+from gsvc.codec.media.places import create_stream, is_container, open_any, open_stream
+from gsvc.codec.media.tracks import AudioTrack, TextTrack
+from gsvc.codec.media.video_source import open_media, reason
 
 NOTE = b"\x1fgsv\x01"
 """What a note begins with: metadata_type 31, unregistered user private (AV1, section 6.7.1); our
@@ -219,3 +239,214 @@ class MappedStream:
             self._clock = times[-1]
             if interval.place is not Place.AFTER:
                 yield times[0] if interval.place is Place.BEFORE else times[-1]
+
+
+FORMATS = {".mp4": "mp4", ".mkv": "matroska", ".webm": "webm"}
+"""FFmpeg's names of the containers, by suffix."""
+
+_KEEPS_ASPECT = {"mp4"}  # the others read it from the stream, where PyAV cannot set it
+_LIMITED, _FULL = 1, 2
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class MuxReport:
+    """The result of `gsvc.mux`."""
+
+    target: str
+    """Path of what was written, as given."""
+    pictures: int
+    """Coded pictures, which a player shows."""
+    frames: int
+    """Frames, which gsvc decodes."""
+    duration: float
+    """Seconds of video."""
+    stream_size: int
+    """Bytes of the stream."""
+    size: int
+    """Bytes of the target."""
+
+
+@typed
+def mux(source: str | Path, target: str | Path, *, overwrite: bool = False) -> MuxReport:
+    """Put a stream into a video file that any player shows, and that `demux` gets it back from.
+
+    Players show its coded pictures with its sound and texts; gsvc decodes all of its frames. The
+    target appears only when it is complete.
+
+    Args:
+        source: A stream: a path, or "-" for standard input.
+        target: A path that ends in .mp4, .mkv or .webm.
+        overwrite: Replace a target that exists.
+
+    Returns:
+        What was written.
+
+    Raises:
+        InputError: The source cannot be read.
+        BitstreamError: The source is damaged, or has no pictures.
+        OutputError: The target cannot be written.
+        ConfigError: The target has another suffix.
+    """
+    name = FORMATS.get(Path(target).suffix.lower())
+    if name is None:
+        raise ConfigError(f"{target}: a stream goes into {', '.join(FORMATS)}: name it so")
+    with open_stream(source) as file:
+        mapped = MappedStream(file)
+    with atomic_output(target, overwrite) as path:
+        with Sink(path, str(target)) as sink, sink.explained(f"use {', '.join(FORMATS)}"):
+            _write(sink, name, mapped)
+        size = path.stat().st_size
+    return MuxReport(
+        target=str(target),
+        pictures=len(mapped.pictures),
+        frames=mapped.frames,
+        duration=float(mapped.end * mapped.header.format.time_base),
+        stream_size=mapped.size,
+        size=size,
+    )
+
+
+def _write(sink: Sink, name: str, mapped: MappedStream) -> None:
+    container = av.open(sink, "w", format=name)
+    assert isinstance(container, OutputContainer)
+    video = _video_track(container, mapped)
+    sound, texts = AudioTrack(container, mapped.sound), TextTrack(container, mapped.texts)
+    tick = mapped.header.format.time_base
+    ends = [picture.pts for picture in mapped.pictures[1:]] + [mapped.end]
+    for picture, end in zip(mapped.pictures, ends, strict=True):
+        sound.write_until(picture.pts * tick)
+        texts.write_until(picture.pts * tick)
+        container.mux(_packet(picture, end, video, tick))
+    sound.write_until(None)
+    texts.write_until(mapped.end * tick)
+    container.close()
+
+
+def _packet(picture: MappedPicture, end: int, video: Stream, tick: Fraction) -> "av.Packet[Stream]":
+    packet: av.Packet[Stream] = av.Packet(sample_of(picture.unit, picture.records))
+    packet.stream, packet.time_base = video, tick
+    packet.pts = packet.dts = picture.pts
+    packet.duration = end - picture.pts
+    packet.is_keyframe = picture.is_key
+    return packet
+
+
+def _video_track(container: OutputContainer, mapped: MappedStream) -> VideoStream:
+    """An AV1 track that copies; it declares the largest size that a group has."""
+    keys = [picture.unit for picture in mapped.pictures if picture.is_key]
+    sizes = [sequence_size(parted(unit).sequence) for unit in keys]
+    if len(set(sizes)) > 1:
+        _log.warning(
+            "its groups are coded at %d sizes: a player may resize its window", len(set(sizes))
+        )
+    size, largest = max(zip(sizes, keys, strict=True))
+    with av.open(io.BytesIO(_ivf(sample_of(largest), size)), format="ivf") as template:
+        track = container.add_stream_from_template(template.streams.video[0], opaque=True)
+    form = mapped.header.format
+    track.time_base, context = form.time_base, track.codec_context
+    context.sample_aspect_ratio = _aspect(form, size)
+    if form.pixel_aspect != 1 and container.format.name not in _KEEPS_ASPECT:
+        _log.warning("its pixel aspect is lost in this container: use .mp4")
+    context.color_range = _FULL if form.color.full_range else _LIMITED
+    context.colorspace = form.color.resolved_matrix(form.height)
+    context.color_primaries, context.color_trc = form.color.primaries, form.color.transfer
+    return track
+
+
+def _aspect(form: VideoFormat, size: tuple[int, int]) -> Fraction:
+    """Of the coded pixels; rounding to even sizes is left out of account."""
+    across, down = (round(8 * s / t) for s, t in zip(size, (form.width, form.height), strict=True))
+    return form.pixel_aspect * Fraction(down, across) if across and down else form.pixel_aspect
+
+
+def _ivf(unit: bytes, size: tuple[int, int]) -> bytes:
+    """A file of one AV1 unit, which tells FFmpeg what a track of such units declares."""
+    head = struct.pack("<4sHH4sHHIIQ", b"DKIF", 0, 32, b"AV01", *size, 1, 1, 1)
+    return head + struct.pack("<IQ", len(unit), 0) + unit
+
+
+_IN_MEMORY = 1 << 24
+_TRACKS = {"video": RecordKind.PICTURES, "audio": RecordKind.SOUND}
+
+
+@typed
+def demux(source: str | Path, target: str | Path, *, overwrite: bool = False) -> int:
+    """Get the stream back that `mux` put into a video file, byte for byte.
+
+    Args:
+        source: The path of a video file.
+        target: A path that ends in .gsv, or "-" for standard output. It appears only when it is
+            complete.
+        overwrite: Replace a target that exists.
+
+    Returns:
+        Bytes of the stream.
+
+    Raises:
+        InputError: The source cannot be read.
+        BitstreamError: The source has no stream, or not all of it any more.
+        OutputError: The target cannot be written.
+        ConfigError: The target has another suffix.
+    """
+    if Path(source).is_file() and not is_container(source):
+        raise InputError(f"{source}: not a video file: give the .mp4, .mkv or .webm of gsvc mux")
+    with open_any(source) as stream:
+        for _ in StreamReader(stream):
+            pass  # a damaged one raises here, before there is a target
+        stream.seek(0)
+        data = stream.read()
+    with create_stream(target, overwrite) as file:
+        file.write(data)
+    return len(data)
+
+
+@contextmanager
+def open_mapped(source: str | Path) -> Iterator[BinaryIO]:
+    """The stream that a video file has; its bytes are a copy. Raises InputError, BitstreamError."""
+    with SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
+        stream = cast(BinaryIO, copy)
+        try:
+            with open_media(source, {"ignore_editlist": "1"}) as container:
+                _copy_stream(container, stream)
+        except av.FFmpegError as error:
+            raise InputError(f"{source}: {reason(error)}") from error
+        stream.seek(0)
+        yield stream
+
+
+def _copy_stream(container: InputContainer, stream: BinaryIO) -> None:
+    """Write the packets of all records; the stream ends where its samples do."""
+    records, samples = _parts(container)
+    if not records:
+        raise BitstreamError(
+            "no gsvc stream in this video: give a .gsv, or what gsvc mux wrote, as it wrote it"
+        )
+    if not records[0].head.startswith(MAGIC):
+        raise BitstreamError("the stream's beginning is missing: the video was cut, take all of it")
+    for record in records:
+        left = samples[record.kind]
+        if record.kind is RecordKind.SOUND and not container.streams.audio:
+            raise BitstreamError("the stream's sound was taken out of this video: take all of it")
+        if record.samples > len(left):
+            return
+        stream.write(packet_of(record, [left.popleft() for _ in range(record.samples)]))
+
+
+def _parts(container: InputContainer) -> tuple[list[Record], dict[RecordKind, deque[bytes]]]:
+    """The records of the first AV1 track, and what each track has of them."""
+    records: list[Record] = []
+    samples: dict[RecordKind, deque[bytes]] = defaultdict(deque)
+    for packet in container.demux(*container.streams.video[:1], *container.streams.audio[:1]):
+        data, kind = bytes(packet), _TRACKS[packet.stream.type]
+        if kind is RecordKind.PICTURES and _is_av1(packet):
+            records += records_in(data)
+            data = picture_bytes(data)
+        if packet.size:
+            samples[kind].append(data)
+    return records, samples
+
+
+def _is_av1(packet: "av.Packet[Stream]") -> bool:
+    context = packet.stream.codec_context
+    return packet.size > 0 and context is not None and context.codec.canonical_name == "av1"

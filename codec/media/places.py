@@ -260,7 +260,7 @@ def open_any(source: PathOrFile) -> Iterator[BinaryIO]:
         with local_path(source) as path, open_any(path) as file:
             yield file
     elif isinstance(source, str | Path) and is_container(source):
-        from gsvc.codec.media.mapped_reader import open_mapped  # late: a stream needs no FFmpeg
+        from gsvc.codec.media.mapping import open_mapped  # late: a stream needs no FFmpeg
 
         with named_errors(source), open_mapped(source) as file:
             yield file

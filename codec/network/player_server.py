@@ -25,7 +25,7 @@ from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.media.mapped_reader import demux
+from gsvc.codec.media.mapping import demux
 from gsvc.codec.media.places import is_container, open_stream
 from gsvc.codec.network.address import parse_address
 

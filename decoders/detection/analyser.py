@@ -62,7 +62,7 @@ class AnalysisSettings:
     zones: tuple[Zone, ...] = ()
     """Where visits are timed."""
     rules: tuple[Rule, ...] = ()
-    """Events of your own; see `gsvc.decoders.detection.rules_text` for how to write them."""
+    """Events of your own; see `gsvc.decoders.detection.rules` for how to write them."""
 
     def __post_init__(self) -> None:
         if self.every < 1:

@@ -23,8 +23,7 @@ from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.planning import prediction
 from gsvc.codec.planning.budgets import Budgets, Time
 from gsvc.codec.planning.machine_profile import WAYS, Profile
-from gsvc.codec.planning.plan_commands import encoder_settings
-from gsvc.codec.planning.plan_search import BudgetPlan, BudgetPlanner
+from gsvc.codec.planning.plan_search import BudgetPlan, BudgetPlanner, encoder_settings
 from gsvc.codec.planning.process import timed
 from gsvc.codec.planning.video_trial import VideoTrial, try_pictures, try_video
 from gsvc.datasets.clips.clip import TestClip

@@ -51,8 +51,7 @@ from gsvc.codec.bitstream.header import Header as Header, Tools as Tools
 from gsvc.codec.bitstream.index import StreamIndex as StreamIndex
 from gsvc.codec.bitstream.limits import Limits as Limits
 from gsvc.codec.bitstream.stream_info import StreamInfo as StreamInfo
-from gsvc.codec.media.mapped_reader import demux as demux
-from gsvc.codec.media.mapped_writer import MuxReport as MuxReport, mux as mux
+from gsvc.codec.media.mapping import MuxReport as MuxReport, demux as demux, mux as mux
 from gsvc.codec.network.congestion_control import Adaptation as Adaptation
 from gsvc.codec.network.depacketizer import (
     Depacketizer as Depacketizer,
@@ -67,7 +66,11 @@ from gsvc.codec.network.video_receiver import (
 from gsvc.codec.network.video_sender import SendSettings as SendSettings, VideoSender as VideoSender
 from gsvc.decoders.detection.analyser import AnalysisSettings as AnalysisSettings
 from gsvc.decoders.detection.findings import Detection as Detection, FrameAnalysis as FrameAnalysis
-from gsvc.decoders.detection.rules import Line as Line, Rule as Rule, Zone as Zone
-from gsvc.decoders.detection.rules_text import parse_rule as parse_rule
+from gsvc.decoders.detection.rules import (
+    Line as Line,
+    Rule as Rule,
+    Zone as Zone,
+    parse_rule as parse_rule,
+)
 
 __version__: str

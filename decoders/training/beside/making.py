@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.training.footage import Footage, Scene, find_footage
 from gsvc.decoders.training.packing.kinds import crop_place, cropped
-from gsvc.decoders.training.packing.runs import CodedPicture
-from gsvc.decoders.training.packing.sequences import Layers, SequenceCoding, coded_sequence
+from gsvc.decoders.training.packing.runs import CodedPicture, Layers, SequenceCoding, coded_sequence
 from gsvc.decoders.training.standalone.samples import GAIN_UNIT, StoredSample, write_shard
 
 HELD_OUT = (

@@ -30,13 +30,13 @@ from gsvc.decoders.training.sharded.parallel import (
     recompute,
     spread,
 )
-from gsvc.decoders.training.standalone.dice import StepDice
+from gsvc.decoders.training.standalone.draws import StepDice
 from gsvc.decoders.training.standalone.learner import Learner
+from gsvc.decoders.training.standalone.loop import flops_of
 from gsvc.decoders.training.standalone.losses import Losses
 from gsvc.decoders.training.standalone.main import task_of
 from gsvc.decoders.training.standalone.pack import Pack
 from gsvc.decoders.training.standalone.recipe import Recipe, Stage
-from gsvc.decoders.training.standalone.usage import flops_of
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior
 from gsvc.decoders.training.frozen import frozen_networks
-from gsvc.decoders.training.preparation.prepared_samples import (
+from gsvc.decoders.training.preparation.settings import Settings
+from gsvc.decoders.training.preparation.shards import (
     DRAWN,
     FEATURES,
     ClipItem,
@@ -24,8 +25,7 @@ from gsvc.decoders.training.preparation.prepared_samples import (
     Resources,
     array_bytes,
 )
-from gsvc.decoders.training.preparation.settings import Settings
-from gsvc.decoders.training.standalone.cuts import colours_of
+from gsvc.decoders.training.standalone.draws import colours_of
 from gsvc.decoders.training.standalone.losses import EfficientFeatures
 from gsvc.decoders.training.standalone.samples import picture_bytes
 

@@ -18,8 +18,9 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.detection.people import PoseEstimator
 from gsvc.decoders.interpolation.optical_flow import dense_flow, gray
 from gsvc.decoders.training.packing.kinds import KINDS, Place, Sample
-from gsvc.decoders.training.packing.streams import StreamCoding, coded_stream
-from gsvc.decoders.training.preparation.prepared_samples import (
+from gsvc.decoders.training.packing.runs import StreamCoding, coded_stream
+from gsvc.decoders.training.preparation.settings import Settings
+from gsvc.decoders.training.preparation.shards import (
     ClipItem,
     Crop,
     Operator,
@@ -28,11 +29,12 @@ from gsvc.decoders.training.preparation.prepared_samples import (
     array_bytes,
     sample_members,
 )
-from gsvc.decoders.training.preparation.selection import Found, clip_hash, measures
-from gsvc.decoders.training.preparation.settings import Settings
 from gsvc.decoders.training.preparation.sources import (
     Clip,
+    Found,
+    clip_hash,
     frame_rate,
+    measures,
     read_clip,
     scenes,
     sha256_at,

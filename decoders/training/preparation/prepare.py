@@ -17,19 +17,20 @@ from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.media.output import explain_failure
 from gsvc.decoders.training.preparation.engine import WORKER_BYTES, Engine
 from gsvc.decoders.training.preparation.operators import Survey, clip_operators
-from gsvc.decoders.training.preparation.prepared_samples import ClipItem, Item, SourceItem
-from gsvc.decoders.training.preparation.selection import Found, chosen
 from gsvc.decoders.training.preparation.settings import Settings
 from gsvc.decoders.training.preparation.shards import (
     MANIFEST,
+    ClipItem,
     Folder,
+    Item,
+    SourceItem,
     WriteShard,
     costs_of,
     costs_so_far,
     manifest,
     write_json,
 )
-from gsvc.decoders.training.preparation.sources import Clip
+from gsvc.decoders.training.preparation.sources import Clip, Found, chosen
 
 GROUP = 8
 """Sources whose findings are one file."""

@@ -20,11 +20,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.decoders.training.packing.kinds import Sample, joined
-from gsvc.decoders.training.preparation.prepared_samples import sample_of
-from gsvc.decoders.training.preparation.shards import MANIFEST, Folder, read_members
+from gsvc.decoders.training.preparation.shards import MANIFEST, Folder, read_members, sample_of
 from gsvc.decoders.training.sharded.jobs import Finished, Job, Jobs, Ledger
 from gsvc.decoders.training.sharded.producers import Producers
-from gsvc.decoders.training.standalone.dice import Dice, StepDice
+from gsvc.decoders.training.standalone.draws import Dice, StepDice
 from gsvc.decoders.training.standalone.losses import Seen
 from gsvc.decoders.training.standalone.pack import Pack
 from gsvc.decoders.training.standalone.recipe import Stage

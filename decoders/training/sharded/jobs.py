@@ -18,15 +18,15 @@ from gsvc.decoders.training.preparation.engine import limits_of
 from gsvc.decoders.training.preparation.guard import ENDED, carry_row
 from gsvc.decoders.training.preparation.operators import training_operators
 from gsvc.decoders.training.preparation.prepare import Rows, begun_job, taken_clips
-from gsvc.decoders.training.preparation.prepared_samples import (
+from gsvc.decoders.training.preparation.settings import Settings
+from gsvc.decoders.training.preparation.shards import (
     ClipItem,
     Crop,
+    Folder,
     in_row,
     of_row,
     seen_by_networks,
 )
-from gsvc.decoders.training.preparation.settings import Settings
-from gsvc.decoders.training.preparation.shards import Folder
 from gsvc.decoders.training.preparation.sources import Clip
 
 WINDOW = 16

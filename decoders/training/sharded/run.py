@@ -23,16 +23,15 @@ from gsvc.decoders.training.sharded.parallel import (
     spread,
     whole_average,
 )
-from gsvc.decoders.training.standalone.dice import StepDice
+from gsvc.decoders.training.standalone.draws import StepDice
 from gsvc.decoders.training.standalone.folder import AVERAGE
 from gsvc.decoders.training.standalone.learner import Learner
-from gsvc.decoders.training.standalone.loop import Moment, Terms, training_steps
+from gsvc.decoders.training.standalone.loop import Moment, Terms, device_told, training_steps
 from gsvc.decoders.training.standalone.losses import Losses
 from gsvc.decoders.training.standalone.main import task_of
 from gsvc.decoders.training.standalone.pack import Pack
 from gsvc.decoders.training.standalone.recipe import Recipe, Stage
 from gsvc.decoders.training.standalone.tensors import write_tensors
-from gsvc.decoders.training.standalone.usage import device_told
 from gsvc.decoders.training.standalone.workers import processes, rank
 
 _MOST_BYTES = 1 << 32

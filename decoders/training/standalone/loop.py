@@ -1,10 +1,13 @@
-"""The loop of training, and what surrounds it in a run by the clock.
+"""The loop of training, and what surrounds it in a run by the clock; how busy the machine is.
 
 `training_steps` is the loop: of runs on packs, which end with their minutes, and of runs on shards,
 which end with their steps.
 """
 
 import math
+import os
+import platform
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
@@ -12,14 +15,56 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from gsvc.codec.bitstream.errors import GsvcError
-from gsvc.decoders.training.standalone.folder import RunFolder, Scorer
+from gsvc.decoders.training.standalone.folder import LossTable, RunFolder, Scorer, ScoreTable
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.recipe import Recipe, Stage
-from gsvc.decoders.training.standalone.tables import LossTable, ScoreTable
-from gsvc.decoders.training.standalone.usage import Usage, device_told, flops_of
 from gsvc.decoders.training.standalone.workers import of_the_first, processes, rank
+
+_QUERY = ("nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
+_PATIENCE = 5.0
+
+
+class Usage:
+    """Utilisation since it was last asked."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._is_gpu = device.type == "cuda"
+        self._wall, self._busy = time.monotonic(), time.process_time()
+
+    def told(self) -> str:
+        """Of the GPU, as nvidia-smi has it; else the processors that this process kept busy."""
+        if self._is_gpu:
+            return f"GPU {_gpu_percent()}"
+        wall, busy = time.monotonic(), time.process_time()
+        cores = (busy - self._busy) / max(1e-9, wall - self._wall)
+        self._wall, self._busy = wall, busy
+        return f"{cores:.1f} of {os.cpu_count()} cores"
+
+
+def _gpu_percent() -> str:
+    try:
+        done = subprocess.run(_QUERY, capture_output=True, text=True, timeout=_PATIENCE, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return "utilisation not known"
+    return " ".join(f"{line.strip()} %" for line in done.stdout.splitlines())
+
+
+def device_told(device: torch.device) -> str:
+    """What it is, for people."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{torch.get_num_threads()} of {os.cpu_count()} CPU cores ({platform.machine()})"
+
+
+def flops_of(run: Callable[[], object]) -> int:
+    """Floating-point operations of a run, a multiplication and an addition being two."""
+    with FlopCounterMode(display=False) as counter:
+        run()
+    return int(counter.get_total_flops())
+
 
 _WARM_UP = 100
 _LEAST_RATE = 0.02

@@ -13,20 +13,16 @@ from typing import Any
 import torch
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
-from gsvc.decoders.training.standalone.dice import Dice
+from gsvc.decoders.training.standalone.draws import Dice
 from gsvc.decoders.training.standalone.folder import RunFolder, Scorer, check_sizes
-from gsvc.decoders.training.standalone.interpolate import Interpolate
 from gsvc.decoders.training.standalone.learner import Learner
 from gsvc.decoders.training.standalone.loop import Loop
 from gsvc.decoders.training.standalone.losses import Losses
-from gsvc.decoders.training.standalone.options import add_train_arguments
 from gsvc.decoders.training.standalone.pack import Pack, read_pack
-from gsvc.decoders.training.standalone.recipe import Recipe, read_recipe
-from gsvc.decoders.training.standalone.restore import Restore
-from gsvc.decoders.training.standalone.tasks import Task
-from gsvc.decoders.training.standalone.teach import Teach
+from gsvc.decoders.training.standalone.recipe import Recipe, add_train_arguments, read_recipe
+from gsvc.decoders.training.standalone.restore import Restore, Teach
+from gsvc.decoders.training.standalone.tasks import Interpolate, Task, Window
 from gsvc.decoders.training.standalone.tensors import read_tensors
-from gsvc.decoders.training.standalone.window import Window
 from gsvc.decoders.training.standalone.workers import join, leave, rank
 
 _FAILED, _USAGE, _STOPPED = 1, 2, 128

@@ -1,8 +1,11 @@
-"""Restoring decoded pictures: the compact refiner, with its prior if it has one.
+"""Restoring decoded pictures: the compact refiner, with its prior if it has one, and its teacher.
 
 First the step from the picture to its source, sigma 1. Then the steps after it, on the states that
 the sampler visits: there the network sees what it drew itself, and is asked to be bolder, so that
 more steps draw more.
+
+`Teach` teaches a small refiner what a larger one, with a prior, makes of pictures. The teacher's
+picture is one that a network can reach from what is decoded; the truth is not.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,15 +18,21 @@ from torch import Tensor, nn
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner, noise_levels, walk
 from gsvc.decoders.keyframes.priors.prior_networks import RRDBNet, SRVGGNetCompact, drawn_at
-from gsvc.decoders.training.standalone.cuts import Cuts, colours_of, drawn_cuts, whole_cuts
-from gsvc.decoders.training.standalone.dice import Dice
+from gsvc.decoders.training.standalone.draws import (
+    Cuts,
+    Dice,
+    colours_of,
+    drawn_cuts,
+    moved,
+    whole_cuts,
+)
+from gsvc.decoders.training.standalone.folder import read_average
 from gsvc.decoders.training.standalone.losses import Seen
-from gsvc.decoders.training.standalone.moving import moved
 from gsvc.decoders.training.standalone.pack import Pack
-from gsvc.decoders.training.standalone.placing import on_device
 from gsvc.decoders.training.standalone.recipe import Recipe, Stage
 from gsvc.decoders.training.standalone.samples import GAIN_UNIT
 from gsvc.decoders.training.standalone.tasks import Batch
+from gsvc.decoders.training.standalone.tensors import on_device
 
 _MOVED_SHARE = 0.5
 _SHOWN_STEPS = (1, 2, 4)
@@ -204,3 +213,53 @@ def restored(refiner: Any, given: Tensor, scalars: Tensor, steps: int) -> Tensor
         return made.float()
 
     return walk(denoise, given[:, :3], noise_levels(steps), 0.0)
+
+
+class Teach(Restore):
+    """Learns from a pack of pictures and from a result of `restore`."""
+
+    def __init__(
+        self, pack: Pack, recipe: Recipe, device: torch.device, teacher: Path | None
+    ) -> None:
+        """Raises ConfigError without a teacher, InputError for a file that holds none."""
+        super().__init__(pack, recipe, device, teacher)
+        if teacher is None:
+            raise ConfigError(
+                f"recipe {recipe.name} needs --teacher FILE: average.safetensors of a run of medium"
+            )
+        weights, run = read_average(teacher)
+        self._teachers = {
+            name: on_device(network.requires_grad_(False).eval(), device)
+            for name, network in _networks(teacher, weights, run, pack).items()
+        }
+
+    def _goal(self, batch: Batch, stage: Stage, dice: Dice) -> Tensor:
+        """The teacher's picture, for as many samples as the stage says; the truth for others."""
+        truth = batch["truth"]
+        with torch.no_grad():
+            given = given_to(batch, self._teachers, with_gradient=False)
+            taught = restored(self._teachers["refiner"], given, batch["scalars"], 1)
+        chosen = dice.is_true(len(truth), stage.taught).view(-1, 1, 1, 1)
+        return torch.where(chosen, taught, truth)
+
+
+def _networks(path: Path, weights: dict[str, Tensor], run: dict[str, Any], pack: Pack) -> Any:
+    """The teacher's networks with their weights."""
+    try:
+        refiner: Any = CompactRefiner(**run["networks"]["refiner"]["settings"])
+        refiner.load_state_dict(_of(weights, "refiner"))
+        networks = {"refiner": refiner}
+        if refiner.config.prior:
+            networks["prior"] = prior_of(pack, refiner.config.prior)
+            if "prior" in run["networks"]:
+                networks["prior"].load_state_dict(_of(weights, "prior"))
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise ConfigError(f"{path} is not the result of a restorer's run") from error
+    return networks
+
+
+def _of(weights: dict[str, Tensor], network: str) -> dict[str, Tensor]:
+    start = f"{network}."
+    return {
+        name.removeprefix(start): value for name, value in weights.items() if name.startswith(start)
+    }

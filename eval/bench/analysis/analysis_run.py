@@ -23,7 +23,7 @@ from gsvc.datasets.annotated.visdrone import is_visdrone, read_visdrone
 from gsvc.datasets.annotated.wildtrack import read_wildtrack
 from gsvc.datasets.clips.clip import TestClip
 from gsvc.datasets.clips.sets import ClipSource, find_clips
-from gsvc.decoders.detection.rules_text import Regions
+from gsvc.decoders.detection.rules import Regions
 from gsvc.eval.baselines.base import Codec
 from gsvc.eval.bench.analysis import analysis_results, rate_accuracy
 from gsvc.eval.bench.analysis.box_detectors import DETECTORS, find_detector

@@ -20,12 +20,12 @@ from gsvc.decoders.detection.findings import Event as Told, FrameAnalysis, Track
 from gsvc.decoders.detection.rules import (
     ANYTHING,
     Activity,
+    Regions,
     RuleWatcher,
     Watcher,
     check_regions,
     check_rules,
 )
-from gsvc.decoders.detection.rules_text import Regions
 from gsvc.eval.baselines.base import Codec, Settings
 from gsvc.eval.bench.analysis import accuracy
 from gsvc.eval.bench.analysis.accuracy import accuracies

@@ -1,1 +1,0 @@
-"""Taking a run's weights home: checked, scored against what ships, shipped if they are better."""
