@@ -254,6 +254,19 @@ class FileDecoding:
             what = f"{display_name(source)}: {concealed or 'not every packet can be decoded'}"
             _log.warning("%s; %d of %d frames are concealed", what, self.concealed, count)
 
+    def report(self, target: str, header: Header, steps: int, elapsed: float) -> DecodeReport:
+        """What came out; `elapsed`: seconds it took."""
+        return DecodeReport(
+            target=target,
+            width=header.format.width,
+            height=header.format.height,
+            frames=len(self.times),
+            duration=float(duration(self.times, header.format)),
+            steps=steps,
+            concealed=self.concealed,
+            elapsed=elapsed,
+        )
+
     def _put(self, frames: Iterable[Frame], portion: TimeRange) -> None:
         for frame in frames:
             if frame.pts not in portion.times:
@@ -344,16 +357,7 @@ def decode(
         decoding.tell_damage(portion.damage, source, target)
         if not beside and (lost := " and ".join(_beside(header, portion.texts))):
             _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
-    return DecodeReport(
-        target=shown(target),
-        width=header.format.width,
-        height=header.format.height,
-        frames=len(decoding.times),
-        duration=float(duration(decoding.times, header.format)),
-        steps=settings.steps,
-        concealed=decoding.concealed,
-        elapsed=monotonic() - began,
-    )
+    return decoding.report(shown(target), header, settings.steps, monotonic() - began)
 
 
 def _beside(header: Header, texts: Texts) -> Iterator[str]:

@@ -217,29 +217,32 @@ def pull_hub_model(
     if before and repo in (None, before.repo):
         repo, revision = before.repo, revision or before.commit
     repo = repo or model.repo
+    commit, files = _listed(model, repo, revision)
+    with explain_failure(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    found = {}
+    same = before.files if before and (before.repo, before.commit) == (repo, commit) else {}
+    for name, one in files.items():
+        say(f"{model.name}: {name}, {(one.size or 0) / 1e6:.0f} MB")
+        _, known = same.get(name, (0, None))
+        found[name] = _brought(model.name, repo, commit, folder, one, known)
+    with explain_failure(folder):
+        HubManifest(repo, commit, found).write(folder)
+    return folder
+
+
+def _listed(model: HubModel, repo: str, revision: str | None) -> tuple[str, dict[str, Any]]:
+    """The commit, and what the hub tells of each file of it that is read, by name."""
     told = _asked(
         model.name,
         repo,
         lambda api: api.model_info(repo, revision=revision, files_metadata=True),
     )
-    files = {
-        one.rfilename: one
-        for one in told.siblings
-        if _is_wanted(one.rfilename, layered=bool(model.pipeline))
-    }
+    layered = bool(model.pipeline)
+    files = {one.rfilename: one for one in told.siblings if _is_wanted(one.rfilename, layered)}
     if not any(name.endswith(".safetensors") for name in files):
         raise MissingModelError(f"{repo} holds no safetensors, and pickles are not read: --repo")
-    with explain_failure(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    found = {}
-    same = before.files if before and (before.repo, before.commit) == (repo, told.sha) else {}
-    for name, one in files.items():
-        say(f"{model.name}: {name}, {(one.size or 0) / 1e6:.0f} MB")
-        _, known = same.get(name, (0, None))
-        found[name] = _brought(model.name, repo, told.sha, folder, one, known)
-    with explain_failure(folder):
-        HubManifest(repo, told.sha, found).write(folder)
-    return folder
+    return told.sha, files
 
 
 def _brought(
@@ -314,7 +317,7 @@ def _pulled_before(name: str) -> HubManifest | None:
         return None
 
 
-def _is_wanted(file: str, *, layered: bool) -> bool:
+def _is_wanted(file: str, layered: bool) -> bool:
     """Whether a file of the repository is one that is read."""
     path = Path(file)
     if path.is_absolute() or ".." in path.parts:

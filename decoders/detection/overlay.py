@@ -16,6 +16,7 @@ from gsvc.codec.bitstream.container import Packet, is_alone
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.layers.pose import LIMBS
 from gsvc.codec.bitstream.limits import Limits
 from gsvc.decoders.detection.findings import FrameAnalysis, KeyPoints, TrackedObject
 from gsvc.decoders.detection.rules import Line, Zone
@@ -29,11 +30,6 @@ _BLACK, _WHITE, _YELLOW = (0, 0, 0), (255, 255, 255), (255, 220, 0)
 _Color = tuple[int, int, int]
 _LINE = 18
 """Pixels from a line of text to the next."""
-_LIMBS = (
-    *((5, 6), (5, 7), (7, 9), (6, 8), (8, 10), (5, 11), (6, 12), (11, 12)),
-    *((11, 13), (13, 15), (12, 14), (14, 16), (0, 5), (0, 6)),
-)
-"""Key points that are joined."""
 
 
 class Overlay:
@@ -81,7 +77,7 @@ class Overlay:
 
 def _key_points(picture: Picture, person: KeyPoints) -> None:
     points = np.round(person.points).astype(int).tolist()
-    for start, end in _LIMBS:
+    for start, end in LIMBS:
         if person.visible[start] and person.visible[end]:
             color = _color(person.person + 1)
             cv2.line(picture, points[start], points[end], color, 1, cv2.LINE_AA)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.layers.camera import CAMERA, Camera, camera_unit
 from gsvc.codec.bitstream.layers.flow import FLOW, LEFT, RIGHT, Correction
-from gsvc.codec.bitstream.layers.pose import POSE, Person, pose_unit
+from gsvc.codec.bitstream.layers.pose import LIMBS, POSE, Person, pose_unit
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample
 from gsvc.decoders.interpolation.face_motion import FaceMotion
@@ -135,12 +135,6 @@ def _enlarge(blocks: FloatImage, block_log2: int, geometry: Geometry) -> FloatIm
     return np.asarray(large[: geometry.height, : geometry.width], np.float32)
 
 
-_LIMBS = (
-    (5, 7), (7, 9), (6, 8), (8, 10), (5, 6), (5, 11), (6, 12), (11, 12),
-    (11, 13), (13, 15), (12, 14), (14, 16), (0, 5), (0, 6),
-)  # fmt: skip
-"""Pairs of COCO key points that are joined by a limb."""
-
 _THICKNESS = 2.0  # of a limb, in cells
 
 
@@ -174,7 +168,7 @@ def _one_person(
     weighted = np.zeros((rows, columns, 2), np.float32)
     weight = np.zeros((rows, columns), np.float32)
     x, y = np.meshgrid(np.arange(columns) + 0.5, np.arange(rows) + 0.5)
-    for a, b in _LIMBS:
+    for a, b in LIMBS:
         if not (seen[a] and seen[b]):
             continue
         (ax, ay), (bx, by) = person.points[a] / 4, person.points[b] / 4

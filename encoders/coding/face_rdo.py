@@ -11,7 +11,7 @@ Without look-ahead the faces of an interval are found and judged when its keyfra
 are at hand then, and so are the coded pictures around them.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -115,6 +115,12 @@ def with_some(interval: Interval, number: int, kept: Collection[Slot]) -> Interv
     return with_faces(interval, faces if any(faces) else None)
 
 
+def _fewer_and_fewer(gains: Mapping[Slot, float]) -> Iterator[list[Slot]]:
+    """The faces that gain anything, then without the one that gains least, down to the best."""
+    held = sorted((slot for slot in gains if gains[slot] > 0), key=gains.__getitem__)
+    return (held[least:] for least in range(len(held)))
+
+
 def _faces(interval: Interval) -> Faces:
     return interval[FACES] or ()
 
@@ -165,13 +171,11 @@ class FaceRdo:
         views = ways.views(plain)
         seen = self._compared(views, faced)
         gains = {slot: one.gain(slot) for one in seen.values() for slot in one.faced.inside}
-        held = sorted((slot for slot in gains if gains[slot] > 0), key=gains.__getitem__)
-        for least in range(len(held)):
-            kept = [with_some(interval, n, held[least:]) for n, interval in enumerate(faced)]
-            changed = {n for n, _ in set(gains) - set(held[least:])}
-            seen |= self._compared(views, kept, changed)
+        for attempt, slots in enumerate(_fewer_and_fewer(gains)):
+            kept = [with_some(interval, n, slots) for n, interval in enumerate(faced)]
+            seen |= self._compared(views, kept, {n for n, _ in set(gains) - set(slots)})
             group = ways.repacked(plain, kept)
-            if group is None and not least:
+            if group is None and not attempt:
                 group = self._recoded(plain, kept, seen, ways)
             saved = sum(one.bare.total - one.faced.total for one in seen.values())
             if group is not None and saved > price * (group.rest - plain.rest):
@@ -241,10 +245,9 @@ class LiveFaces:
         (faced,) = self._extractor.added([view], before, price, last)
         seen = self._comparer.seen(0, view, faced)
         gains = {slot: seen.gain(slot) for slot in seen.faced.inside}
-        held = sorted((slot for slot in gains if gains[slot] > 0), key=gains.__getitem__)
-        for least in range(len(held)):
-            kept = with_some(faced, 0, held[least:])
-            if len(held) - least < len(gains):
+        for slots in _fewer_and_fewer(gains):
+            kept = with_some(faced, 0, slots)
+            if len(slots) < len(gains):
                 seen = self._comparer.seen(0, view, kept)
             bits = FACES.bits(Site(self._geometry, plain.place, plain.length), last, kept[FACES])
             if seen.bare.total - seen.faced.total > price * bits:

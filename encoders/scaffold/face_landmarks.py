@@ -196,7 +196,7 @@ def _new(picture: Picture, seen: list[Track], find: FaceMesh) -> list[Track]:
 
 
 def _eyes(points: Track) -> float:
-    return _apart(points, OUTER_EYE_CORNERS)
+    return apart(points, OUTER_EYE_CORNERS)
 
 
 def _steadied(track: Track) -> Track:
@@ -214,7 +214,7 @@ def _steadied(track: Track) -> Track:
     return known / np.maximum(total, 1e-9)[:, None, None]
 
 
-_LIPS = 13, 14
+LIPS = 13, 14
 """Of the 468 points: the middle of the inner edges."""
 
 
@@ -246,12 +246,13 @@ def landmark_error(source: Points | None, drawn: Points | None) -> float:
         return 0.0
     if drawn is None:
         return 2.0
-    eyes = max(_apart(source, OUTER_EYE_CORNERS), 1.0)
+    eyes = max(apart(source, OUTER_EYE_CORNERS), 1.0)
     moved = float(np.linalg.norm(source - drawn, axis=1).mean())
-    opened = abs(_apart(source, _LIPS) - _apart(drawn, _LIPS))
+    opened = abs(apart(source, LIPS) - apart(drawn, LIPS))
     return min(2.0, (moved + opened) / eyes)
 
 
-def _apart(points: NDArray[np.float64], pair: tuple[int, int]) -> float:
+def apart(points: NDArray[np.float64], pair: tuple[int, int]) -> float:
+    """Distance of two of a face's points, (468, 2)."""
     one, other = points[list(pair)]
     return float(np.linalg.norm(one - other))

@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip import TestClip
-from gsvc.encoders.scaffold.face_landmarks import OUTER_EYE_CORNERS, FaceMesh, Square
+from gsvc.encoders.scaffold.face_landmarks import LIPS, OUTER_EYE_CORNERS, FaceMesh, Square, apart
 from gsvc.eval.metrics.base import Frames, Metric, ProvedMetric, check_pairs
 from gsvc.eval.metrics.cvvdp import Cvvdp
 from gsvc.eval.metrics.semantic import FACE_MODELS, NO_FACE, models_version
 from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, StLpips
 
-LIPS = (13, 14)
-"""Of the 468 points: the middle of the upper lip's and of the lower lip's inner edge."""
 _MARGIN = 0.15
 """Of the points' hull on each side, for what moves with a face."""
 _LEAST_SIDE = SMALLEST_SIDE
@@ -156,13 +154,8 @@ def opening(points: NDArray[np.float64] | None) -> float:
     """Of a mouth, in distances of the outer eye corners; NaN without points, (468, 2)."""
     if points is None:
         return float("nan")
-    lips, eyes = (_distance(points, pair) for pair in (LIPS, OUTER_EYE_CORNERS))
+    lips, eyes = (apart(points, pair) for pair in (LIPS, OUTER_EYE_CORNERS))
     return lips / max(eyes, 1.0)
-
-
-def _distance(points: NDArray[np.float64], pair: tuple[int, int]) -> float:
-    one, other = points[list(pair)]
-    return float(np.linalg.norm(one - other))
 
 
 def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:

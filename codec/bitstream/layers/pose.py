@@ -21,6 +21,11 @@ from gsvc.codec.bitstream.scaffold import (
 POINTS = 17
 """Key points of a person in COCO's order: nose, eyes, ears, shoulders, elbows, wrists, hips, knees,
 ankles; left before right."""
+LIMBS = (
+    *((5, 7), (7, 9), (6, 8), (8, 10), (5, 6), (5, 11), (6, 12), (11, 12)),
+    *((11, 13), (13, 15), (12, 14), (14, 16), (0, 5), (0, 6)),
+)
+"""Pairs of key points that are joined by a limb."""
 MAX_PEOPLE = 16
 """Most people in one sample."""
 MAX_POINT = 1 << 13

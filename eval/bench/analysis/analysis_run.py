@@ -25,7 +25,14 @@ from gsvc.datasets.clips.clip import TestClip
 from gsvc.datasets.clips.sets import ClipSource, find_clips
 from gsvc.decoders.detection.rules import Regions
 from gsvc.eval.baselines.base import Codec
-from gsvc.eval.bench.analysis import analysis_results, rate_accuracy
+from gsvc.eval.bench.analysis import rate_accuracy
+from gsvc.eval.bench.analysis.analysis_results import (
+    TABLES,
+    curves,
+    tables,
+    write_plots,
+    write_points,
+)
 from gsvc.eval.bench.analysis.box_detectors import DETECTORS, find_detector
 from gsvc.eval.bench.analysis.object_streams import OBJECT_CODECS, read_objects, stream_analyser
 from gsvc.eval.bench.named import codec_spec, make_codec
@@ -180,7 +187,7 @@ def run_analysis(
         except InputError as error:
             failed(name, error)
             continue
-        analysis_results.write_points(folder, points)
+        write_points(folder, points)
     if not points:
         raise InputError("no clip could be read: see above")
     return AnalysisRun(points, _report(folder, points, subject), len(failures))
@@ -241,10 +248,8 @@ def _report(
     folder: Path, points: Sequence[rate_accuracy.AccuracyPoint], subject: rate_accuracy.Subject
 ) -> str:
     facts = {codec.name: codec.facts for codec in subject.codecs}
-    anchors = [
-        name for name in analysis_results.curves(points) if name in facts and facts[name].is_anchor
-    ]
-    report = analysis_results.tables(points, subject.detector.name, anchors)
-    write_text(folder / analysis_results.TABLES, report)
-    analysis_results.write_plots(folder, points, facts)
+    anchors = [name for name in curves(points) if name in facts and facts[name].is_anchor]
+    report = tables(points, subject.detector.name, anchors)
+    write_text(folder / TABLES, report)
+    write_plots(folder, points, facts)
     return report
