@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.datasets.annotated.boxes import NO_ID, Boxes, make_boxes, make_places
+from gsvc.datasets.annotated.truth import NO_ID, Boxes, make_boxes, make_places
 from gsvc.eval.bench.analysis.accuracy import (
     EVENTS,
     GROUND,

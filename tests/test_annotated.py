@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
-from gsvc.datasets.annotated.boxes import arrays, joined, make_boxes, overlaps
 from gsvc.datasets.annotated.coco import read_coco
 from gsvc.datasets.annotated.mot import mot_text, read_mot, sequence_info
 from gsvc.datasets.annotated.synthetic import (
@@ -21,6 +20,7 @@ from gsvc.datasets.annotated.synthetic import (
     read_synthetic,
     write_synthetic,
 )
+from gsvc.datasets.annotated.truth import arrays, joined, make_boxes, overlaps
 from gsvc.datasets.annotated.vatic import read_vatic
 from gsvc.datasets.annotated.visdrone import read_visdrone
 from gsvc.datasets.annotated.wildtrack import read_wildtrack

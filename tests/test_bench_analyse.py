@@ -11,14 +11,18 @@ import pytest
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.command.main import main
-from gsvc.datasets.annotated.boxes import Boxes, joined, make_boxes
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene, write_synthetic
+from gsvc.datasets.annotated.truth import Boxes, joined, make_boxes
 from gsvc.datasets.clips.clip import ClipFormat, TestClip
 from gsvc.decoders.detection.rules import parse_file
 from gsvc.eval.baselines import find_codec
 from gsvc.eval.bench.analysis.accuracy import GROUND, Pose, TimedEvent
-from gsvc.eval.bench.analysis.analysis_results import rate_for
-from gsvc.eval.bench.analysis.analysis_run import AnalysisRunSettings, load_ground, run_analysis
+from gsvc.eval.bench.analysis.analysis_run import (
+    AnalysisRunSettings,
+    load_ground,
+    rate_for,
+    run_analysis,
+)
 from gsvc.eval.bench.analysis.box_detectors import SeenClip
 from gsvc.eval.bench.analysis.rate_accuracy import (
     FROM_STREAM,

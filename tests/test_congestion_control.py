@@ -15,7 +15,6 @@ from follow_network import FollowSession, there_and_back
 from gsvc import Adaptation
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.command.main import main
-from gsvc.codec.network.broadcast import SendQueue
 from gsvc.codec.network.congestion_control import (
     CongestionController,
     InFlight,
@@ -25,7 +24,7 @@ from gsvc.codec.network.congestion_control import (
 from gsvc.codec.network.live_decoder import LivePace
 from gsvc.codec.network.rtcp import BitrateLimit, PictureLimit, read_rtcp, write_rtcp
 from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender
-from gsvc.codec.network.tcp_websocket import Announced, strictest
+from gsvc.codec.network.tcp_websocket import Announced, SendQueue, strictest
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.decoders.streams.pace import REFINING

@@ -26,10 +26,10 @@ from gsvc.codec.api.asyncio import LatestQueue
 from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.frames import Frame, VideoFormat
 from gsvc.codec.network.address import Address, parse_address
-from gsvc.codec.network.broadcast import Broadcaster
 from gsvc.codec.network.depacketizer import ReorderLimits
 from gsvc.codec.network.live_decoder import PlayoutClock
 from gsvc.codec.network.rtp import WireSettings
+from gsvc.codec.network.tcp_websocket import Broadcaster
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from live import (

@@ -9,8 +9,15 @@ import pytest
 
 from browsing import chromium, new_page, troubles_of
 from gsvc.codec.command.main import main
-from gsvc.eval.planning.surface import exchanges, read_points, saved, surface
-from gsvc.eval.planning.surface_page import page, still_name, stills_of
+from gsvc.eval.planning.surface import (
+    exchanges,
+    page,
+    read_points,
+    saved,
+    still_name,
+    stills_of,
+    surface,
+)
 
 ROWS = (
     # level, way, bits, seconds, memory, jod, texture

@@ -18,8 +18,7 @@ from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer
 from gsvc.decoders.keyframes.refiner import Refiner
 from gsvc.decoders.streams.concealment import Concealer
 from gsvc.decoders.streams.pace import Pace, paced_motion
-from gsvc.decoders.streams.reconstruction import Reconstruction, Refine
-from gsvc.decoders.streams.timeline import DrawnFrame, Strict
+from gsvc.decoders.streams.reconstruction import DrawnFrame, Reconstruction, Refine, Strict
 from gsvc.decoders.streams.windows import Windows
 
 if TYPE_CHECKING:

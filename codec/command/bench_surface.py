@@ -28,9 +28,8 @@ def run(options: Namespace) -> int:
     from gsvc.codec.planning.prediction import shipped
     from gsvc.datasets.clips.sets import find_clips
     from gsvc.eval.layout import write_bytes, write_text
-    from gsvc.eval.planning import surface_page as surface_plots
-    from gsvc.eval.planning.surface import curve, exchange_table, read_points
-    from gsvc.eval.planning.surface_page import page, stills_of
+    from gsvc.eval.planning import surface as surface_plots
+    from gsvc.eval.planning.surface import curve, exchange_table, page, read_points, stills_of
     from gsvc.eval.report.style import image
 
     folder = options.run if options.run.is_dir() else None

@@ -21,7 +21,6 @@ from gsvc.codec.bitstream.stream_info import Ledger
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.audio_source import Sound
 from gsvc.codec.network.address import TlsSettings, parse_address, tls_context
-from gsvc.codec.network.broadcast import Broadcaster
 from gsvc.codec.network.congestion_control import (
     Adaptation,
     CongestionController,
@@ -34,7 +33,7 @@ from gsvc.codec.network.rtp import LEAST_MTU, RTP_HEADER_BYTES, UNIT_HEAD_BYTES,
 from gsvc.codec.network.rtp_session import RtpSender
 from gsvc.codec.network.srtp import MOST_BYTES, TAG_BYTES, WireKey, srtp_of
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, LayerMeter, RateMeter, SenderStats
-from gsvc.codec.network.tcp_websocket import Announced, end_all, run_channels
+from gsvc.codec.network.tcp_websocket import Announced, Broadcaster, end_all, run_channels
 from gsvc.codec.network.udp import UdpSender, open_udp_sender
 
 _HOLD, _LONGEST_HOLD = 0.3, 1.0

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from gsvc.codec.bitstream.errors import InputError
-from gsvc.datasets.annotated.annotated_clips import AnnotatedClip, read_json
-from gsvc.datasets.annotated.boxes import NO_ID, Boxes, make_boxes
+from gsvc.datasets.annotated.truth import NO_ID, AnnotatedClip, Boxes, make_boxes, read_json
 
 _RATE = Fraction(25)
 """Frames per second, which the format does not state."""

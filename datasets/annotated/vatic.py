@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gsvc.codec.bitstream.errors import InputError
-from gsvc.datasets.annotated.annotated_clips import AnnotatedVideo, read_text
-from gsvc.datasets.annotated.boxes import Boxes, make_boxes
+from gsvc.datasets.annotated.truth import AnnotatedVideo, Boxes, make_boxes, read_text
 
 _VIDEOS = ".avi", ".mp4", ".mkv", ".mov"
 _COLUMNS = 10

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gsvc.codec.bitstream.errors import InputError
-from gsvc.datasets.annotated.annotated_clips import AnnotatedClip, read_text
-from gsvc.datasets.annotated.boxes import Boxes, make_boxes
+from gsvc.datasets.annotated.truth import AnnotatedClip, Boxes, make_boxes, read_text
 
 _RATE = Fraction(30)
 _COLUMNS = 10

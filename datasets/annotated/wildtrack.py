@@ -14,8 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gsvc.codec.bitstream.errors import InputError
-from gsvc.datasets.annotated.annotated_clips import AnnotatedClip, MultiViewClip, read_json
-from gsvc.datasets.annotated.boxes import Floats, Ints, make_boxes, make_places
+from gsvc.datasets.annotated.truth import (
+    AnnotatedClip,
+    Floats,
+    Ints,
+    MultiViewClip,
+    make_boxes,
+    make_places,
+    read_json,
+)
 
 _RATE = Fraction(2)
 """Annotated frames per second."""

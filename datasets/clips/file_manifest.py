@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.weights.package_files import sha256_of
-from gsvc.datasets.annotated.annotated_clips import read_text
+from gsvc.datasets.annotated.truth import read_text
 
 _COLUMNS = "path", "bytes", "sha256"
 _DIGITS = set("0123456789abcdef")

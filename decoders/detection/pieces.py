@@ -18,8 +18,7 @@ from gsvc.codec.bitstream.limits import Limits
 from gsvc.codec.bitstream.scaffold import Interval, Place, Sample
 from gsvc.decoders.detection.findings import Box, CameraStep, clipped, within
 from gsvc.decoders.detection.tracker import Track
-from gsvc.decoders.streams.reconstruction import Reconstruction
-from gsvc.decoders.streams.timeline import PacketTimeline, Strict
+from gsvc.decoders.streams.reconstruction import PacketTimeline, Reconstruction, Strict
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,14 @@ from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.bitstream.limits import Limits
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.decoders.interpolation.optical_flow import Flow, dense_flow, gray, pixel_grid, trust, warp
-from gsvc.decoders.streams.reconstruction import DecodedInterval, Reconstruction, ShownKeyframe
-from gsvc.decoders.streams.timeline import DrawnFrame, PacketArrival, PacketTimeline
+from gsvc.decoders.streams.reconstruction import (
+    DecodedInterval,
+    DrawnFrame,
+    PacketArrival,
+    PacketTimeline,
+    Reconstruction,
+    ShownKeyframe,
+)
 
 
 class Extrapolator:

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.media.output import atomic_output, explain_failure, own_folder
 from gsvc.decoders.keyframes.refiner import WindowRefiner
-from gsvc.decoders.streams.reconstruction import DecodedInterval
-from gsvc.decoders.streams.timeline import DrawnFrame
+from gsvc.decoders.streams.reconstruction import DecodedInterval, DrawnFrame
 
 FADE = 8
 """Frames behind the shared one in which the difference goes."""

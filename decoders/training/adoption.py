@@ -40,8 +40,7 @@ from gsvc.decoders.keyframes.compact.network import CompactRefiner
 from gsvc.decoders.keyframes.priors.prior_drawings import make_prior
 from gsvc.decoders.keyframes.refiner import Refiner
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
-from gsvc.decoders.streams.reconstruction import Reconstruction
-from gsvc.decoders.streams.timeline import DrawnFrame, Strict
+from gsvc.decoders.streams.reconstruction import DrawnFrame, Reconstruction, Strict
 from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
 from gsvc.decoders.training.standalone.tensors import write_tensors
 from gsvc.eval.baselines.gsvc import coded, decoded

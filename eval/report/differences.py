@@ -16,8 +16,9 @@ from gsvc.codec.bitstream.errors import GsvcError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip import TestClip
 from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.encoders.scaffold.face_landmarks import LIPS
 from gsvc.eval.metrics.cvvdp import differences_over_time
-from gsvc.eval.metrics.faces import LIPS, SPEAKS, main_faces, opening
+from gsvc.eval.metrics.faces import SPEAKS, main_faces, opening
 from gsvc.eval.report.media import image_file
 
 WINDOW, LENGTH = 112, 8

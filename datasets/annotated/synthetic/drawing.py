@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.annotated.boxes import Floats
+from gsvc.datasets.annotated.truth import Floats
 from gsvc.datasets.clips.clip_reader import resized
 
 Matrix = NDArray[np.float64]

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import explain_failure
-from gsvc.datasets.annotated import annotated_clips
-from gsvc.datasets.annotated.boxes import Boxes, Floats, Places, joined, make_boxes, make_places
+from gsvc.datasets.annotated import truth as annotated_clips
 from gsvc.datasets.annotated.mot import mot_text, read_mot, sequence_info
 from gsvc.datasets.annotated.synthetic import drawing
 from gsvc.datasets.annotated.synthetic.drawing import cutouts
+from gsvc.datasets.annotated.truth import Boxes, Floats, Places, joined, make_boxes, make_places
 
 CLASSES = "person", "animal", "thing"
 _RANGES = {

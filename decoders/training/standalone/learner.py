@@ -1,4 +1,4 @@
-"""One step of training, and all that it changes, an adversary included.
+"""One step of training, and all that it changes: networks, what AdamW remembers, an adversary.
 
 The adversary tells patches of true pictures from patches of restored ones: a relativistic hinge
 loss of pairs (A. Jolicoeur-Martineau, ICLR 2019) over overlapping patches (P. Isola et al., CVPR
@@ -6,7 +6,7 @@ loss of pairs (A. Jolicoeur-Martineau, ICLR 2019) over overlapping patches (P. I
 a term that would cost a second pass.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ from gsvc.decoders.training.standalone.draws import Dice
 from gsvc.decoders.training.standalone.losses import Losses, Seen
 from gsvc.decoders.training.standalone.recipe import Recipe, Stage
 from gsvc.decoders.training.standalone.tasks import Task
-from gsvc.decoders.training.standalone.tensors import moments, on_device, remember
+from gsvc.decoders.training.standalone.tensors import on_device
 from gsvc.decoders.training.standalone.workers import (
     alike,
     clip_gradients,
@@ -28,6 +28,36 @@ from gsvc.decoders.training.standalone.workers import (
     own_part,
     same_weights,
 )
+
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+_LONG_AGO = 1000.0
+"""Steps after which moments need no correction for having begun at zero."""
+
+
+def moments(
+    optimizer: torch.optim.Optimizer, names: Sequence[str], parameters: Sequence[nn.Parameter]
+) -> dict[str, Tensor]:
+    """Both moments of all parameters that have learned, as bfloat16, by `name.moment`."""
+    found = {}
+    for name, each in zip(names, parameters, strict=True):
+        state = optimizer.state.get(each, {})
+        for moment in _MOMENTS:
+            if moment in state:
+                found[f"{name}.{moment}"] = state[moment].to(torch.bfloat16)
+    return found
+
+
+def remember(
+    optimizer: torch.optim.Optimizer, names: Sequence[str], memory: Mapping[str, Tensor]
+) -> None:
+    """Give the optimiser the moments of `moments`; `names`: of its parameters, in order."""
+    states = {}
+    for number, name in enumerate(names):
+        if all(f"{name}.{moment}" in memory for moment in _MOMENTS):
+            values = {moment: memory[f"{name}.{moment}"].float() for moment in _MOMENTS}
+            states[number] = {"step": torch.tensor(_LONG_AGO), **values}
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": states, "param_groups": groups})
 
 
 class PatchCritic(nn.Module):

@@ -1,12 +1,12 @@
-"""Tensors in files and on devices, and what AdamW remembers as tensors by name.
+"""Tensors in files and on devices.
 
-Files have the safetensors format, for machines that lack its package:
+Files have the safetensors format, for machines that lack its package. See
 https://huggingface.co/docs/safetensors: the length of a JSON header (8 bytes, little endian), the
 header (type, shape and place of each tensor), then the values.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -86,37 +86,6 @@ def _tensor(data: bytearray, start: int, entry: Mapping[str, list[int]]) -> Tens
     found = torch.frombuffer(data, dtype=torch.uint8, count=end - first, offset=start + first)
     # A copy: the bytes in the file need not lie where the type may lie.
     return found.clone().view(kind)[:count].view(entry["shape"])
-
-
-_MOMENTS = ("exp_avg", "exp_avg_sq")
-_LONG_AGO = 1000.0
-"""Steps after which moments need no correction for having begun at zero."""
-
-
-def moments(
-    optimizer: torch.optim.Optimizer, names: Sequence[str], parameters: Sequence[nn.Parameter]
-) -> dict[str, Tensor]:
-    """Both moments of all parameters that have learned, as bfloat16, by `name.moment`."""
-    found = {}
-    for name, each in zip(names, parameters, strict=True):
-        state = optimizer.state.get(each, {})
-        for moment in _MOMENTS:
-            if moment in state:
-                found[f"{name}.{moment}"] = state[moment].to(torch.bfloat16)
-    return found
-
-
-def remember(
-    optimizer: torch.optim.Optimizer, names: Sequence[str], memory: Mapping[str, Tensor]
-) -> None:
-    """Give the optimiser the moments of `moments`; `names`: of its parameters, in order."""
-    states = {}
-    for number, name in enumerate(names):
-        if all(f"{name}.{moment}" in memory for moment in _MOMENTS):
-            values = {moment: memory[f"{name}.{moment}"].float() for moment in _MOMENTS}
-            states[number] = {"step": torch.tensor(_LONG_AGO), **values}
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": states, "param_groups": groups})
 
 
 _Placed = TypeVar("_Placed", bound=nn.Module)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.datasets.annotated.boxes import NO_ID, Boxes, Ints, Places, overlaps
+from gsvc.datasets.annotated.truth import NO_ID, Boxes, Ints, Places, overlaps
 from gsvc.eval.late_loading import optional
 
 NEEDED = "needs more packages: pip install 'gsvc[analysis]'"

@@ -12,7 +12,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.objects import COCO
 from gsvc.codec.weights.extras import find_class
-from gsvc.datasets.annotated.boxes import NO_ID, Boxes, joined, make_boxes, overlaps
+from gsvc.datasets.annotated.truth import NO_ID, Boxes, joined, make_boxes, overlaps
 from gsvc.decoders.detection.findings import Box, Detection
 from gsvc.decoders.detection.pieces import Draft
 from gsvc.encoders.coding.group_coder import CutDetector

@@ -12,7 +12,7 @@ from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
 from gsvc.codec.bitstream.objects import MOVING
-from gsvc.datasets.annotated.boxes import make_boxes
+from gsvc.datasets.annotated.truth import make_boxes
 from gsvc.datasets.clips.clip import ClipFormat, TestClip
 from gsvc.decoders.detection.analyser import AnalysisSettings
 from gsvc.decoders.detection.detectors import OBJECTS

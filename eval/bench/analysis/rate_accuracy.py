@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.datasets.annotated.boxes import NO_ID, Boxes, Floats, Places, make_places
+from gsvc.datasets.annotated.truth import NO_ID, Boxes, Floats, Places, make_places
 from gsvc.datasets.clips.clip import ClipFormat, TestClip
 from gsvc.decoders.detection.analyser import GONE_SECONDS
 from gsvc.decoders.detection.findings import Event as Told, FrameAnalysis, TrackedObject
