@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from beside.checkpoint import BEFORE, CHECKPOINT, read_checkpoint
+from beside.distances import WassersteinDistortion, fidelity
 from gsvc.decoders.keyframes.compact.restorer import Restorer, best_mixture, conditions_of, mixed
-from gsvc.decoders.training.beside.checkpoint import BEFORE, CHECKPOINT, read_checkpoint
-from gsvc.decoders.training.beside.distances import WassersteinDistortion, fidelity
-from gsvc.decoders.training.bundle import job_script
 from gsvc.decoders.training.standalone.samples import (
     LOSSLESS,
     SampleError,
@@ -24,6 +24,7 @@ from gsvc.decoders.training.standalone.samples import (
     write_shard,
 )
 from gsvc.decoders.training.standalone.tensors import write_tensors
+from train_beside import job_script
 
 STARTER = Path(__file__).parent.parent / "tools" / "train_beside.py"
 
@@ -80,7 +81,7 @@ def run_job(
 ) -> RunJob:
     """Runs the exported file and gives its exit code and what it said."""
     text = (work / "train_beside.py").read_text()
-    assert "import gsvc" not in text and "from gsvc" not in text
+    assert not re.search(r"(import|from) (gsvc|beside)\b", text)
     module = loaded(work / "train_beside.py", "exported_job")
     monkeypatch.setattr("signal.signal", lambda *_: None)
     shape = ["--batch", "1", "--crop", "48", "--texture-from", "1", "--urgent"]

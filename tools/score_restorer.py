@@ -20,6 +20,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from beside.checkpoint import CHECKPOINT, read_checkpoint
+from beside.distances import luma, structural
+from beside.making import HELD_OUT
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.frames import Picture, VideoFormat
 from gsvc.codec.weights.package_files import sha256_of
@@ -38,9 +41,6 @@ from gsvc.decoders.keyframes.compact.restorer import (
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.refiner import KeyRefiner, Refiner
 from gsvc.decoders.training.adoption import refined
-from gsvc.decoders.training.beside.checkpoint import CHECKPOINT, read_checkpoint
-from gsvc.decoders.training.beside.distances import luma, structural
-from gsvc.decoders.training.beside.making import HELD_OUT
 from gsvc.eval.baselines.gsvc import coded
 from gsvc.eval.metrics import find_metric
 

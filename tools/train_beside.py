@@ -20,12 +20,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from beside.checkpoint import CHECKPOINT
+from beside.job import LOG, PROCESS, SCORES, lowest_priority, say
 from gsvc.codec.bitstream.errors import GsvcError
-from gsvc.decoders.training.beside.checkpoint import CHECKPOINT
-from gsvc.decoders.training.beside.job import LOG, PROCESS, SCORES, lowest_priority, say
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "tools" / "training"
+_USAGE = '''"""Trains the restorer of gsvc {version} with Python, torch, numpy and Pillow alone.
+
+    python3 train_beside.py FOLDER
+
+Written by tools/train_beside.py, from the modules that the headings name.
+"""'''
+_START = """if __name__ == "__main__":
+    raise SystemExit(main())
+"""
+"""What begins and ends the job's file, before and after its modules."""
 SCRIPT, FROZEN_FILE = "train_beside.py", "frozen.safetensors"
 FIRST_SHARDS, ALL_SHARDS = 24, 560
 """A shard has about 27 samples: enough to begin with, and 15,000."""
@@ -82,8 +92,7 @@ def start(work: Path, footage: Path, shards: int, more: Sequence[str] = ()) -> i
 
 def prepare(work: Path, footage: Path) -> None:
     """Make what the job needs and what is not there: its file, frozen weights, first samples."""
-    from gsvc.decoders.training.beside.distances import FROZEN
-    from gsvc.decoders.training.bundle import job_script
+    from beside.distances import FROZEN
     from gsvc.decoders.training.frozen import alex_state
     from gsvc.decoders.training.standalone.tensors import write_tensors
 
@@ -99,9 +108,16 @@ def prepare(work: Path, footage: Path) -> None:
         make(work, footage, FIRST_SHARDS)
 
 
+def job_script() -> str:
+    """The text of the job's file."""
+    from gsvc.decoders.training.bundle import one_file
+
+    return one_file("beside.job", _USAGE, _START)
+
+
 def make(work: Path, footage: Path, shards: int) -> None:
     """Make the shards that are not there yet."""
-    from gsvc.decoders.training.beside.making import make_samples
+    from beside.making import make_samples
 
     for number, count in make_samples(footage, work / "samples", range(shards)):
         say(f"shard {number}: {count} samples")

@@ -10,23 +10,13 @@ from gsvc import __version__
 
 _MAIN = "gsvc.decoders.training.standalone.main"
 _PLAIN = "gsvc.decoders.training.standalone.plain_models"
-_OWN, _REPLACED = "gsvc.", "diffusers."
+_REPLACED = "diffusers."
 _USAGE = '''"""Trains networks of gsvc {version} on a pack. Needs Python, torch, numpy and Pillow.
 
     python3 train_standalone.py PACK RUN --recipe nano --minutes 9
 
 Written by gsvc train export, from the modules that the headings name.
 """'''
-_JOB = "gsvc.decoders.training.beside.job"
-_JOB_USAGE = '''"""Trains the restorer of gsvc {version} with Python, torch, numpy and Pillow alone.
-
-    python3 train_beside.py FOLDER
-
-Written by tools/train_beside.py, from the modules that the headings name.
-"""'''
-_JOB_START = """if __name__ == "__main__":
-    raise SystemExit(main())
-"""
 _START = """if __name__ == "__main__":
     raise SystemExit(ended(main(sys.argv[1:], RECIPES)))
 """
@@ -53,16 +43,15 @@ def standalone_script(recipes: Mapping[str, str]) -> str:
     Raises ValueError where two modules define the same name, or import under another name.
     """
     embedded = "".join(f"    {name!r}: '''{text}''',\n" for name, text in recipes.items())
-    return _one_file(_MAIN, _USAGE, f"RECIPES = {{\n{embedded}}}\n\n\n{_START}")
+    return one_file(_MAIN, _USAGE, f"RECIPES = {{\n{embedded}}}\n\n\n{_START}")
 
 
-def job_script() -> str:
-    """The text of the file with the job that trains beside everything else. Errors as above."""
-    return _one_file(_JOB, _JOB_USAGE, _JOB_START)
+def one_file(main: str, usage: str, end: str) -> str:
+    """A module with all that it imports of gsvc and of its own package, between two texts.
 
-
-def _one_file(main: str, usage: str, end: str) -> str:
-    parts = list(_in_order(main, set()))
+    In `usage`, {version} is that of gsvc. Errors as of `standalone_script`.
+    """
+    parts = list(_in_order(main, set(), ("gsvc.", main.partition(".")[0] + ".")))
     _check_names(parts)
     imports = sorted({line for part in parts for line in part.imports.values()}, key=_import_order)
     bodies = [f"# {'-' * 8} {part.name}\n\n{part.body.strip()}\n" for part in parts]
@@ -75,18 +64,18 @@ def read_recipes() -> dict[str, str]:
     return {path.stem: path.read_text() for path in sorted(folder.glob("*.toml"))}
 
 
-def _in_order(name: str, seen: set[str]) -> Iterator[_Part]:
-    """A module after all that it needs."""
+def _in_order(name: str, seen: set[str], own: tuple[str, ...]) -> Iterator[_Part]:
+    """A module after all that it needs; `own`: what the names of such modules begin with."""
     if name in seen:
         return
     seen.add(name)
-    part = _part(name)
+    part = _part(name, own)
     for need in part.needs:
-        yield from _in_order(need, seen)
+        yield from _in_order(need, seen, own)
     yield part
 
 
-def _part(name: str) -> _Part:
+def _part(name: str, own: tuple[str, ...]) -> _Part:
     spec = find_spec(name)
     assert spec is not None and spec.origin is not None
     source = Path(spec.origin).read_text()
@@ -98,9 +87,9 @@ def _part(name: str) -> _Part:
         if isinstance(node, ast.Import | ast.ImportFrom):
             lines[node.lineno - 1 : node.end_lineno] = [""] * _length(node)
             module = node.module if isinstance(node, ast.ImportFrom) else None
-            if module is not None and module.startswith((_OWN, _REPLACED)):
+            if module is not None and module.startswith((*own, _REPLACED)):
                 _check_no_alias(name, node)
-                needs.append(module if module.startswith(_OWN) else _PLAIN)
+                needs.append(module if module.startswith(own) else _PLAIN)
             else:
                 imports |= _lines_of(node)
         names += _defined(node)

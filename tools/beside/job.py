@@ -22,6 +22,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from beside.checkpoint import (
+    BEFORE,
+    CHECKPOINT,
+    NewerCheckpoint,
+    newest_checkpoint,
+    write_checkpoint,
+)
+from beside.distances import (
+    WIDTHS,
+    WassersteinDistortion,
+    fidelity,
+    luma,
+    means_distance,
+    psnr,
+    structural,
+)
 from gsvc.decoders.keyframes.compact.restorer import (
     FAITHFUL,
     MIDDLE,
@@ -30,22 +46,6 @@ from gsvc.decoders.keyframes.compact.restorer import (
     best_mixture,
     conditions_of,
     mixed,
-)
-from gsvc.decoders.training.beside.checkpoint import (
-    BEFORE,
-    CHECKPOINT,
-    NewerCheckpoint,
-    newest_checkpoint,
-    write_checkpoint,
-)
-from gsvc.decoders.training.beside.distances import (
-    WIDTHS,
-    WassersteinDistortion,
-    fidelity,
-    luma,
-    means_distance,
-    psnr,
-    structural,
 )
 from gsvc.decoders.training.standalone.samples import SampleError, SamplePool, StoredSample
 from gsvc.decoders.training.standalone.tensors import read_tensors

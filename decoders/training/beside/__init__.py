@@ -1,1 +1,0 @@
-"""The job that trains the restorer beside everything else on a machine."""
