@@ -14,11 +14,11 @@ import torch
 
 from beside.checkpoint import BEFORE, CHECKPOINT, read_checkpoint
 from beside.distances import WassersteinDistortion, fidelity
+from beside.pool import SamplePool
 from gsvc.decoders.keyframes.compact.restorer import Restorer, best_mixture, conditions_of, mixed
 from gsvc.decoders.training.standalone.samples import (
     LOSSLESS,
     SampleError,
-    SamplePool,
     StoredSample,
     read_shard,
     write_shard,

@@ -38,6 +38,7 @@ from beside.distances import (
     psnr,
     structural,
 )
+from beside.pool import SamplePool
 from gsvc.decoders.keyframes.compact.restorer import (
     FAITHFUL,
     MIDDLE,
@@ -47,7 +48,7 @@ from gsvc.decoders.keyframes.compact.restorer import (
     conditions_of,
     mixed,
 )
-from gsvc.decoders.training.standalone.samples import SampleError, SamplePool, StoredSample
+from gsvc.decoders.training.standalone.samples import SampleError, StoredSample
 from gsvc.decoders.training.standalone.tensors import read_tensors
 
 LOG, SCORES, PROCESS = "log.csv", "scores.csv", "process.json"

@@ -1,0 +1,71 @@
+"""The samples that the job trains on, in memory."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from gsvc.decoders.training.standalone.samples import (
+    SHARD_PATTERN,
+    SampleError,
+    StoredSample,
+    read_shard,
+)
+
+
+class SamplePool:
+    """Samples in memory: some of a folder's shards, of which the oldest make room for others.
+
+    New shards in the folder are taken as they come; damaged ones are told of once and left out.
+    """
+
+    def __init__(self, folder: Path, most: int, seed: int, *, held: bool = False) -> None:
+        """`most`: samples in memory; `held`: those to score on, not those to train on."""
+        self._folder, self._most, self._held = folder, most, held
+        self._dice = random.Random(seed)
+        self._waiting: list[Path] = []
+        self._bad: set[Path] = set()
+        self._loaded: list[list[StoredSample]] = []
+        self.told: list[str] = []
+        """What went wrong since somebody looked."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._loaded))
+
+    def fill(self) -> None:
+        """Load shards up to the most that memory may hold. Raises SampleError without any."""
+        shards = len(list(self._folder.glob(SHARD_PATTERN)))
+        for _ in range(shards):
+            if len(self) >= self._most:
+                break
+            self.renew()
+        if not len(self):
+            raise SampleError(f"no samples in {self._folder}: make train-beside makes them first")
+
+    def renew(self) -> None:
+        """Load one more shard; the oldest goes if there are too many samples."""
+        if not self._waiting:
+            self._waiting = sorted(set(self._folder.glob(SHARD_PATTERN)) - self._bad)
+            self._dice.shuffle(self._waiting)
+        if not self._waiting:
+            return
+        path = self._waiting.pop()
+        try:
+            samples = [x for x in read_shard(path) if bool(x.numbers.get("held")) == self._held]
+        except SampleError as error:
+            self._bad.add(path)
+            self.told.append(str(error))
+            return
+        if samples:
+            self._loaded.append(samples)
+        while len(self._loaded) > 1 and len(self) - len(self._loaded[0]) >= self._most:
+            self._loaded.pop(0)
+
+    def draw(self, count: int) -> Sequence[StoredSample]:
+        """Random samples, each shard as likely as it is large."""
+        sizes = [len(shard) for shard in self._loaded]
+        shards = self._dice.choices(self._loaded, sizes, k=count)
+        return [self._dice.choice(shard) for shard in shards]
+
+    def all(self) -> Sequence[StoredSample]:
+        """All that are loaded."""
+        return [sample for shard in self._loaded for sample in shard]
