@@ -18,7 +18,7 @@ from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer
 from gsvc.decoders.keyframes.refiner import Refiner
 from gsvc.decoders.streams.concealment import Concealer
 from gsvc.decoders.streams.pace import Pace, paced_motion
-from gsvc.decoders.streams.reconstruction import DrawnFrame, Reconstruction, Refine, Strict
+from gsvc.decoders.streams.reconstruction import DrawnFrame, Reconstruction, Refine, StrictTimeline
 from gsvc.decoders.streams.windows import Windows
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ class Decoder:
         refine, self._windows = _restoring(header, settings, refiner, pace)
         make_renderer = _drawing(settings, pace)
         chain = Reconstruction(header, GroupReader(header, limits), refine, make_renderer)
-        policy = Concealer if settings.conceal else Strict
-        self._timeline: Strict | Concealer | None = policy(header, chain, limits)
+        policy = Concealer if settings.conceal else StrictTimeline
+        self._timeline: StrictTimeline | Concealer | None = policy(header, chain, limits)
         self._header, self._limits, self._conceals = header, limits, settings.conceal
         self._schematic: Schematic | None = None
 
@@ -161,7 +161,7 @@ class Decoder:
             self._schematic = Schematic(self._header, self._limits, conceal=self._conceals)
         return self._schematic
 
-    def _opened(self) -> Strict | Concealer:
+    def _opened(self) -> StrictTimeline | Concealer:
         if self._timeline is None:
             raise ConfigError("this decoder is closed: make another")
         return self._timeline

@@ -157,7 +157,7 @@ class Encoder:
         self._coder = group_coder(settings, config)
         self._objects = objects_of(settings, self.header)
         self._input = FrameInput(self.header.format)
-        self._is_cut = CutDetector()
+        self._cut_detector = CutDetector()
         self._opens_group = self._has_begun = self._announces = self._is_answered = False
         # Times of the last frame taken and of the last one sent.
         self._clock = self._sent = -nominal_time(1, self.header.frame_ticks)
@@ -293,7 +293,7 @@ class Encoder:
         """
         self._check_open()
         taken = self._input.frame(frame, pts)
-        is_cut = self._is_cut(taken.pixels)
+        is_cut = self._cut_detector(taken.pixels)
         opens_group, self._opens_group = self._opens_group, False
         ticks, self._clock = taken.pts - self._clock, taken.pts
         payloads: list[bytes] = []

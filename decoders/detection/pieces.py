@@ -18,7 +18,7 @@ from gsvc.codec.bitstream.limits import Limits
 from gsvc.codec.bitstream.scaffold import Interval, Place, Sample
 from gsvc.decoders.detection.findings import Box, CameraStep, clipped, within
 from gsvc.decoders.detection.tracker import Track
-from gsvc.decoders.streams.reconstruction import PacketTimeline, Reconstruction, Strict
+from gsvc.decoders.streams.reconstruction import PacketTimeline, Reconstruction, StrictTimeline
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class DecodedPieces:
 
     def __init__(self, header: Header, limits: Limits) -> None:
         chain = Reconstruction(header, GroupReader(header, limits), attrgetter("picture"))
-        self._strict = Strict(header, chain, limits)
+        self._strict = StrictTimeline(header, chain, limits)
 
     def of(self, packet: Packet) -> Iterator[StreamPiece]:
         """The pieces of the next packet.
@@ -51,7 +51,7 @@ class DecodedPieces:
         """
         for one, ticks in self._strict.intervals(packet):
             has_picture = one.interval.place is not Place.AFTER
-            picture = one.key.decoded if has_picture else None
+            picture = one.key.textured if has_picture else None
             yield StreamPiece(one.interval, one.closing, ticks, one.before is None, picture)
 
 

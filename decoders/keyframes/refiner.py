@@ -37,7 +37,7 @@ class Backend(Protocol):
     """One generative model. Nothing is loaded before `load`, or the first picture."""
 
     extra: ClassVar[str] = ""
-    """The extra of gsvc that installs the packages it needs, if any: a key of `codec.extras`."""
+    """The extra of gsvc that installs the packages it needs, if any."""
     keeps_latents: ClassVar[bool] = False
     """Whether it uses `latents`."""
     latents: "LatentCache | None" = None

@@ -250,7 +250,7 @@ class Concealer:
         self._motion = None
         if interval.place is Place.BETWEEN and decoded.before is not None:
             extrapolator = Extrapolator(
-                decoded.before.decoded, decoded.key.decoded, decoded.key.shown
+                decoded.before.textured, decoded.key.textured, decoded.key.shown
             )
             ticks = interval.ticks
             self._motion = _CarriedMotion(extrapolator, time, sum(ticks), len(ticks))

@@ -1,6 +1,6 @@
 """From picture packets, in order, to decoded intervals, which draw their frames, each at its time.
 
-`Strict` is the policy for a stream of which nothing is missing; `concealment` has the other one.
+`StrictTimeline` is for a stream of which nothing is missing; `concealment` has the other policy.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,17 +33,17 @@ Refine = Callable[[Keyframe], Picture]
 
 
 class ShownKeyframe:
-    """A keyframe: `decoded`, on which motion is estimated, and `shown`."""
+    """A keyframe: `textured`, with its texture raised, which shows the motion, and `shown`."""
 
-    def __init__(self, decoded: Picture, refined: Callable[[], Picture] | None = None) -> None:
+    def __init__(self, textured: Picture, refined: Callable[[], Picture] | None = None) -> None:
         """`refined` gives what is shown; None: a frame already drawn, for a missing keyframe."""
-        self.decoded, self.stands_in = decoded, refined is None
+        self.textured, self.stands_in = textured, refined is None
         self._refined = refined
 
     @cached_property
     def shown(self) -> Picture:
         """What is moved to the frames around it, RGB uint8 (H, W, 3); refined when first needed."""
-        return self._refined() if self._refined else self.decoded
+        return self._refined() if self._refined else self.textured
 
 
 @dataclass(frozen=True)
@@ -94,15 +94,15 @@ class DecodedInterval:
         interval = self.interval
         is_moved = interval.place is Place.BETWEEN and not interval.dissolves
         if self.is_key(number) or not is_moved:
-            return np.ones(self.key.decoded.shape[:2], np.float32)
+            return np.ones(self.key.textured.shape[:2], np.float32)
         return self._renderer.confidence(number)
 
     @cached_property
     def _renderer(self) -> Renderer:
         assert self.before is not None  # of the frames from `first` on
         return self.make_renderer(
-            self.before.decoded,
-            self.key.decoded,
+            self.before.textured,
+            self.key.textured,
             self.interval,
             self.closing,
             drawn=(self.before.shown, self.key.shown),
@@ -279,7 +279,7 @@ class PacketTimeline:
         return times
 
 
-class Strict:
+class StrictTimeline:
     """Frames of a stream of which nothing is missing. Raises BitstreamError for any other."""
 
     def __init__(self, header: Header, chain: Reconstruction, limits: Limits) -> None:

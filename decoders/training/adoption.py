@@ -40,7 +40,7 @@ from gsvc.decoders.keyframes.compact.network import CompactRefiner
 from gsvc.decoders.keyframes.priors.prior_drawings import make_prior
 from gsvc.decoders.keyframes.refiner import Refiner
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
-from gsvc.decoders.streams.reconstruction import DrawnFrame, Reconstruction, Strict
+from gsvc.decoders.streams.reconstruction import DrawnFrame, Reconstruction, StrictTimeline
 from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
 from gsvc.decoders.training.standalone.tensors import write_tensors
 from gsvc.eval.baselines.gsvc import coded, decoded
@@ -286,7 +286,7 @@ def _drawn(data: bytes) -> Iterator[DrawnFrame]:
     reader = StreamReader(io.BytesIO(data))
     groups = GroupReader(reader.header, DEFAULT_LIMITS)
     chain = Reconstruction(reader.header, groups, attrgetter("picture"))
-    timeline = Strict(reader.header, chain, DEFAULT_LIMITS)
+    timeline = StrictTimeline(reader.header, chain, DEFAULT_LIMITS)
     for packet in reader:
         yield from timeline.frames(packet)
 
@@ -299,7 +299,7 @@ def _between(rife: Rife, drawn: DrawnFrame) -> Picture:
     if interval.place is not Place.BETWEEN or interval.dissolves:
         return drawn.frame.pixels
     time = number / interval.length
-    return rife.between(decoded.before.decoded, decoded.key.decoded, time)
+    return rife.between(decoded.before.textured, decoded.key.textured, time)
 
 
 _STEPS = {"CompactRefiner": (1, 2, 4), "WindowRestorer": (1,)}

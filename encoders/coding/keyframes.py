@@ -185,7 +185,7 @@ class Keyframes:
         choose = partial(choose_texture, block_log2=block, frames=each, lmbda=lmbda)
         self.textures = list(pool.map(choose, references, self.decoded))
 
-    def shown(self, number: int) -> Picture:
+    def textured(self, number: int) -> Picture:
         """One of them with its texture raised."""
         return raise_texture(self.decoded[number], self.textures[number])[0]
 

@@ -275,7 +275,7 @@ class Lookahead(GroupCoder):
     def _sources(self, probe: Probe, keys: Keyframes, *, open_ended: bool) -> list[SourceInterval]:
         """The frames of each of the group's intervals."""
         pictures, first = self._group, keys.plan.keys[0]
-        shown = [keys.shown(number) for number in range(len(keys.units))]
+        shown = [keys.textured(number) for number in range(len(keys.units))]
         lead = pictures[: first + 1]
         if self._before is not None:
             sources = [
@@ -336,7 +336,7 @@ class Lookahead(GroupCoder):
         start, end = probe.plan.keys[-2:]
         return Before(
             self._group[start],
-            keys.shown(-1),
+            keys.textured(-1),
             self._group[start + 1 : end],
             last.closing_sample,
             probe.drawings[PlannedInterval(start, end)],

@@ -1,7 +1,7 @@
 """The search over a group: where its keyframes go, their size and quantiser, by D + lambda R.
 
-`GroupSearch` finds the best plan of one group by probes. `Planner` goes from group to group and
-chooses the lambda that brings each to the rate or the quality asked for.
+`GroupSearch` finds the best plan of one group by probes. `GroupPlanner` goes from group to group
+and chooses the lambda that brings each to the rate or the quality asked for.
 """
 
 import math
