@@ -137,7 +137,7 @@ class PeakMemory:
 def resident_bytes() -> int | None:
     """Resident memory of this process; None where /proc does not tell (not Linux)."""
     try:
-        pages = int(_STATM.read_text().split()[1])
+        pages = int(_STATM.read_text(encoding="utf-8").split()[1])
     except (OSError, ValueError, IndexError):
         return None
     import resource

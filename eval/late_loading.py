@@ -56,7 +56,7 @@ def declared(package: str, table: str) -> Iterator[Any]:
     (folder,) = import_module(package).__path__
     has_table = re.compile(rf"^{table}\b.*=", re.MULTILINE)
     for module in iter_modules([folder]):
-        if has_table.search(Path(folder, f"{module.name}.py").read_text()):
+        if has_table.search(Path(folder, f"{module.name}.py").read_text(encoding="utf-8")):
             yield from getattr(import_module(f"{package}.{module.name}"), table)
 
 

@@ -1,18 +1,21 @@
 """What cannot be done is said in one line, with a code other than 0, and leaves nothing behind."""
 
 import io
+import os
 import resource
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from google_crc32c import value as crc32c
 
 import gsvc
-from commands import FAILED, USAGE, assert_one_line, run_gsvc, run_process
+from commands import FAILED, USAGE, Result, assert_one_line, run_gsvc, run_process
 from gsvc.codec.bitstream.container import PacketType
+from gsvc.codec.weights.package_files import cache_dir
 
 Make = Callable[..., list[gsvc.Picture]]
 Write = Callable[..., Path]
@@ -258,6 +261,9 @@ def test_a_gpu_that_is_not_there(steps: str, stream: Path, folder: Path) -> None
         ("decode", "{stream}", "{out}.mp4", "--device", "tpu"),
         ("decode", "{stream}", "{out}.png"),
         ("models", "list", "--source", "x.whl"),
+        ("info", ""),
+        ("decode", "."),
+        ("encode", "{clip}", "-o", ""),
     ],
 )
 def test_usage(arguments: tuple[str, ...], clip: Path, stream: Path, folder: Path) -> None:
@@ -266,5 +272,47 @@ def test_usage(arguments: tuple[str, ...], clip: Path, stream: Path, folder: Pat
 
 
 def test_a_start_after_the_end(clip: Path, folder: Path) -> None:
-    result = run_gsvc("encode", clip, folder / "it.gsv", "--start", "99", *BARE)
-    assert_one_line(result, FAILED, "choose an earlier start")
+    for start in ("99", "1e300"):
+        result = run_gsvc("encode", clip, folder / "it.gsv", "--start", start, *BARE)
+        assert_one_line(result, FAILED, "choose an earlier start")
+
+
+def test_names_that_begin_with_a_dash_stand_behind_two(folder: Path) -> None:
+    for words in (("info", "--", "-x.gsv"), ("decode", "-o", "y.mp4", "--", "-x.gsv")):
+        assert_one_line(run_gsvc(*words, cwd=folder), FAILED, "-x.gsv: no such file")
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_standard_streams_that_are_closed(number: int, stream: Path, tmp_path: Path) -> None:
+    def run(*words: object) -> Result:
+        return run_process(*words, preexec_fn=lambda: os.close(number))
+
+    assert run("info", stream).returncode == 0
+    done = run("encode", "missing.mp4", "x.gsv")
+    assert done.returncode == FAILED and done.stderr.count(b"\n") == (number == 1)
+    assert run("decode", stream, "-o", "-", *FAST).returncode == (FAILED if number == 1 else 0)
+
+
+def test_letters_that_standard_output_has_not(stream: Path, tmp_path: Path) -> None:
+    names = [tmp_path / "\u4e2d.gsv", tmp_path / "b.gsv"]
+    for name in names:
+        name.write_bytes(stream.read_bytes())
+    done = run_process("info", *names, env={"PYTHONIOENCODING": "latin-1"})
+    assert (done.returncode, done.stderr) == (0, b"") and b"\\u4e2d.gsv:" in done.stdout
+
+
+def test_little_memory_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cause in (
+        MemoryError(),
+        RuntimeError("can't start new thread"),
+        OSError(12, "Cannot allocate memory"),
+    ):
+        monkeypatch.setattr("gsvc.codec.command.info.run", Mock(side_effect=cause))
+        assert_one_line(run_gsvc("info", "x.gsv"), FAILED, "out of memory: end other programs")
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GSVC_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    assert cache_dir() == Path("/nonexistent/~/.cache/gsvc")

@@ -75,3 +75,17 @@ def test_a_closed_terminal_leaves_nothing(tmp_path: Path, name: str) -> None:
         process.send_signal(number)
         assert process.wait(30) == 128 + number
     assert not _names(tmp_path)
+
+
+@posix
+def test_the_longest_names_and_pipes_without_a_name_are_written(tmp_path: Path) -> None:
+    longest = tmp_path / ("é" * 125 + ".gsv")
+    with atomic_output(longest, False) as path:
+        path.write_bytes(b"whole")
+    assert longest.read_bytes() == b"whole" and _names(tmp_path) == [longest.name]
+    source, target = os.pipe()
+    with atomic_output(f"/dev/fd/{target}", False) as path:
+        path.write_bytes(b"whole")
+    assert os.read(source, 99) == b"whole"
+    os.close(source)
+    os.close(target)

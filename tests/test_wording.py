@@ -26,6 +26,8 @@ from needs import need_package
         ("wss:// needs certificate= and private_key=", "needs --tls-cert and --tls-key"),
         ("x: cannot be read: [Errno 21] Is a directory: 'x'", "x: cannot be read: Is a directory"),
         ("folder/steps=0/a.gsv: no such file", "folder/steps=0/a.gsv: no such file"),
+        ("frames=100.mp4: no such file", "frames=100.mp4: no such file"),
+        ("ffmpeg -i INPUT -vf scale=8:6 OUTPUT, steps=0", "-vf scale=8:6 OUTPUT, --steps 0"),
     ],
 )
 def test_the_command_line_names_its_own_options(python: str, shell: str) -> None:

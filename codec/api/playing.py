@@ -17,7 +17,7 @@ from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.media.muxer import Beside, Muxer
-from gsvc.codec.media.output import STANDARD_OUTPUT
+from gsvc.codec.media.output import STANDARD_OUTPUT, is_output_open
 from gsvc.codec.media.places import display_name, open_any
 from gsvc.codec.media.video_writer import VideoWriter
 
@@ -54,7 +54,7 @@ def find_player(command: str | None) -> Player:
     found = next(filter(shutil.which, _PLAYERS), None)
     if found is not None and _has_windows():
         return _named(found)
-    if sys.stdout is not None and not sys.stdout.closed and not sys.stdout.isatty():
+    if is_output_open() and not sys.stdout.isatty():
         return Player(())
     lack = "no player: install mpv or ffplay" if _has_windows() else "no display for a window"
     raise ConfigError(
@@ -156,9 +156,13 @@ def play_file(
     """
     scheme, is_address, _ = str(source).partition("://")
     if is_address and scheme in ("udp", "tcp", "ws", "wss"):
-        raise ConfigError(f"{source}: receive and play with: gsvc recv {source} -o - | mpv -")
+        raise ConfigError(
+            f"{source}: receive and play with: gsvc recv {shlex.quote(str(source))} -o - | mpv -"
+        )
     if is_address:
-        raise ConfigError(f"{source}: fetch the stream first: curl {source} | gsvc play -")
+        raise ConfigError(
+            f"{source}: fetch the stream first: curl {shlex.quote(str(source))} | gsvc play -"
+        )
     conceals = settings.conceal
     with open_any(source) as file:
         portion = find_time_range(file, start, frames, limits, is_container=True, conceals=conceals)

@@ -66,6 +66,8 @@ def target_of(options: Namespace, suffix: str) -> str:
         return given
     if is_glob(options.source) or "://" in options.source:
         raise ConfigError(f"{options.source}: say where to write to with -o")
+    if not Path(options.source).name:
+        raise ConfigError(f"{options.source} is a folder: name a file in it")
     return str(Path(options.source).with_suffix(suffix))
 
 

@@ -127,7 +127,7 @@ class Watch:
             return sys.stdout if self._target else None
         refuse_foreign(self._target, b"{")
         with explain_failure(self._target):
-            return open(self._target, "w")
+            return open(self._target, "w", encoding="utf-8")
 
     def _put(self, kind: str, stats: SenderStats | ReceiverStats) -> None:
         if self._file:

@@ -12,7 +12,9 @@ import signal
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -31,8 +33,10 @@ _OTHERS = {
     "authorities": "--tls-ca",
 }
 _NAMED = re.compile(
-    rf"(?<![\w./=:,-])({'|'.join((*_NAMES, *_OTHERS))})=(\"[^\"]*\"|'[^']*'|\w+(?:\.\w+)?)?"
+    rf"ffmpeg -i .*?(?:OUTPUT|$)|(?<![\w./=:,-])({'|'.join((*_NAMES, *_OTHERS))})="
+    r"(\"[^\"]*\"|'[^']*'|\d+\.\d+|\w+)?(?!\w|\.\w)"
 )
+"""Neither in the commands of others nor in the names of files."""
 _NUMBERED = re.compile(r"\[Errno -?\d+\] ([^:'\[\]]+)(?:: '[^']*')?")
 
 
@@ -42,6 +46,8 @@ def as_options(text: str) -> str:
 
 
 def _option(match: re.Match[str]) -> str:
+    if match.group(1) is None:
+        return match.group()
     name, value = match.group(1), (match.group(2) or "").strip("\"'")
     option = _OTHERS.get(name, f"--{name.replace('_', '-')}")
     return option if value in ("", "True") else f"{option} {value}"
@@ -55,8 +61,8 @@ USAGE = 2
 
 def complain(line: str) -> None:
     """Say on standard error what went wrong."""
-    if sys.stderr is not None:
-        print(f"gsvc: error: {as_options(line)}", file=sys.stderr)
+    with suppress(OSError):
+        print(f"gsvc: error: {as_options(line)}", file=sys.stderr, flush=True)
 
 
 class Parser(ArgumentParser):
@@ -92,9 +98,15 @@ class CommandParser(Parser):
         if self._is_mixing or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
         self._is_mixing = True
-        given = sys.argv[1:] if args is None else args
+        given = list(sys.argv[1:] if args is None else args)
+        end = given.index("--") if "--" in given else len(given)
+        # argparse would look for options behind "--" again.
+        names = [f"./{name}" if re.match("-.", name) else name for name in given[end + 1 :]]
+        if "" in given:
+            self.error('an argument is "": was a variable set?')
+        words = [*map(self._current, given[:end]), *given[end : end + 1], *names]
         try:
-            return self.parse_known_intermixed_args([*map(self._current, given)], namespace)
+            return self.parse_known_intermixed_args(words, namespace)
         finally:
             self._is_mixing = False
 
@@ -111,8 +123,7 @@ class CommandParser(Parser):
         name, equals, value = argument.partition("=")
         if name not in self._renamed:
             return argument
-        if sys.stderr is not None:
-            print(f"gsvc: note: {name} is called {self._renamed[name]} now", file=sys.stderr)
+        print(f"gsvc: note: {name} is called {self._renamed[name]} now", file=sys.stderr)
         return f"{self._renamed[name]}{equals}{value}"
 
 
@@ -180,8 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command_parser().parse_args(arguments, options)
         name = _ALIASES.get(options.command, options.command)
         code: int = import_module(_MODULES + name).run(options)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return code
     except GsvcError as error:
         if isinstance(error.__cause__, BrokenPipeError):
@@ -204,9 +214,19 @@ def command_parser() -> Parser:
     return parser
 
 
+_LITTLE_MEMORY = re.compile(
+    r"MemoryError|(out of|insufficient) memory|can(not|'t) (allocate memory|start new thread)"
+    r"|failed to map segment|bad_alloc",
+    re.IGNORECASE,
+)
+"""What libraries say where memory is short, each with an error of its own."""
+
+
 def _unexpected(error: Exception) -> str:
     if os.environ.get("GSVC_DEBUG"):
         raise error
+    if _LITTLE_MEMORY.search(f"{type(error).__name__}: {error}"):
+        return "out of memory: end other programs, lift ulimit -v, or take a smaller video"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         # Every file names its own failures: what is left is what was printed.
         from gsvc.codec.media.output import STANDARD_OUTPUT, failure_text
@@ -214,6 +234,8 @@ def _unexpected(error: Exception) -> str:
         return failure_text(STANDARD_OUTPUT, error.errno, error.strerror)
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}: check the name and its folder"
+    if isinstance(error, FileNotFoundError):  # without a name: of the folder one is in
+        return "the working folder was removed: cd into another one"
     return (
         f"internal error: {type(error).__name__}: {error}; please report it, "
         "run with GSVC_DEBUG=1 for the traceback"
@@ -252,10 +274,29 @@ def _drop_output() -> None:
 
 def prepare_process() -> None:
     """Warnings go to standard error; SIGTERM and SIGHUP end the work in good order."""
+    _open_streams()
     _log_to_stderr()
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP for us
             signal.signal(number, _terminate)
+
+
+def _open_streams() -> None:
+    """What is printed goes nowhere where a daemon has no output, and needs no letter of UTF-8.
+
+    Else the next file to be opened would take the number, and what a library prints with it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number
+    for name in ("stdout", "stderr"):
+        file = getattr(sys, name)
+        if file is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(file, TextIOWrapper):
+            file.reconfigure(errors="backslashreplace")
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

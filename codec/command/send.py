@@ -151,7 +151,9 @@ async def _send(options: Namespace, settings: "SendSettings", encoding: EncoderS
         if options.sdp:
             refuse_foreign(options.sdp, b"v=0")
             with explain_failure(options.sdp):
-                Path(options.sdp).write_text(session_description(encoder.header, sender.address))
+                Path(options.sdp).write_text(
+                    session_description(encoder.header, sender.address), encoding="utf-8"
+                )
         frames = _looped(video, options) if options.loop else iter(video)
         async with Watch(sender, options):
             await sender.run(frames, sound.rest(None))

@@ -18,13 +18,22 @@ from pathlib import Path
 
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
 
+_LONGEST_ENDING = 245
+"""Bytes of the 255 that a name may have."""
 _FRESH = 10.0
 """Seconds in which another process may have made a file and not yet locked it."""
 
 
 def temp_name(name: str) -> str:
     """A hidden name of its own for what will be called `name`."""
-    return f".{secrets.token_hex(4)}.{name}"
+    return f".{secrets.token_hex(4)}.{_ending(name)}"
+
+
+def _ending(name: str) -> str:
+    """As much of a name as leaves a file system room for what comes before it."""
+    while len(os.fsencode(name)) > _LONGEST_ENDING:
+        name = name[1:]
+    return name
 
 
 @contextmanager
@@ -40,7 +49,7 @@ def held(temporary: Path) -> Iterator[None]:
 
 def remove_temp_files(folder: Path, name: str) -> None:
     """Remove what killed processes left in `folder` when they wrote `name`."""
-    shape = re.compile(r"\.[0-9a-f]{8}\." + re.escape(name))
+    shape = re.compile(r"\.[0-9a-f]{8}\." + re.escape(_ending(name)))
     with suppress(OSError):
         for path in folder.iterdir():
             if shape.fullmatch(path.name) and _is_left(path):
@@ -98,13 +107,13 @@ def atomic_output(target: str | Path, overwrite: bool) -> Iterator[Path]:
     are written directly. Raises OutputError when the target exists (unless `overwrite`), when it
     cannot be created, and when the disk is full.
     """
-    final = Path(os.path.realpath(target))
     with explain_failure(target):
-        direct = _check_target(final, overwrite)
+        direct = _check_target(target, overwrite)
     if direct:
         with explain_failure(target, _WRITING_ONLY):
-            yield final
+            yield Path(target)
         return
+    final = Path(os.path.realpath(target))
     temporary = final.with_name(temp_name(final.name))
     remove_temp_files(final.parent, final.name)
     try:
@@ -201,6 +210,8 @@ def failure_text(target: str | Path, code: int | None, text: str | None) -> str:
     name = "standard output" if str(target) == STANDARD_OUTPUT else str(target)
     if code in _FULL:
         return f"no space left to write {name}: free some or choose another folder"
+    if code == errno.ENAMETOOLONG:
+        return f"cannot write {name}: the name is too long, choose a shorter one"
     if code == errno.EFBIG:
         return f"{name} exceeds the largest file size here: see ulimit -f, or choose another disk"
     if code in _FORBIDDEN:
@@ -212,11 +223,16 @@ def failure_text(target: str | Path, code: int | None, text: str | None) -> str:
     return f"cannot write {name} ({text or 'unknown error'}): choose another place"
 
 
+def is_output_open() -> bool:
+    """Whether the process was given a standard output, and has it still."""
+    return not (sys.stdout is None or sys.__stdout__ is None or sys.stdout.closed)
+
+
 class StandardOutput(io.RawIOBase):
     """Standard output in binary, unbuffered. Raises OutputError when it cannot be written."""
 
     def __init__(self) -> None:
-        if sys.stdout is None or sys.stdout.closed:
+        if not is_output_open():
             raise OutputError("standard output is closed: give the name of a file")
         if sys.stdout.isatty():
             raise OutputError("standard output is a terminal: pipe it, or give the name of a file")
@@ -236,20 +252,20 @@ class StandardOutput(io.RawIOBase):
         return size
 
 
-def _check_target(final: Path, overwrite: bool) -> bool:
-    """Whether to write to `final` directly, because it is a device or a pipe."""
+def _check_target(target: str | Path, overwrite: bool) -> bool:
+    """Whether to write to `target` directly, because it is a device or a pipe."""
     try:
-        mode = final.stat().st_mode
+        mode = os.stat(target).st_mode
     except FileNotFoundError:
-        if not final.parent.is_dir():
+        if not os.path.isdir(os.path.dirname(os.path.realpath(target))):
             raise
         return False
     if stat.S_ISDIR(mode):
-        raise OutputError(f"{final} is a folder: give the name of a file in it")
+        raise OutputError(f"{target} is a folder: give the name of a file in it")
     if not stat.S_ISREG(mode):
         return True
     if not overwrite:
-        raise OutputError(f"{final} already exists: overwrite=True replaces it")
+        raise OutputError(f"{target} already exists: overwrite=True replaces it")
     return False
 
 

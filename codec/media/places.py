@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, TypeAlias, cast
 
@@ -139,7 +140,9 @@ def read_secret(path: str | Path) -> bytes:
             # Of the file that is open: a path could lead to another one by now.
             mode = os.fstat(file.fileno()).st_mode
             if stat.S_ISREG(mode) and mode & 0o077:
-                raise ConfigError(f"{path} can be read or changed by others: chmod 600 {path}")
+                raise ConfigError(
+                    f"{path} can be read or changed by others: chmod 600 {quote(str(path))}"
+                )
             secret = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: no key can be read there: {error.strerror}") from error

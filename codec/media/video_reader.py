@@ -88,6 +88,8 @@ class Clock:
 _TOLERANCE = Fraction(1, 100_000)
 _SLOWEST, _FASTEST = 0.01, 1000
 """Frames a second."""
+_LATEST = 1e9
+"""Seconds that no video has, within what FFmpeg counts."""
 
 _log = logging.getLogger(__name__)
 
@@ -232,7 +234,7 @@ def open_video(
         raise ConfigError(f"start {start} s: must be 0 or more")
     if frames is not None and frames < 1:
         raise ConfigError(f"frames {frames}: must be 1 or more")
-    begin = Fraction(start).limit_denominator(1_000_000)
+    begin = Fraction(min(start, _LATEST)).limit_denominator(1_000_000)
     rate = None if fps is None else _rate(fps)
     if is_glob(source):
         return VideoReader(ImageSource(source, rate or IMAGE_RATE), begin, frames)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
+from shlex import quote
 from typing import Any, Protocol, cast
 
 import av
@@ -142,7 +143,9 @@ def reason(error: av.FFmpegError) -> str:
 def _check_file(path: Path) -> None:
     try:
         if path.is_dir():
-            raise InputError(f"{path}: this is a folder: give a video, or images as '{path}/*.png'")
+            raise InputError(
+                f"{path}: this is a folder: give a video, or images as {quote(f'{path}/*.png')}"
+            )
         if not path.exists():
             raise InputError(f"{path}: no such file: check the name")
         if path.is_file() and path.stat().st_size == 0:

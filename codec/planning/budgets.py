@@ -92,7 +92,7 @@ def read_budgets(path: str | Path) -> Budgets:
     Raises InputError when it cannot be read, ConfigError for what is in it.
     """
     try:
-        told = tomllib.loads(Path(path).read_text())
+        told = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}): check the path") from error
     except ValueError as error:

@@ -137,9 +137,9 @@ def _whole(folder: Path) -> bool:
 
 def _number(file: Path) -> int:
     try:
-        return int(file.read_text())
+        return int(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"{file} cannot be read: let this user read it (chmod a+r, by root), or leave out "
-            "--energy"
+            f"{file} cannot be read: let this user read it with sudo chmod a+r {file}, or leave "
+            "out --energy"
         ) from error

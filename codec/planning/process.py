@@ -21,8 +21,10 @@ _BEGAN = time.monotonic()
 def process_seconds() -> float:
     """Since this process started; where the system does not tell, since this module was loaded."""
     try:
-        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-        up = float(Path("/proc/uptime").read_text().split()[0])
+        ticks = int(
+            Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+        )
+        up = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
     except (OSError, ValueError, IndexError):
         return time.monotonic() - _BEGAN
     return max(time.monotonic() - _BEGAN, up - ticks / os.sysconf("SC_CLK_TCK"))
@@ -34,7 +36,7 @@ def peak_memory() -> int | None:
     Not `ru_maxrss`, which remembers who started it.
     """
     try:
-        status = Path("/proc/self/status").read_text()
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
     except OSError:
         return None
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])

@@ -72,12 +72,13 @@ class PackagedFile:
 
 
 def cache_dir() -> Path:
-    """The cache folder: `$GSVC_CACHE`, else `$XDG_CACHE_HOME/gsvc`, else `~/.cache/gsvc`."""
-    if own := os.environ.get("GSVC_CACHE"):
-        return Path(own).expanduser()
-    if shared := os.environ.get("XDG_CACHE_HOME"):
-        return Path(shared).expanduser() / "gsvc"
-    return Path.home() / ".cache" / "gsvc"
+    """The cache folder: `$GSVC_CACHE`, else `$XDG_CACHE_HOME/gsvc`, else `~/.cache/gsvc`.
+
+    One that is not there for a user without a home.
+    """
+    shared = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    folder = os.path.expanduser(os.environ.get("GSVC_CACHE") or f"{shared}/gsvc")
+    return Path("/nonexistent" if folder.startswith("~") else "", folder)
 
 
 def cached_path(file: PackagedFile) -> Path:

@@ -183,7 +183,7 @@ _SUFFIXES = (*sorted(clip_reader.RAW_SUFFIXES), ".y4m")
 def datasets_dir() -> Path:
     """The folder of the user's copies: `$GSVC_DATASETS`, else `datasets` in the cache folder."""
     if own := os.environ.get("GSVC_DATASETS"):
-        return Path(own).expanduser()
+        return Path(os.path.expanduser(own))
     return cache_dir() / "datasets"
 
 

@@ -4,6 +4,7 @@
 `hevc-c` are read from the user's copies (`local_copies.py`). `uvg/Beauty` is one clip of a set.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -89,7 +90,7 @@ def _sources(name: str, root: Path | None) -> Iterator[tuple[tuple[str, str], Cl
     if known_set.lower() in SETS:
         for source in _of_set(known_set.lower(), member, root):
             yield (source.set, source.name), source
-    elif Path(name).expanduser().exists():
+    elif Path(os.path.expanduser(name)).exists():
         for path in _user_paths(name):
             yield ("", str(path.resolve())), _user(path)
     else:
@@ -121,7 +122,7 @@ def _published(manifest: PublishedSet, member: str, root: Path | None) -> list[C
 
 
 def _user_paths(name: str) -> list[Path]:
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     if not path.is_dir():
         return [path]
     try:

@@ -73,19 +73,28 @@ def _without_notices() -> Iterator[None]:
 
     Everything else written there meanwhile is passed on afterwards.
     """
-    sys.stderr.flush()
-    kept = os.dup(2)
+    try:
+        kept = os.dup(2)
+    except OSError:  # a program without one: nobody sees them
+        yield
+        return
+    _flush_errors()
     with tempfile.TemporaryFile() as caught:
         os.dup2(caught.fileno(), 2)
         try:
             yield
         finally:
-            sys.stderr.flush()
+            _flush_errors()
             os.dup2(kept, 2)
             os.close(kept)
             caught.seek(0)
             other = [line for line in caught if not line.startswith(b"INFO: ")]
             os.write(2, b"".join(other))
+
+
+def _flush_errors() -> None:
+    if sys.stderr is not None:
+        sys.stderr.flush()
 
 
 def sigmoid(logits: Array) -> Array:

@@ -78,7 +78,7 @@ def _in_order(name: str, seen: set[str], own: tuple[str, ...]) -> Iterator[_Part
 def _part(name: str, own: tuple[str, ...]) -> _Part:
     spec = find_spec(name)
     assert spec is not None and spec.origin is not None
-    source = Path(spec.origin).read_text()
+    source = Path(spec.origin).read_text(encoding="utf-8")
     lines, tree = source.splitlines(), ast.parse(source)
     needs: list[str] = []
     imports: dict[str, str] = {}

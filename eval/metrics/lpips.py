@@ -3,6 +3,7 @@
 Its backbones are torchvision's ImageNet networks, read from disk and checked.
 """
 
+import os
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
@@ -39,7 +40,7 @@ def backbone_path(net: str) -> Path:
 
 def _tilde(folder: Path) -> str:
     """With ~ for the home folder: the reason for a gap goes into tables that others read."""
-    home = Path.home()
+    home = Path(os.path.expanduser("~"))
     return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
 
 

@@ -75,7 +75,7 @@ def measured_points(path: Path) -> list[MeasuredPoint]:
     Raises ConfigError for another file.
     """
     try:
-        with path.open(newline="") as file:
+        with path.open(encoding="utf-8", newline="") as file:
             return [_point(line) for line in csv.DictReader(file) if _is_ours(line)]
     except (OSError, KeyError, ValueError, ZeroDivisionError) as error:
         raise ConfigError(f"{path} is no summary.csv of gsvc bench run: {error}") from error

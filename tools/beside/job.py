@@ -379,7 +379,7 @@ def lowest_priority() -> None:
     with suppress(OSError):
         os.nice(19)
     with suppress(OSError):
-        Path("/proc/self/autogroup").write_text("19")
+        Path("/proc/self/autogroup").write_text("19", encoding="utf-8")
 
 
 def say(text: str) -> None:

@@ -172,7 +172,7 @@ class _Peak:
 
 def _resident() -> int:
     """Bytes of this process in memory, on Linux."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 

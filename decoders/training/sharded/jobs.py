@@ -118,7 +118,7 @@ class Ledger:
         self._path = path
         with explain_failure(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            lines = path.read_text().splitlines() if path.exists() else []
+            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
             kept = ["\t".join(_HEAD), *(x for x in lines[1:] if _is_before(x, position))]
             with atomic_output(path, overwrite=True) as part:
                 part.write_text("".join(f"{line}\n" for line in kept))

@@ -87,7 +87,7 @@ def read_recipe(name: str, texts: Mapping[str, str]) -> Recipe:
     if path.suffix != ".toml":
         raise ConfigError(f"no recipe is called {name!r}: take {', '.join(texts)} or a .toml file")
     try:
-        own = tomllib.loads(path.read_text())
+        own = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read as a recipe ({error})") from error
     base = own.pop(_BASE, None)

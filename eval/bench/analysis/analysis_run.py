@@ -4,6 +4,7 @@ The folder's results are written anew after each clip: points as CSV, tables wit
 accuracy, plots.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -247,7 +248,7 @@ def find_sources(names: list[str]) -> list[AnalysisSource]:
 
 def find_ground(name: str) -> MultiViewClip:
     """A set whose cameras see one piece of ground. Raises InputError without their homographies."""
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     if any(path.glob("gt_*.txt")):
         raise InputError(
             f"{name}: EPFL tells where people stand in cells of a grid, and nowhere how wide these "
@@ -275,7 +276,7 @@ def load_ground(
 
 
 def _of_name(name: str) -> Iterator[AnalysisSource]:
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     if (path / "seqinfo.ini").is_file():
         yield _annotated(read_mot(path))
     elif is_visdrone(path):
