@@ -4,10 +4,11 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gsvc.codec.planning.machine_profile import Profile
+    from gsvc.eval.planning.surface import MeasuredPoint
 
 DESCRIPTION = """Judge the planner by random budgets on packaged clips, of which nothing is in its
 numbers: plans are carried out by real processes and measured, and regret is taken over the points
@@ -35,14 +36,7 @@ def run(options: Namespace) -> int:
     """Carry out what is left, then show the tables."""
     from gsvc.codec.bitstream.errors import ConfigError, InputError
     from gsvc.codec.media.output import make_folder
-    from gsvc.eval.planning.validation import (
-        Validation,
-        error_table,
-        kept_line,
-        read_rows,
-        regrets,
-        trial_of,
-    )
+    from gsvc.eval.planning.validation import error_table, kept_line, read_rows
 
     if options.budgets < 0:
         raise ConfigError(f"budgets {options.budgets}: 0 or more")
@@ -53,6 +47,17 @@ def run(options: Namespace) -> int:
         raise InputError(f"{options.summaries[0]}: no rows of gsvc: give a run's summary.csv")
     clips = list(dict.fromkeys(row.clip for row in rows))
     make_folder(options.out)
+    done = _carried_out(options, clips)
+    if any("numbers" in one for one in done):
+        print(f"{kept_line(done)}\n\n{error_table(done)}\n")
+    _show_regrets(rows, clips)
+    return 0
+
+
+def _carried_out(options: Namespace, clips: list[str]) -> list[dict[str, Any]]:
+    """The results of all budgets; those that are kept already are not made again."""
+    from gsvc.eval.planning.validation import Validation
+
     validation = Validation(_profile(options), options.log, options.frames, cpu=options.cpu)
     kept = options.out / "results.jsonl"
     done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
@@ -67,8 +72,13 @@ def run(options: Namespace) -> int:
             print(
                 f"{len(done)} of {options.budgets}: {clip}, budget {one['seed']}", file=sys.stderr
             )
-    if any("numbers" in one for one in done):
-        print(f"{kept_line(done)}\n\n{error_table(done)}\n")
+    return done
+
+
+def _show_regrets(rows: "list[MeasuredPoint]", clips: list[str]) -> None:
+    """What the planner's choices lose against the best of the rows."""
+    from gsvc.eval.planning.validation import regrets, trial_of
+
     trials = {clip: trial_of(clip) for clip in clips}
     for quality, unit in (("jod", "JOD"), ("texture", "of the logarithm of ST-LPIPS VGG")):
         found = sorted(regrets(rows, trials, quality))
@@ -76,7 +86,6 @@ def run(options: Namespace) -> int:
         print(f"regret over {len(found)} budgets of rate and operations, by {quality}: "
               f"mean {sum(found) / len(found):.3f}, median {middle:.3f}, "
               f"nine in ten within {most:.3f} {unit}")  # fmt: skip
-    return 0
 
 
 def _profile(options: Namespace) -> "Profile":

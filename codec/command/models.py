@@ -2,6 +2,7 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
@@ -123,6 +124,19 @@ def run(options: Namespace) -> int:
         if others or not hub:
             pull(others or None, progress=_tell, source=options.source)
         pull_hub_models(options, hub, _tell)
+    states = _list_states(options)
+    list_hub_models(json_lines(options) if options.json else None)
+    # What is pulled by name only need not be there.
+    wrong = [name for name, state in states.items() if state == "damaged"]
+    wrong += [name for name in EXTRACTORS if states[name] == "missing"]
+    if options.action == "verify":
+        here = [name for name in HUB_MODELS if hub_folder(name).exists()]
+        wrong += [name for name in here if state_of_hub_model(name, whole=True) != "ok"]
+    return int(options.action == "verify" and bool(wrong))
+
+
+def _list_states(options: Namespace) -> Mapping[str, str]:
+    """Tell of each model of `MODELS`; their states by name."""
     states = {model.name: state_of(model) for model in MODELS.values()}
     for name, state in states.items():
         model = MODELS[name]
@@ -140,14 +154,7 @@ def run(options: Namespace) -> int:
             )
         else:
             print(f"{state:<8} {name:<30} {model.size:>9}  {model.licence:<11} {model.description}")
-    list_hub_models(json_lines(options) if options.json else None)
-    # What is pulled by name only need not be there.
-    wrong = [name for name, state in states.items() if state == "damaged"]
-    wrong += [name for name in EXTRACTORS if states[name] == "missing"]
-    if options.action == "verify":
-        here = [name for name in HUB_MODELS if hub_folder(name).exists()]
-        wrong += [name for name in here if state_of_hub_model(name, whole=True) != "ok"]
-    return int(options.action == "verify" and bool(wrong))
+    return states
 
 
 def _check(options: Namespace) -> None:

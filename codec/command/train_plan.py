@@ -73,16 +73,17 @@ def run(options: Namespace) -> int:
         )
     best = chosen(found, devices)
     if best is None:
-        most = most_samples(needs, devices)
-        raise GsvcError(
-            f"nothing fits: take --batch {most} or less, a multiple of {devices.count}, or more "
-            "memory"
-            if most
-            else "not even a sample fits: take devices with more memory"
-        )
+        raise GsvcError(_why_none(most_samples(needs, devices), devices.count))
     why = _why(best, found, devices, batch)
     tell_event(options, "chosen", layout=best.name, with_options=best.options, why=why)
     return 0
+
+
+def _why_none(most: int, count: int) -> str:
+    """Why no layout fits `count` devices; `most`: samples that would."""
+    if not most:
+        return "not even a sample fits: take devices with more memory"
+    return f"nothing fits: take --batch {most} or less, a multiple of {count}, or more memory"
 
 
 def _why(best: "Layout", found: "list[Layout]", devices: "Devices", batch: int) -> str:
