@@ -101,34 +101,8 @@ class EncoderSettings:
     """Refiner that the stream is made for: first 4 bytes of its weights' SHA-256; zeros: any."""
 
     def __post_init__(self) -> None:
-        if self.level is not None and not 0 <= self.level < len(LEVELS):
-            raise ConfigError(f"level {self.level}: choose 0, 1, 2 or 3")
-        if sum(goal is not None for goal in (self.bpp, self.bitrate, self.quality)) > 1:
-            raise ConfigError("give bits per pixel, bits per second or a quality, only one of them")
-        rates = self.bpp, self.bitrate, self.max_bitrate
-        if any(rate is not None and not 0 < rate < inf for rate in rates):
-            raise ConfigError("the rate must be a positive number")
-        if self.gop is not None and not 0 <= self.gop < inf:
-            raise ConfigError(f"gop {self.gop:g}: give seconds, or 0 for no limit")
-        if self.lookahead is not None and not 0 < self.lookahead < inf:
-            raise ConfigError(f"look-ahead of {self.lookahead:g} s: give seconds above 0")
-        if self.low_delay and self.lookahead is not None:
-            raise ConfigError("low delay is without look-ahead: leave one of them out")
-        if self.quality is not None and not 0 < self.quality < 1:
-            raise ConfigError("quality is a distance: choose one between 0.02 (good) and 0.4 (bad)")
-        if self.low_delay and (self.quality is not None or self.max_bitrate is not None):
-            raise ConfigError(
-                "a quality or a cap needs look-ahead: leave low delay out, or give a bitrate"
-            )
-        if self.low_delay and self.low_memory:
-            raise ConfigError("without look-ahead hardly a frame is held: leave low memory out")
-        if self.target_backend is not None and hub_model(self.target_backend) and self.low_delay:
-            raise ConfigError("a stream for a pretrained model needs look-ahead: no low delay")
-        if self.max_packet_bytes is not None and self.max_packet_bytes < _LEAST_PACKET:
-            raise ConfigError(
-                f"packets of {self.max_packet_bytes} bytes hold no picture: "
-                f"allow {_LEAST_PACKET} or more"
-            )
+        self._check_rate()
+        self._check_delay()
         if self.preset not in PRESETS:
             raise ConfigError(f"preset {self.preset!r}: choose one of {', '.join(PRESETS)}")
         if not 1 <= self.face_weight <= MOST_PEOPLE:
@@ -143,6 +117,38 @@ class EncoderSettings:
             raise ConfigError(f"pre-roll of {self.pre_roll:g} s: choose 0 to {_MOST_PRE_ROLL}")
         if self.tune not in TUNES:
             raise ConfigError(f"tune {self.tune!r}: choose one of {', '.join(TUNES)}")
+
+    def _check_rate(self) -> None:
+        if self.level is not None and not 0 <= self.level < len(LEVELS):
+            raise ConfigError(f"level {self.level}: choose 0, 1, 2 or 3")
+        if sum(goal is not None for goal in (self.bpp, self.bitrate, self.quality)) > 1:
+            raise ConfigError("give bits per pixel, bits per second or a quality, only one of them")
+        rates = self.bpp, self.bitrate, self.max_bitrate
+        if any(rate is not None and not 0 < rate < inf for rate in rates):
+            raise ConfigError("the rate must be a positive number")
+        if self.quality is not None and not 0 < self.quality < 1:
+            raise ConfigError("quality is a distance: choose one between 0.02 (good) and 0.4 (bad)")
+        if self.max_packet_bytes is not None and self.max_packet_bytes < _LEAST_PACKET:
+            raise ConfigError(
+                f"packets of {self.max_packet_bytes} bytes hold no picture: "
+                f"allow {_LEAST_PACKET} or more"
+            )
+
+    def _check_delay(self) -> None:
+        if self.gop is not None and not 0 <= self.gop < inf:
+            raise ConfigError(f"gop {self.gop:g}: give seconds, or 0 for no limit")
+        if self.lookahead is not None and not 0 < self.lookahead < inf:
+            raise ConfigError(f"look-ahead of {self.lookahead:g} s: give seconds above 0")
+        if self.low_delay and self.lookahead is not None:
+            raise ConfigError("low delay is without look-ahead: leave one of them out")
+        if self.low_delay and (self.quality is not None or self.max_bitrate is not None):
+            raise ConfigError(
+                "a quality or a cap needs look-ahead: leave low delay out, or give a bitrate"
+            )
+        if self.low_delay and self.low_memory:
+            raise ConfigError("without look-ahead hardly a frame is held: leave low memory out")
+        if self.target_backend is not None and hub_model(self.target_backend) and self.low_delay:
+            raise ConfigError("a stream for a pretrained model needs look-ahead: no low delay")
 
     def _check_task(self, task: str) -> None:
         if task not in TASKS:
