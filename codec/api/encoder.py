@@ -207,7 +207,7 @@ class Encoder:
     def estimated_quality(self) -> float | None:
         """ST-LPIPS AlexNet of the frames coded so far, drawn without a refiner: an estimate.
 
-        The encoder does not measure it: it is taken to be a line in the texture that trials lack.
+        The encoder does not measure it: it is taken to be a line in the texture that probes lack.
         None without a `quality`, and where a limit on a second or a packet may have moved it.
         """
         return self._coder.quality

@@ -94,7 +94,7 @@ class EncoderSettings:
     the stream takes more bits."""
     low_memory: bool = False
     """Hold less memory with look-ahead, about half, and take a third longer: waiting frames are
-    packed without loss and trials are made one at a time. The stream is the same."""
+    packed without loss and probes are made one at a time. The stream is the same."""
     seed: int = 0
     """Seed for the decoder's refiner, 0-65535."""
     model_id: bytes = bytes(4)
