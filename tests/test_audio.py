@@ -23,7 +23,7 @@ from gsvc.codec.bitstream.errors import (
     MissingDependencyError,
 )
 from gsvc.codec.bitstream.frames import AudioChunk, Frame, VideoFormat
-from gsvc.codec.media.audio_source import read_audio
+from gsvc.codec.media.audio_source import encode_audio, read_audio
 from gsvc.codec.media.tracks import OPUS_ENCODER
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
@@ -312,6 +312,34 @@ def test_sides_stay_apart(tmp_path: Path, layout: str) -> None:
         assert stream.codec_context.layout.name == "stereo"
     left, right = np.concatenate(parts, 1).std(1)
     assert left > 0.05 and right < left / 10
+
+
+@pytest.mark.parametrize(
+    ("layout", "name", "codec", "options"),
+    [
+        ("ambisonic 1", "a.ogg", "libopus", {"mapping_family": "2"}),
+        ("2 channels (FL+TFL)", "a.wav", "pcm_f32le", {}),
+        ("9 channels", "a.wav", "pcm_f32le", {}),
+    ],
+)
+def test_of_channels_that_nothing_mixes_the_first_is_heard(
+    layout: str, name: str, codec: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    count = av.AudioLayout(layout).nb_channels
+    samples = np.zeros((2 * SAMPLE_RATE, count), np.float32)
+    samples[:, 0] = np.random.default_rng(0).uniform(-0.3, 0.3, 2 * SAMPLE_RATE)
+    with av.open(str(tmp_path / name), "w") as container:
+        stream = container.add_stream(codec, rate=SAMPLE_RATE, layout=layout, options=options)
+        assert isinstance(stream, AudioStream)
+        for at in range(0, len(samples), 960):
+            piece = np.ascontiguousarray(samples[at : at + 960]).reshape(1, -1)
+            frame = av.AudioFrame.from_ndarray(piece, "flt", layout)
+            frame.sample_rate, frame.pts = SAMPLE_RATE, at
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    chunks = list(encode_audio(tmp_path / name, Fraction(0), None))
+    assert {chunk.channels for chunk in chunks} == {1}
+    assert heard(show(tmp_path / "b.mkv", chunks))[0].std() > 0.1
 
 
 def test_without_libopus_sound_is_not_coded_but_still_written(

@@ -166,6 +166,33 @@ def test_one_line_names_all_that_is_lost(
     assert second.startswith("avi cannot carry chapters and subtitles")
 
 
+_ASS = """[Script Info]
+ScriptType: v4.00+
+[Events]
+Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+Dialogue: 0,0:00:00.10,0:00:00.50,Default,,0,0,0,,{\\i1\\p1}m 0 0 l 9{\\p0}both{note},{\\b1}so\\Nnew
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text", "lost"),
+    [
+        ("a.ass", _ASS, "both,so\nnew", "drawings in subtitles"),
+        ("a.srt", "1\n00:00:00,100 --> 00:00:00,500\n{so} <i>it</i> is\n", "{so} it is", ""),
+    ],
+)
+def test_style_and_drawings_are_no_text(
+    name: str, content: str, text: str, lost: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / name).write_text(content)
+    with caplog.at_level(logging.WARNING, "gsvc"):
+        ((cue,),) = (track.cues for track in texts_of(tmp_path / name).subtitles)
+    assert cue.text == text
+    assert [record.getMessage().partition("carried: ")[2] for record in caplog.records] == (
+        [lost] if lost else []
+    )
+
+
 def test_targets_of_pictures_alone_say_what_they_leave_out(
     tmp_path: Path, bare_settings: gsvc.EncoderSettings, caplog: pytest.LogCaptureFixture
 ) -> None:

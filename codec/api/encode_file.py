@@ -20,7 +20,7 @@ from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import AudioChunk, Frame, duration
 from gsvc.codec.bitstream.texts import Texts, text_packets
 from gsvc.codec.bitstream.typed import typed
-from gsvc.codec.media.audio_source import USUAL_STEREO, Sound, open_sound
+from gsvc.codec.media.audio_source import READ_ONCE, USUAL_STEREO, Sound, open_sound
 from gsvc.codec.media.places import (
     STANDARD_INPUT,
     PathOrFile,
@@ -151,6 +151,8 @@ class EncodeJob:
         """Title, chapters and subtitles. What is not carried is told of the first time."""
         if self._beside is None:
             wanted = Wanted(self.sound, self.audio_bitrate, self.texts)
+            if self.sound and video.has_sound and Path(self.source).is_fifo():
+                _log.warning("%s: %s", self.source, READ_ONCE)
             self._beside = read_beside(self.source, video.origin, video.seconds, wanted)
         return self._beside
 

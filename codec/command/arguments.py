@@ -47,6 +47,8 @@ def add_gop(parser: ArgumentParser) -> None:
 def given_target(options: Namespace) -> str | None:
     """The output of `add_paths`; None: it is to be named after the input."""
     given: str | None = options.target or options.output
+    if given in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+        return STANDARD_OUTPUT
     return STANDARD_OUTPUT if given is None and options.source == STANDARD_INPUT else given
 
 

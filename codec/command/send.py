@@ -163,12 +163,14 @@ async def _send(options: Namespace, settings: "SendSettings", encoding: EncoderS
 
 def _sound(options: Namespace, *, has_any: bool) -> "Sound":
     """The sound to send; none where it is not asked for, of which a warning tells."""
-    from gsvc.codec.media.audio_source import Sound, open_sound
+    from gsvc.codec.media.audio_source import READ_ONCE, Sound, open_sound
 
     if options.audio == "none":
         if has_any:
             _log.warning("%s: its sound is not sent: --audio opus sends it", options.source)
         return Sound(iter(()))
+    if has_any and Path(options.source).is_fifo():
+        _log.warning("%s: %s", options.source, READ_ONCE)
     rate = options.audio_bitrate and round(options.audio_bitrate)
     return open_sound(options.source, options.start, rate)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, groupby
 from pathlib import Path
+from typing import cast
 
 import av
 import numpy as np
@@ -13,6 +14,7 @@ from av.audio.codeccontext import AudioCodecContext
 from av.audio.resampler import AudioResampler
 from av.audio.stream import AudioStream
 from av.container import InputContainer
+from av.filter import Graph
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.audio import SAMPLE_RATE, packet_samples
@@ -22,6 +24,9 @@ from gsvc.codec.media.places import STANDARD_INPUT, is_glob
 from gsvc.codec.media.tracks import OPUS_ENCODER, has_opus_encoder
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_source import fraction, open_media
+
+READ_ONCE = "a pipe can be read but once, its sound is not carried: give a file for it"
+"""What to tell of a pipe with sound."""
 
 
 class Sound:
@@ -64,7 +69,8 @@ def read_audio(
 ) -> Iterator[AudioChunk]:
     """Code the best audio stream as Opus, in chunks of about a second, timed by the first frame.
 
-    Stereo stays stereo, and more channels become stereo. `start` is as given to `open_video`;
+    Stereo stays stereo, and more channels become stereo; of channels that FFmpeg cannot mix, as of
+    ambisonic sound, the first becomes mono. `start` is as given to `open_video`;
     `bitrate` is 6000-510000 bit/s, mono below 18000; None takes 16000 for mono and 24000 for
     stereo. Images, standard input and silent files give nothing. Raises InputError when the source
     cannot be read, ConfigError for a bit rate out of range.
@@ -100,10 +106,43 @@ def check_bitrate(bitrate: int | None) -> None:
         )
 
 
-def coded_layout(channels: int, bitrate: int | None) -> str:
-    """How sound of so many channels is coded at a bit rate: "mono" or "stereo"."""
+def coded_layout(layout: av.AudioLayout, bitrate: int | None) -> str:
+    """How sound of this layout is coded at a bit rate: "mono" or "stereo"."""
     fits = bitrate is None or bitrate >= _LEAST_STEREO_BITRATE
-    return "stereo" if channels >= 2 and fits else "mono"
+    return "stereo" if layout.nb_channels >= 2 and fits and _can_mix(layout) else "mono"
+
+
+def _can_mix(layout: av.AudioLayout) -> bool:
+    """Whether FFmpeg knows what each channel adds to two: of spheres and odd pairs it does not."""
+    silence = np.zeros((1, layout.nb_channels), np.float32)
+    frame = av.AudioFrame.from_ndarray(silence, "flt", layout)
+    frame.sample_rate = SAMPLE_RATE
+    try:
+        AudioResampler(format="fltp", layout="stereo", rate=SAMPLE_RATE).resample(frame)
+    except av.FFmpegError:
+        return False
+    return True
+
+
+def _mixable(frames: Iterator[av.AudioFrame], layout: av.AudioLayout) -> Iterator[av.AudioFrame]:
+    """The frames, or their first channel where there is no mixing: of a sphere, all directions."""
+    if _can_mix(layout):
+        yield from frames
+        return
+    graph: Graph | None = None
+    for frame in frames:
+        if graph is None:
+            graph = Graph()
+            source = graph.add_abuffer(
+                format=frame.format,
+                sample_rate=frame.sample_rate,
+                layout=frame.layout,
+                time_base=frame.time_base,
+            )
+            graph.link_nodes(source, graph.add("pan", "mono|c0=c0"), graph.add("abuffersink"))
+            graph.configure()
+        graph.push(frame)
+        yield cast(av.AudioFrame, graph.pull())
 
 
 def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> Iterator[AudioChunk]:
@@ -120,7 +159,7 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> I
         if stream.codec_context is None:
             _log.warning("%s: FFmpeg here has no decoder for its audio, which is left out", source)
             return
-        layout = coded_layout(stream.codec_context.channels, bitrate)
+        layout = coded_layout(stream.codec_context.layout, bitrate)
         pieces = _Aligner(origin).align(_resampled(container, stream, origin, layout))
         yield from _encode(pieces, layout, bitrate or _USUAL_BITRATE[layout])
 
@@ -129,9 +168,9 @@ def _resampled(
     container: InputContainer, stream: AudioStream, origin: Fraction, layout: str
 ) -> Iterator[av.AudioFrame]:
     """Frames of one rate and layout; a resampler takes those of one kind."""
-    for _, alike in groupby(_decoded(container, stream, origin), _kind_of):
+    for (_, given, _), alike in groupby(_decoded(container, stream, origin), _kind_of):
         resampler = AudioResampler(format="fltp", layout=layout, rate=SAMPLE_RATE)
-        for frame in chain(alike, (None,)):
+        for frame in chain(_mixable(alike, av.AudioLayout(given)), (None,)):
             yield from resampler.resample(frame)
 
 

@@ -49,11 +49,14 @@ def is_glob(source: str | Path) -> bool:
 def matches(pattern: str) -> list[str]:
     """The paths that a pattern stands for, in no order; folders are left out."""
     shape = re.compile("")
-    if len(NUMBER.findall(pattern)) == 1 and not glob.has_magic(pattern):
+    folder, name = os.path.split(pattern)
+    if len(NUMBER.findall(pattern)) == 1 and not re.search(r"[*?]", pattern):
         before, least, after = NUMBER.split(pattern)
         digits = f"[0-9]{{{least or 1},}}"
         shape = re.compile(f"{re.escape(before)}{digits}{re.escape(after)}$")
         pattern = f"{glob.escape(before)}[0-9]*{glob.escape(after)}"
+    elif os.path.isdir(folder):  # brackets in its name are no pattern
+        pattern = os.path.join(glob.escape(folder), name)
     found = glob.glob(pattern, recursive=True)
     return [path for path in found if shape.match(path) and not os.path.isdir(path)]
 

@@ -20,6 +20,9 @@ from gsvc.codec.media.video_source import fraction, open_media
 
 _FOREVER = 1 << 34
 _STYLE = re.compile(r"\{\\[^}]*\}")
+_COMMENT = re.compile(r"\{[^\\}]*\}")
+_DRAWING = re.compile(r"\{[^}]*\\p[1-9][^}]*\}.*?(?=\{[^}]*\\p0|$)", re.MULTILINE)
+"""From the mark that turns what follows into lines and curves to the one that ends it."""
 _TECHNICAL = {
     "compatible_brands", "creation_time", "duration", "encoded_by", "encoder", "handler_name",
     "major_brand", "minor_version", "software", "vendor_id",
@@ -50,9 +53,10 @@ def read_beside(
     if str(source) == STANDARD_INPUT or is_glob(source) or Path(source).is_fifo():
         return Texts()
     with open_media(source) as container:
-        if lost := "; ".join(_left_out(container, wanted)):
-            _log.warning("%s: not carried: %s", source, lost)
-        texts = _texts(container) if wanted.texts else Texts()
+        lost = [*_left_out(container, wanted)]
+        texts = _texts(container, lost) if wanted.texts else Texts()
+        if lost:
+            _log.warning("%s: not carried: %s", source, "; ".join(lost))
     length = _FOREVER if seconds is None else round(1000 * seconds)
     return moved(texts, round(1000 * origin), length)
 
@@ -65,10 +69,10 @@ def _left_out(container: InputContainer, wanted: Wanted) -> Iterator[str]:
         if stream is not best:
             yield _named(f"audio track {number}", stream)
         elif stream.codec_context is not None:
-            channels = stream.codec_context.channels
-            coded = coded_layout(channels, wanted.audio_bitrate)
-            if channels > (2 if coded == "stereo" else 1):
-                yield f"{stream.codec_context.layout.name} sound, which becomes {coded}"
+            layout = stream.codec_context.layout
+            coded = coded_layout(layout, wanted.audio_bitrate)
+            if layout.nb_channels > (2 if coded == "stereo" else 1):
+                yield f"{layout.name} sound, which becomes {coded}"
     if wanted.texts:
         yield from (
             _named("subtitles as pictures", s) for s in streams.subtitles if not _is_text(s)
@@ -97,8 +101,8 @@ def _is_text(stream: SubtitleStream) -> bool:
     return stream.codec_context is not None and stream.codec_context.codec.text_sub
 
 
-def _texts(container: InputContainer) -> Texts:
-    """The texts, timed by the source's clock."""
+def _texts(container: InputContainer, lost: list[str]) -> Texts:
+    """The texts, timed by the source's clock; what is in them beside text goes to `lost`."""
     tags = {name.lower(): _clean(value) for name, value in container.metadata.items()}
     chapters = [
         _span(chapter["start"] * base, chapter["end"] * base, chapter["metadata"].get("title", ""))
@@ -108,11 +112,11 @@ def _texts(container: InputContainer) -> Texts:
     return Texts(
         {name: tags[name] for name in TAGS if tags.get(name)},
         tuple(chapters),
-        tuple(_subtitles(container)),
+        tuple(_subtitles(container, lost)),
     )
 
 
-def _subtitles(container: InputContainer) -> Iterator[Subtitles]:
+def _subtitles(container: InputContainer, lost: list[str]) -> Iterator[Subtitles]:
     streams = [stream for stream in container.streams.subtitles if _is_text(stream)]
     cues: dict[int, list[TimedText]] = {stream.index: [] for stream in streams}
     try:
@@ -120,7 +124,10 @@ def _subtitles(container: InputContainer) -> Iterator[Subtitles]:
             base = fraction(packet.time_base)
             if packet.pts is None or not packet.duration or base is None:
                 continue
-            if text := _plain(packet):
+            ass = _ass(packet)
+            if _DRAWING.search(ass) and "drawings in subtitles" not in lost:
+                lost.append("drawings in subtitles")
+            if text := _plain(ass):
                 begin = packet.pts * base
                 end = begin + packet.duration * base
                 cues[packet.stream.index].append(_span(begin, end, text))
@@ -133,15 +140,20 @@ def _subtitles(container: InputContainer) -> Iterator[Subtitles]:
         yield Subtitles(language, _clean(title), tuple(in_order))
 
 
-def _plain(packet: "av.Packet[Stream]") -> str:
-    """The text of a subtitle without its style, which containers write each in a way of its own."""
+def _ass(packet: "av.Packet[Stream]") -> str:
+    """The text of a subtitle with its style, as FFmpeg makes it of all formats: that of ASS."""
     assert isinstance(packet.stream, SubtitleStream)
     parts = [part for part in packet.stream.decode(packet) or () if isinstance(part, AssSubtitle)]
-    return _clean("\n".join(_STYLE.sub("", _decoded(part.dialogue)) for part in parts)).strip()
+    # Eight fields come before it: order, layer, style, name, three margins, effect.
+    text = "\n".join(part.ass.decode(errors="replace").split(",", 8)[-1] for part in parts)
+    is_ass = packet.stream.codec_context.name in ("ass", "ssa")
+    return _COMMENT.sub("", text) if is_ass else text
 
 
-def _decoded(data: bytes) -> str:
-    return data.decode(errors="replace").replace("\\h", " ")
+def _plain(ass: str) -> str:
+    """The text alone."""
+    text = _STYLE.sub("", _DRAWING.sub("", ass))
+    return _clean(text.replace("\\N", "\n").replace("\\h", " ")).strip()
 
 
 def _clean(text: str) -> str:

@@ -134,8 +134,8 @@ def open_writer(
       RGB), and others that FFmpeg knows, with its default codec;
     - numbered images, "out/%05d.png" or "out/" for the same;
     - an image, "one.png", of the only frame: a second one raises ConfigError;
-    - y4m, as "*.y4m", an open file or "-" for standard output; the latter two are written as
-      frames come.
+    - y4m, as "*.y4m", an open file, a pipe without a suffix or "-" for standard output; the latter
+      are written as frames come.
 
     Odd sizes are coded as 4:4:4. y4m, .avi and images have a fixed rate; y4m and images carry
     no audio and no texts. With `live_sound`, sound comes by `VideoWriter.add_sound`. `mark`
@@ -180,7 +180,7 @@ def _opened(
     path = opened.enter_context(atomic_output(target, overwrite))
     if pattern is not None:
         return OneImageWriter(path, pattern, form, beside.mark)
-    if target.lower().endswith(".y4m"):
+    if target.lower().endswith(".y4m") or (path.is_fifo() and not path.suffix):
         return Y4mEncoder(opened.enter_context(open(path, "wb")), form, target)
     muxer = Muxer(path, target, form, beside)
     opened.callback(muxer.close)
