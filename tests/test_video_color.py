@@ -169,7 +169,8 @@ def test_hdr_is_refused(tmp_path: Path, transfer: int, name: str) -> None:
 
 
 def test_alpha_is_refused(tmp_path: Path) -> None:
-    inside = Clip([scene(0)], pixel_format="yuva420p").write(tmp_path / "a.mkv")
+    veiled = np.dstack([scene(0), np.full((48, 64), 200, np.uint8)])
+    inside = Clip([veiled], pixel_format="yuva420p").write(tmp_path / "a.mkv")
     beside = Clip([scene(0)], "libvpx-vp9", "yuva420p", CFR).write(tmp_path / "a.webm")
     sticker = _gif(tmp_path / "a.gif", opaque=False)
     for source in (inside, beside, sticker):

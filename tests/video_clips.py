@@ -66,7 +66,8 @@ class Clip:
             for name, value in self.tags.items():
                 setattr(stream.codec_context, name, value)
             for index, picture in enumerate(self.pictures):
-                frame = av.VideoFrame.from_ndarray(picture, "rgb24")
+                layout = "rgba" if picture.shape[2] == 4 else "rgb24"
+                frame = av.VideoFrame.from_ndarray(picture, layout)
                 frame = frame.reformat(format=self.pixel_format)
                 due = round(index * CFR / self.time_base)
                 frame.pts = self.times[index] if self.times else due

@@ -21,9 +21,10 @@ from gsvc.codec.bitstream.audio import SAMPLE_RATE, packet_samples
 from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
 from gsvc.codec.bitstream.frames import AudioChunk
 from gsvc.codec.media.places import STANDARD_INPUT, is_glob
+from gsvc.codec.media.source_clock import SourceClock, fraction
 from gsvc.codec.media.tracks import OPUS_ENCODER, has_opus_encoder
 from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.media.video_source import fraction, open_media
+from gsvc.codec.media.video_source import open_media
 
 READ_ONCE = "a pipe can be read but once, its sound is not carried: give a file for it"
 """What to tell of a pipe with sound."""
@@ -93,7 +94,6 @@ _USUAL_BITRATE = {"mono": 16_000, "stereo": USUAL_STEREO}  # mono: clear speech
 _SPEECH_BITRATE = 8_000  # below it, only speech is worth its bits
 _LONG_PACKET_BITRATE = 32_000  # below it, packets of 60 ms: headers cost more than their delay
 _JITTER = SAMPLE_RATE // 20
-_LONGEST_GAP = 600 * SAMPLE_RATE
 _PRE_ROLL = Fraction(1, 2)
 _log = logging.getLogger(__name__)
 
@@ -182,16 +182,20 @@ def _decoded(
     container: InputContainer, stream: AudioStream, origin: Fraction
 ) -> Iterator[av.AudioFrame]:
     time_base = fraction(stream.time_base) or Fraction(1, SAMPLE_RATE)
-    first = (stream.start_time or 0) * time_base
-    if origin - first > _PRE_ROLL:
+    earliest = int((origin - _PRE_ROLL) / time_base)
+    clock = SourceClock(container, [stream])
+    if earliest > (stream.start_time or 0) and not clock.may_jump:
         try:
-            container.seek(int((origin - _PRE_ROLL) / time_base), stream=stream)
+            container.seek(earliest, stream=stream)
+            clock = SourceClock(container, [stream])
         except av.FFmpegError:
             _log.info("cannot seek in the audio: it is read from its beginning")
     try:
-        for packet in container.demux(stream):
+        for packet in clock.packets():
+            if packet.pts is not None and packet.pts + (packet.duration or 0) < earliest:
+                continue
             try:
-                yield from packet.decode()
+                yield from cast(list[av.AudioFrame], packet.decode())
             except av.FFmpegError as error:
                 _log.warning("a damaged audio packet is replaced by silence: %s", error.strerror)
     except av.FFmpegError as error:
@@ -204,7 +208,6 @@ class _Aligner:
     def __init__(self, origin: Fraction) -> None:
         self._origin = origin
         self._position: int | None = None
-        self._shift = 0
 
     def align(self, frames: Iterator[av.AudioFrame]) -> Iterator[tuple[int, Samples]]:
         """Pairs of a position, in 1/48000 s from `origin`, and the samples from there on."""
@@ -218,7 +221,7 @@ class _Aligner:
         time_base = fraction(frame.time_base)
         if frame.pts is None or time_base is None:
             return self._position or 0
-        return round((frame.pts * time_base - self._origin) * SAMPLE_RATE) + self._shift
+        return round((frame.pts * time_base - self._origin) * SAMPLE_RATE)
 
     def _place(self, position: int, samples: Samples) -> Iterator[tuple[int, Samples]]:
         if self._position is None:
@@ -228,9 +231,7 @@ class _Aligner:
             self._position = max(0, position)
             position = self._position
         gap = position - self._position
-        if abs(gap) > _LONGEST_GAP:  # the clock was reset: ignore the jump
-            self._shift -= gap
-        elif gap > _JITTER:
+        if gap > _JITTER:
             yield from self._silence(gap, samples.shape[0])
         elif gap < -_JITTER:
             samples = samples[:, -gap:]

@@ -7,6 +7,7 @@ shifts a colour. Decoded frames are converted by their tags; HDR and alpha are r
 import av
 import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, Interpolation
+from av.video.stream import VideoStream
 
 from gsvc.codec.bitstream.errors import UnsupportedInputError
 from gsvc.codec.bitstream.frames import UNSPECIFIED, Color, Picture
@@ -123,27 +124,53 @@ def rgb_picture(frame: av.VideoFrame, label: str) -> Picture:
     return picture
 
 
-def refuse_alpha_track(metadata: dict[str, str], label: str) -> None:
-    """Raise UnsupportedInputError for VP8 and VP9 with alpha, which the decoder drops silently."""
-    if metadata.get("alpha_mode") == "1":
+_DOLBY_VISION = {"dvh1", "dvhe", "dva1", "dvav", "dav1"}
+_NOT_STATED = {"color_primaries": 2, "color_trc": 2, "colorspace": 2, "color_range": 0}
+
+
+def refuse_track(stream: VideoStream, label: str) -> None:
+    """Raise UnsupportedInputError for what no decoded frame tells: VP8 and VP9 with alpha, which
+    the decoder drops, and Dolby Vision, whose colour only the container names."""
+    if stream.metadata.get("alpha_mode") == "1":
         raise _alpha_error(label)
+    if stream.codec_context.codec_tag in _DOLBY_VISION:
+        raise _hdr_error("Dolby Vision", label)
+
+
+class ContainerColor:
+    """The colour that a container states, for frames whose own bitstream states none."""
+
+    def __init__(self, stream: VideoStream) -> None:
+        """Ask before the first frame is decoded: the decoder overwrites it."""
+        context = stream.codec_context
+        self._stated = {name: int(getattr(context, name)) for name in _NOT_STATED}
+
+    def complete(self, frame: av.VideoFrame) -> None:
+        """Put it into the frame where that says nothing."""
+        for name, value in self._stated.items():
+            if getattr(frame, name) == _NOT_STATED[name]:
+                setattr(frame, name, value)
 
 
 def _refuse_hdr(frame: av.VideoFrame, label: str) -> None:
     kind = _HDR_TRANSFER.get(frame.color_trc)
     if kind is not None:
-        raise UnsupportedInputError(
-            f"{label}: HDR video ({kind}) is not supported: tone-map it first with {_TONE_MAP}"
-        )
+        raise _hdr_error(kind, label)
 
 
 def _refuse_alpha(frame: av.VideoFrame, label: str) -> None:
     has_alpha = any(component.is_alpha for component in frame.format.components)
-    if _is_rgb(frame) and (has_alpha or frame.format.has_palette):
-        # GIFs and screenshots have the channel and yet, nearly always, opaque pictures.
-        has_alpha = bool((frame.reformat(format="rgba").to_ndarray()[..., 3] < 255).any())
-    if has_alpha:
+    # GIFs, screenshots and ProRes 4444 have the channel and yet, nearly always, opaque pictures.
+    if (has_alpha or frame.format.has_palette) and bool(
+        (frame.reformat(format="rgba").to_ndarray()[..., 3] < 255).any()
+    ):
         raise _alpha_error(label)
+
+
+def _hdr_error(kind: str, label: str) -> UnsupportedInputError:
+    return UnsupportedInputError(
+        f"{label}: HDR video ({kind}) is not supported: tone-map it first with {_TONE_MAP}"
+    )
 
 
 def _alpha_error(label: str) -> UnsupportedInputError:

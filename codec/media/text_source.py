@@ -16,7 +16,8 @@ from av.subtitles.subtitle import AssSubtitle
 from gsvc.codec.bitstream.texts import TAGS, Subtitles, Texts, TimedText, moved
 from gsvc.codec.media.audio_source import coded_layout
 from gsvc.codec.media.places import STANDARD_INPUT, is_glob
-from gsvc.codec.media.video_source import fraction, open_media
+from gsvc.codec.media.source_clock import SourceClock, fraction
+from gsvc.codec.media.video_source import open_media
 
 _FOREVER = 1 << 34
 _STYLE = re.compile(r"\{\\[^}]*\}")
@@ -120,7 +121,7 @@ def _subtitles(container: InputContainer, lost: list[str]) -> Iterator[Subtitles
     streams = [stream for stream in container.streams.subtitles if _is_text(stream)]
     cues: dict[int, list[TimedText]] = {stream.index: [] for stream in streams}
     try:
-        for packet in container.demux(streams) if streams else ():
+        for packet in SourceClock(container, streams).packets() if streams else ():
             base = fraction(packet.time_base)
             if packet.pts is None or not packet.duration or base is None:
                 continue

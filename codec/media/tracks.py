@@ -4,11 +4,11 @@ Opus packets are copied where the container takes Opus, else transcoded.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from heapq import merge
-from itertools import chain
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 import av
@@ -234,8 +234,27 @@ def _stream(container: OutputContainer, codec: str, track: Subtitles) -> Subtitl
     return stream
 
 
-def _packets(stream: SubtitleStream, cues: Iterable[TimedText]) -> "list[Packet[Stream]]":
+def _packets(stream: SubtitleStream, cues: Sequence[TimedText]) -> "list[Packet[Stream]]":
+    if stream.codec_context.name == "mov_text" and cues:
+        cues = _apart(cues)
     return [_packet(stream, cue) for cue in cues]
+
+
+def _apart(cues: Sequence[TimedText]) -> list[TimedText]:
+    """MP4 shows one cue after another and delays what overlaps: there one ends where the next
+    begins, and those that begin together are one."""
+    together = [list(those) for _, those in groupby(cues, lambda cue: cue.start)]
+    ends = [those[0].start for those in together[1:]] + [
+        cues[-1].start + max(cue.duration for cue in cues)
+    ]
+    return [
+        TimedText(
+            those[0].start,
+            min(max(cue.duration for cue in those), end - those[0].start),
+            "\n".join(cue.text for cue in those),
+        )
+        for those, end in zip(together, ends, strict=True)
+    ]
 
 
 def _packet(stream: SubtitleStream, cue: TimedText) -> "Packet[Stream]":

@@ -57,8 +57,9 @@ FINEST_TIME_BASE = Fraction(1, 90_000)
 class Clock:
     """Turns a source's timestamps into strictly increasing ones, in units of `time_base`.
 
-    Good timestamps are kept exactly; a missing, repeated or backward one becomes the time at which
-    the frame is due at the nominal rate.
+    Good timestamps are kept exactly. A missing one becomes the time at which the frame is due at
+    the nominal rate. A repeated or backward one lies halfway to that, so that the next good one is
+    later still: what is repaired delays nothing that follows.
     """
 
     def __init__(self, time_base: Fraction, frame_rate: Fraction) -> None:
@@ -71,17 +72,16 @@ class Clock:
     def stamp(self, pts: int | None) -> int:
         """The time of the next frame; `pts` is the source's timestamp, None without one."""
         value = None if pts is None else round(pts * self._scale)
-        if value is None or (self._last is not None and value <= self._last):
-            value = self._next_due()
+        if value is None:
+            value, self._due = round(self._due), self._due + self._interval
+        elif self._last is not None and value <= self._last:
+            value = round((self._last + self._due) / 2)
         else:
-            self._due = Fraction(value)
-        self._due += self._interval
+            self._due = value + self._interval
+        if self._last is not None and value <= self._last:
+            value, self._due = self._last + 1, max(self._due, self._last + 1 + self._interval)
         self._last = value
         return value
-
-    def _next_due(self) -> int:
-        value = round(self._due)
-        return value if self._last is None else max(value, self._last + 1)
 
 
 # Above the rounding of times to 1/90000 s, below the interval of any two frames.

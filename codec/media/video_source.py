@@ -10,11 +10,12 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from shlex import quote
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import av
 import numpy as np
@@ -28,8 +29,9 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.media.color import refuse_alpha_track
+from gsvc.codec.media.color import ContainerColor, refuse_track
 from gsvc.codec.media.places import STANDARD_INPUT, SUFFIX, display_name, matches
+from gsvc.codec.media.source_clock import AnyPacket, SourceClock, fraction
 
 # These demuxers draw any text file as an animation.
 _TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
@@ -40,15 +42,6 @@ _LENIENT: dict[str, Any] = (
 )
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-
-
-class Rational(Protocol):
-    """PyAV's rationals: Fraction or its own AVRational."""
-
-    @property
-    def numerator(self) -> int: ...
-    @property
-    def denominator(self) -> int: ...
 
 
 class InputPipe:
@@ -89,13 +82,6 @@ class InputPipe:
 
     def seekable(self) -> bool:
         return False
-
-
-def fraction(value: Rational | None) -> Fraction | None:
-    """A PyAV rational as a Fraction; None unless it is set (PyAV 19: not 0/1) and positive."""
-    if not value or value.denominator == 0 or value.numerator <= 0:
-        return None
-    return Fraction(value.numerator, value.denominator)
 
 
 def open_media(source: str | Path, options: dict[str, str] | None = None) -> InputContainer:
@@ -285,9 +271,6 @@ _SLOWEST = Fraction(1, 100)
 _Y4M = "yuv4mpegpipe"
 # A demuxer out of sync may fail many times before it finds the next packet or the end.
 _MAX_READ_ERRORS = 100_000
-# A whole file may lack this much: its last frame may be long, and containers round.
-_MISSING_SECONDS = Fraction(1)
-_MISSING_SHARE = Fraction(1, 20)
 _TS_PACKETS = 188, 192, 204
 """Bytes of an MPEG-TS packet: as broadcast, with time code, with parity."""
 
@@ -301,7 +284,6 @@ class VideoSource:
         self.name = display_name(source)
         self._source = source
         self._reached = 0
-        self._last_pts: int | None = None
         self._is_last_damaged = False
         self._read_to = 0  # the byte after the last packet
         self.matrix = Matrices()
@@ -315,10 +297,10 @@ class VideoSource:
 
     def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]:
         """Labelled frames in display order from `start` seconds or somewhat before."""
-        if start > 0 and self._pipe is None:
-            target = round((self.start_time + start) / self.time_base)
+        target = round((self.start_time + start) / self.time_base)
+        if start > 0 and self._pipe is None and not self._clock.may_jump:
             if self._seek(target):
-                frames = self._decode(sought=True)
+                frames = self._decode(self._packets(), sought=True)
                 first = next(frames, None)
                 if first is not None and first[1].pts is not None and first[1].pts <= target:
                     yield first
@@ -327,7 +309,8 @@ class VideoSource:
             # Without a usable index: read it from its beginning.
             self.close()
             self._open()
-        yield from self._decode()
+        skips = start > 0 and self._clock.may_jump
+        yield from self._decode(self._from(target) if skips else self._packets())
 
     def close(self) -> None:
         self._container.close()
@@ -336,6 +319,7 @@ class VideoSource:
         self._container = open_pipe(self._pipe) if self._pipe else open_media(self._source)
         try:
             self._stream = self._choose_stream()
+            self._clock = SourceClock(self._container, [self._stream])
         except BaseException:
             self._container.close()
             raise
@@ -352,9 +336,13 @@ class VideoSource:
 
     def _describe(self) -> None:
         stream = self._stream
-        refuse_alpha_track(stream.metadata, self.name)
+        refuse_track(stream, self.name)
+        self._color = ContainerColor(stream)
         self.time_base = fraction(stream.time_base) or Fraction(1, 90_000)
-        self.frame_rate = _nominal_rate(stream)
+        claimed = _claimed_rate(stream)
+        if self._container.format.name != _Y4M:  # which has no times beside its rate
+            claimed = _sane(self._clock.nominal_rate(stream, claimed))
+        self.frame_rate = claimed or FALLBACK_RATE
         self.pixel_aspect = fraction(stream.sample_aspect_ratio) or Fraction(1)
         self.start_time = (stream.start_time or 0) * self.time_base
         self.frame_count = stream.frames or self._estimated_count()
@@ -373,14 +361,31 @@ class VideoSource:
             self._container.seek(target, stream=self._stream)
         except av.FFmpegError:
             return False
+        self._clock = SourceClock(self._container, [self._stream])
         return True
 
-    def _decode(self, sought: bool = False) -> Iterator[tuple[str, av.VideoFrame]]:
+    def _from(self, target: int) -> "Iterator[AnyPacket | av.FFmpegError]":
+        """From the last intra picture at `target` or before on: what lies before is not decoded."""
+        waiting: list[AnyPacket | av.FFmpegError] = []
+        packets = self._packets()
+        for packet in packets:
+            if isinstance(packet, Packet) and packet.pts is not None:
+                if packet.is_keyframe and packet.pts <= target:
+                    waiting.clear()
+                if packet.dts is not None and packet.dts > target:
+                    packets = chain((packet,), packets)
+                    break
+            waiting.append(packet)
+        return chain(waiting, packets)
+
+    def _decode(
+        self, packets: "Iterable[AnyPacket | av.FFmpegError]", sought: bool = False
+    ) -> Iterator[tuple[str, av.VideoFrame]]:
         """Decode from here on. Damage before the first frame is skipped: a recording may start
         between two intra pictures. Later it is an error, and so is an early end."""
         self._reached = 0
         trouble: av.FFmpegError | None = None
-        for packet in self._packets():
+        for packet in packets:
             if self._reached and trouble is not None and _has_data(packet):
                 raise self._damaged(trouble)
             try:
@@ -391,15 +396,16 @@ class VideoSource:
             if frames and not self._reached:
                 trouble = None
             for frame in frames:
+                self._color.complete(frame)
                 yield f"{self.name}, frame {self._reached}", frame
                 self._reached += 1
-                self._last_pts, self._is_last_damaged = frame.pts, frame.is_corrupt
+                self._is_last_damaged = frame.is_corrupt
         self._report_end(trouble, sought)
 
-    def _packets(self) -> "Iterator[Packet[VideoStream] | av.FFmpegError]":
+    def _packets(self) -> "Iterator[AnyPacket | av.FFmpegError]":
         for _ in range(_MAX_READ_ERRORS):
             try:
-                for packet in self._container.demux(self._stream):
+                for packet in self._clock.packets():
                     if packet.pos is not None:
                         self._read_to = packet.pos + packet.size
                     yield packet
@@ -441,11 +447,12 @@ class VideoSource:
         return name == "mpegts" and size > 0 and all(size % packet for packet in _TS_PACKETS)
 
     def _ends_early(self) -> bool:
-        duration = _declared_duration(self._container.format.name, self._stream)
-        if duration is None or self._last_pts is None:
-            return False
-        missing = duration - (self._last_pts * self.time_base - self.start_time)
-        return missing > max(_MISSING_SECONDS, duration * _MISSING_SHARE)
+        """Whether the file ends before the last sample that its index tells of (MP4), or before
+        its own end (Matroska)."""
+        size, name = self._container.size, self._container.format.name
+        if "mov" in name:
+            return any(0 < size < each.pos + each.size for each in self._stream.index_entries)
+        return "matroska" in name and 0 < size < _matroska_end(self._source)
 
     def _damaged(self, error: av.FFmpegError) -> InputError:
         return InputError(
@@ -454,33 +461,45 @@ class VideoSource:
         )
 
 
-def _declared_duration(muxer: str, stream: VideoStream) -> Fraction | None:
-    """Seconds of the stream if its container states them, rather than FFmpeg estimating them."""
-    if muxer == "mov,mp4,m4a,3gp,3g2,mj2" and stream.duration:
-        return stream.duration * Fraction(stream.time_base or 0)
-    tag = re.fullmatch(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)", stream.metadata.get("DURATION", ""))
-    if muxer == "matroska,webm" and tag is not None:
-        return int(tag[1]) * 3600 + int(tag[2]) * 60 + Fraction(tag[3])
-    return None
+def _matroska_end(source: str | Path) -> int:
+    """The byte at which a Matroska file says that it ends; 0 where it says nothing.
+
+    Its two outermost elements are the EBML header and the segment (RFC 9559, section 4.5): a mark
+    of four bytes, then the size in as many bytes as the first has leading zero bits, and one.
+    """
+    try:
+        with open(source, "rb") as file:
+            for _ in range(2):
+                file.seek(4, os.SEEK_CUR)
+                first = file.read(1)[0]
+                length = 8 - first.bit_length()
+                rest = file.read(length)
+                size = int.from_bytes(bytes((first,)) + rest) - (1 << 7 * length + 7)
+                begin = file.tell()
+                file.seek(size, os.SEEK_CUR)
+    except (OSError, IndexError):  # a URL, or not so
+        return 0
+    is_unknown = size == (1 << 7 * length + 7) - 1
+    return 0 if is_unknown else begin + size
 
 
-def _has_data(packet: "Packet[VideoStream] | av.FFmpegError") -> bool:
+def _has_data(packet: "AnyPacket | av.FFmpegError") -> bool:
     return isinstance(packet, Packet) and packet.size > 0
 
 
-def _frames(packet: "Packet[VideoStream] | av.FFmpegError") -> list[av.VideoFrame]:
+def _frames(packet: "AnyPacket | av.FFmpegError") -> list[av.VideoFrame]:
     if isinstance(packet, av.FFmpegError):
         raise packet
-    return packet.decode()
+    return cast(list[av.VideoFrame], packet.decode())
 
 
-def _nominal_rate(stream: VideoStream) -> Fraction:
+def _claimed_rate(stream: VideoStream) -> Fraction | None:
     """Frames per second: the average, or FFmpeg's guess of a round number if it nearly agrees."""
     average, guessed = (
         _sane(fraction(rate)) for rate in (stream.average_rate, stream.guessed_rate)
     )
     if average is None or guessed is None:
-        return average or guessed or FALLBACK_RATE
+        return average or guessed
     return guessed if abs(guessed / average - 1) < Fraction(1, 50) else average
 
 

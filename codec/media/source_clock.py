@@ -1,0 +1,208 @@
+"""One clock for all tracks of a source, and what its packets say of its frame rate.
+
+A container's clock may jump: where recordings were joined, where a camera began anew, where a
+counter wrapped. Pictures and sound meet such a jump at different packets, so neither may repair its
+times alone. `SourceClock` reads the packets of both and moves all that follow a jump by one offset,
+which puts them after the end of what was there. Who reads pictures, sound or texts has a clock of
+his own; the packets are the same, and so are the offsets.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import count, pairwise
+from statistics import median
+from typing import Protocol, TypeAlias, cast
+
+import av
+from av.container import InputContainer
+from av.format import Flags
+from av.packet import Packet
+from av.stream import Disposition, Stream
+
+AnyPacket: TypeAlias = "Packet[Stream]"
+
+
+class Rational(Protocol):
+    """PyAV's rationals: Fraction or its own AVRational."""
+
+    @property
+    def numerator(self) -> int: ...
+    @property
+    def denominator(self) -> int: ...
+
+
+def fraction(value: Rational | None) -> Fraction | None:
+    """A PyAV rational as a Fraction; None unless it is set (PyAV 19: not 0/1) and positive."""
+    if not value or value.denominator == 0 or value.numerator <= 0:
+        return None
+    return Fraction(value.numerator, value.denominator)
+
+
+_BACK = Fraction(1, 10)
+"""Seconds that a track's decoding times may go back within one recording."""
+_AHEAD = 10, 600, 10_000
+"""Seconds of silence of all tracks that are believed: where the container joins clocks (MPEG-TS),
+in others with sound, and without sound, where a slow camera may be meant."""
+_CONFIRMED = Fraction(1)
+"""Seconds after a jump within which the other track jumps as well, if the whole clock does."""
+_MOST_WAITING = 2_000
+_RATE_PACKETS, _RATE_BYTES = 60, 1 << 24
+_TOLERANCE = Fraction(5, 4)
+
+
+class SourceClock:
+    """The packets of a container in its order, timed by one clock that does not jump."""
+
+    def __init__(self, container: InputContainer, wanted: Sequence[Stream]) -> None:
+        """`wanted`: the streams to give packets of; the best video and audio set the clock."""
+        best = (container.streams.best("video"), container.streams.best("audio"))
+        main = [s for s in best if s and not s.disposition & Disposition.attached_pic]
+        self._container, self._main = container, {stream.index for stream in main}
+        self._wanted = {stream.index for stream in wanted}
+        self._streams = list({stream.index: stream for stream in (*main, *wanted)}.values())
+        self._source = container.demux(self._streams)
+        self._waiting: deque[AnyPacket | av.FFmpegError] = deque()
+        joins = container.format.flags & cast(int, Flags.ts_discont.value)
+        self.may_jump = bool(joins)
+        """Whether the container joins clocks: then what lies before a place tells its time."""
+        self._limit = _AHEAD[0 if joins else 1 if len(main) > 1 else 2]
+        self._offsets = [Fraction(0)]  # of the parts between jumps
+        self._latest = 0
+        self._part = dict.fromkeys(self._main, 0)
+        self._last: dict[int, Fraction] = {}  # by the container's clock
+        self._ends: dict[int, Fraction] = {}  # by this one
+
+    def packets(self) -> Iterator[AnyPacket]:
+        """The packets of the wanted streams, and one without data or times for each at the end.
+
+        Packets without data that have times say that nothing changes; they are left out, for a
+        decoder would take them for the end. Call it again to go on after an FFmpegError.
+        """
+        while (packet := self._waiting.popleft() if self._waiting else self._pull()) is not None:
+            if isinstance(packet, av.FFmpegError):
+                raise packet
+            self._place(packet)
+            is_end = packet.dts is None and packet.pts is None
+            if packet.stream.index in self._wanted and (packet.size or is_end):
+                yield packet
+
+    def nominal_rate(self, stream: Stream, claimed: Fraction | None) -> Fraction | None:
+        """Frames per second: what is claimed, unless the times of packets speak against it.
+
+        Ask before the first packet is read.
+        """
+        times = sorted({entry.timestamp for entry in stream.index_entries})
+        if "mov" not in self._container.format.name or len(times) < 3:
+            times = self._peeked_times(stream)
+        base = fraction(stream.time_base) or 1
+        steps = [(b - a) * Fraction(base) for a, b in pairwise(times)]
+        if len(steps) < 2:
+            return claimed
+        usual = median(steps)
+        bounds = sorted((1 / usual, len(steps) / sum(steps)))
+        if claimed and bounds[0] / _TOLERANCE <= claimed <= bounds[1] * _TOLERANCE:
+            return claimed
+        steps = [step for step in steps if step < 10 * usual]
+        return Fraction(len(steps)) / sum(steps)
+
+    def _peeked_times(self, stream: Stream) -> list[int]:
+        """Of the first packets; two fields of one frame have the same."""
+        times, size = set[int](), 0
+        while len(times) < _RATE_PACKETS and size < _RATE_BYTES:
+            packet = self._pull()
+            if packet is None:
+                break
+            self._waiting.append(packet)
+            if isinstance(packet, av.FFmpegError):
+                break
+            size += packet.size
+            if packet.stream.index == stream.index and packet.pts is not None:
+                times.add(packet.pts)
+        return sorted(times)
+
+    def _pull(self) -> "AnyPacket | av.FFmpegError | None":
+        try:
+            return next(self._source, None)
+        except av.FFmpegError as error:
+            self._source = self._container.demux(self._streams)
+            return error
+
+    def _place(self, packet: AnyPacket) -> None:
+        """Move a packet's times to this clock."""
+        index, time = packet.stream.index, _time(packet)
+        if index not in self._main:
+            self._shift(packet, self._offsets[self._latest])
+            return
+        if time is not None:
+            if self._jumps(index, time):
+                self._part[index] = self._next_part(index, time)
+                self._latest = max(self._latest, self._part[index])
+            end = time + self._offsets[self._part[index]] + _duration(packet)
+            self._ends[index] = max(end, self._ends.get(index, end))
+            self._last[index] = time
+        self._shift(packet, self._offsets[self._part[index]])
+
+    def _jumps(self, index: int, time: Fraction) -> bool:
+        if index not in self._last:
+            return False
+        ahead = time + self._offsets[self._part[index]] - max(self._ends.values())
+        return time < self._last[index] - _BACK or ahead > self._limit
+
+    def _next_part(self, index: int, time: Fraction) -> int:
+        """The part that a track enters with a jump: one that the other track met, or a new one."""
+        for part in range(self._part[index] + 1, len(self._offsets)):
+            if -_CONFIRMED < time + self._offsets[part] - self._ends[index] < self._limit:
+                return part
+        self._offsets.append(self._offset_after(index, time))
+        return len(self._offsets) - 1
+
+    def _offset_after(self, index: int, time: Fraction) -> Fraction:
+        """It puts the earliest track of the new part behind the end of the latest of the old."""
+        begins, ends = {index: time}, dict(self._ends)
+        for packet in self._following(index, time + _CONFIRMED):
+            other, begin = packet.stream.index, _time(packet)
+            if begin is None or other in begins or other not in self._last:
+                continue
+            if self._jumps(other, begin):
+                begins[other] = begin
+            else:
+                end = begin + self._offsets[self._part[other]] + _duration(packet)
+                ends[other] = max(end, ends[other])
+        return max(ends[each] for each in begins) - min(begins.values())
+
+    def _following(self, index: int, until: Fraction) -> Iterator[AnyPacket]:
+        """The packets of the main tracks up to a time of one of them; they stay to be read."""
+        for number in count():
+            if number == len(self._waiting):
+                packet = self._pull()
+                if packet is None:
+                    return
+                self._waiting.append(packet)
+            packet = self._waiting[number]
+            if isinstance(packet, av.FFmpegError) or number > _MOST_WAITING:
+                return
+            time = _time(packet)
+            if packet.stream.index == index and time is not None and time > until:
+                return
+            if packet.stream.index in self._main:
+                yield packet
+
+    @staticmethod
+    def _shift(packet: AnyPacket, offset: Fraction) -> None:
+        base = fraction(packet.time_base)
+        ticks = round(offset / base) if base else 0
+        if ticks and packet.pts is not None:
+            packet.pts += ticks
+        if ticks and packet.dts is not None:
+            packet.dts += ticks
+
+
+def _time(packet: AnyPacket) -> Fraction | None:
+    """Seconds, by the container's clock, at which it is decoded."""
+    base = fraction(packet.time_base)
+    return None if packet.dts is None or base is None else packet.dts * base
+
+
+def _duration(packet: AnyPacket) -> Fraction:
+    return (packet.duration or 0) * (fraction(packet.time_base) or Fraction(0))

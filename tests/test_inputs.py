@@ -1,0 +1,221 @@
+"""Files as cameras, browsers and recorders write them: encoded and decoded, they show the same.
+
+Each shows a white flash and sounds a beep at the same moments. A new kind of file is one line of
+`INPUTS`, or of `REFUSED`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from av.audio.stream import AudioStream
+from av.container import OutputContainer
+from av.packet import Packet
+from av.stream import Stream
+from av.video.stream import VideoStream
+
+import gsvc
+from video_clips import MS, SAME
+
+RATE = 48_000
+
+Clock = Callable[[int], int]
+"""A moment in milliseconds → what the container's clock says then."""
+
+
+def film(
+    path: Path,
+    times: Sequence[int] = range(0, 1000, 40),
+    clock: Clock = lambda time: time,
+    *,
+    flashes: Sequence[int] = (400,),
+    sound: Sequence[int] = (0, 1000),
+    codec: str = "libx264",
+    form: str = "yuv420p",
+    rate: int = 25,
+    last: int | None = None,
+    empty: Sequence[int] = (),
+    tags: dict[str, int | str] | None = None,
+) -> Path:
+    """A file of pictures at `times` and of sound from its first moment to its second.
+
+    `rate` is what the container claims; the last picture stands for `last` ms; the pictures of some
+    numbers have no data; `tags` are put on the container's track alone.
+    """
+    with av.open(str(path), "w") as file:
+        video = file.add_stream(codec, rate=rate, options={"bf": "0", "g": "5", **SAME})
+        assert isinstance(video, VideoStream)
+        video.width, video.height, video.pix_fmt = 64, 48, form
+        video.time_base = video.codec_context.time_base = MS
+        for name, value in (tags or {}).items():
+            setattr(video.codec_context, name, value)
+        packets = _pictures(video, times, clock, flashes)
+        for number in empty:
+            packets[number] = _emptied(packets[number], video)
+        if last is not None:
+            packets[-1].duration = round(last * MS / packets[-1].time_base)
+        if sound:
+            packets += _sound(file, sound, clock, flashes)
+        for packet in sorted(packets, key=lambda one: (one.dts or 0) * one.time_base):
+            file.mux(packet)
+    return path
+
+
+def _pictures(
+    stream: VideoStream, times: Sequence[int], clock: Clock, flashes: Sequence[int]
+) -> "list[Packet[Stream]]":
+    packets: list[Packet[Stream]] = []
+    for time in times:
+        is_lit = any(flash <= time < flash + 120 for flash in flashes)
+        picture = np.full((48, 64, 3), 250 if is_lit else 20, np.uint8)
+        frame = av.VideoFrame.from_ndarray(picture, "rgb24").reformat(format=stream.pix_fmt)
+        frame.pts, frame.time_base = clock(time), MS
+        packets += stream.encode(frame)
+    return packets + stream.encode(None)
+
+
+def _sound(
+    file: OutputContainer, span: Sequence[int], clock: Clock, flashes: Sequence[int]
+) -> "list[Packet[Stream]]":
+    stream = file.add_stream("aac", rate=RATE)
+    assert isinstance(stream, AudioStream)
+    stream.codec_context.layout = "mono"
+    tone = np.zeros(RATE * span[1] // 1000, np.float32)
+    for flash in flashes:
+        tone[48 * flash : 48 * (flash + 120)] = 0.5 * np.sin(np.arange(48 * 120) / 5)
+    packets: list[Packet[Stream]] = []
+    for at in range(48 * span[0], len(tone) - 1023, 1024):
+        frame = av.AudioFrame.from_ndarray(tone[None, at : at + 1024], "fltp", "mono")
+        frame.sample_rate, frame.time_base = RATE, Fraction(1, RATE)
+        frame.pts = at + 48 * (clock(at // 48) - at // 48)
+        packets += stream.encode(frame)
+    return packets + stream.encode(None)
+
+
+def _emptied(packet: "Packet[Stream]", stream: VideoStream) -> "Packet[Stream]":
+    empty: Packet[Stream] = Packet(b"")
+    empty.pts, empty.dts, empty.time_base = packet.pts, packet.dts, packet.time_base
+    empty.stream, empty.is_keyframe = stream, True
+    return empty
+
+
+def joined(path: Path, begin: int) -> Path:
+    """Two recordings of a second; the clock of the second one begins at `begin` ms."""
+    first = film(path).read_bytes()
+    second = film(path, clock=lambda time: time + begin).read_bytes()
+    path.write_bytes(first + second)
+    return path
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a file shows."""
+
+    frames: int = 25
+    flashes: tuple[float, ...] = (0.4,)
+    """Seconds at which a flash and a beep begin."""
+    sound: float | None = 1
+    """Seconds of it."""
+    rate: float = 25
+    """Frames a second."""
+
+
+TWO = Seen(50, (0.4, 1.4), 2)
+INPUTS: dict[str, tuple[Callable[[Path], Path], Seen]] = {
+    "plain.mkv": (film, Seen()),
+    "joined.ts": (lambda path: joined(path, 0), TWO),
+    "overlapping.ts": (lambda path: joined(path, 600), TWO),
+    "later.ts": (lambda path: joined(path, 1_000_000), TWO),
+    "jumps.mkv": (
+        lambda path: film(
+            path,
+            range(0, 2000, 40),
+            lambda time: time if time < 1000 else time + 1_000_000,
+            flashes=(400, 1400),
+            sound=(0, 2000),
+        ),
+        TWO,
+    ),
+    "repeats.mkv": (
+        lambda path: film(
+            path,
+            [*range(0, 400, 40), *range(0, 1000, 40)][10:],
+            flashes=(400, 800),
+            codec="mjpeg",
+            form="yuvj420p",
+        ),
+        Seen(25, (0.4, 0.8)),
+    ),
+    "claims-1000.mkv": (lambda path: film(path, rate=1000), Seen()),
+    "slow.mp4": (
+        lambda path: film(path, range(0, 6000, 2000), last=2000, flashes=(), sound=()),
+        Seen(3, (), None, 0.5),
+    ),
+    "screen.mp4": (lambda path: film(path, last=5000, sound=()), Seen(25, (0.4,), None)),
+    "segment.mkv": (lambda path: film(path, clock=lambda time: time + 3000), Seen()),
+    "empty.nut": (
+        lambda path: film(path, empty=range(15, 20), codec="mjpeg", form="yuvj420p"),
+        Seen(20),
+    ),
+    "prores.mov": (
+        lambda path: film(path, codec="prores_ks", form="yuva444p10le"),
+        Seen(),
+    ),
+    "grey.mov": (lambda path: film(path, codec="png", form="ya8"), Seen()),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_what_comes_out_is_what_went_in(name: str, tmp_path: Path) -> None:
+    make, wanted = INPUTS[name]
+    source, stream, target = make(tmp_path / name), tmp_path / "it.gsv", tmp_path / "back.mkv"
+    settings = gsvc.EncoderSettings(preset="fast", faces=False, level=3)
+    assert gsvc.encode(source, stream, settings=settings).frames == wanted.frames
+    gsvc.decode(stream, target, settings=gsvc.DecoderSettings(steps=0))
+    assert float(gsvc.info(stream).header.format.frame_rate) == pytest.approx(wanted.rate, rel=0.05)
+    assert flashes_of(target) == pytest.approx(wanted.flashes, abs=0.03)
+    beeps, seconds = beeps_of(target)
+    assert seconds == (wanted.sound and pytest.approx(wanted.sound, abs=0.15))
+    if wanted.sound is not None:
+        assert beeps == pytest.approx(wanted.flashes, abs=0.05)
+
+
+def flashes_of(path: Path) -> list[float]:
+    """When the picture becomes bright."""
+    with av.open(str(path)) as file:
+        seen = [
+            (frame.time, frame.to_ndarray(format="gray").mean()) for frame in file.decode(video=0)
+        ]
+    return [
+        t for (t, light), (_, before) in zip(seen[1:], seen, strict=False) if light > 128 > before
+    ]
+
+
+def beeps_of(path: Path) -> tuple[list[float], float | None]:
+    """When the sound becomes loud, and how long it is."""
+    with av.open(str(path)) as file:
+        if not file.streams.audio:
+            return [], None
+        frames = list(file.decode(audio=0))
+        sound = np.concatenate([frame.to_ndarray()[0] for frame in frames])
+    loud = np.abs(sound[: len(sound) // 480 * 480]).reshape(-1, 480).max(1) > 0.1
+    begin = frames[0].time or 0.0
+    starts = np.flatnonzero(loud[1:] & ~loud[:-1]) + 1
+    return [begin + at / 100 for at in starts], len(sound) / RATE
+
+
+PQ: dict[str, int | str] = {"color_trc": 16, "color_primaries": 9, "colorspace": 9}
+REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "dolby.mp4": (lambda path: film(path, tags={"codec_tag": "dvh1"}, codec="libx265"), "Dolby"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_shown_is_refused(name: str, tmp_path: Path) -> None:
+    make, words = REFUSED[name]
+    with pytest.raises(gsvc.UnsupportedInputError, match=words):
+        gsvc.encode(make(tmp_path / name), tmp_path / "it.gsv")
