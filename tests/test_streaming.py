@@ -132,6 +132,21 @@ def test_times_are_given_or_nominal(moving_pictures: Pictures) -> None:
     assert all(b.pts == (a.pts or 0) + (b.duration or 0) for a, b in pairwise(shown))
 
 
+def test_a_clock_that_ran_for_hours_counts_from_its_first_time(moving_pictures: Pictures) -> None:
+    pictures, begin = moving_pictures(4), 3_000_000_000
+    video = replace(form(pictures, Fraction(25)), time_base=Fraction(1, 90_000))
+    with Encoder(video, LOW) as encoder:
+        packets = encoder.encode(pictures[0], pts=begin)
+        with pytest.raises(gsvc.ConfigError, match="no gap above"):
+            encoder.encode(pictures[1], pts=2 * begin)
+        for number in (1, 2, 3):
+            packets += encoder.encode(pictures[number], pts=begin + 3600 * number)
+        packets += encoder.flush()
+    with gsvc.Decoder(encoder.header, gsvc.DecoderSettings(steps=0)) as decoder:
+        times = [frame.pts for packet in packets for frame in decoder.decode(packet)]
+    assert times == [0, 3600, 7200, 10_800]
+
+
 @MODES
 def test_packets_say_what_they_build_on(
     moving_pictures: Pictures, settings: EncoderSettings

@@ -24,7 +24,7 @@ from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import Header, Tools, storable_format
 from gsvc.codec.bitstream.layers.pose import POSE
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
-from gsvc.codec.bitstream.layout import nominal_time
+from gsvc.codec.bitstream.layout import MOST_TICKS, nominal_time
 from gsvc.codec.bitstream.typed import check_type, typed
 from gsvc.codec.media.color import rgb_picture
 from gsvc.codec.media.video_source import Matrices, oriented
@@ -282,8 +282,9 @@ class Encoder:
             frame: A Frame, an array or a tensor, RGB uint8 (H, W, 3), a tensor also (3, H, W), or
                 an `av.VideoFrame` of any pixel format. Do not write to a Frame's pixels before its
                 packet is returned; other arrays are copied.
-            pts: Time in ticks of the time base, above that of the last frame. None takes the
-                frame's own, or one nominal duration after the last frame.
+            pts: Time in ticks of the time base, above that of the last frame, by 2^30 at most. None
+                takes the frame's own, or one nominal duration after the last frame. From a first
+                time above 2^30, the clock of a camera, all are counted.
 
         Raises:
             ConfigError: The shape, type or time is wrong; the frame is not taken. Or `max_bitrate`
@@ -378,6 +379,7 @@ class FrameInput:
         self._interval = 1 / (video.frame_rate * video.time_base)
         self._due = Fraction(0)
         self._last = -nominal_time(1, self._interval)
+        self._origin: int | None = None
         self._matrix = Matrices()
 
     def frame(self, given: "AnyFrame", pts: int | None = None) -> Frame:
@@ -417,10 +419,17 @@ class FrameInput:
         return round(frame.pts * frame.time_base / self._video.time_base)
 
     def _stamp(self, pts: int | None) -> int:
-        due = self._due if pts is None else Fraction(pts)
+        if self._origin is None:
+            self._origin = pts if pts is not None and pts > MOST_TICKS else 0
+        due = self._due if pts is None else Fraction(pts - self._origin)
         time = round(due)
         if time <= self._last:
             raise ConfigError(f"frame times must rise: {time} follows {self._last}")
+        if time > self._last + MOST_TICKS + self._interval:
+            raise ConfigError(
+                f"frame time {time} follows {self._last}: a stream holds no gap above {MOST_TICKS} "
+                "ticks, take a coarser time base or begin another stream"
+            )
         self._due, self._last = due + self._interval, time
         return time
 

@@ -57,7 +57,9 @@ _LENGTH = Element("interval.length", "timing", UNSIGNED, 2047)
 _HELD = Element("interval.held", "timing", FLAG)
 _AFTER = Element("interval.after", "timing", FLAG)
 _IRREGULAR = Element("timing.irregular", "timing", FLAG)
-_DEVIATION = Element("timing.deviation", "timing", SIGNED, 1 << 30)
+MOST_TICKS = 1 << 30
+"""From one frame to the next."""
+_DEVIATION = Element("timing.deviation", "timing", SIGNED, MOST_TICKS)
 LAYOUT_ELEMENTS = _SAME, _LENGTH, _HELD, _AFTER, _IRREGULAR, _DEVIATION
 """Every syntax element of the layout."""
 

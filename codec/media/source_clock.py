@@ -67,6 +67,8 @@ class SourceClock:
         self.may_jump = bool(joins)
         """Whether the container joins clocks: then what lies before a place tells its time."""
         self._limit = _AHEAD[0 if joins else 1 if len(main) > 1 else 2]
+        self.taken_out = Fraction(0)
+        """Seconds by which it jumped ahead so far."""
         self._offsets = [Fraction(0)]  # of the parts between jumps
         self._latest = 0
         self._part = dict.fromkeys(self._main, 0)
@@ -154,7 +156,9 @@ class SourceClock:
         for part in range(self._part[index] + 1, len(self._offsets)):
             if -_CONFIRMED < time + self._offsets[part] - self._ends[index] < self._limit:
                 return part
-        self._offsets.append(self._offset_after(index, time))
+        offset = self._offset_after(index, time)
+        self.taken_out += max(self._offsets[self._part[index]] - offset, Fraction(0))
+        self._offsets.append(offset)
         return len(self._offsets) - 1
 
     def _offset_after(self, index: int, time: Fraction) -> Fraction:

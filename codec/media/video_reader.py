@@ -103,6 +103,8 @@ class FrameSource(Protocol):
     pixel_aspect: Fraction
     start_time: Fraction
     """Seconds."""
+    lead: Fraction
+    """Seconds of sound before the first picture, which waits in its place meanwhile."""
     frame_count: int | None
     """Expected number of frames; None if unknown."""
     has_sound: bool
@@ -121,7 +123,9 @@ class VideoReader:
     frame_count: int | None
     """Expected number of frames; None if unknown."""
     origin: Fraction
-    """Time of the first frame in seconds on the source's clock; its pts here is 0."""
+    """Time of the first frame in seconds on the source's clock; its pts here is 0. Sound that
+    begins more than half a second before the pictures makes the first one wait: it is the sound's.
+    """
     has_sound: bool
     """Whether the source has audio."""
 
@@ -134,6 +138,7 @@ class VideoReader:
     ) -> None:
         """`frames` and `rate`: most of them, in all and a second; None for all."""
         self._source, self._start, self._limit = source, start, frames
+        self._lead = Fraction(0) if start else source.lead
         self._rate = _lower(rate or source.frame_rate, source)
         self._thinning = Thinning(rate, source.frame_rate)
         self.has_sound = source.has_sound
@@ -153,7 +158,9 @@ class VideoReader:
     @property
     def seconds(self) -> Fraction | None:
         """Expected duration; None if unknown."""
-        return None if self.frame_count is None else self.frame_count / self.format.frame_rate
+        if self.frame_count is None:
+            return None
+        return self._lead + self.frame_count / self.format.frame_rate
 
     def __enter__(self) -> Self:
         return self
@@ -177,12 +184,12 @@ class VideoReader:
             pts = self._clock.stamp(frame.pts)
             if self._start and pts * self._clock.time_base < earliest:
                 continue
-            first = pts if offset is None else offset
+            first = pts - round(self._lead / self._clock.time_base) if offset is None else offset
             if not self._thinning.keeps((pts - first) * self._clock.time_base):
                 continue
             picture = oriented(rgb_picture(frame, label), source.matrix(frame))
             if offset is None:
-                offset, self.origin = pts, pts * self._clock.time_base
+                offset, self.origin, pts = first, first * self._clock.time_base, first
                 self.format = self._format_of(frame, picture)
                 self.frame_count = self._expected_count()
             self._check_size(label, picture)
@@ -203,7 +210,7 @@ class VideoReader:
         whole = self._source.frame_count
         if whole is None:
             return None
-        skipped = (self.origin - self._source.start_time) * self._source.frame_rate
+        skipped = max(self.origin - self._source.start_time, Fraction(0)) * self._source.frame_rate
         rest = max(1, math.ceil((whole - round(skipped)) * self._rate / self._source.frame_rate))
         return rest if self._limit is None else min(rest, self._limit)
 

@@ -223,7 +223,7 @@ IMAGE_RATE = Fraction(25)
 class ImageSource:
     """Images in order of their names, numbers counted as numbers (img2 before img10)."""
 
-    start_time = Fraction(0)
+    start_time = lead = Fraction(0)
     has_sound = False
     matrix = staticmethod(display_matrix)
 
@@ -269,6 +269,7 @@ FALLBACK_RATE = Fraction(25)
 _FASTEST = 1000
 _SLOWEST = Fraction(1, 100)
 _Y4M = "yuv4mpegpipe"
+_SHORTEST_LEAD, _LONGEST_LEAD = Fraction(1, 2), 600
 # A demuxer out of sync may fail many times before it finds the next packet or the end.
 _MAX_READ_ERRORS = 100_000
 _TS_PACKETS = 188, 192, 204
@@ -347,6 +348,16 @@ class VideoSource:
         self.start_time = (stream.start_time or 0) * self.time_base
         self.frame_count = stream.frames or self._estimated_count()
         self.has_sound = bool(self._container.streams.audio)
+        self.lead = self._lead()
+
+    def _lead(self) -> Fraction:
+        """Seconds of sound before the first picture; 0 where a player would leave them out."""
+        sound = self._container.streams.best("audio")
+        base = fraction(sound.time_base) if sound else None
+        if sound is None or base is None or sound.start_time is None:
+            return Fraction(0)
+        lead = self.start_time - sound.start_time * base
+        return lead if _SHORTEST_LEAD < lead < _LONGEST_LEAD else Fraction(0)
 
     def _estimated_count(self) -> int | None:
         duration = None
@@ -421,6 +432,9 @@ class VideoSource:
     def _report_end(self, trouble: av.FFmpegError | None, sought: bool) -> None:
         if self._pipe is not None:
             self._pipe.check()
+        if self._clock.taken_out:
+            seconds = float(self._clock.taken_out)
+            _log.warning("%s: its clock jumps ahead by %.4g s, left out", self.name, seconds)
         if self._reached == 0 and not sought:
             why = "" if trouble is None else f", FFmpeg says '{trouble.strerror}'"
             raise InputError(
