@@ -108,6 +108,8 @@ class FrameSource(Protocol):
     frame_count: int | None
     """Expected number of frames; None if unknown."""
     has_sound: bool
+    may_jump: bool
+    """Whether its duration, the last time less the first, means nothing."""
 
     def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]: ...
     @property
@@ -158,7 +160,7 @@ class VideoReader:
     @property
     def seconds(self) -> Fraction | None:
         """Expected duration; None if unknown."""
-        if self.frame_count is None:
+        if self.frame_count is None or self._source.may_jump:
             return None
         return self._lead + self.frame_count / self.format.frame_rate
 

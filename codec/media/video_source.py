@@ -224,7 +224,7 @@ class ImageSource:
     """Images in order of their names, numbers counted as numbers (img2 before img10)."""
 
     start_time = lead = Fraction(0)
-    has_sound = False
+    has_sound = may_jump = False
     matrix = staticmethod(display_matrix)
 
     def __init__(self, pattern: str | Path, rate: Fraction = IMAGE_RATE) -> None:
@@ -346,9 +346,9 @@ class VideoSource:
         self.frame_rate = claimed or FALLBACK_RATE
         self.pixel_aspect = fraction(stream.sample_aspect_ratio) or Fraction(1)
         self.start_time = (stream.start_time or 0) * self.time_base
-        self.frame_count = stream.frames or self._estimated_count()
+        self.frame_count = self._estimated_count()
         self.has_sound = bool(self._container.streams.audio)
-        self.lead = self._lead()
+        self.lead, self.may_jump = self._lead(), self._clock.may_jump
 
     def _lead(self) -> Fraction:
         """Seconds of sound before the first picture; 0 where a player would leave them out."""
@@ -360,12 +360,16 @@ class VideoSource:
         return lead if _SHORTEST_LEAD < lead < _LONGEST_LEAD else Fraction(0)
 
     def _estimated_count(self) -> int | None:
-        duration = None
+        """What the container counts (AVI counts empty frames as well), else by its duration."""
+        duration = Fraction(0)
         if self._stream.duration:
             duration = self._stream.duration * self.time_base
         elif self._container.duration:
             duration = Fraction(self._container.duration, av.time_base)
-        return None if duration is None else max(1, round(duration * self.frame_rate))
+        estimate, counted = round(duration * self.frame_rate), self._stream.frames
+        if counted and (not duration or counted < 2 * estimate):
+            return counted
+        return max(1, estimate) if duration else None
 
     def _seek(self, target: int) -> bool:
         try:
