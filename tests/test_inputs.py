@@ -122,6 +122,8 @@ class Seen:
     """Seconds of it."""
     rate: float = 25
     """Frames a second."""
+    seconds: float | None = None
+    """From the first frame to the end of the last; None: not looked at."""
     beeps: tuple[float, ...] | None = None
     """Seconds at which a beep begins; None: with the flashes."""
 
@@ -157,7 +159,10 @@ INPUTS: dict[str, tuple[Callable[[Path], Path], Seen]] = {
         lambda path: film(path, range(0, 6000, 2000), last=2000, flashes=(), sound=()),
         Seen(3, (), None, 0.5),
     ),
-    "screen.mp4": (lambda path: film(path, last=5000, sound=()), Seen(25, (0.4,), None)),
+    "screen.mp4": (
+        lambda path: film(path, last=5000, sound=()),
+        Seen(26, (0.4,), None, seconds=5.96),
+    ),
     "segment.mkv": (lambda path: film(path, clock=lambda time: time + 3000), Seen()),
     "early-sound.mp4": (
         lambda path: film(path, range(1000, 2000, 40), flashes=(400, 1400), sound=(0, 2000)),
@@ -180,7 +185,9 @@ def test_what_comes_out_is_what_went_in(name: str, tmp_path: Path) -> None:
     make, wanted = INPUTS[name]
     source, stream, target = make(tmp_path / name), tmp_path / "it.gsv", tmp_path / "back.mkv"
     settings = gsvc.EncoderSettings(preset="fast", faces=False, level=3)
-    assert gsvc.encode(source, stream, settings=settings).frames == wanted.frames
+    report = gsvc.encode(source, stream, settings=settings)
+    assert report.frames == wanted.frames
+    assert wanted.seconds in (None, pytest.approx(report.duration, abs=0.02))
     gsvc.decode(stream, target, settings=gsvc.DecoderSettings(steps=0))
     assert float(gsvc.info(stream).header.format.frame_rate) == pytest.approx(wanted.rate, rel=0.05)
     assert flashes_of(target) == pytest.approx(wanted.flashes, abs=0.03)

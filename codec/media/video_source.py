@@ -270,6 +270,8 @@ _FASTEST = 1000
 _SLOWEST = Fraction(1, 100)
 _Y4M = "yuv4mpegpipe"
 _SHORTEST_LEAD, _LONGEST_LEAD = Fraction(1, 2), 600
+_LONG_LAST = 1
+"""Seconds that a last frame must be shown beyond the usual."""
 # A demuxer out of sync may fail many times before it finds the next packet or the end.
 _MAX_READ_ERRORS = 100_000
 _TS_PACKETS = 188, 192, 204
@@ -367,7 +369,7 @@ class VideoSource:
         elif self._container.duration:
             duration = Fraction(self._container.duration, av.time_base)
         estimate, counted = round(duration * self.frame_rate), self._stream.frames
-        if counted and (not duration or counted < 2 * estimate):
+        if counted and (not duration or counted <= 2 * max(1, estimate)):
             return counted
         return max(1, estimate) if duration else None
 
@@ -400,6 +402,7 @@ class VideoSource:
         between two intra pictures. Later it is an error, and so is an early end."""
         self._reached = 0
         trouble: av.FFmpegError | None = None
+        frame: av.VideoFrame | None = None
         for packet in packets:
             if self._reached and trouble is not None and _has_data(packet):
                 raise self._damaged(trouble)
@@ -415,7 +418,17 @@ class VideoSource:
                 yield f"{self.name}, frame {self._reached}", frame
                 self._reached += 1
                 self._is_last_damaged = frame.is_corrupt
+        if frame is not None and self._stands(frame):
+            yield f"{self.name}, frame {self._reached - 1}", frame
         self._report_end(trouble, sought)
+
+    def _stands(self, last: av.VideoFrame) -> bool:
+        """Whether the last frame is shown for long: then it comes again, at the end of that."""
+        rest = last.duration - round(1 / (self.frame_rate * self.time_base))
+        if last.pts is None or rest * self.time_base < _LONG_LAST:
+            return False
+        last.pts += rest
+        return True
 
     def _packets(self) -> "Iterator[AnyPacket | av.FFmpegError]":
         for _ in range(_MAX_READ_ERRORS):
