@@ -223,6 +223,7 @@ def beeps_of(path: Path) -> tuple[list[float], float | None]:
 
 PQ: dict[str, int | str] = {"color_trc": 16, "color_primaries": 9, "colorspace": 9}
 REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "pq.mkv": (lambda path: film(path, tags=PQ), "PQ"),
     "dolby.mp4": (lambda path: film(path, tags={"codec_tag": "dvh1"}, codec="libx265"), "Dolby"),
 }
 
