@@ -262,6 +262,7 @@ def test_a_gpu_that_is_not_there(steps: str, stream: Path, folder: Path) -> None
         ("decode", "{stream}", "{out}.png"),
         ("models", "list", "--source", "x.whl"),
         ("info", ""),
+        ("encode", "{clip}", "{out}.gsv", "--quality", "1e-300"),
         ("decode", "."),
         ("encode", "{clip}", "-o", ""),
     ],
@@ -275,6 +276,12 @@ def test_a_start_after_the_end(clip: Path, folder: Path) -> None:
     for start in ("99", "1e300"):
         result = run_gsvc("encode", clip, folder / "it.gsv", "--start", start, *BARE)
         assert_one_line(result, FAILED, "choose an earlier start")
+
+
+def test_numbers_beyond_all_bounds(clip: Path, folder: Path) -> None:
+    for option in ("--fps", "--target-size", "--audio-bitrate"):
+        result = run_gsvc("encode", clip, folder / "it.gsv", option, "9" * 400)
+        assert_one_line(result, FAILED, "give a smaller one")
 
 
 def test_names_that_begin_with_a_dash_stand_behind_two(folder: Path) -> None:

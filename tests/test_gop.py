@@ -44,6 +44,13 @@ def test_a_group_with_look_ahead_is_as_long_as_asked_for(
     assert intra(coded(moving_pictures(FRAMES), gop=gop)) == groups
 
 
+@pytest.mark.parametrize("seconds", [0.2, 1.0])
+def test_short_groups_in_which_nothing_moves_have_a_picture_each(
+    moving_pictures: Pictures, seconds: float
+) -> None:
+    assert intra(coded(moving_pictures(1) * FRAMES, gop=seconds)) == FRAMES / (5 * seconds)
+
+
 def test_who_answers_gets_intra_pictures_on_request_alone(moving_pictures: Pictures) -> None:
     pictures = moving_pictures(1) * FRAMES
     assert intra(coded(pictures, level=3, low_delay=True)) == 3

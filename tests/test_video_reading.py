@@ -32,6 +32,23 @@ def test_pictures_come_out_exactly(tmp_path: Path, width: int, height: int, coun
         np.testing.assert_array_equal(frame.pixels, picture)
 
 
+def test_fields_become_whole_pictures_where_asked(tmp_path: Path) -> None:
+    pictures = np.full((10, 64, 64, 3), 40, np.uint8)
+    for index, picture in enumerate(pictures):
+        for field in (0, 1):  # of a bar that moves on between them
+            picture[field::2, 4 * index + 2 * field :][:, :16] = 220
+    path = Clip(
+        [*pictures], "libx264", "yuv420p", options={"x264-params": "cpu-independent=1:tff=1"}
+    ).write(tmp_path / "a.mkv")
+    for deinterlace, comb in ((False, 5.0), (True, 0.5)):
+        with open_video(path, deinterlace=deinterlace) as video:
+            assert video.is_interlaced != deinterlace
+            frames = list(video)
+        assert [frame.pts for frame in frames] == [40 * index for index in range(10)]
+        steps = [np.diff(frame.pixels.astype(int), axis=0) for frame in frames[1:-1]]
+        assert (np.abs(steps).mean() > comb) == (not deinterlace)
+
+
 @pytest.mark.parametrize("first", [0, 700])
 def test_times_of_a_variable_frame_rate_are_kept(tmp_path: Path, first: int) -> None:
     pictures = [scene(index) for index in range(len(VFR_TIMES))]

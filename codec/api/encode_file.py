@@ -31,7 +31,7 @@ from gsvc.codec.media.places import (
     shown,
 )
 from gsvc.codec.media.text_source import Wanted, read_beside
-from gsvc.codec.media.video_reader import VideoReader, open_video
+from gsvc.codec.media.video_reader import INTERLACED, VideoReader, open_video
 
 _log = logging.getLogger(__name__)
 
@@ -126,6 +126,7 @@ class EncodeJob:
     audio_bitrate: int | None = None
     texts: bool = True
     progress: Report | None = None
+    deinterlace: bool = False
     _beside: Texts | None = field(default=None, init=False)
 
     def encode(
@@ -145,7 +146,13 @@ class EncodeJob:
 
     def open(self) -> VideoReader:
         """The pictures."""
-        return open_video(self.source, start=self.start, frames=self.frames, fps=self.fps)
+        return open_video(
+            self.source,
+            start=self.start,
+            frames=self.frames,
+            fps=self.fps,
+            deinterlace=self.deinterlace,
+        )
 
     def beside(self, video: VideoReader) -> Texts:
         """Title, chapters and subtitles. What is not carried is told of the first time."""
@@ -153,6 +160,8 @@ class EncodeJob:
             wanted = Wanted(self.sound, self.audio_bitrate, self.texts)
             if self.sound and video.has_sound and Path(self.source).is_fifo():
                 _log.warning("%s: %s", self.source, READ_ONCE)
+            if video.is_interlaced:
+                _log.warning("%s: %s", self.source, INTERLACED)
             self._beside = read_beside(self.source, video.origin, video.seconds, wanted)
         return self._beside
 
@@ -344,6 +353,7 @@ def encode(
     audio: str = "opus",
     audio_bitrate: int | None = None,
     texts: bool = True,
+    deinterlace: bool = False,
     target_size: int | None = None,
     total_bitrate: float | None = None,
     overwrite: bool = False,
@@ -366,6 +376,7 @@ def encode(
         audio_bitrate: Bits per second of the sound, 6000 to 510000, mono below 18000; None takes
             16000 for mono and 24000 for stereo, or its share of a size or a total rate.
         texts: Carry title, chapters and subtitles.
+        deinterlace: Draw whole pictures of interlaced video, which else is encoded as it is.
         target_size: Bytes that the file may have at most, sound and texts included; the video is
             encoded up to four times to come near. Not with a rate or a quality in the settings.
             Sound takes 6000, 8000, 12000 or 16000 bits per second of it by the level that the rest
@@ -391,8 +402,9 @@ def encode(
     settings, is_heard = settings or EncoderSettings(), audio == "opus"
     with local_path(source) as path:
         job = EncodeJob(
-            path, settings, start, frames, fps, is_heard, audio_bitrate, texts, progress
-        )
+            path, settings, start, frames, fps, is_heard, audio_bitrate, texts, progress,
+            deinterlace,
+        )  # fmt: skip
         if total_bitrate is not None:
             if target_size is not None:
                 raise ConfigError("a total bit rate and a target size: give one of them")

@@ -126,7 +126,7 @@ class EncoderSettings:
         rates = self.bpp, self.bitrate, self.max_bitrate
         if any(rate is not None and not 0 < rate < inf for rate in rates):
             raise ConfigError("the rate must be a positive number")
-        if self.quality is not None and not 0 < self.quality < 1:
+        if self.quality is not None and not 0.001 <= self.quality < 1:
             raise ConfigError("quality is a distance: choose one between 0.02 (good) and 0.4 (bad)")
         if self.max_packet_bytes is not None and self.max_packet_bytes < _LEAST_PACKET:
             raise ConfigError(

@@ -66,6 +66,7 @@ def encode_one(
         fps=options.fps,
         audio=options.audio,
         texts=not options.no_texts,
+        deinterlace=options.deinterlace,
         audio_bitrate=options.audio_bitrate and round(options.audio_bitrate),
         target_size=options.target_size,
         total_bitrate=options.total_bitrate,
@@ -153,7 +154,9 @@ def score_stream(
     """Measure a stream as `gsvc decode` shows it, and tell; 1 when a metric has no value."""
     from gsvc.eval.bench.score import measured_parts, stream_pairs
 
-    pairs = stream_pairs(source, target, start=options.start, fps=options.fps)
+    pairs = stream_pairs(
+        source, target, start=options.start, fps=options.fps, deinterlace=options.deinterlace
+    )
     with without_warnings(options.quiet):
         found = measured_parts(pairs, metrics, lambda line: say(options, line))
     say(options, "")
@@ -237,6 +240,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_part(parser, "encode")
     fewer = "at most N frames a second; of images their rate (25)"
     add("--fps", type=frame_rate, metavar="N", help=fewer)
+    whole = "draw whole pictures of interlaced video"
+    add("--deinterlace", action="store_true", help=whole)
     sound = "carry the sound, or drop it"
     add("--audio", choices=AUDIO_CODINGS, default=AUDIO_CODINGS[0], help=sound)
     usual = "of the sound (16k, stereo 24k, less in a given size); mono below 18k"

@@ -65,6 +65,7 @@ def job_from(options: Namespace, source: str) -> EncodeJob:
         options.audio == "opus",
         options.audio_bitrate and round(options.audio_bitrate),
         not options.no_texts,
+        deinterlace=options.deinterlace,
     )
 
 
@@ -164,7 +165,13 @@ def _try(
     job, file = replace(job_from(options, source), progress=progress), io.BytesIO()
     report = job.encode(nullcontext(file), target, replace(job.settings, quality=aim))
     data = file.getvalue()
-    pairs = stream_pairs(source, io.BytesIO(data), start=options.start, fps=options.fps)
+    pairs = stream_pairs(
+        source,
+        io.BytesIO(data),
+        start=options.start,
+        fps=options.fps,
+        deinterlace=options.deinterlace,
+    )
     (found,) = measured_parts(pairs, named_metrics([_METRIC]), lambda line: say(options, line))
     assert found.scores.mean is not None  # it has a value for pictures of any size
     return _Pass(aim, found.scores.mean, report, data)

@@ -22,7 +22,17 @@ from gsvc import __version__
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 
 _NAMES = (
-    *("audio", "backend", "cache", "detector", "device", "frames", "latent_cache", "motion"),
+    *(
+        "audio",
+        "backend",
+        "cache",
+        "deinterlace",
+        "detector",
+        "device",
+        "frames",
+        "latent_cache",
+        "motion",
+    ),
     *("objects", "paste_keys", "quantize", "resume", "scale", "start", "steps", "task", "vram"),
 )
 """Arguments and settings of Python that messages name; their options are called the same."""
@@ -234,6 +244,8 @@ def _unexpected(error: Exception) -> str:
         return failure_text(STANDARD_OUTPUT, error.errno, error.strerror)
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}: check the name and its folder"
+    if isinstance(error, OverflowError):
+        return "a number of the request is too large: give a smaller one"
     if isinstance(error, FileNotFoundError):  # without a name: of the folder one is in
         return "the working folder was removed: cd into another one"
     return (

@@ -65,6 +65,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_gop(parser)
     add_part(parser, "send")
     add("--fps", type=frame_rate, metavar="N", help="at most N frames a second")
+    whole = "draw whole pictures of interlaced video"
+    add("--deinterlace", action="store_true", help=whole)
     add("--objects", action="store_true", help="find objects and send them too")
     add("--events-only", action="store_true", help="pictures only while something happens")
     add("--loop", action="store_true", help="begin again at the end of the video")
@@ -142,9 +144,12 @@ def adaptation(text: str) -> Adaptation:
 
 async def _send(options: Namespace, settings: "SendSettings", encoding: EncoderSettings) -> None:
     from gsvc.codec.api.encoder import Encoder
+    from gsvc.codec.media.video_reader import INTERLACED
     from gsvc.codec.network.video_sender import VideoSender
 
     with _opened(options) as video:
+        if video.is_interlaced:
+            _log.warning("%s: %s", options.source, INTERLACED)
         sound = _sound(options, has_any=video.has_sound)
         encoder = Encoder(video.format, encoding, audio=bool(sound))
         sender = VideoSender(options.address, encoder, settings)
@@ -210,7 +215,13 @@ def _looped(video: "VideoReader", options: Namespace) -> "Iterator[Frame]":
 def _opened(options: Namespace) -> "VideoReader":
     from gsvc.codec.media.video_reader import open_video
 
-    return open_video(options.source, start=options.start, frames=options.frames, fps=options.fps)
+    return open_video(
+        options.source,
+        start=options.start,
+        frames=options.frames,
+        fps=options.fps,
+        deinterlace=options.deinterlace,
+    )
 
 
 def _again(options: Namespace) -> "Iterator[Frame]":

@@ -5,6 +5,7 @@ Presentation times are the source's own, repaired until they increase.
 
 import logging
 import math
+import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import chain, islice
@@ -23,9 +24,15 @@ from gsvc.codec.media.video_source import (
     ImageSource,
     Matrix,
     VideoSource,
+    deinterlaced,
     oriented,
     swaps_sides,
 )
+
+INTERLACED = (
+    "interlaced, moving edges are combs that cost bits: deinterlace=True draws whole pictures"
+)
+"""What to tell of such a video."""
 
 
 class Thinning:
@@ -130,6 +137,8 @@ class VideoReader:
     """
     has_sound: bool
     """Whether the source has audio."""
+    is_interlaced: bool
+    """Whether the frames are of two fields, as the first one says."""
 
     def __init__(
         self,
@@ -137,8 +146,10 @@ class VideoReader:
         start: Fraction,
         frames: int | None,
         rate: Fraction | None = None,
+        deinterlace: bool = False,
     ) -> None:
         """`frames` and `rate`: most of them, in all and a second; None for all."""
+        self._deinterlaces = deinterlace
         self._source, self._start, self._limit = source, start, frames
         self._lead = Fraction(0) if start else source.lead
         self._rate = _lower(rate or source.frame_rate, source)
@@ -182,7 +193,8 @@ class VideoReader:
         """The frames from the start on; the first one sets the format."""
         source, offset = self._source, None
         earliest = source.start_time + self._start - _TOLERANCE
-        for label, frame in source.frames(self._start):
+        frames = source.frames(self._start)
+        for label, frame in deinterlaced(frames) if self._deinterlaces else frames:
             pts = self._clock.stamp(frame.pts)
             if self._start and pts * self._clock.time_base < earliest:
                 continue
@@ -191,6 +203,7 @@ class VideoReader:
                 continue
             picture = oriented(rgb_picture(frame, label), source.matrix(frame))
             if offset is None:
+                self.is_interlaced = frame.interlaced_frame
                 offset, self.origin, pts = first, first * self._clock.time_base, first
                 self.format = self._format_of(frame, picture)
                 self.frame_count = self._expected_count()
@@ -228,13 +241,19 @@ class VideoReader:
 
 
 def open_video(
-    source: str | Path, *, start: float = 0.0, frames: int | None = None, fps: float | None = None
+    source: str | Path,
+    *,
+    start: float = 0.0,
+    frames: int | None = None,
+    fps: float | None = None,
+    deinterlace: bool = False,
 ) -> VideoReader:
     """Open a video for reading from `start` seconds on, at most `frames` frames.
 
     `source` is anything FFmpeg reads, a pattern of images ("dir/*.png" or "dir/%05d.png"), or "-"
     for y4m on standard input. `fps` is the rate of images, 25 by default, and the most frames a
-    second of anything else; a video that has no more stays as it is. Frames are SDR, 8 bits, as
+    second of anything else; a video that has no more stays as it is. `deinterlace` draws whole
+    pictures of fields, two of which make a frame. Frames are SDR, 8 bits, as
     displayed: with rotation applied. Raises InputError when the source cannot be read,
     UnsupportedInputError for HDR and alpha, ConfigError for a negative `start`, for `frames` below
     1 and for `fps` out of range.
@@ -243,11 +262,12 @@ def open_video(
         raise ConfigError(f"start {start} s: must be 0 or more")
     if frames is not None and frames < 1:
         raise ConfigError(f"frames {frames}: must be 1 or more")
+    frames = frames and min(frames, sys.maxsize)
     begin = Fraction(min(start, _LATEST)).limit_denominator(1_000_000)
     rate = None if fps is None else _rate(fps)
     if is_glob(source):
         return VideoReader(ImageSource(source, rate or IMAGE_RATE), begin, frames)
-    return VideoReader(VideoSource(source), begin, frames, rate)
+    return VideoReader(VideoSource(source), begin, frames, rate, deinterlace)
 
 
 def _lower(rate: Fraction, source: FrameSource) -> Fraction:

@@ -10,6 +10,7 @@ import math
 import os
 import re
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import chain
@@ -215,6 +216,45 @@ def _without_unknown(frame: av.VideoFrame) -> av.VideoFrame:
     graph.configure()
     source.push(frame)
     return cast(av.VideoFrame, sink.pull())
+
+
+def deinterlaced(
+    frames: Iterator[tuple[str, av.VideoFrame]],
+) -> Iterator[tuple[str, av.VideoFrame]]:
+    """The frames with every second row drawn anew by those around it in place and time: bwdif.
+
+    One frame for each one: 50 fields a second become 25 frames.
+    """
+    graph: Graph | None = None
+    waiting: deque[tuple[str, int | None]] = deque()
+    for label, frame in frames:
+        if graph is None:
+            graph = Graph()
+            source = graph.add_buffer(
+                width=frame.width, height=frame.height, format=frame.format, time_base=Fraction(1)
+            )
+            graph.link_nodes(
+                source, graph.add("bwdif", "mode=send_frame"), graph.add("buffersink")
+            ).configure()
+        waiting.append((label, frame.pts))
+        graph.push(frame)
+        yield from _pulled(graph, waiting)
+    if graph is not None:
+        graph.push(None)
+        yield from _pulled(graph, waiting)
+
+
+def _pulled(
+    graph: Graph, waiting: deque[tuple[str, int | None]]
+) -> Iterator[tuple[str, av.VideoFrame]]:
+    """What is ready, with the names and times of what went in: the filter's are another clock's."""
+    while waiting:
+        try:
+            frame = cast(av.VideoFrame, graph.pull())
+        except (av.error.BlockingIOError, av.error.EOFError):
+            return
+        label, frame.pts = waiting.popleft()
+        yield label, frame
 
 
 IMAGE_RATE = Fraction(25)

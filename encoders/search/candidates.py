@@ -232,7 +232,8 @@ class Placement:
         before[0] = after[self._last] = 0.0
         reach = min(self._longest, len(self._frames), _FINE * 4)
         if self._begins and self._grid == 1:
-            for key in range(1, reach):
+            # A group has a picture of its own: the next one's is not enough.
+            for key in range(1, min(reach, self._last + (not self._open_ended))):
                 before[key] = self._still(key, range(key))
         if not self._open_ended:
             for key in range(self._last + 1 - reach, self._last):

@@ -217,12 +217,17 @@ def part_frames(form: VideoFormat) -> int:
 
 
 def stream_pairs(
-    source: str, stream: PathOrFile, *, start: float = 0.0, fps: float | None = None
+    source: str,
+    stream: PathOrFile,
+    *,
+    start: float = 0.0,
+    fps: float | None = None,
+    deinterlace: bool = False,
 ) -> Iterator[VideoPair]:
     """Up to three parts of a stream beside its source, at the source's own frame rate.
 
-    `start` and `fps` are those that it was encoded with. Raises InputError and BitstreamError as
-    reading and decoding do.
+    `start`, `fps` and `deinterlace` are those that it was encoded with. Raises InputError and
+    BitstreamError as reading and decoding do.
     """
     rate = fps if is_glob(source) else None
     with open_stream(stream) as file:
@@ -232,7 +237,8 @@ def stream_pairs(
             origin = video.origin
         for first in _firsts(index.frames, length):
             test = decoded_part(shown(stream), index, first, length)
-            yield pair_of(_source_part(source, start, rate, origin, test), test)
+            part = _source_part(source, start, rate, origin, test, deinterlace)
+            yield pair_of(part, test)
 
 
 def measured_parts(
@@ -262,11 +268,16 @@ def _firsts(frames: int, length: int) -> list[int]:
 
 
 def _source_part(
-    source: str, start: float, rate: float | None, origin: Fraction, test: Video
+    source: str,
+    start: float,
+    rate: float | None,
+    origin: Fraction,
+    test: Video,
+    deinterlace: bool,
 ) -> Video:
     """The frames of the source while those of `test` are shown, by the stream's clock."""
     begin, end = start + float(test.times[0]), test.times[-1]
-    with open_video(source, start=begin, fps=rate) as video:
+    with open_video(source, start=begin, fps=rate, deinterlace=deinterlace) as video:
         shift, base = video.origin - origin, video.format.time_base
         timed = ((frame.pixels, frame.pts * base + shift) for frame in video)
         found = list(takewhile(lambda one: one[1] <= end + 1 / video.format.frame_rate, timed))
