@@ -382,7 +382,10 @@ def test_opponents_spend_the_bits_of_their_elementary_stream(name: str, tmp_path
     assert sum(encoded.ledger.values()) == 8 * path.stat().st_size
 
 
-@pytest.mark.parametrize("name", ["svtav1+dis", "svtav1+rife", "x265+dis", "x265+rife"])
+@pytest.mark.parametrize(
+    "name",
+    ["svtav1+dis", "svtav1+rife", "x265+dis", pytest.param("x265+rife", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("rate", ["1/2", "1/4"])
 def test_frames_between_lie_between_and_cuts_are_held(name: str, rate: str) -> None:
     source = cut_clip()

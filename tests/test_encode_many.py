@@ -69,7 +69,10 @@ def test_what_cannot_be_meant_is_refused(folder: Path, tmp_path: Path) -> None:
     assert two.read_bytes() == (folder / "one.mp4").read_bytes()
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)],
+)
 def test_ended_early_it_leaves_nothing_half_written(
     folder: Path, tmp_path: Path, sent: signal.Signals, code: int
 ) -> None:

@@ -261,7 +261,7 @@ def poster(pictures: list[Picture]) -> list[Picture]:
     return [pictures[0]] * len(pictures)
 
 
-@pytest.mark.parametrize("change", [with_hand, many, poster])
+@pytest.mark.parametrize("change", [with_hand, pytest.param(many, marks=pytest.mark.slow), poster])
 def test_real_faces_never_make_it_worse(
     change: Callable[[list[Picture]], list[Picture]],
 ) -> None:

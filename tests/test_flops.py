@@ -35,7 +35,7 @@ _WAN: dict[str, Any] = {
     "text_dim": 16,
     "ffn_dim": 32,
 }
-LARGE = {"wan-vace", "wan-v2v", "sparkvsr"}
+LARGE = {"wan-vace", "wan-v2v", "sparkvsr", "ltx2", "sd-turbo"}
 
 
 def quick_first(names: Iterable[str]) -> list[Any]:

@@ -22,7 +22,8 @@ def near(a: Any, b: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name", ["ltx", "wan-v2v", pytest.param("wan-vace", marks=pytest.mark.slow)]
+    "name",
+    ["ltx", *(pytest.param(name, marks=pytest.mark.slow) for name in ("wan-v2v", "wan-vace"))],
 )
 def test_a_loop_begins_where_its_like_was(
     name: str, tiny: Callable[[str], Any], tmp_path: Path

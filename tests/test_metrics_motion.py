@@ -64,7 +64,9 @@ def test_jumps_are_the_share_of_frames_that_change_too_much(pan: TestClip) -> No
     assert found["shuffled"] > 0.5
 
 
-@pytest.mark.parametrize("name", ["flow_weighted_st_lpips_alex", "cvvdp"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("flow_weighted_st_lpips_alex", marks=pytest.mark.slow), "cvvdp"]
+)
 def test_judges_of_video_rank_wrong_motion(name: str, pan: TestClip) -> None:
     sign = -1 if find_metric(name).higher_is_better else 1
     found = {test: sign * value for test, value in means(name, pan).items()}

@@ -103,7 +103,9 @@ def test_what_is_sent_is_shown(scheme: str, listens: str) -> None:
     run(main())
 
 
-@pytest.mark.parametrize("loss", [Loss(0.1), Loss(0.2, burst=3)], ids=str)
+@pytest.mark.parametrize(
+    "loss", [pytest.param(Loss(0.1), marks=pytest.mark.slow), Loss(0.2, burst=3)], ids=str
+)
 def test_loss_never_stops_the_picture(loss: Loss) -> None:
     async def main() -> None:
         port = free_port()

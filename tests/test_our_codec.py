@@ -126,6 +126,7 @@ def test_comments_and_docstrings_do_not_count(monkeypatch: pytest.MonkeyPatch) -
     assert hash_with("\n_MORE = 1\n") != before
 
 
+@pytest.mark.slow
 def test_code_that_was_shown_to_make_the_same_bytes_keeps_the_hash(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

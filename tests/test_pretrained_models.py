@@ -40,6 +40,7 @@ def test_caches_within_windows(tiny: Callable[[str], Any]) -> None:
         assert len(backend.restore(frames, keys, confidence, **given)) == 9
 
 
+@pytest.mark.slow
 def test_the_benchmark_measures_it(
     tiny: Callable[[str], Any], moving_pictures: Pictures, monkeypatch: pytest.MonkeyPatch
 ) -> None:

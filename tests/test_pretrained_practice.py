@@ -73,6 +73,7 @@ def test_4k_is_refused_before_loading_where_memory_will_not_do() -> None:
         need.chosen(need.of("groups") - 1)
 
 
+@pytest.mark.slow
 def test_what_is_cut_short_goes_on_window_by_window(
     tiny: Callable[[str], Any], cut_stream: bytes, tmp_path: Path
 ) -> None:

@@ -67,7 +67,9 @@ def test_a_rate_is_met(pictures: list[Picture], target: float) -> None:
     assert encode(pictures, replace(FAST, bitrate=bitrate)) == data
 
 
-@pytest.mark.parametrize("target", [0.003, 0.01, 0.03])
+@pytest.mark.parametrize(
+    "target", [0.003, *(pytest.param(rate, marks=pytest.mark.slow) for rate in (0.01, 0.03))]
+)
 def test_the_plan_for_a_rate_was_tried_there(pictures: list[Picture], target: float) -> None:
     """No plan whose quantiser must be moved far, and none that another one beats at fewer bits."""
     height, width = pictures[0].shape[:2]

@@ -93,8 +93,9 @@ def test_yuv_frames_are_converted_by_their_own_colour(moving_pictures: Pictures)
     with gsvc.Decoder(header, gsvc.DecoderSettings(steps=0)) as decoder:
         (frame,) = decoder.decode(packets[0])
     assert np.abs(frame.pixels.astype(int) - picture).mean() < 12
+    seen_through = np.dstack([picture, np.full(picture.shape[:2], 100, np.uint8)])
     with pytest.raises(gsvc.UnsupportedInputError, match="alpha"):
-        packets_of(form([picture]), AHEAD, [yuv.reformat(format="yuva420p")])
+        packets_of(form([picture]), AHEAD, [av.VideoFrame.from_ndarray(seen_through, "rgba")])
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,11 @@ def test_no_frame_waits_longer_than_the_delay(
         assert not settings.low_delay or longest == encoder.delay
 
 
-@MODES
+@pytest.mark.parametrize(
+    "settings",
+    [LOW, pytest.param(AHEAD, marks=pytest.mark.slow)],
+    ids=["low delay", "look-ahead"],
+)
 def test_the_rate_changes_while_it_runs(settings: EncoderSettings) -> None:
     part, slow = 60, Fraction(5)  # three groups
     pictures = busy(part)

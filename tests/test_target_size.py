@@ -129,6 +129,7 @@ def test_a_long_video_is_foretold_from_a_few_groups(
     assert made.size == pytest.approx(report.size, rel=0.15)
 
 
+@pytest.mark.slow
 def test_score_tells_what_the_metrics_say(video: Path, tmp_path: Path) -> None:
     need_package("torch")
     target = tmp_path / "a.gsv"

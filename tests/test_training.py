@@ -239,7 +239,8 @@ def test_medium_trains_its_prior_and_teaches_nano(
     assert list(read_average(nano / "average.safetensors")[1]["networks"]) == ["refiner"]
 
 
-@pytest.mark.parametrize("name", [pytest.param("window", marks=pytest.mark.slow), "rife"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["window", "rife"])
 def test_windows_train_frames_and_motion(
     name: str, packs: Callable[[str], Path], tmp_path: Path
 ) -> None:

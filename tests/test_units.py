@@ -144,7 +144,7 @@ def test_a_damaged_picture_ends_its_packet_and_no_frame_before(units: list[bytes
             decoder.decode(packets[2])
 
 
-@pytest.mark.parametrize("most", [None, 400])
+@pytest.mark.parametrize("most", [None, pytest.param(400, marks=pytest.mark.slow)])
 def test_look_ahead_fills_packets(moving_pictures: Pictures, most: int | None) -> None:
     settings = gsvc.EncoderSettings(level=3, preset="fast", max_packet_bytes=most)
     with gsvc.Encoder(VIDEO, settings) as encoder:

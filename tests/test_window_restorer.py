@@ -136,6 +136,7 @@ def test_no_pixel_sees_farther_than_the_margin_of_tiles(network: WindowRestorer)
     assert (seen - 128).abs().max() <= network.reach <= 128
 
 
+@pytest.mark.slow
 def test_cost_is_that_of_a_whole_window(untrained: Path) -> None:
     backend = WindowedBackend(str(untrained))
     small, large = (count_flops(backend.cost(*size).step) for size in ((64, 64), (128, 64)))
