@@ -281,6 +281,7 @@ def test_one_line_for_a_wrong_request(
     assert says in said and len(said.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_other_commands_do_not_wait_for_the_benchmark() -> None:
     code = """
 import sys

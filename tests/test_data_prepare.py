@@ -106,6 +106,7 @@ def test_webdataset_reads_the_samples(whole: Path) -> None:
         assert np.load(io.BytesIO(members["features.npy"])).shape == (frames, 192)
 
 
+@pytest.mark.slow
 def test_what_was_stopped_goes_on_to_the_same(whole: Path, footage: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shutil.copytree(whole, out)

@@ -217,6 +217,7 @@ def test_speeds_are_measured_on_every_device(device: str) -> None:
     assert missing.seconds is None and "no_such_module" in missing.reason
 
 
+@pytest.mark.slow
 def test_the_command_makes_a_table_or_json(device: str) -> None:
     asked = "bench", "speed", "--size", "64", "--backend", "motion", "--device", device
     table = run_gsvc(*asked).stdout.decode()

@@ -115,6 +115,7 @@ print(*(name for name in loaded if not hasattr(sys.modules[name], "__path__")))
     assert not [name for name in used if name.startswith(aside)]
 
 
+@pytest.mark.slow
 def test_comments_and_docstrings_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     read, before = Path.read_text, own_hash()
 

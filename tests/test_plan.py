@@ -267,6 +267,7 @@ def test_bad_classes_get_one_line(
     assert part in told and told.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_where_memory_is_short_the_encoder_does_not_look_ahead(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,6 +324,7 @@ def test_cvvdp_judges_in_a_process_of_its_own(clip: Path) -> None:
         assert judge is None
 
 
+@pytest.mark.slow
 def test_the_trial_sees_more_likeness_for_more_bits(clip: Path) -> None:
     trial = try_video(str(clip))
     assert [p.bpp for p in trial.points] == sorted(p.bpp for p in trial.points)

@@ -135,6 +135,7 @@ def test_a_task_that_is_cancelled_leaves_what_is_done(
     assert decode(cut_stream, backend, resume=str(tmp_path)) == whole
 
 
+@pytest.mark.slow
 def test_a_receiver_restores_windows(tiny: Callable[[str], Any]) -> None:
     """What comes over a socket is what a file would show; the last window comes at the end."""
     tiny("wan-v2v")

@@ -96,6 +96,7 @@ def test_levels_cost_more_and_stay_under_their_limits(pictures: list[Picture]) -
         assert size <= 1.02 * level.most_bpp * max(1.0, small)
 
 
+@pytest.mark.slow
 def test_a_better_quality_costs_more(pictures: list[Picture]) -> None:
     good, bad = (encode(pictures, replace(FAST, quality=q)) for q in (0.08, 0.3))
     assert len(good) > 1.5 * len(bad)

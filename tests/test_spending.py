@@ -126,6 +126,7 @@ def test_a_plan_is_carried_out_and_its_truth_is_kept(
     assert "--bpp is what --plan decides" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("machine")
 def test_a_plan_for_short_memory_is_carried_out_lean(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

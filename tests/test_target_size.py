@@ -43,7 +43,9 @@ def test_a_size_is_met_from_below_with_the_sound_in_it(
     assert gsvc.info(tmp_path / "a.gsv").frames == 60
 
 
-@pytest.mark.parametrize(("total", "sound"), [(10_000, 8000), (7_400, 6000)])
+@pytest.mark.parametrize(
+    ("total", "sound"), [(10_000, 8000), pytest.param(7_400, 6000, marks=pytest.mark.slow)]
+)
 def test_a_total_rate_is_shared_by_sound_and_pictures(
     video: Path, tmp_path: Path, total: int, sound: int
 ) -> None:
