@@ -251,7 +251,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         add(f"--no-{layer}", action="store_true", help=f"send no {layer}")
     own = "for the decoder's refiner"
     add("--seed", type=int, default=defaults.seed, metavar="0..65535", help=own)
-    tell = "write nothing, foretell size, time and quality from samples"
+    tell = "write nothing; predict size, time and quality from samples"
     add("--dry-run", "-n", action="store_true", help=tell)
     add_score(parser)
     add_overwrite(parser)
@@ -341,7 +341,7 @@ def _check_single(options: Namespace) -> None:
     if options.jobs != 1:
         raise ConfigError("--jobs is for several files: add --out FOLDER")
     if options.dry_run and options.plan is not None:
-        raise ConfigError("--plan foretells what it chooses: leave out --dry-run")
+        raise ConfigError("--plan predicts what it chooses: leave out --dry-run")
 
 
 def _run_many(options: Namespace) -> int:

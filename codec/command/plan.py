@@ -183,7 +183,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--watts", type=float, metavar="W", help="power while computing, where no counter tells")
     radio = "add what sending takes, by a stated model"
     add("--radio", choices=tuple(RADIOS), help=radio)
-    told = "foretell JOD from SSIM, not by CVVDP in the trial: a third less time"
+    told = "predict JOD from SSIM instead of measuring CVVDP: a third less time"
     add("--no-measure", dest="measure", action="store_false", help=told)
     add_json(parser)
 

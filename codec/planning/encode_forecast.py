@@ -136,7 +136,7 @@ def spans_of(job: EncodeJob) -> SampleSpans:
 def take_samples(job: EncodeJob, spans: SampleSpans) -> Iterator[EncodedSample]:
     """Encode each. Raises ConfigError for a task, which sends no pictures."""
     if job.settings.task is not None:
-        raise ConfigError("a task sends no pictures whose size could be foretold: leave it out")
+        raise ConfigError("a task sends no pictures whose size could be predicted: leave it out")
     for start in spans.starts:
         part = replace(job, start=job.start + start, frames=spans.length, texts=False)
         file = io.BytesIO()

@@ -360,7 +360,7 @@ def _is_beyond(model: Predictor, memory: float | None) -> bool:
 
 _HEADER = f"{'':<11}{'bit/s':>8}{'preset':>8}  {'decoding':<22}{'JOD':>20}{'texture':>9}"
 
-_UNJUDGED = "JOD is foretold from SSIM; where gsvc[eval] is installed, the trial measures CVVDP"
+_UNJUDGED = "JOD is predicted from SSIM; where gsvc[eval] is installed, the trial measures CVVDP"
 
 
 def encoder_settings(settings: PlanSettings) -> EncoderSettings:
