@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
@@ -154,6 +155,17 @@ class EncodeJob:
             deinterlace=self.deinterlace,
         )
 
+    @cached_property
+    def seconds(self) -> Fraction:
+        """Of the video, which is decoded once if it does not tell. Raises InputError for none."""
+        with self.open() as video:
+            seconds = video.seconds
+            if seconds is None:
+                seconds = Fraction(sum(1 for _ in video)) / video.format.frame_rate
+        if not seconds:
+            raise InputError(f"{display_name(self.source)}: has no length: encode it at a rate")
+        return seconds
+
     def beside(self, video: VideoReader) -> Texts:
         """Title, chapters and subtitles. What is not carried is told of the first time."""
         if self._beside is None:
@@ -244,7 +256,7 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
     """For a stream of `size` bytes: the job with the rate of its sound, and what is left for the
     pictures in bits per second and in bytes. Raises as `encode_to_size`."""
     _check(job, size)
-    seconds = _seconds(job)
+    seconds = job.seconds
     job = _shared(job, 8 * size / float(seconds))
     beside = _beside(job, seconds)
     if size <= beside:
@@ -264,7 +276,7 @@ def size_at(job: EncodeJob, total_bitrate: float) -> int:
     if total_bitrate <= 0:
         raise ConfigError(f"{total_bitrate:g} bit/s in all: give more than 0")
     _check(job, 1)
-    return int(total_bitrate * _seconds(job) / 8)
+    return int(total_bitrate * job.seconds / 8)
 
 
 _SOUND = 6_000, 8_000, 12_000, 16_000
@@ -301,17 +313,6 @@ def _check(job: EncodeJob, size: int) -> None:
         raise ConfigError("a task sends no pictures, whose rate would make the size: leave it out")
     if str(job.source) == STANDARD_INPUT:
         raise ConfigError("standard input can be read but once: meet a size with a file, or a rate")
-
-
-def _seconds(job: EncodeJob) -> Fraction:
-    """Of the video. Raises InputError for one without a length."""
-    with job.open() as video:
-        seconds = video.seconds
-        if seconds is None:
-            seconds = Fraction(sum(1 for _ in video)) / video.format.frame_rate
-    if not seconds:
-        raise InputError(f"{display_name(job.source)}: has no length: encode it at a rate")
-    return seconds
 
 
 def _beside(job: EncodeJob, end: Fraction) -> int:
