@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from gsvc.codec.api.reports import shown_time
+from gsvc.codec.api.reports import shown_rate, shown_time
 from gsvc.codec.bitstream.frames import UNSPECIFIED, Color
 from gsvc.codec.bitstream.header import TOOLS, Header
 from gsvc.codec.bitstream.layers.faces import FACES
@@ -62,8 +62,7 @@ def info_lines(info: StreamInfo, *, packets: bool = False, fields: bool = False)
     yield f"  {'sound':<18} {'Opus' if header.audio else 'none'}"
     yield "stream"
     yield f"  {'size':<18} {info.size} bytes in {len(info.packets)} packets"
-    rate = f"{info.bpp:.5f} bpp, {info.bitrate / 1000:.2f} kbit/s without sound and texts"
-    yield f"  {'rate':<18} {rate}"
+    yield f"  {'rate':<18} {shown_rate(info.mean_rate, info.bitrate, info.bpp)}"
     if info.frames:
         wait = f"{info.startup_delay():.1f} s over a link of {info.mean_rate / 1000:.2f} kbit/s"
         yield f"  {'start-up delay':<18} {wait}, the mean of all"

@@ -66,6 +66,11 @@ class EncodeReport(FileReport):
         return self.size - self.audio_size - self.text_size
 
     @property
+    def total_bitrate(self) -> float:
+        """Bits per second of the whole file."""
+        return 8 * self.size / self.duration
+
+    @property
     def bpp(self) -> float:
         """Bits per pixel of a frame, without sound and texts."""
         return 8 * self.video_size / (self.width * self.height * self.frames)
@@ -84,6 +89,11 @@ class DecodeReport(FileReport):
     """Steps of the refiner."""
     concealed: int
     """Frames made up in place of damaged or missing ones, where `DecoderSettings.conceal` is."""
+
+
+def shown_rate(total: float, video: float, bpp: float) -> str:
+    """Bits per second of all and of the pictures, which `bpp` bits per pixel are of, for people."""
+    return f"{total / 1000:.2f} kbit/s in all, {video / 1000:.2f} for video ({bpp:.5f} bpp)"
 
 
 def shown_time(seconds: float) -> str:

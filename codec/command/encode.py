@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_time
+from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_rate, shown_time
 from gsvc.codec.bitstream.audio import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.header import TOOLS
@@ -96,25 +96,23 @@ def _detector(options: Namespace) -> str | Detector:
 
 def as_json(report: EncodeReport) -> dict[str, object]:
     """The report's values by name."""
-    return {**asdict(report), "bpp": report.bpp, "bitrate": report.bitrate}
+    rates = {name: getattr(report, name) for name in ("bpp", "bitrate", "total_bitrate")}
+    return {**asdict(report), **rates}
 
 
 def as_line(report: EncodeReport) -> str:
     """The report for people."""
     beside = {"sound": report.audio_size, "texts": report.text_size}
     also = "".join(f" + {size} bytes of {what}" for what, size in beside.items() if size)
-    alone = f" without {' and '.join(w for w, size in beside.items() if size)}" if also else ""
     reached = ""
     if report.measured_quality is not None:
         reached = f"distance {report.measured_quality:.3f} (measured), "
     elif report.estimated_quality is not None:
         reached = f"distance {report.estimated_quality:.3f} by estimate, --score measures it, "
-    if 2 * report.audio_size > report.size:
-        alone += f", {8 * report.size / report.duration / 1000:.2f} kbit/s in all"
+    rate = shown_rate(report.total_bitrate, report.bitrate, report.bpp)
     return (
         f"{report.target}: {report.frames} frames, level {report.level}, {reached}"
-        f"{report.video_size} bytes{also}, {report.bpp:.5f} bpp, "
-        f"{report.bitrate / 1000:.2f} kbit/s{alone}, in {shown_time(report.elapsed)}"
+        f"{report.video_size} bytes{also}, {rate}, in {shown_time(report.elapsed)}"
     )
 
 

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from gsvc.codec.api.encode_file import EncodeJob, size_at, sized
-from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_time
+from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_rate, shown_time
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.command.arguments import shown_size
 from gsvc.codec.command.encode import metrics_of, score_samples, settings_from, show_scores
@@ -91,7 +91,8 @@ def foretold(options: Namespace, source: str) -> "tuple[EncodeForecast, list[Mea
 
 def _show(options: Namespace, source: str, made: EncodeForecast) -> None:
     if options.json:
-        JsonLines(sys.stdout).put("forecast", source=source, **asdict(made))
+        told = {**asdict(made), "total_bitrate": made.total_bitrate}
+        JsonLines(sys.stdout).put("forecast", source=source, **told)
         return
     known = (
         "all of it was tried"
@@ -99,10 +100,10 @@ def _show(options: Namespace, source: str, made: EncodeForecast) -> None:
         else f"give or take {made.spread:.0%}, from {made.samples} samples, "
         f"{made.sampled:.0f} of {made.duration:.0f} s"
     )
+    rate = shown_rate(made.total_bitrate, made.bitrate, made.bpp)
     print(
-        f"{source}: {made.frames} frames, about {shown_size(made.size)} ({known}), "
-        f"{made.bitrate / 1000:.2f} kbit/s without sound, {shown_time(made.elapsed)} to encode, "
-        f"SSIM {made.ssim:.3f}"
+        f"{source}: {made.frames} frames, about {shown_size(made.size)} ({known}), {rate}, "
+        f"{shown_time(made.elapsed)} to encode, SSIM {made.ssim:.3f}"
     )
 
 

@@ -149,6 +149,7 @@ def _put(
         frame_rate=float(found.header.format.frame_rate),
         bpp=found.bpp,
         bitrate=found.bitrate,
+        total_bitrate=found.mean_rate,
         startup_delay=found.startup_delay(),
         ledger=found.bits,
         scaffold_hash=found.scaffold_hash,

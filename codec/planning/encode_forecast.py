@@ -84,6 +84,8 @@ class EncodeForecast:
     """Standard error of the size in proportion to it: how unlike the samples are; 0 for all."""
     bitrate: float
     """Bits per second of the pictures, with headers."""
+    bpp: float
+    """The same as bits per pixel of a frame."""
     elapsed: float
     """Seconds that encoding would take on this machine."""
     ssim: float
@@ -97,6 +99,11 @@ class EncodeForecast:
     def video_size(self) -> float:
         """Bytes of the pictures, with headers."""
         return self.bitrate * self.duration / 8
+
+    @property
+    def total_bitrate(self) -> float:
+        """Bits per second of the stream, sound included."""
+        return 8 * self.size / self.duration
 
 
 @dataclass(frozen=True)
@@ -162,12 +169,14 @@ def forecast(
     whole = spans.seconds / sampled
     size = _FIXED + spans.seconds * sum(sizes) / sampled
     sound = whole * sum(report.audio_size for report in reports)
+    one = reports[0]
     return EncodeForecast(
         frames=spans.frames,
         duration=spans.seconds,
         size=round(size),
         spread=_standard_error(rates) * spans.seconds / size,
         bitrate=8 * (size - sound) / spans.seconds,
+        bpp=8 * (size - sound) / (one.width * one.height * spans.frames),
         elapsed=whole * sum(report.elapsed for report in reports),
         ssim=fmean(ssims),
         sampled=sampled,
