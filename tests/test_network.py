@@ -15,7 +15,8 @@ from contextlib import suppress
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ from gsvc.codec.network.live_decoder import PlayoutClock
 from gsvc.codec.network.rtp import WireSettings
 from gsvc.codec.network.tcp_websocket import Broadcaster
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
-from gsvc.codec.network.video_sender import SendSettings, VideoSender
+from gsvc.codec.network.video_sender import LinkRate, SendSettings, VideoSender
 from live import (
     PATIENT,
     RATE,
@@ -414,6 +415,27 @@ def test_a_rate_that_sending_does_not_keep_is_told(tmp_path: Path) -> None:
     there = f"udp://127.0.0.1:{free_port()}"
     told = start("send", clip(tmp_path, 30), there, "--fast", "--bitrate", "0.1k")
     assert b"asked for 0.1 kbit/s" in told.communicate()[1] and told.returncode == 0
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_all_that_is_sent_keeps_within_the_rate_of_a_link(is_answered: bool) -> None:
+    """A copy of six tenths of the pictures, and 2 kbit/s of sound and headers."""
+    encoder = SimpleNamespace(target_bitrate=9000.0, keyframes_on_request=is_answered)
+    link = LinkRate(cast(gsvc.Encoder, encoder), 10_000)
+    pictures, sent, queue, rates = 0.0, 0.0, 0.0, []
+    for second in range(1, 121):
+        rates.append(1.6 * encoder.target_bitrate + 2000)
+        pictures, sent = pictures + encoder.target_bitrate, sent + rates[-1]
+        queue = max(0.0, queue + rates[-1] - 10_000)
+        link.sent(second, pictures, sent)
+    assert queue == 0 and 9_000 < float(np.mean(rates[40:])) < 10_000
+
+
+def test_a_link_has_one_rate(tmp_path: Path) -> None:
+    there = f"udp://127.0.0.1:{free_port()}"
+    rates = "--total-bitrate", "8k", "--adapt", "4k:60k"
+    told = start("send", clip(tmp_path, 4), there, *rates).communicate()[1]
+    assert b"give one of them" in told
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "ws"])

@@ -18,7 +18,7 @@ from gsvc.codec.api.reports import EncodeReport, Progress, Report
 from gsvc.codec.bitstream.audio import AUDIO_CODINGS, pack_audio
 from gsvc.codec.bitstream.container import Packet, PacketType, StreamWriter
 from gsvc.codec.bitstream.errors import ConfigError, InputError
-from gsvc.codec.bitstream.frames import AudioChunk, Frame, duration
+from gsvc.codec.bitstream.frames import AudioChunk, Frame, VideoFormat, duration
 from gsvc.codec.bitstream.texts import Texts, text_packets
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.audio_source import READ_ONCE, USUAL_STEREO, Sound, open_sound
@@ -290,17 +290,22 @@ def _shared(job: EncodeJob, total: float) -> EncodeJob:
 
     It is that of the highest level which the rest of the rate reaches.
     """
-    if not job.sound or job.audio_bitrate is not None or total >= _STEREO_SHARE * USUAL_STEREO:
+    if not job.sound or job.audio_bitrate is not None:
         return job
     with job.open() as video:
-        form = video.format
-    settings = job.settings
+        return replace(job, audio_bitrate=sound_bitrate(job.settings, video.format, total))
+
+
+def sound_bitrate(settings: EncoderSettings, video: VideoFormat, total: float) -> int | None:
+    """Bits per second of the sound beside pictures, of `total` together; None: its usual rate."""
+    if total >= _STEREO_SHARE * USUAL_STEREO:
+        return None
     reached = [
         level
         for level, rate in enumerate(_SOUND)
-        if rate < total and replace(settings, bitrate=total - rate).chosen_level(form) >= level
+        if rate < total and replace(settings, bitrate=total - rate).chosen_level(video) >= level
     ]
-    return replace(job, audio_bitrate=_SOUND[max(reached, default=0)])
+    return _SOUND[max(reached, default=0)]
 
 
 def _check(job: EncodeJob, size: int) -> None:

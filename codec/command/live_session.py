@@ -118,9 +118,14 @@ class Watch:
             print(text, file=sys.stderr, flush=True)
 
     def _closing(self, stats: SenderStats | ReceiverStats) -> str:
-        """The last line: its rate is over all the time."""
-        mean = replace(stats, bitrate=8 * stats.bytes / max(1e-6, stats.seconds))
-        return f"{status_text(mean)}, {stats.bytes} bytes in {stats.seconds:.1f} s"
+        """The last line: its rates are over all the time."""
+        wire, seconds = 8.0 * stats.bytes, max(1e-6, stats.seconds)
+        of_video = ""
+        if isinstance(stats, SenderStats):
+            wire = stats.wire_bits
+            of_video = f" in all, {stats.picture_bits / seconds / 1000:.1f} for video"
+        mean = status_text(replace(stats, bitrate=wire / seconds))
+        return f"{mean}{of_video}, {stats.bytes} bytes in {stats.seconds:.1f} s"
 
     def _open(self) -> TextIO | None:
         if self._target is None or self._target == STANDARD_OUTPUT:

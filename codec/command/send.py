@@ -25,7 +25,7 @@ from gsvc.codec.media.output import explain_failure, refuse_foreign
 from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.network.congestion_control import Adaptation
 from gsvc.codec.network.rtp import WireSettings, session_description
-from gsvc.codec.network.stats import IP_UDP_BYTES, SenderStats
+from gsvc.codec.network.stats import SenderStats
 from gsvc.encoders.tuning import LIVE_GOP
 
 if TYPE_CHECKING:  # late: --help does not wait for FFmpeg
@@ -59,14 +59,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("source", metavar="IN", help="the video, or - for y4m on standard input")
     add("address", metavar="ADDRESS", help="udp://host:port, tcp://host:port, ws://host:port")
     add_level(parser, _LIVE)
-    add("--bitrate", type=bitrate, metavar="RATE", help=BITRATE)
+    rate = parser.add_mutually_exclusive_group()
+    rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=f"{BITRATE}, of the pictures")
+    whole = "keep all that is sent within a link's rate: sound, copies, parity and headers too"
+    rate.add_argument("--total-bitrate", type=bitrate, metavar="RATE", help=whole)
     late = "code whole groups: seconds late, fewer bits"
     add("--look-ahead", dest="low_delay", action="store_false", help=late)
     add_gop(parser)
     add_part(parser, "send")
     add("--fps", type=frame_rate, metavar="N", help="at most N frames a second")
-    whole = "draw whole pictures of interlaced video"
-    add("--deinterlace", action="store_true", help=whole)
+    add("--deinterlace", action="store_true", help="draw whole pictures of interlaced video")
     add("--objects", action="store_true", help="find objects and send them too")
     add("--events-only", action="store_true", help="pictures only while something happens")
     add("--loop", action="store_true", help="begin again at the end of the video")
@@ -150,6 +152,8 @@ async def _send(options: Namespace, settings: "SendSettings", encoding: EncoderS
     with _opened(options) as video:
         if video.is_interlaced:
             _log.warning("%s: %s", options.source, INTERLACED)
+        if options.total_bitrate is not None:
+            encoding = _within_link(options, encoding, video, settings.wire)
         sound = _sound(options, has_any=video.has_sound)
         encoder = Encoder(video.format, encoding, audio=bool(sound))
         sender = VideoSender(options.address, encoder, settings)
@@ -163,7 +167,27 @@ async def _send(options: Namespace, settings: "SendSettings", encoding: EncoderS
         async with Watch(sender, options):
             await sender.run(frames, sound.rest(None))
         if settings.adapt is None:
-            _tell_of_rate(sender.stats(), float(video.format.frame_rate))
+            _tell_of_rate(sender.stats(), float(video.format.frame_rate), options.total_bitrate)
+
+
+_SOUND_HEADERS = 2_500.0
+"""Bits per second of the sound's datagrams, of which there are five a second or six."""
+
+
+def _within_link(
+    options: Namespace, encoding: EncoderSettings, video: "VideoReader", wire: WireSettings
+) -> EncoderSettings:
+    """With the rate that pictures begin with; the options get that of the sound."""
+    from gsvc.codec.api.encode_file import sound_bitrate
+    from gsvc.codec.media.audio_source import USUAL_STEREO
+    from gsvc.codec.network.video_sender import pictures_within
+
+    total, sound = options.total_bitrate, 0.0
+    if options.audio != "none" and video.has_sound:
+        room = pictures_within(total, _SOUND_HEADERS, wire)
+        options.audio_bitrate = options.audio_bitrate or sound_bitrate(encoding, video.format, room)
+        sound = (options.audio_bitrate or USUAL_STEREO) + _SOUND_HEADERS
+    return replace(encoding, bitrate=pictures_within(total, sound, wire))
 
 
 def _sound(options: Namespace, *, has_any: bool) -> "Sound":
@@ -180,20 +204,20 @@ def _sound(options: Namespace, *, has_any: bool) -> "Sound":
     return open_sound(options.source, options.start, rate)
 
 
-def _tell_of_rate(stats: SenderStats, frame_rate: float) -> None:
-    """Warn of a rate that was asked for and not kept."""
+def _tell_of_rate(stats: SenderStats, frame_rate: float, link: float | None) -> None:
+    """Warn of a rate that was asked for, of the pictures or the `link`, and not kept."""
     seconds = stats.frames / frame_rate
-    if not stats.target or not seconds:
+    asked = link or stats.target
+    if not asked or not seconds:
         return
-    packets = sum(stats.bits.values()) - stats.bits["audio"]
-    wire = 8 * (stats.bytes + IP_UDP_BYTES * stats.datagrams)
-    if packets > _KEPT * stats.target * seconds:
+    if (stats.wire_bits if link else stats.picture_bits) > _KEPT * asked * seconds:
         _log.warning(
-            "asked for %.3g kbit/s, sent %.3g (%.3g on the wire, with copies, parity and headers): "
-            "take a lower --fps or a smaller video",
-            stats.target / 1000,
-            packets / seconds / 1000,
-            wire / seconds / 1000,
+            "asked for %.3g kbit/s%s, sent %.3g in all, with sound, copies, parity and headers, "
+            "%.3g for video: take a lower --fps or a smaller video",
+            asked / 1000,
+            " in all" if link else " for video",
+            stats.wire_bits / seconds / 1000,
+            stats.picture_bits / seconds / 1000,
         )
 
 

@@ -26,6 +26,11 @@ class Latency:
     p99: float | None = None
 
 
+def picture_bits(bits: Ledger) -> int:
+    """Those of all packets but those of sound."""
+    return sum(bits.values()) - bits["audio"]
+
+
 @dataclass(frozen=True)
 class SenderStats:
     """A sender so far."""
@@ -69,6 +74,13 @@ class SenderStats:
     """Bits per second of packets that the encoder is to meet; None: its level decides."""
     estimate: float | None = None
     """Bits per second that the network is taken to carry; None where the rate does not follow."""
+    wire_bits: float = 0.0
+    """All bits that a receiver was sent, with the headers of IP and UDP or TCP."""
+
+    @property
+    def picture_bits(self) -> int:
+        """Bits of all packets but those of sound."""
+        return picture_bits(self.bits)
 
 
 @dataclass(frozen=True)

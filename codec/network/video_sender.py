@@ -32,7 +32,14 @@ from gsvc.codec.network.live_sound import cut_to_fit, sound_packet
 from gsvc.codec.network.rtp import LEAST_MTU, RTP_HEADER_BYTES, UNIT_HEAD_BYTES, WireSettings
 from gsvc.codec.network.rtp_session import RtpSender
 from gsvc.codec.network.srtp import MOST_BYTES, TAG_BYTES, WireKey, srtp_of
-from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, LayerMeter, RateMeter, SenderStats
+from gsvc.codec.network.stats import (
+    IP_UDP_BYTES,
+    Durations,
+    LayerMeter,
+    RateMeter,
+    SenderStats,
+    picture_bits,
+)
 from gsvc.codec.network.tcp_websocket import Announced, Broadcaster, end_all, run_channels
 from gsvc.codec.network.udp import UdpSender, open_udp_sender
 
@@ -142,6 +149,62 @@ class RateAdapter:
         return True
 
 
+_LOOK, _LONGEST_LOOK = 4.0, 32.0
+"""Seconds of video for which a link is watched before a rate moves: as long as all before it where
+another rate costs an intra picture that nobody asked for."""
+_AIM = 0.95
+"""Of a link, what is aimed at: without look-ahead a rate is only neared."""
+_QUEUED = 2.0
+"""Seconds of a link's queue from which the rate moves sooner."""
+_MOVES = 0.1
+"""In proportion to a rate: a smaller change is not worth telling the encoder."""
+_FIRST_COPIES = 0.5
+"""Of all bits of pictures, those that copies repeat and those that parity covers, to begin with."""
+_LEAST_SHARE = 0.1
+"""Of a link, for pictures."""
+_TCP_IP_BYTES, _SEGMENT = 52, 1400
+"""Headers of a segment with time stamps, and bytes that it holds at most."""
+
+
+class LinkRate:
+    """Keeps all that is sent within the rate of a link: the pictures get what sound, copies, parity
+    and headers leave them. `sent` runs where frames are encoded, or between two of them."""
+
+    def __init__(self, encoder: Encoder, total: float) -> None:
+        """`total`: bits per second."""
+        self._encoder, self._total = encoder, _AIM * total
+        self._at, self._look, self._queue = 0.0, _LOOK, 0.0
+        self._pictures = self._all = 0.0
+        self._before = 0.0, 0.0
+
+    def sent(self, seconds: float, pictures: float, total: float) -> None:
+        """Take note of what was sent up to this second of the video: bits of packets of `pictures`,
+        and of all, headers included."""
+        window = seconds - self._at
+        if window < self._look:
+            return
+        more, self._at = total - self._before[1], seconds
+        self._pictures = 0.5 * self._pictures + pictures - self._before[0]
+        self._all, self._before = 0.5 * self._all + more, (pictures, total)
+        # What was not used is gone; what was too much waits before the link.
+        self._queue = max(0.0, self._queue + more - window * self._total)
+        is_free = not self._encoder.keyframes_on_request or self._queue > _QUEUED * self._total
+        self._look = _LOOK if is_free else min(_LONGEST_LOOK, 2 * self._look)
+        share = max(_LEAST_SHARE, self._pictures / max(1.0, self._all))
+        room = max(_LEAST_SHARE * self._total, self._total - self._queue / self._look)
+        now = self._encoder.target_bitrate
+        if now is None or abs(share * room / now - 1) > _MOVES:
+            self._encoder.target_bitrate = share * room
+
+
+def pictures_within(total: float, sound: float, wire: WireSettings) -> float:
+    """Bits per second that pictures may begin with on a link of `total`, with sound of `sound`."""
+    copies = _FIRST_COPIES * wire.redundancy
+    if wire.parity_span:
+        copies += _FIRST_COPIES / wire.parity_span
+    return _AIM * max(_LEAST_SHARE * total, total - sound) / (1 + copies)
+
+
 _SAMPLED = 0.1
 """Seconds between two looks at what waits for connections."""
 _ANSWERING = 5.0
@@ -168,6 +231,15 @@ class SendSettings:
     """Bounds between which the rate follows the network (without look-ahead): by the reports of a
     receiver over UDP, else by what waits for the slowest connection. The encoder's `bitrate` is
     where it begins. None: it stays."""
+    total_bitrate: float | None = None
+    """Bits per second of the link: all that is sent keeps within it, sound, copies, parity and
+    headers too. The encoder's `bitrate` is where its pictures begin. None: pictures take theirs."""
+
+    def __post_init__(self) -> None:
+        if self.total_bitrate is not None and not 0 < self.total_bitrate < float("inf"):
+            raise ConfigError(f"a link of {self.total_bitrate:g} bit/s: give more than 0")
+        if self.total_bitrate is not None and self.adapt is not None:
+            raise ConfigError("a link of one rate, and bounds of its rate: give one of them")
 
     @property
     def cut(self) -> WireSettings:
@@ -206,6 +278,8 @@ class VideoSender:
             )
         self._encoder, self._settings = encoder, settings or SendSettings()
         self._adapter = self._adapter_of(encoder)
+        link = self._settings.total_bitrate
+        self._link = None if link is None else LinkRate(encoder, link)
         size = max(4, round(_WAITING_SECONDS * encoder.header.format.frame_rate))
         self._queue: LatestQueue[tuple[Frame, float]] = LatestQueue(size)
         self._tls = tls_context(self.address, self._settings.tls)
@@ -311,6 +385,7 @@ class VideoSender:
             encoding=self._encoding.summary(),
             target=self._encoder.target_bitrate,
             estimate=self._adapter.controller.estimate if self._adapter else None,
+            wire_bits=self._wire_bits,
         )
 
     def _adapter_of(self, encoder: Encoder) -> RateAdapter | None:
@@ -396,9 +471,20 @@ class VideoSender:
                 self._sink.send(packets)
                 if self._adapter:
                     self._adapter.sent(self._rtp)
+                if self._link and (shown := [p.pts for p in packets if p.is_picture]):
+                    seconds = float((shown[-1] or 0) * self._encoder.header.format.time_base)
+                    self._link.sent(seconds, picture_bits(self._meter.bits), self._wire_bits)
         *packets, end = await loop.run_in_executor(coder, self._counted, self._ended)
         self._sink.send(packets)
         await self._sink.close(end)
+
+    @property
+    def _wire_bits(self) -> float:
+        """All that a receiver was sent, headers included."""
+        if self.address.scheme == "udp":
+            return 8.0 * (self._sink.bytes + IP_UDP_BYTES * self._sink.datagrams)
+        size = sum(self._meter.bits.values()) / 8
+        return 8 * (size + _TCP_IP_BYTES * (self._packets + size // _SEGMENT))
 
     def _counted(self, encode: Callable[[], list[Packet]]) -> list[Packet]:
         """Count the packets that `encode` gives. Runs in the coder's thread."""
