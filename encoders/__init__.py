@@ -1,1 +1,1 @@
-"""The edge: from video to key pictures and scaffold."""
+"""The edge: from video to coded pictures and scaffold."""

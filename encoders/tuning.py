@@ -26,7 +26,7 @@ class Level:
     usual_bpp: float
     """Rate target, in bits per pixel, up to which this level is chosen for it."""
     spacing: float
-    """Seconds between key pictures without look-ahead, where nothing can be chosen."""
+    """Seconds between coded pictures without look-ahead, where nothing can be chosen."""
     block_log2: int
     """Blocks of motion corrections are 2^n cells wide."""
     texture_log2: int
@@ -55,7 +55,7 @@ MOST_GROUP_PIXELS = 1 << 28
 512x288."""
 
 _CLOSE = 8
-"""Frames between key pictures below which coding them takes most of the time: there SVT-AV1 runs
+"""Frames between coded pictures below which coding them takes most of the time: there SVT-AV1 runs
 one preset faster ("The search leaps")."""
 _USUAL_FRAMES = 100
 
@@ -69,16 +69,16 @@ class Effort:
     samples: int
     """Frames that distortion is measured on, of a group of up to 100."""
     svt: int
-    """SVT-AV1's preset, 0-13, for the key pictures that are sent."""
+    """SVT-AV1's preset, 0-13, for the coded pictures that are sent."""
     anchors: int
-    """Most scaffold samples tried between two key pictures."""
+    """Most scaffold samples tried between two coded pictures."""
 
     def probes_of(self, begins: bool) -> int:
         """Plans tried for a group that `begins` a scene, or that goes on from a good plan."""
         return self.probes if begins else max(2, self.probes // 2)
 
     def preset_of(self, keys: Sequence[int]) -> int:
-        """SVT-AV1's preset for key pictures at these indices."""
+        """SVT-AV1's preset for coded pictures at these indices."""
         return self.svt + (keys[-1] - keys[0] < _CLOSE * (len(keys) - 1))
 
     def samples_of(self, frames: int) -> int:
@@ -195,7 +195,7 @@ CRF_SLOPE = 0.055
 EASIER = 0.7
 """What a group that needed a higher lambda than its level's leaves the next one of it. By hand."""
 DISTORTION_OF_BITS = 0.6
-"""By how much the logarithm of the distortion falls with that of key pictures' bits: .35 to .8 on
+"""By how much the logarithm of the distortion falls with that of coded pictures' bits: .35 to .8 on
 talking heads ("Faces as a layer")."""
 USUAL_JUMP, FREE_JUMP = 6.0, 40.0
 """Low delay: by how much the quantiser may move from group to group, and where another rate was
@@ -224,8 +224,8 @@ it, are tried ("The camera's path")."""
 # Texture and pre-emphasis.
 
 TEXTURE_LMBDA = 6.0
-"""What a bit of texture gain must save, in units of lambda: a key picture's gain reaches the frames
-drawn from it only in part ("Place and layers, set anew")."""
+"""What a bit of texture gain must save, in units of lambda: a coded picture's gain reaches the
+frames drawn from it only in part ("Place and layers, set anew")."""
 EMPHASIS_BAND = 0.7, 3.0
 """Standard deviations, in pixels, of the Gaussians around the detail that pre-emphasis raises:
 finer detail is not worth its bits ("Pre-emphasis")."""

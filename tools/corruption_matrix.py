@@ -10,7 +10,7 @@ Each damaged copy is decoded in three ways, without refinement:
 - wire: with concealment; a packet that cannot be read counts as lost.
 
 For each stream, way and kind of damage, one row counts the outcomes: refused (by which error),
-flagged (some frames are concealed), the same video, the same video from a later key picture on,
+flagged (some frames are concealed), the same video, the same video from a later coded picture on,
 nothing shown, SILENT (a frame differs or is missing, without error or flag), and CRASH.
 """
 
@@ -124,7 +124,7 @@ class Original:
             return FLAGGED
         if not frames:
             return NOTHING
-        # Without its first key picture a stream begins at the next one, as for who joins late.
+        # Without its first coded picture a stream begins at the next one, as for who joins late.
         if frames == self.frames[len(self.frames) - len(frames) :]:
             return SAME if len(frames) == len(self.frames) else BEGINS_LATER
         return SILENT

@@ -132,7 +132,7 @@ LARGER = "small", "base"
 """Refiners that decode the stream once more, in one step."""
 STRIDE = 8
 """Every so many-th frame is measured: all would take longer than the coding. Not a divisor of the
-spacing of key pictures."""
+spacing of coded pictures."""
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ def _write_sheet(
 
 
 def _hardest_frame(info: StreamInfo) -> int:
-    """The frame that is furthest from a key picture: halfway through the longest interval."""
+    """The frame that is furthest from a coded picture: halfway through the longest interval."""
     keys = key_frames(info)
     gaps = {b - a: (a + b) // 2 for a, b in pairwise(keys)}
     return gaps[max(gaps)] if gaps else 0

@@ -168,7 +168,7 @@ def latency_table(outcome: LossOutcome) -> str:
     sent, received = outcome.sent, outcome.received
     stages = (
         ("a frame waits for the encoder", sent["waiting"]),
-        ("encoding of a key picture with its interval", sent["encoding"]),
+        ("encoding of a coded picture with its interval", sent["encoding"]),
         ("decoding of a packet, all its frames", vars(received.decoding)),
         ("capture of a frame to its decoded picture", vars(received.latency)),
     )

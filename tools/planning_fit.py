@@ -370,7 +370,7 @@ def _paired(rows: Sequence[EncodingRow]) -> list[tuple[EncodingRow, EncodingRow]
 
 
 def counted() -> dict[str, float]:
-    """Operations per pixel of a key picture by refiner, and of a frame drawn by RIFE."""
+    """Operations per pixel of a coded picture by refiner, and of a frame drawn by RIFE."""
     from gsvc.eval.baselines.gsvc import drawing_cost
 
     found = {}

@@ -5,7 +5,7 @@
     python tools/player_figures.py --faces tests/golden/speaking.gsv
 
 For each stream and browser: the mean and largest difference of frames (levels of 0-255), how many
-frames are drawn in a second, key pictures included.
+frames are drawn in a second, coded pictures included.
 With --damaged: what becomes of damaged streams; with --faces: what faces add to a frame's time.
 """
 

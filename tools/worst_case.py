@@ -1,7 +1,8 @@
 """Cost of the dearest packets that `Limits.restrictive()` permits: `python tools/worst_case.py`.
 
-They are 1080p with key pictures of noise; each interval has 15 samples with eight labels, 16 moving
-people and corrections. Then comes the longest scaffold. Prints seconds for each frame, and memory.
+They are 1080p with coded pictures of noise; each interval has 15 samples with eight labels, 16
+moving people and corrections. Then comes the longest scaffold. Prints seconds for each frame, and
+memory.
 """
 
 import re

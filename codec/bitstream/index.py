@@ -136,7 +136,7 @@ class StreamIndex:
             return
         wanted = self._entry_of(first)
         start = wanted.group
-        # Up to its first key picture, an intra packet may build on the group before.
+        # Up to its first coded picture, an intra packet may build on the group before.
         if first < wanted.first + wanted.lead:
             start = self.entries[start - 1].group
         last = self._entry_of(min(first + count, self.frames) - 1)

@@ -54,7 +54,7 @@ class Limits:
 
 DEFAULT_LIMITS = Limits()
 MAX_UNIT_FRAMES = 9
-"""AV1 frames in a key picture's temporal unit: the shown one, and a hidden one a reference."""
+"""AV1 frames in a coded picture's temporal unit: the shown one, and a hidden one a reference."""
 MAX_UNIT_OBUS = 64
 """Open bitstream units of one temporal unit."""
 

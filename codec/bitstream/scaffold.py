@@ -1,5 +1,8 @@
 """The scaffold of an interval: what a layer is, and the values of the layers.
 
+On the wire the scaffold is all that the range coder codes of a packet: the layout of its frames
+(`layout.py`), the heads of its AV1 frames (`coded_pictures.py`), and the layers.
+
 Values are integers only, so that the scaffold is the same on every machine. To add a layer, write a
 module in `gsvc.codec.bitstream.layers` and add it to `LAYERS` there. The header, `Tools`, the
 ledger, the command line's switches and the scaffold's hash use that table.

@@ -8,7 +8,7 @@ from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.command.arguments import add_json, integers
 from gsvc.codec.weights.extras import need
 
-DESCRIPTION = """Count the operations of back ends for a window of frames, or a key picture, from
+DESCRIPTION = """Count the operations of back ends for a window of frames, or a coded picture, from
 their published settings: no weights are needed. Of 16:9; a multiply-add is two operations."""
 
 

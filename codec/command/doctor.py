@@ -18,8 +18,8 @@ from gsvc.codec.weights.extras import EXTRAS, Extra
 DESCRIPTION = "Check this machine for everything gsvc needs; exits with 1 if something is missing."
 
 _CODECS = (
-    ("libsvtav1", "w", "codes key pictures"),
-    ("libdav1d", "r", "decodes key pictures"),
+    ("libsvtav1", "w", "codes coded pictures"),
+    ("libdav1d", "r", "decodes coded pictures"),
     ("libx264", "w", "writes .mp4, .mkv and .mov"),
     ("libopus", "w", "codes sound"),
 )

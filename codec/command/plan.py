@@ -42,7 +42,7 @@ class Chosen:
     model: HeldModel
     flops: float
     """Operations for a second of video, counted; of a model of pictures the most: as if each
-    frame were a key picture."""
+    frame were a coded picture."""
     size: tuple[int, int]
     """Width and height at which it is held: the video's own, or smaller."""
 

@@ -111,7 +111,7 @@ def _encoding(preset: str, folder: Path, videos: Sequence[str], *, cpu: bool) ->
 def _decoding(
     way: Way, folder: Path, streams: Sequence[str], known: Mapping[str, ResourceUsage], *, cpu: bool
 ) -> ResourceUsage:
-    films = [0, 2, 3] if way.backend else [0, 1, 2, 3]  # many key pictures take a refiner long
+    films = [0, 2, 3] if way.backend else [0, 1, 2, 3]  # many coded pictures take a refiner long
     coded = [streams[index] for index in films]
     again = [] if way.backend else (_TIMES - 1) * coded[1:]  # a refiner takes long as it is
     ran = timed(asdict(way.settings), folder, [*coded, *again], cpu=cpu)
@@ -140,7 +140,7 @@ def _times(
     seconds: NDArray[np.float64],
     known: Mapping[str, ResourceUsage],
 ) -> tuple[float, float, float]:
-    """Seconds per pixel of frames, drawn frames and key pictures: the columns of `work`.
+    """Seconds per pixel of frames, drawn frames and coded pictures: the columns of `work`.
 
     A way shares its frames with the plain way, its motion with the way without a refiner, and its
     refiner with the way without learned motion.

@@ -368,7 +368,7 @@ class Predictor:
         return float(per_pixel * self.trial.pixels * self.trial.rate)
 
     def _latency(self, settings: PlanSettings, bpp: float, seconds: float) -> float:
-        """Waiting for key pictures, and the mean computing of a frame at both ends."""
+        """Waiting for coded pictures, and the mean computing of a frame at both ends."""
         waits = LONG_LATENCY
         if settings.low_delay:
             waits = LEVELS[level_for(bpp)].spacing

@@ -1,6 +1,6 @@
 """The quick trial: the beginning of a video, coded with the fastest preset at three levels.
 
-What comes out says of this content how quality, key pictures and time follow from the rate. Where
+What comes out says of this content how quality, coded pictures and time follow from the rate. Where
 there is no video yet, its class stands for it: means over development clips of 288 lines
 (`classes.json`, made by `python tools/class_trials.py`). How far the clips of a class
 lie apart widens what is foretold of quality.

@@ -145,9 +145,9 @@ class WaysToPack:
     """How a group may be packed, at its rate."""
 
     packed: Callable[[Keyframes, Sequence[Interval]], PackedGroup]
-    """With key pictures that are coded again to fit. Raises ConfigError as of `Packer.packed`."""
+    """With coded pictures that are coded again to fit. Raises ConfigError as of `Packer.packed`."""
     repacked: Callable[[PackedGroup, Sequence[Interval]], PackedGroup | None]
-    """With other intervals between the same key pictures; None where they take too many bits."""
+    """With other intervals between the same coded pictures; None where they take too many bits."""
     views: Callable[[PackedGroup], list[RenderedInterval]]
     """Its intervals as they will be drawn."""
 
@@ -189,7 +189,7 @@ class FaceRdo:
         seen: Mapping[int, FaceComparison],
         ways: WaysToPack,
     ) -> PackedGroup | None:
-        """With coarser key pictures that pay for the faces; None where any face loses by it."""
+        """With coarser coded pictures that pay for the faces; None where any face loses by it."""
         try:
             group = ways.packed(plain.keys, faced)
         except ConfigError:  # A limit that the group keeps without faces.

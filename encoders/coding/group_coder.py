@@ -116,14 +116,14 @@ class CodingConfig:
         """Frames of a group with look-ahead, at most: as `gop`, `lookahead` and memory allow."""
         form = self.header.format
         held = MOST_GROUP_PIXELS // (form.width * form.height)
-        # A frame waits for the rest of its group and, after its last key picture, for the next.
+        # A frame waits for the rest of its group and, after its last coded picture, for the next.
         seconds = min(self.gop, self.lookahead / 2)
         frames = max(1, round(min(held, seconds * float(form.frame_rate))))
         # Groups begin on the grid, where one goes on from another.
         return max(1, frames - frames % self.grid)
 
     def can_scale(self, scale: int) -> bool:
-        """Whether key pictures may be coded at `scale` eighths of the side."""
+        """Whether coded pictures may be coded at `scale` eighths of the side."""
         return scale >= _SMALLEST_SCALE and can_code(self.header.geometry.coded_size(scale))
 
     def framing_bits(self, frames: int, pictures: int, bits: float) -> float:

@@ -1,6 +1,6 @@
-"""Encoding without look-ahead: key pictures at even distances, each coded when it arrives.
+"""Encoding without look-ahead: coded pictures at even distances, each coded when it arrives.
 
-A frame waits for the next key picture, at most the level's `spacing`, and nothing but faces is
+A frame waits for the next coded picture, at most the level's `spacing`, and nothing but faces is
 chosen by probe; pictures are predicted from earlier ones only, which takes 13 to 48 % more bits at
 equal CVVDP than a group that is known whole, and ten times as many in fast pans (docs/limits.md).
 """
@@ -51,13 +51,13 @@ class _OpenGroup:
     """What lives as long as a group."""
 
     stream: PictureStream
-    """Codes its key pictures."""
+    """Codes its coded pictures."""
     decoder: KeyframeDecoder
     """Decodes them."""
     writer: GroupWriter
     """Writes its payloads."""
     crf: float
-    """Quantiser of its key pictures."""
+    """Quantiser of its coded pictures."""
     sends_faces: bool
     """Whether it has the layer of faces."""
     faces: Faces | None = None
@@ -67,7 +67,7 @@ class _OpenGroup:
 
 
 class LowDelay(GroupCoder):
-    """Codes a key picture when it arrives."""
+    """Codes a coded picture when it arrives."""
 
     def __init__(self, config: CodingConfig) -> None:
         self._config, self._level = config, config.level
@@ -131,7 +131,7 @@ class LowDelay(GroupCoder):
         effort: Effort | None = None,
     ) -> None:
         # The next group's quantiser goes where it has to; a rate that falls by a fifth or rises by
-        # half opens that group with the next key picture.
+        # half opens that group with the next coded picture.
         change = bpp / self._rate.bpp
         self._rate.retarget(bpp, exact=exact)
         if level is not None:
@@ -142,7 +142,7 @@ class LowDelay(GroupCoder):
         self._ends_soon = self._ends_soon or not 0.8 <= change <= 1.5
 
     def hold(self, *, is_held: bool, intra_bits: float | None = None) -> None:
-        """Let frames wait for the next key picture, however many; or code again.
+        """Let frames wait for the next coded picture, however many; or code again.
 
         `intra_bits`: what an intra picture may take; it is coded as coarsely as need be, and not
         coarser than possible. None: what its quantiser gives.
@@ -171,17 +171,17 @@ class LowDelay(GroupCoder):
         return excess is not None and abs(math.log(excess)) > _MISSED
 
     def _spacing_of(self, level: Level) -> int:
-        """Frames from a key picture to the next."""
+        """Frames from a coded picture to the next."""
         return max(1, round(level.spacing * self._config.header.format.frame_rate))
 
     def _end_group(self) -> None:
-        """The next key picture opens another."""
+        """The next coded picture opens another."""
         if self._group is not None:
             self._group.stream.close()
         self._group, self._ends_soon = None, False
 
     def _key(self) -> CodedPacket:
-        """Code the last frame that waits as a key picture, coarse enough to fit into a packet."""
+        """Code the last frame that waits as a coded picture, coarse enough to fit into a packet."""
         if self._ends_soon:
             self._end_group()
         if self._group is None:
@@ -269,7 +269,7 @@ class LowDelay(GroupCoder):
         self._coarser, self._scale = max(0.0, self._coarser - 2), min(8, self._scale + 2)
 
     def _opened(self, first: Picture) -> _OpenGroup:
-        """A group whose first key picture is to be `first`."""
+        """A group whose first coded picture is to be `first`."""
         sends_faces = self._faces is not None and self._faces.in_sight(first)
         crf = min(float(MAX_CRF), round(4 * (self._crf + self._coarser)) / 4)
         header, size = self._config.header, self._geometry.coded_size(self._scale)

@@ -74,8 +74,9 @@ class CameraPath:
         return camera
 
     def _bend(self, planned: PlannedInterval, frame: int) -> Matrix:
-        """How far the corners of `frame` lie, in the key picture it is drawn from, from where they
-        are; between two, from where motion linear in time would place them: (3, 2) in pixels."""
+        """How far the corners of `frame` lie, in the coded picture it is drawn from, from where
+        they are; between two, from where motion linear in time would place them: (3, 2) in
+        pixels."""
         left, right = planned.start, planned.end
         if planned.place is not Place.BETWEEN:
             return self._shift(frame, left if planned.place is Place.AFTER else right)

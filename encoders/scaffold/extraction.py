@@ -275,7 +275,7 @@ class RenderedInterval:
 
     @cached_property
     def _key(self) -> Picture:
-        """The luma of its key picture: at its end, or the one that is held."""
+        """The luma of its coded picture: at its end, or the one that is held."""
         return gray(self._shown)
 
     @cached_property

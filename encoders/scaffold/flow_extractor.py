@@ -1,9 +1,9 @@
 """Flow: corrections to the decoder's own motion estimate, kept only where they pay for their bits.
 
-At an anchor the encoder knows the true motion towards both key pictures (from the source frames)
+At an anchor the encoder knows the true motion towards both coded pictures (from the source frames)
 and the motion that the decoder will assume. A block of the difference is a candidate in two forms:
-move what is drawn from the nearer key picture, or draw from the farther one. Each is rendered, and
-the form with the least D + lambda R wins; `distortion.py` defines D.
+move what is drawn from the nearer coded picture, or draw from the farther one. Each is rendered,
+and the form with the least D + lambda R wins; `distortion.py` defines D.
 """
 
 import cv2

@@ -40,7 +40,7 @@ from gsvc.encoders.tuning import (
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The key pictures of a group."""
+    """The coded pictures of a group."""
 
     keys: tuple[int, ...]
     """Their indices in the group, rising."""
@@ -54,7 +54,7 @@ class GroupPlan:
 class PlannedInterval:
     """Frames of a group that are not sent as pictures.
 
-    BETWEEN two key pictures `start` and `end`; BEFORE the scene's first key picture `end`, from
+    BETWEEN two coded pictures `start` and `end`; BEFORE the scene's first coded picture `end`, from
     `start` on; or AFTER its last one `start`, up to `end`.
     """
 
@@ -82,7 +82,7 @@ class PlannedInterval:
 
 
 def planned_intervals(keys: Sequence[int], last: int) -> list[PlannedInterval]:
-    """What lies around the key pictures of a group whose last frame is `last`."""
+    """What lies around the coded pictures of a group whose last frame is `last`."""
     found = [PlannedInterval(0, keys[0], Place.BEFORE)] if keys[0] else []
     found += [PlannedInterval(start, end) for start, end in pairwise(keys)]
     return found + ([PlannedInterval(keys[-1], last, Place.AFTER)] if keys[-1] < last else [])
@@ -95,7 +95,7 @@ class DrawingMode:
     camera: Camera | None = None
     """Moved along this path of the camera."""
     dissolves: bool = False
-    """By one key picture fading into the next, without motion."""
+    """By one coded picture fading into the next, without motion."""
 
 
 PLAIN = DrawingMode()
@@ -109,7 +109,7 @@ class Probe:
     plan: GroupPlan
     """The plan."""
     units: Sequence[bytes]
-    """Temporal units of its key pictures."""
+    """Temporal units of its coded pictures."""
     bits: float
     """Of its packets, of the scaffold only the camera's path."""
     texture: float

@@ -220,7 +220,7 @@ class GroupSearch:
 
 
 def price(distortion: float, bits: float) -> float:
-    """What a bit more in key pictures saves of a distortion over pixels and frames."""
+    """What a bit more in coded pictures saves of a distortion over pixels and frames."""
     return DISTORTION_OF_BITS * float(distortion) / bits
 
 

@@ -56,7 +56,7 @@ class ProbeRenderer:
     """
 
     def __init__(self, planned: PlannedInterval, decoded: Mapping[int, Picture]) -> None:
-        """`decoded`: luma of the key pictures by index, uint8 (H, W)."""
+        """`decoded`: luma of the coded pictures by index, uint8 (H, W)."""
         self._planned, self._decoded = planned, decoded
         self._motion_at = cache(lambda share: self._motion.at(share))  # with and without a path
 
@@ -73,7 +73,7 @@ class ProbeRenderer:
         return BidirectionalWarp(*self._ends, cv2.INTER_LINEAR)
 
     def dissolved(self, index: int) -> Picture:
-        """One frame, the key pictures fading into each other."""
+        """One frame, the coded pictures fading into each other."""
         share = (index - self._planned.start) / self._planned.length
         return dissolved(*self._ends, share)
 
@@ -114,7 +114,7 @@ class DrawingChoice:
         self, planned: PlannedInterval, decoded: Mapping[int, Picture], lmbda: float
     ) -> tuple[DrawingMode, Parts, float]:
         """How an interval is drawn best, the distortion of the samples in it, and the bits of the
-        camera's path, which is sent if it pays. `decoded`: luma of the key pictures by index."""
+        camera's path, which is sent if it pays. `decoded`: luma of the coded pictures by index."""
         renderer = ProbeRenderer(planned, decoded)
         judged = {i: one for i, one in self._samples.items() if i in planned.frames}
         plain = [one.totals(renderer.frame(i, None)) for i, one in judged.items()]
@@ -223,11 +223,11 @@ class Probes:
         return probe if self._near(keys) == keys else self._try(probe.plan, lmbda, keys)
 
     def own_keys(self, plan: GroupPlan) -> tuple[int, ...]:
-        """Its key pictures but for the next group's."""
+        """Its coded pictures but for the next group's."""
         return plan.keys[:-1] if self._open_ended else plan.keys
 
     def emphasised(self, probe: Probe) -> list[Picture]:
-        """The probe's own key pictures as they are to be coded: what they lacked raised (see
+        """The probe's own coded pictures as they are to be coded: what they lacked raised (see
         `gsvc.encoders.coding.keyframes`)."""
         keys = self.own_keys(probe.plan)
         sources = [self._pictures[k] for k in keys]
@@ -240,7 +240,7 @@ class Probes:
         return list(self._pool.map(raised, sources, references, decoded))
 
     def _try(self, plan: GroupPlan, lmbda: float, keys: tuple[int, ...] | None = None) -> Probe:
-        """A probe of the plan with some of its key pictures; None: those near the parts."""
+        """A probe of the plan with some of its coded pictures; None: those near the parts."""
         keys = keys or self._near(plan.keys)
         units = self._coded(plan, keys)
         decoded = dict(zip(keys, self._decoded(plan, units), strict=True))
@@ -266,7 +266,7 @@ class Probes:
         return Probe(plan, units, bits, mean_texture, texture + misplaced, drawings)
 
     def _near(self, keys: tuple[int, ...]) -> tuple[int, ...]:
-        """The key pictures of the parts, and next to them."""
+        """The coded pictures of the parts, and next to them."""
         found: set[int] = set()
         for part in self._parts:
             first = max(0, bisect_right(keys, part[0]) - 1)
@@ -306,7 +306,7 @@ class Probes:
         return coded + self._framing_bits(len(self._pictures), len(own), coded) + path_bits
 
     def _decoded(self, plan: GroupPlan, units: Sequence[bytes]) -> list[Picture]:
-        """Luma of the plan's first key pictures, as they come out."""
+        """Luma of the plan's first coded pictures, as they come out."""
         decoder = KeyframeDecoder((self._geometry.width, self._geometry.height), self._color)
         size = self._geometry.coded_size(plan.scale)
         return [gray(decoder.decode(unit, size)) for unit in units]

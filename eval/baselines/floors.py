@@ -1,4 +1,4 @@
-"""Floors: gsvc's key pictures alone, with nothing sent for the frames between.
+"""Floors: gsvc's coded pictures alone, with nothing sent for the frames between.
 
 A third floor, a small picture scaled up, is what every conventional codec gives at scale 1/2 and
 1/3.
@@ -22,7 +22,7 @@ from gsvc.eval.late_loading import CodecFacts
 
 
 class MotionFloor(Gsvc):
-    """Key pictures and the motion that the decoder finds between them; no scaffold, no refiner."""
+    """Coded pictures and the motion that the decoder finds between them; no scaffold or refiner."""
 
     name = "motion"
     facts = CodecFacts(colour="#a8794b")
@@ -39,7 +39,7 @@ class MotionFloor(Gsvc):
 
 
 class HoldFloor(MotionFloor):
-    """Frames show the latest key picture, or the scene's first; `MotionFloor`'s stream."""
+    """Frames show the latest coded picture, or the scene's first; `MotionFloor`'s stream."""
 
     name = "hold"
     facts = CodecFacts(colour="#b59a5b")
@@ -81,7 +81,7 @@ def _held(data: bytes) -> list[Picture]:
             waiting = interval.length - 1
             if waiting and interval.place is Place.BETWEEN and not frames:
                 raise BitstreamError(
-                    "the stream does not begin with a key picture: code the clip again"
+                    "the stream does not begin with a coded picture: code the clip again"
                 )
             held = picture if interval.place is Place.BEFORE else (frames or [picture])[-1]
             frames += [held] * waiting

@@ -1,6 +1,6 @@
 """gsvc as a codec of the benchmark: frames to a `.gsv` without audio, and back to frames.
 
-Its compute is counted: the refiner's network for each key picture or window, RIFE for each frame
+Its compute is counted: the refiner's network for each coded picture or window, RIFE for each frame
 that it draws. Pretrained models run on a GPU if there is one.
 """
 

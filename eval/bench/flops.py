@@ -23,11 +23,11 @@ _HEADER = (
 
 @dataclass(frozen=True)
 class BackendFlops:
-    """What one window, or one key picture, costs."""
+    """What one window, or one coded picture, costs."""
 
     name: str
     frames: int
-    """That are computed at once; a window shows one less, 1: a key picture."""
+    """That are computed at once; a window shows one less, 1: a coded picture."""
     weights: int
     """Bytes."""
     height: int

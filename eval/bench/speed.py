@@ -403,7 +403,7 @@ _KEYS = 8
 
 
 def window_speeds(name: str, device: str, steps: int) -> Mapping[str, object]:
-    """What a window, or a key picture, takes at each size, loading apart; and of what it was made.
+    """What a window or a coded picture takes at each size, loading apart; and of what it was made.
 
     Pictures are noise: they cost what others cost. Errors as of `load_refiner`.
     """

@@ -34,7 +34,7 @@ class WindowedBackend(WindowRefiner):
 
     extra = "refine"
     delay = 32
-    """Key pictures are some 25 frames apart at level 1, and both around a frame are wanted."""
+    """Coded pictures are some 25 frames apart at level 1, and both around a frame are wanted."""
 
     def __init__(self, name: str, device: str = "cpu") -> None:
         super().__init__(name, device)
