@@ -22,6 +22,7 @@ from gsvc.codec.planning.budgets import (
 from gsvc.codec.planning.machine_profile import Profile, ResourceUsage, profile_path
 from gsvc.codec.planning.plan_search import (
     BudgetPlanner,
+    LinkLoad,
     as_lines,
     commands,
     planner_for,
@@ -72,6 +73,17 @@ def test_the_plan_is_the_best_of_all_that_keep_the_budgets(planner: BudgetPlanne
     assert plan.best.prediction.bitrate.high <= 10_000
     kinds = [(c.settings.preset, c.settings.way.name) for c in (plan.best, *plan.runners_up)]
     assert len(set(kinds)) == 3
+
+
+def test_bandwidth_is_of_all_that_a_link_carries() -> None:
+    link = LinkLoad(1.5, 2_000, audio_bitrate=6000, live=("gsvc", "send"))
+    plan = BudgetPlanner(Predictor(TRIAL, MACHINE), link=link).plan(Budgets(bandwidth=10_000))
+    chosen = plan.best.prediction.bitrate
+    assert 9_000 < 1.5 * chosen.high + 2_000 <= 10_000
+    told = "\n".join(as_lines("talk.mp4", plan))
+    assert "2.00 for sound" in told and "--audio-bitrate 6000" in told and "gsvc send" in told
+    with pytest.raises(ConfigError, match="--bandwidth binds"):
+        BudgetPlanner(Predictor(TRIAL, MACHINE), link=link).plan(Budgets(bandwidth=1_900))
 
 
 def test_bandwidth_has_a_price_and_what_does_not_bind_has_none(planner: BudgetPlanner) -> None:
@@ -175,13 +187,15 @@ def test_budgets_come_from_a_file_too(tmp_path: Path) -> None:
             read_budgets(path)
 
 
-def test_the_command_needs_a_profile_and_says_so(
-    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_without_a_profile_a_built_in_one_is_scaled_and_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
-    assert main(["plan", str(clip), "--bandwidth", "5k"]) == 1
-    assert "run gsvc profile" in capsys.readouterr().err
-    assert main(["plan", str(clip), "--bandwidth", "5"]) == 2
+    assert main(["plan", "--class", "sport", "--bandwidth", "20k"]) == 0
+    shown = capsys.readouterr()
+    assert "a built-in one is taken" in shown.err and "gsvc profile" in shown.err
+    assert "gsvc encode" in shown.out and "--motion rife" not in shown.out  # not pulled
+    assert main(["plan", "--class", "sport", "--bandwidth", "5"]) == 2
 
 
 @pytest.mark.slow

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gsvc.codec.bitstream.audio import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import add_json, frame_rate
-from gsvc.codec.command.planned import trial_judge
+from gsvc.codec.command.planned import link_load, trial_judge
 from gsvc.codec.command.progress import json_lines
 from gsvc.codec.planning.budgets import (
     CLASSES,
@@ -156,7 +157,7 @@ budgets, of a quick trial of the video and this machine's profile (gsvc profile)
 bandwidth, decoder's and encoder's time, the first that is no budget is optimised."""
 
 _BUDGETS = {
-    "bandwidth": ("RATE", "of the network: 12k bit/s"),
+    "bandwidth": ("RATE", "of the link, for all: 12k bit/s, sound and headers included"),
     "decoder-time": ("TIME", "to decode in: 1x of the video's time, 90s, 10min"),
     "decoder-flops": ("FLOPS", "of its networks, for a second of video: 20G"),
     "encoder-time": ("TIME", "to encode in: 5x, 90s, 10min"),
@@ -183,6 +184,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--watts", type=float, metavar="W", help="power while computing, where no counter tells")
     radio = "add what sending takes, by a stated model"
     add("--radio", choices=tuple(RADIOS), help=radio)
+    heard = "carry the sound, or drop it"
+    add("--audio", choices=AUDIO_CODINGS, default=AUDIO_CODINGS[0], help=heard)
     told = "predict JOD from SSIM instead of measuring CVVDP: a third less time"
     add("--no-measure", dest="measure", action="store_false", help=told)
     add_json(parser)
@@ -282,4 +285,5 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
             watts=options.watts,
             joules_per_bit=RADIOS[options.radio].joules_per_bit if options.radio else 0.0,
             judge=judge,
+            link=link_load(source, budgets, options.audio, {}),
         )

@@ -8,11 +8,12 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.progress import has_watcher
@@ -20,7 +21,8 @@ from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.weights.extras import EXTRAS
 
 if TYPE_CHECKING:
-    from gsvc.codec.planning.plan_search import BudgetPlan
+    from gsvc.codec.planning.budgets import Budgets, VideoClass
+    from gsvc.codec.planning.plan_search import BudgetPlan, LinkLoad
     from gsvc.codec.planning.prediction import Range
     from gsvc.codec.planning.realtime import DeadlinePace
     from gsvc.codec.planning.video_trial import Judge
@@ -36,6 +38,46 @@ def trial_judge(wanted: bool = True) -> "Iterator[Judge | None]":
 
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         yield lambda source, shown, rate: pool.submit(jod, source, shown, rate).result()
+
+
+_TCP = 1 + 52 / 1400
+"""Bits on a link for a bit of a file: headers of IP and TCP with time stamps, of each segment."""
+_HEARD = 30
+"""Seconds whose sound says what all of it takes."""
+
+
+def link_load(
+    source: "str | VideoClass", budgets: "Budgets", audio: str, part: Mapping[str, Any]
+) -> "LinkLoad":
+    """What sound and transport take of the bandwidth: RTP where the latency is short, else TCP.
+
+    `part`: arguments of `EncodeJob`, what of the source is encoded. Raises ConfigError where
+    nothing is left.
+    """
+    from gsvc.codec.api.encode_file import EncodeJob, sized
+    from gsvc.codec.network.rtp import WireSettings
+    from gsvc.codec.network.video_sender import SOUND_HEADERS, pictures_within
+    from gsvc.codec.planning.plan_search import LinkLoad
+    from gsvc.codec.planning.prediction import LONG_LATENCY
+
+    total = budgets.bandwidth
+    if total is None or not isinstance(source, str):
+        return LinkLoad(_TCP, audio=audio)
+    is_live = budgets.latency is not None and budgets.latency < LONG_LATENCY
+    job = EncodeJob(source, EncoderSettings(), sound=audio != "none", texts=False, **part)
+    with job.open() as video:
+        frames, job.sound = round(_HEARD * video.format.frame_rate), job.sound and video.has_sound
+    job = replace(job, frames=min(frames, job.frames or frames))
+    heads = SOUND_HEADERS * (is_live and job.sound)
+    size = int((total - heads if is_live else total / _TCP) * job.seconds / 8)
+    job, _, room = sized(job, size)
+    sound = 8 * (size - room) / float(job.seconds)
+    if not is_live:
+        return LinkLoad(_TCP, _TCP * sound, audio, job.audio_bitrate)
+    live = ["gsvc", "send", source, "udp://HOST:5004", "--total-bitrate", f"{total:.0f}"]
+    live += ["--audio", audio] * job.sound
+    factor = 1 / pictures_within(1.0, 0.0, WireSettings())
+    return LinkLoad(factor, heads + sound, audio, job.audio_bitrate, tuple(live))
 
 
 _ENCODING = {
@@ -76,7 +118,6 @@ def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
 
     Raises ConfigError for budgets that cannot be met, and for options that a plan decides.
     """
-    from gsvc.codec.api.encoder_settings import EncoderSettings
     from gsvc.codec.planning.budgets import read_budgets
     from gsvc.codec.planning.plan_search import encoder_settings, planner_for
 
@@ -88,13 +129,14 @@ def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
     if STANDARD_INPUT == options.source:
         raise ConfigError("--plan tries the video first: not standard input, save it as a file")
     budgets = read_budgets(options.plan)
+    link = link_load(options.source, budgets, options.audio, {})
     with trial_judge() as judge:
-        planner = planner_for(options.source, budgets, judge=judge)
+        planner = planner_for(options.source, budgets, judge=judge, link=link)
     plan = planner.plan(budgets)
     chosen = encoder_settings(plan.best.settings)
     options.bitrate, options.preset = chosen.bitrate, chosen.preset
     options.low_delay, options.low_memory = chosen.low_delay, chosen.low_memory
-    options.gop = chosen.gop
+    options.gop, options.audio_bitrate = chosen.gop, options.audio_bitrate or link.audio_bitrate
     seen, raw = plan.best.prediction, planner.uncorrected(plan.best.settings)
     numbers = {
         "rate": (seen.bitrate, raw.bitrate.mean),
@@ -130,9 +172,9 @@ def encoded(
 
 
 def _starting(preset: str) -> float:
-    from gsvc.codec.planning.machine_profile import load_profile
+    from gsvc.codec.planning.measuring import known_profile
 
-    return load_profile().encode[preset].start
+    return known_profile().encode[preset].start
 
 
 def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
@@ -140,14 +182,14 @@ def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
     from gsvc.codec.api.inspection import info
     from gsvc.codec.command.arguments import limits_of
     from gsvc.codec.planning.budgets import time_of
-    from gsvc.codec.planning.machine_profile import load_profile
+    from gsvc.codec.planning.measuring import known_profile
     from gsvc.codec.planning.plan_search import own_numbers
     from gsvc.codec.planning.realtime import spendings, within
 
     time = time_of("--time-budget", options.time_budget)
     _check_whole(options, "--time-budget")
     fitted, stream = own_numbers(), info(options.source, limits=limits_of(options))
-    found = spendings(stream, load_profile(), fitted)
+    found = spendings(stream, known_profile(), fitted)
     chosen = within(found, time.seconds(stream.duration), options.judge, fitted)
     numbers = {
         "decode_seconds": (chosen.seconds, chosen.raw),
@@ -164,14 +206,14 @@ def deadline_decoding(options: Namespace) -> "tuple[DecoderSettings, DeadlinePac
     from gsvc.codec.api.inspection import info
     from gsvc.codec.command.arguments import limits_of
     from gsvc.codec.planning.budgets import time_of
-    from gsvc.codec.planning.machine_profile import load_profile
+    from gsvc.codec.planning.measuring import known_profile
     from gsvc.codec.planning.plan_search import own_numbers
     from gsvc.codec.planning.process import process_seconds
     from gsvc.codec.planning.realtime import decoding_by_deadline
 
     time = time_of("--deadline", options.deadline)
     _check_whole(options, "--deadline")
-    stream, profile = info(options.source, limits=limits_of(options)), load_profile()
+    stream, profile = info(options.source, limits=limits_of(options)), known_profile()
     seconds = time.seconds(stream.duration)
     way, pace = decoding_by_deadline(stream, profile, own_numbers(), seconds, process_seconds())
     return _settings(options, way.settings), pace

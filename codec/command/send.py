@@ -170,23 +170,19 @@ async def _send(options: Namespace, settings: "SendSettings", encoding: EncoderS
             _tell_of_rate(sender.stats(), float(video.format.frame_rate), options.total_bitrate)
 
 
-_SOUND_HEADERS = 2_500.0
-"""Bits per second of the sound's datagrams, of which there are five a second or six."""
-
-
 def _within_link(
     options: Namespace, encoding: EncoderSettings, video: "VideoReader", wire: WireSettings
 ) -> EncoderSettings:
     """With the rate that pictures begin with; the options get that of the sound."""
     from gsvc.codec.api.encode_file import sound_bitrate
     from gsvc.codec.media.audio_source import USUAL_STEREO
-    from gsvc.codec.network.video_sender import pictures_within
+    from gsvc.codec.network.video_sender import SOUND_HEADERS, pictures_within
 
     total, sound = options.total_bitrate, 0.0
     if options.audio != "none" and video.has_sound:
-        room = pictures_within(total, _SOUND_HEADERS, wire)
+        room = pictures_within(total, SOUND_HEADERS, wire)
         options.audio_bitrate = options.audio_bitrate or sound_bitrate(encoding, video.format, room)
-        sound = (options.audio_bitrate or USUAL_STEREO) + _SOUND_HEADERS
+        sound = (options.audio_bitrate or USUAL_STEREO) + SOUND_HEADERS
     return replace(encoding, bitrate=pictures_within(total, sound, wire))
 
 

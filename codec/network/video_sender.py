@@ -160,6 +160,8 @@ _MOVES = 0.1
 """In proportion to a rate: a smaller change is not worth telling the encoder."""
 _FIRST_COPIES = 0.5
 """Of all bits of pictures, those that copies repeat and those that parity covers, to begin with."""
+SOUND_HEADERS = 2_500.0
+"""Bits per second of the headers of sound, in five or six datagrams a second."""
 _LEAST_SHARE = 0.1
 """Of a link, for pictures."""
 _TCP_IP_BYTES, _SEGMENT = 52, 1400

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,11 @@ class ResourceUsage:
     watts: float | None = None
     """Power of the whole processor meanwhile, where counters tell."""
 
+    def scaled(self, times: float) -> "ResourceUsage":
+        """The same on a machine that takes so many times as long, of unknown power."""
+        spent = {n: times * getattr(self, n) for n in ("start", "frame", "drawn", "key")}
+        return replace(self, **spent, watts=None)
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -128,7 +133,7 @@ def load_profile(path: Path | None = None, *, foreign: bool = False) -> Profile:
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} is no profile: run gsvc profile again") from error
     try:
-        profile = _parsed(told)
+        profile = parsed_profile(told)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ConfigError(
             f"{path} is no profile of format {_VERSION}: run gsvc profile again"
@@ -151,7 +156,8 @@ def _hardware(told: Mapping[str, str | int]) -> list[str | int]:
     return [told["cpu"], told["cores"]]
 
 
-def _parsed(told: Any) -> Profile:
+def parsed_profile(told: Any) -> Profile:
+    """Of its JSON, whatever machine and version. Raises KeyError, TypeError or ValueError."""
     if (told["format"], told["version"]) != (_FORMAT, _VERSION):
         raise ValueError
     encode, decode = (

@@ -1,10 +1,15 @@
 """Measuring a profile: a drawn video is encoded and decoded in every way, each in a process."""
 
+import json
+import logging
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from time import perf_counter
 
 import cv2
 import numpy as np
@@ -14,16 +19,28 @@ from gsvc import __version__
 from gsvc.codec.api.encode_file import encode
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.inspection import info
-from gsvc.codec.bitstream.errors import GsvcError
+from gsvc.codec.bitstream.errors import GsvcError, MissingModelError
 from gsvc.codec.bitstream.frames import Frame, VideoFormat
 from gsvc.codec.media.video_writer import open_writer
-from gsvc.codec.planning.machine_profile import WAYS, Profile, ResourceUsage, Way
+from gsvc.codec.planning.machine_profile import (
+    WAYS,
+    Profile,
+    ResourceUsage,
+    Way,
+    load_profile,
+    parsed_profile,
+)
 from gsvc.codec.planning.process import Timed, timed
-from gsvc.codec.weights.extras import machine
+from gsvc.codec.weights.extras import EXTRAS, machine
+from gsvc.codec.weights.model_files import RIFE
+from gsvc.codec.weights.package_files import is_present
 from gsvc.encoders.tuning import PRESETS
 
 Progress = Callable[[str], None]
 """Called with one short line before each step."""
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -70,6 +87,43 @@ def measure(progress: Progress, *, cpu: bool = False) -> Profile:
                     raise
                 progress(f"left out {way.name}: {error}")
     return Profile(machine(), __version__, encode, decode)
+
+
+def known_profile() -> Profile:
+    """This machine's profile; where it was not measured, gsvc's own, scaled by one encoding here.
+
+    A warning tells of that. Raises ConfigError as of `load_profile`.
+    """
+    try:
+        return load_profile()
+    except MissingModelError:
+        return _scaled_profile()
+
+
+@cache
+def _scaled_profile() -> Profile:
+    shipped = parsed_profile(json.loads(files(__package__).joinpath("profile.json").read_text()))
+    with tempfile.TemporaryDirectory() as name:
+        for film in (_TINY, _FEW):  # the first one loads what the second one needs
+            video, began = _draw(Path(name), film), perf_counter()
+            _coded(Path(name), film, video)
+    taken = (perf_counter() - began) / (_pixels(_FEW) * _FEW.frames)
+    times = taken / shipped.encode["fast"].frame
+    _log.warning(
+        "no profile of this machine: a built-in one is taken, its times multiplied by %.2g as one "
+        "encoding here has it; gsvc profile measures all, in some minutes",
+        times,
+    )
+    decode = {name: usage.scaled(times) for name, usage in shipped.decode.items() if _runs(name)}
+    encode = {name: usage.scaled(times) for name, usage in shipped.encode.items()}
+    return Profile(machine(), __version__, encode, decode)
+
+
+def _runs(name: str) -> bool:
+    """Whether this way to decode has here what it needs."""
+    way = WAYS[name]
+    has_networks = way == Way() or not EXTRAS["refine"].missing
+    return has_networks and (way.motion != RIFE.name or is_present(RIFE))
 
 
 def _draw(folder: Path, film: _Film) -> str:

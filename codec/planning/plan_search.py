@@ -17,7 +17,8 @@ import numpy as np
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.planning.budgets import Budgets, Time, VideoClass, option
-from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, load_profile
+from gsvc.codec.planning.machine_profile import WAYS, Profile, Way
+from gsvc.codec.planning.measuring import known_profile
 from gsvc.codec.planning.prediction import (
     LONG_LATENCY,
     PlanSettings,
@@ -46,6 +47,30 @@ _MEASURED = {
     "memory": ("encode_memory", "decode_memory"),
 }
 """What tells whether a budget was kept."""
+
+
+@dataclass(frozen=True)
+class LinkLoad:
+    """What a link carries: the pictures, what they take beside their bits, and sound."""
+
+    factor: float = 1.0
+    """Bits on the link for a bit of the pictures: headers, copies, parity."""
+    beside: float = 0.0
+    """Bits per second of sound on the link."""
+    audio: str = "opus"
+    """As of `gsvc.encode`."""
+    audio_bitrate: int | None = None
+    """Of the sound; None: its usual one."""
+    live: tuple[str, ...] = ()
+    """The command that sends it as it plays; empty for files."""
+
+    def total(self, pictures: float) -> float:
+        """Bits per second on the link, of those of the pictures."""
+        return self.factor * pictures + self.beside
+
+    def pictures(self, total: float) -> float:
+        """Bits per second that the pictures may take of `total`; below 0 where there is no room."""
+        return (total - self.beside) / self.factor
 
 
 @dataclass(frozen=True)
@@ -83,14 +108,20 @@ class BudgetPlan:
     """Of each constraint."""
     is_judged: bool
     """Whether CVVDP was measured in the trial."""
+    link: LinkLoad
+    """What carries it."""
 
 
 class BudgetPlanner:
     """Plans for one video."""
 
-    def __init__(self, model: Predictor, joules_per_bit: float = 0.0) -> None:
-        """`joules_per_bit`: of a radio, by a stated model."""
+    def __init__(
+        self, model: Predictor, joules_per_bit: float = 0.0, link: LinkLoad | None = None
+    ) -> None:
+        """`joules_per_bit`: of a radio, by a stated model; `link`: what bandwidth is of, all that
+        is sent; None: the pictures alone."""
         self._model, self._joules_per_bit = model, joules_per_bit
+        self._link = link or LinkLoad()
         trial = model.trial
         self._duration = trial.frames / trial.rate
 
@@ -111,7 +142,7 @@ class BudgetPlanner:
         priced = [name for name in budgets.given if name != "vram"]  # nothing planned takes any
         prices = tuple(self._price(budgets, name, goal, judge, best) for name in priced)
         others = tuple(_others(ranked))
-        return BudgetPlan(best, others, goal, judge, prices, self._model.is_judged)
+        return BudgetPlan(best, others, goal, judge, prices, self._model.is_judged, self._link)
 
     def choices(self, budgets: Budgets) -> list[PlanChoice]:
         """All that there is to choose from."""
@@ -119,7 +150,7 @@ class BudgetPlanner:
         rates = list(np.geomspace(low, high, _RATES))
         if budgets.bandwidth is not None:
             share = self._model.predict(self._plain(low)).bitrate.high / low
-            rates.append(min(high, budgets.bandwidth / share))
+            rates.append(min(high, self._link.pictures(budgets.bandwidth) / share))
         # The same stream in less memory, for more time: only where memory has a limit.
         is_lean = budgets.memory is not None and not self._model.trial.low_delay
         found = []
@@ -175,12 +206,12 @@ class BudgetPlanner:
 
     def joules(self, seen: Prediction) -> float | None:
         """Of computing and sending."""
-        sent = self._joules_per_bit * seen.bitrate.mean * self._duration
+        sent = self._joules_per_bit * self._link.total(seen.bitrate.mean) * self._duration
         return None if seen.joules is None else seen.joules + sent
 
     def _asked(self, seen: Prediction, name: str) -> float:
         return {
-            "bandwidth": seen.bitrate.high,
+            "bandwidth": self._link.total(seen.bitrate.high),
             "decoder_time": seen.decode_seconds.high,
             "decoder_flops": seen.flops,
             "encoder_time": seen.encode_seconds.high,
@@ -325,16 +356,17 @@ def planner_for(
     watts: float | None = None,
     joules_per_bit: float = 0.0,
     judge: Judge | None = None,
+    link: LinkLoad | None = None,
 ) -> BudgetPlanner:
     """The planner of a video file, which is tried: some seconds; or of a class of video.
 
     Where memory is too short for any preset's look-ahead, the encoder does without.
 
-    `receiver`, `watts`: as of `Predictor`; `joules_per_bit`: as of `BudgetPlanner`; `judge`: as of
-    `try_pictures`. Raises MissingModelError without a profile of this machine, ConfigError for a
-    class within a short latency, and as of `try_video`.
+    `receiver`, `watts`: as of `Predictor`; `joules_per_bit`, `link`: as of `BudgetPlanner`;
+    `judge`: as of `try_pictures`. Raises ConfigError for a class within a short latency, and as
+    of `try_video`.
     """
-    profile, fitted = load_profile(), own_numbers()
+    profile, fitted = known_profile(), own_numbers()
     short = budgets.latency is not None and budgets.latency < LONG_LATENCY
     if isinstance(source, VideoClass):
         if short:
@@ -346,7 +378,7 @@ def planner_for(
     if isinstance(source, str) and not short and _is_beyond(model, budgets.memory):
         trial = try_video(source, low_delay=True, judge=judge)
         model = Predictor(trial, profile, receiver, watts=watts, fitted=fitted)
-    return BudgetPlanner(model, joules_per_bit)
+    return BudgetPlanner(model, joules_per_bit, link)
 
 
 def _is_beyond(model: Predictor, memory: float | None) -> bool:
@@ -374,14 +406,19 @@ def encoder_settings(settings: PlanSettings) -> EncoderSettings:
     )
 
 
-def commands(source: str, settings: PlanSettings) -> list[str]:
-    """The two commands that carry a plan out."""
+def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) -> list[str]:
+    """The commands that carry a plan out."""
+    link = link or LinkLoad()
     stream = str(Path(source).with_suffix(".gsv"))
     encode = ["gsvc", "encode", source, "-o", stream, "--bitrate", f"{settings.bitrate:.0f}"]
     encode += ["--preset", settings.preset, *(["--low-delay"] if settings.low_delay else [])]
     encode += ["--low-memory"] if settings.lean else []
     encode += [] if settings.low_delay else ["--gop", f"{LIVE_GOP:g}"]
-    return [shlex.join(encode), shlex.join(["gsvc", "decode", stream, *settings.way.arguments])]
+    encode += [] if link.audio == "opus" else ["--audio", link.audio]
+    encode += ["--audio-bitrate", str(link.audio_bitrate)] if link.audio_bitrate else []
+    live = [shlex.join([*link.live, "--preset", settings.preset])] if link.live else []
+    decode = ["gsvc", "decode", stream, *settings.way.arguments]
+    return [shlex.join(encode), shlex.join(decode), *live]
 
 
 def as_json(source: str, plan: BudgetPlan) -> dict[str, object]:
@@ -390,9 +427,10 @@ def as_json(source: str, plan: BudgetPlan) -> dict[str, object]:
         "goal": plan.goal,
         "judge": plan.judge,
         "is_judged": plan.is_judged,
-        "best": _choice_json(source, plan.best),
-        "runners_up": [_choice_json(source, choice) for choice in plan.runners_up],
+        "best": _choice_json(source, plan.best, plan.link),
+        "runners_up": [_choice_json(source, choice, plan.link) for choice in plan.runners_up],
         "prices": [asdict(price) for price in plan.prices],
+        "link": asdict(plan.link),
     }
 
 
@@ -404,6 +442,7 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
         _HEADER,
         *(_row(name, choice) for name, choice in rows),
         "",
+        _link_line(plan.link, plan.best.settings.bitrate),
         f"encoding {_seconds(seen.encode_seconds)}, {_megabytes(seen.encode_memory)}; "
         f"decoding {_seconds(seen.decode_seconds)}, {_megabytes(seen.decode_memory)}, "
         f"{seen.flops / 1e9:.3g} GFLOP/s; latency {seen.latency:.2f} s"
@@ -411,11 +450,11 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
         *(_price_line(plan, price) for price in plan.prices),
         *(() if plan.is_judged else (_UNJUDGED,)),
         "",
-        *commands(source, plan.best.settings),
+        *commands(source, plan.best.settings, plan.link),
     ]
 
 
-def _choice_json(source: str, choice: PlanChoice) -> dict[str, object]:
+def _choice_json(source: str, choice: PlanChoice, link: LinkLoad) -> dict[str, object]:
     settings, predicted = choice.settings, choice.prediction
     return {
         "bitrate": settings.bitrate,
@@ -427,7 +466,8 @@ def _choice_json(source: str, choice: PlanChoice) -> dict[str, object]:
             name: value._asdict() if isinstance(value, Range) else value
             for name, value in vars(predicted).items()
         },
-        "commands": commands(source, settings),
+        "total_bitrate": link.total(settings.bitrate),
+        "commands": commands(source, settings, link),
     }
 
 
@@ -438,6 +478,15 @@ def _row(name: str, choice: PlanChoice) -> str:
         f"{name:<11}{settings.bitrate:>8.0f}{settings.preset:>8}  {settings.way.name:<22}{jod:>20}"
         f"{seen.texture.mean:>9.3f}"
     )
+
+
+def _link_line(link: LinkLoad, pictures: float) -> str:
+    """What the link carries."""
+    headers = (link.factor - 1) * pictures
+    parts = f"{pictures / 1000:.2f} for video, {link.beside / 1000:.2f} for sound"
+    what = "copies, parity and headers" if link.live else "headers"
+    total = link.total(pictures) / 1000
+    return f"on the link {total:.2f} kbit/s in all: {parts}, {headers / 1000:.2f} for {what}"
 
 
 def _price_line(plan: BudgetPlan, price: Price) -> str:
