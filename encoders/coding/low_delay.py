@@ -274,7 +274,7 @@ class LowDelay(GroupCoder):
         crf = min(float(MAX_CRF), round(4 * (self._crf + self._coarser)) / 4)
         header, size = self._config.header, self._geometry.coded_size(self._scale)
         color, visual = header.format.color, self._config.tune.visual
-        preset = self._effort.svt
+        preset = self._effort.live
         return _OpenGroup(
             PictureStream(size=size, crf=crf, color=color, preset=preset, visual=visual),
             KeyframeDecoder((self._geometry.width, self._geometry.height), color),

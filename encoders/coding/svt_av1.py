@@ -104,6 +104,9 @@ _FAITHFUL = "tune=1:enable-restoration=0"
 _VISUAL = "tune=0:sharpness=7:enable-cdef=0:enable-restoration=0"
 """What each is worth: docs/logs/search.md, "How SVT-AV1 is tuned". Tuned for texture it never takes
 CDEF or restoration filters, whose flags cost bits and whose search costs time."""
+_EVENER = ":qp-scale-compress-strength=1"
+"""Quantisers of temporal layers lie closer together: 3 to 6 % fewer bits at equal PSNR and SSIM
+with _FAITHFUL ("Final coding")."""
 
 MAX_CRF = 70
 """SVT-AV1 since 3.1: beyond 63 the coarsest quantiser also codes less of the prediction error."""
@@ -178,7 +181,8 @@ def encode_planes(
     more: str = "",
 ) -> list[bytes]:
     """`encode_pictures` for pictures that `planes_of` has prepared for `size` and `color`."""
-    more = f":lp={threads}{_hierarchy(len(pictures))}{more}"
+    spread = "" if visual else _EVENER
+    more = f":lp={threads}{_hierarchy(len(pictures))}{spread}{more}"
     return _units(pictures, color, partial(_open, size, crf, preset, color, visual, more))
 
 
