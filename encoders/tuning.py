@@ -47,6 +47,37 @@ LEVELS = (
 )
 """Index = level. The rates are decided, not fitted; the multipliers are those at which development
 clips of 288 lines come near to them, scaled to the distance of "Place"."""
+_SHAPES = (
+    *((lines, 30.0) for lines in (2160, 1440, 1080, 720, 576, 480, 360, 288, 240, 180)),
+    (180, 12.5), (144, 12.5), (144, 10.0), (144, 5.0), (96, 5.0),
+)  # fmt: skip
+"""Shorter side and most frames a second, by falling rate. Below 180 lines little is seen: there
+frames go first. By hand."""
+_LEAST_BPP = 0.0005
+"""Bits per pixel below which a size is too large for a rate: half of what level 0 stays under."""
+
+
+def shape_for(
+    bitrate: float, width: int, height: int, frame_rate: float, *, is_asked: bool
+) -> tuple[int, float] | None:
+    """Shorter side in pixels, and frames per second, that suit a rate: level 1's bits per pixel.
+
+    None where the video's own do; unless it `is_asked` for, whatever the rate may just reach.
+    """
+    small = max(1.0, math.sqrt(_SMALL_PIXELS / (width * height)))
+    if not is_asked and bitrate >= _LEAST_BPP * small * width * height * frame_rate:
+        return None
+    shorter = min(width, height)
+    for lines, most in _SHAPES:
+        factor = min(1.0, lines / shorter)
+        pixels = factor**2 * width * height
+        rate = frame_rate / math.ceil(frame_rate / most - 0.01)
+        level = LEVELS[1].suited_to(round(pixels), max(rate, _USUAL_FRAME_RATE))
+        if bitrate >= level.most_bpp * pixels * rate:
+            break
+    return None if factor == 1 and rate == frame_rate else (min(lines, shorter), rate)
+
+
 FILE_GOP, LIVE_GOP = 32.0, 4.0
 """Keyframe interval in seconds, at most: with look-ahead, where a file is decoded from its
 beginning or from an index, and without, where a receiver waits for the next group to join."""

@@ -76,7 +76,7 @@ def test_the_plan_is_the_best_of_all_that_keep_the_budgets(planner: BudgetPlanne
 
 
 def test_bandwidth_is_of_all_that_a_link_carries() -> None:
-    link = LinkLoad(1.5, 2_000, audio_bitrate=6000, live=("gsvc", "send"))
+    link = LinkLoad(1.5, 2_000, ("--audio-bitrate", "6000"), live=("gsvc", "send"))
     plan = BudgetPlanner(Predictor(TRIAL, MACHINE), link=link).plan(Budgets(bandwidth=10_000))
     chosen = plan.best.prediction.bitrate
     assert 9_000 < 1.5 * chosen.high + 2_000 <= 10_000
@@ -256,7 +256,7 @@ def test_the_command_plans_a_class_and_tells_models_that_a_gpu_holds(
     [
         ([], "name the video, or its --class"),
         (["a.mp4", "--class", "sport"], "leave out one of them"),
-        (["a.mp4", "--size", "64x64"], "--size is of a --class"),
+        (["a.mp4", "--seconds", "3"], "--seconds is of a --class"),
         (["--class", "sport", "--size", "64"], "write 640x360"),
         (["--class", "sport", "--seconds", "0"], "a frame at least"),
         (["--class", "sport", "--seconds", "nan"], "a frame at least"),

@@ -27,7 +27,7 @@ from gsvc.encoders.coding.keyframes import choose_texture
 from gsvc.encoders.search.distortion import Reference
 from gsvc.encoders.search.group_search import GroupSearch
 from gsvc.encoders.search.rate_control import WindowCap
-from gsvc.encoders.tuning import LEVELS, PRESETS
+from gsvc.encoders.tuning import LEVELS, PRESETS, shape_for
 from needs import need_clip
 
 RATE = Fraction(25)
@@ -213,3 +213,20 @@ def test_a_receiver_that_waits_for_the_start_up_delay_never_stalls(pictures: lis
         late = max(time - index / float(RATE) for index, time in enumerate(there))
         assert told.startup_delay(rate) == pytest.approx(late)
     assert told.startup_delay(2 * rate) < late
+
+
+@pytest.mark.parametrize(
+    ("kilobits", "size", "shape"),
+    [
+        (16, (1920, 1080), (288, 30)),
+        (2, (1080, 1920), (144, 10)),
+        (8, (3840, 2160), (180, 30)),
+        (8, (512, 288), None),
+    ],
+)
+def test_a_video_too_large_for_its_rate_gets_a_size_that_suits(
+    kilobits: int, size: tuple[int, int], shape: tuple[int, int] | None
+) -> None:
+    assert shape_for(1000 * kilobits, *size, 30, is_asked=False) == shape
+    smaller = shape_for(1000 * kilobits, *size, 30, is_asked=True)
+    assert smaller is not None and smaller[0] <= min(size)

@@ -2,17 +2,20 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 import gsvc
 from commands import run_gsvc
-from gsvc.codec.api.encode_file import EncodeJob
+from gsvc.codec.api.encode_file import EncodeJob, suited
 from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.encode import as_line
+from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.planning.encode_forecast import forecast, spans_of, ssim, take_samples
 from gsvc.eval.bench.named import make_metric
 from gsvc.eval.bench.score import read_pair
@@ -158,3 +161,22 @@ def test_score_without_a_file_to_read_is_refused(
 ) -> None:
     done = run_gsvc("encode", video, *arguments)
     assert done.returncode == 2 and line in done.stderr and done.stderr.count(b"\n") == 1
+
+
+def test_a_phones_video_gets_a_size_for_the_rate_of_a_thin_link(
+    tmp_path: Path,
+    moving_pictures: Pictures,
+    write_video: Callable[..., Path],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    path = write_video(tmp_path / "phone.mp4", moving_pictures(2, (540, 960)), rate=30)
+    job = suited(EncodeJob(path, FAST), 7000)
+    report = job.encode(nullcontext(BytesIO()), "", FAST)
+    assert (report.width, report.height) == (180, 320)
+    assert 'encoded at 180x320, 30 frames/s, for 7 kbit/s; size="source" keeps' in caplog.text
+    assert suited(EncodeJob(path, FAST, size="source"), 7000).size == "source"
+    for size, found in (((64, 48), (28, 48)), (48, (48, 86)), (720, (540, 960))):
+        with open_video(path, size=size) as video:
+            assert (video.format.width, video.format.height) == found
+    with pytest.raises(ConfigError, match="follows from a rate"):
+        suited(EncodeJob(path, FAST, size="auto"), None)

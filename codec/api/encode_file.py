@@ -27,12 +27,20 @@ from gsvc.codec.media.places import (
     PathOrFile,
     create_stream,
     display_name,
+    is_glob,
     local_path,
     refuse_same,
     shown,
 )
 from gsvc.codec.media.text_source import Wanted, read_beside
-from gsvc.codec.media.video_reader import INTERLACED, VideoReader, open_video
+from gsvc.codec.media.video_reader import (
+    INTERLACED,
+    Size,
+    VideoReader,
+    fitted_size,
+    open_video,
+)
+from gsvc.encoders.tuning import shape_for
 
 _log = logging.getLogger(__name__)
 
@@ -128,6 +136,7 @@ class EncodeJob:
     texts: bool = True
     progress: Report | None = None
     deinterlace: bool = False
+    size: Size | str | None = None
     _beside: Texts | None = field(default=None, init=False)
 
     def encode(
@@ -153,6 +162,7 @@ class EncodeJob:
             frames=self.frames,
             fps=self.fps,
             deinterlace=self.deinterlace,
+            size=None if isinstance(self.size, str) else self.size,
         )
 
     @cached_property
@@ -187,6 +197,39 @@ class EncodeJob:
         return open_sound(self.source, self.start, self.audio_bitrate)
 
 
+AUTO_SIZE, SOURCE_SIZE = "auto", "source"
+
+
+def suited(job: EncodeJob, bitrate: float | None) -> EncodeJob:
+    """The job at a size and frame rate that suit bits per second of pictures; a warning tells.
+
+    Without a size only where its own is far too large. Raises ConfigError where there is no rate
+    for "auto", and for standard input, which cannot be looked at first.
+    """
+    is_asked = job.size == AUTO_SIZE
+    if isinstance(job.size, str) and job.size not in (AUTO_SIZE, SOURCE_SIZE):
+        raise ConfigError(f"size {job.size!r}: write 288, 512x288, auto or source")
+    is_pipe = str(job.source) == STANDARD_INPUT or Path(job.source).is_fifo()
+    if is_asked and (bitrate is None or is_pipe):
+        raise ConfigError("an automatic size follows from a rate, of a file: give both, or a size")
+    is_file = is_glob(job.source) or Path(job.source).is_file()  # cameras are not opened twice
+    if bitrate is None or not (is_asked or (job.size is None and is_file)):
+        return job
+    with job.open() as video:
+        form = video.format
+    own = form.width, form.height, float(form.frame_rate)
+    shape = shape_for(bitrate, *own, is_asked=is_asked)
+    if shape is None:
+        return job
+    width, height = fitted_size(form.width, form.height, shape[0])
+    _log.warning(
+        '%s: encoded at %dx%d, %.3g frames/s, for %.3g kbit/s; size="source" keeps %dx%d, %.3g',
+        display_name(job.source), width, height, shape[1], bitrate / 1000, *own,
+    )  # fmt: skip
+    fps = job.fps if is_glob(job.source) else shape[1]  # of images it is not the most, but theirs
+    return replace(job, size=(width, height), fps=fps)
+
+
 _RATE_MISS, _QUALITY_MISS = 0.05, 0.1
 """In proportion to what was asked: a rate is promised within the first."""
 
@@ -216,7 +259,7 @@ def _why(settings: EncoderSettings, got: float, is_above: bool) -> str:
     if is_above:
         return (
             f"the least that this video takes is about {about}, "
-            "shrink it or lower its frame rate for less"
+            'shrink it or lower its frame rate for less, as size="auto" does'
         )
     if settings.max_bitrate is not None or settings.max_packet_bytes is not None:
         return "the limit on a second or on a packet keeps it there, raise the limit for more"
@@ -257,7 +300,10 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
     pictures in bits per second and in bytes. Raises as `encode_to_size`."""
     _check(job, size)
     seconds = job.seconds
-    job = _shared(job, 8 * size / float(seconds))
+    total = 8 * size / float(seconds)
+    with job.open() as video:
+        sound = job.audio_bitrate or _SOUND[0] if job.sound and video.has_sound else 0
+    job = _shared(suited(job, max(_LEAST_RATE, total - sound)), total)
     beside = _beside(job, seconds)
     if size <= beside:
         raise ConfigError(
@@ -360,6 +406,7 @@ def encode(
     audio_bitrate: int | None = None,
     texts: bool = True,
     deinterlace: bool = False,
+    size: Size | str | None = None,
     target_size: int | None = None,
     total_bitrate: float | None = None,
     overwrite: bool = False,
@@ -383,6 +430,9 @@ def encode(
             16000 for mono and 24000 for stereo, or its share of a size or a total rate.
         texts: Carry title, chapters and subtitles.
         deinterlace: Draw whole pictures of interlaced video, which else is encoded as it is.
+        size: Scale larger pictures down to so many pixels of the shorter side, or to a width and
+            height; "auto" chooses size and frame rate by the rate; "source" keeps both. None keeps
+            them unless a rate is far too low for them. A warning tells what was chosen.
         target_size: Bytes that the file may have at most, sound and texts included; the video is
             encoded up to four times to come near. Not with a rate or a quality in the settings.
             Sound takes 6000, 8000, 12000 or 16000 bits per second of it by the level that the rest
@@ -409,13 +459,14 @@ def encode(
     with local_path(source) as path:
         job = EncodeJob(
             path, settings, start, frames, fps, is_heard, audio_bitrate, texts, progress,
-            deinterlace,
+            deinterlace, size,
         )  # fmt: skip
         if total_bitrate is not None:
             if target_size is not None:
                 raise ConfigError("a total bit rate and a target size: give one of them")
             target_size = size_at(job, total_bitrate)
         if target_size is None:
+            job = suited(job, settings.bitrate)
             report = job.encode(create_stream(target, overwrite), shown(target), settings)
         else:
             with create_stream(target, overwrite) as file:

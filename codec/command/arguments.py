@@ -16,6 +16,7 @@ from gsvc.codec.media.places import STANDARD_INPUT, is_container, is_glob
 if TYPE_CHECKING:
     from gsvc.codec.api.decoder_settings import DecoderSettings
     from gsvc.codec.api.encoder_settings import EncoderSettings
+    from gsvc.codec.media.video_reader import Size
 
 BITRATE = "meet this many bit/s: 8000, 8k, 0.5M"
 _SUFFIXES = {"": 1, "k": 1000, "m": 1_000_000}
@@ -207,6 +208,28 @@ def size(text: str) -> int:
         raise ArgumentTypeError(f"{text!r} is no size: write 500000, 500kB or 1.5MB")
     unit = 1024 if match[3] else 1000
     return round(float(match[1]) * float(unit) ** " kmg".index(match[2] or " "))
+
+
+def picture_size(text: str) -> int | tuple[int, int] | str:
+    """The size of pictures from 288, 512x288, auto or source."""
+    if text in ("auto", "source"):
+        return text
+    match = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
+    if match is None:
+        raise ArgumentTypeError(f"{text!r} is no size: write 288, 512x288, auto or source")
+    return (int(match[1]), int(match[2])) if match[2] else int(match[1])
+
+
+def shown_dimensions(size: "Size | str") -> str:
+    """As `picture_size` reads it."""
+    return f"{size[0]}x{size[1]}" if isinstance(size, tuple) else str(size)
+
+
+def add_size(parser: ArgumentParser, more: str = "") -> None:
+    """--size; `more` of its help."""
+    least = "scale down to this shorter side, or WxH; auto: size and frame rate by the rate, as "
+    least += f"where it is far too low; source: never{more}"
+    parser.add_argument("--size", type=picture_size, metavar="LINES|WxH|auto", help=least)
 
 
 def shown_size(count: float) -> str:

@@ -23,6 +23,7 @@ from gsvc.codec.command.arguments import (
     add_part,
     add_paths,
     add_quiet,
+    add_size,
     bitrate,
     frame_rate,
     settings_of,
@@ -67,6 +68,7 @@ def encode_one(
         audio=options.audio,
         texts=not options.no_texts,
         deinterlace=options.deinterlace,
+        size=options.size,
         audio_bitrate=options.audio_bitrate and round(options.audio_bitrate),
         target_size=options.target_size,
         total_bitrate=options.total_bitrate,
@@ -238,6 +240,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_part(parser, "encode")
     fewer = "at most N frames a second; of images their rate (25)"
     add("--fps", type=frame_rate, metavar="N", help=fewer)
+    add_size(parser)
     whole = "draw whole pictures of interlaced video"
     add("--deinterlace", action="store_true", help=whole)
     sound = "carry the sound, or drop it"

@@ -11,7 +11,7 @@ from math import log
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from gsvc.codec.api.encode_file import EncodeJob, size_at, sized
+from gsvc.codec.api.encode_file import EncodeJob, size_at, sized, suited
 from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_rate, shown_time
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.command.arguments import shown_size
@@ -66,6 +66,7 @@ def job_from(options: Namespace, source: str) -> EncodeJob:
         options.audio_bitrate and round(options.audio_bitrate),
         not options.no_texts,
         deinterlace=options.deinterlace,
+        size=options.size,
     )
 
 
@@ -78,6 +79,8 @@ def foretold(options: Namespace, source: str) -> "tuple[EncodeForecast, list[Mea
     if size is not None:
         job, rate, _ = sized(job, size)
         job = replace(job, settings=replace(job.settings, bitrate=rate))
+    else:
+        job = suited(job, job.settings.bitrate)
     spans = spans_of(job)
     ssims, samples = [], []
     for number, sample in enumerate(take_samples(job, spans), 1):

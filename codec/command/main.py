@@ -22,18 +22,9 @@ from gsvc import __version__
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 
 _NAMES = (
-    *(
-        "audio",
-        "backend",
-        "cache",
-        "deinterlace",
-        "detector",
-        "device",
-        "frames",
-        "latent_cache",
-        "motion",
-    ),
-    *("objects", "paste_keys", "quantize", "resume", "scale", "start", "steps", "task", "vram"),
+    *("audio", "backend", "cache", "deinterlace", "detector", "device", "frames", "latent_cache"),
+    *("motion", "objects", "paste_keys", "quantize", "resume", "scale", "size", "start", "steps"),
+    *("task", "vram"),
 )
 """Arguments and settings of Python that messages name; their options are called the same."""
 _OTHERS = {

@@ -3,7 +3,6 @@
 With --vram also the pretrained model to take on a GPU, by counts alone, beside the plan.
 """
 
-import re
 import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.audio import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import add_json, frame_rate
-from gsvc.codec.command.planned import link_load, trial_judge
+from gsvc.codec.command.arguments import add_json, add_size, frame_rate
+from gsvc.codec.command.planned import TCP, Carried, carried, trial_judge
 from gsvc.codec.command.progress import json_lines
 from gsvc.codec.planning.budgets import (
     CLASSES,
@@ -227,30 +226,28 @@ def add_class(parser: ArgumentParser) -> None:
     add = parser.add_argument
     told = "no video yet, but what is usual for its kind"
     add("--class", dest="kind", choices=CLASSES, help=told)
-    size = f"of a --class ({usual.width}x{usual.height})"
-    add("--size", metavar="WxH", help=size)
-    add("--fps", type=frame_rate, metavar="N", help=f"of a --class ({usual.rate:g})")
+    add_size(parser, f"; of a --class ({usual.width}x{usual.height})")
+    own = f"at most N frames a second; of a --class ({usual.rate:g})"
+    add("--fps", type=frame_rate, metavar="N", help=own)
     add("--seconds", type=float, metavar="S", help=f"of a --class ({usual.seconds:g})")
 
 
 def kind_of(options: Namespace) -> VideoClass | None:
     """The video of --class; None: there is one to try. Raises ConfigError for both or neither."""
-    known = {"--size": options.size, "--fps": options.fps, "--seconds": options.seconds}
     if options.kind is None:
         if options.source is None:
             raise ConfigError("name the video, or its --class where there is none yet")
-        if given := [name for name, value in known.items() if value is not None]:
-            raise ConfigError(f"{given[0]} is of a --class: the video tells its own")
+        if options.seconds is not None:
+            raise ConfigError("--seconds is of a --class: the video tells its own")
         return None
     if options.source is not None:
         raise ConfigError("--class is for a video that is not there yet: leave out one of them")
     usual = VideoClass(options.kind)
-    match = re.fullmatch(r"(\d+)x(\d+)", options.size or f"{usual.width}x{usual.height}")
-    if match is None:
-        raise ConfigError(f"--size {options.size!r}: write 640x360")
-    width, height = int(match[1]), int(match[2])
+    size = options.size or (usual.width, usual.height)
+    if not isinstance(size, tuple):
+        raise ConfigError(f"--size {size} of a --class: write 640x360")
     return VideoClass(
-        options.kind, width, height, options.fps or usual.rate,
+        options.kind, size[0], size[1], options.fps or usual.rate,
         usual.seconds if options.seconds is None else options.seconds,
     )  # fmt: skip
 
@@ -272,11 +269,12 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
     """The planner of a video, which is tried, or of a class; profiles are asked for first."""
     from gsvc.codec.planning.energy import RADIOS
     from gsvc.codec.planning.machine_profile import load_profile
-    from gsvc.codec.planning.plan_search import planner_for
+    from gsvc.codec.planning.plan_search import LinkLoad, planner_for
 
     if options.watts is not None and not 0 < options.watts < float("inf"):
         raise ConfigError(f"--watts {options.watts:g}: a power is above 0")
     given = options.receiver
+    found = carried(source, budgets, options) if isinstance(source, str) else Carried(LinkLoad(TCP))
     with trial_judge(options.measure and isinstance(source, str)) as judge:
         return planner_for(
             source,
@@ -285,5 +283,7 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
             watts=options.watts,
             joules_per_bit=RADIOS[options.radio].joules_per_bit if options.radio else 0.0,
             judge=judge,
-            link=link_load(source, budgets, options.audio, {}),
+            link=found.link,
+            size=found.size,
+            fps=found.fps,
         )

@@ -10,18 +10,20 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.command.arguments import shown_dimensions
 from gsvc.codec.command.progress import has_watcher
 from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.weights.extras import EXTRAS
 
 if TYPE_CHECKING:
-    from gsvc.codec.planning.budgets import Budgets, VideoClass
+    from gsvc.codec.media.video_reader import Size
+    from gsvc.codec.planning.budgets import Budgets
     from gsvc.codec.planning.plan_search import BudgetPlan, LinkLoad
     from gsvc.codec.planning.prediction import Range
     from gsvc.codec.planning.realtime import DeadlinePace
@@ -40,44 +42,60 @@ def trial_judge(wanted: bool = True) -> "Iterator[Judge | None]":
         yield lambda source, shown, rate: pool.submit(jod, source, shown, rate).result()
 
 
-_TCP = 1 + 52 / 1400
+TCP = 1 + 52 / 1400
 """Bits on a link for a bit of a file: headers of IP and TCP with time stamps, of each segment."""
 _HEARD = 30
 """Seconds whose sound says what all of it takes."""
 
 
-def link_load(
-    source: "str | VideoClass", budgets: "Budgets", audio: str, part: Mapping[str, Any]
-) -> "LinkLoad":
-    """What sound and transport take of the bandwidth: RTP where the latency is short, else TCP.
+@dataclass(frozen=True)
+class Carried:
+    """What a link carries of a video, and at which size and frame rate."""
 
-    `part`: arguments of `EncodeJob`, what of the source is encoded. Raises ConfigError where
-    nothing is left.
+    link: "LinkLoad"
+    size: "Size | None" = None
+    fps: float | None = None
+    audio_bitrate: int | None = None
+
+
+def carried(source: str, budgets: "Budgets", options: Namespace) -> Carried:
+    """What the bandwidth leaves to pictures: RTP takes of it where the latency is short, else TCP.
+
+    `options`: audio, size and fps. Raises ConfigError where nothing is left.
     """
-    from gsvc.codec.api.encode_file import EncodeJob, sized
+    from gsvc.codec.api.encode_file import EncodeJob, sized, suited
     from gsvc.codec.network.rtp import WireSettings
     from gsvc.codec.network.video_sender import SOUND_HEADERS, pictures_within
     from gsvc.codec.planning.plan_search import LinkLoad
     from gsvc.codec.planning.prediction import LONG_LATENCY
 
-    total = budgets.bandwidth
-    if total is None or not isinstance(source, str):
-        return LinkLoad(_TCP, audio=audio)
+    total, is_heard = budgets.bandwidth, options.audio != "none"
+    job = EncodeJob(
+        source, EncoderSettings(), fps=options.fps, sound=is_heard, texts=False, size=options.size
+    )
     is_live = budgets.latency is not None and budgets.latency < LONG_LATENCY
-    job = EncodeJob(source, EncoderSettings(), sound=audio != "none", texts=False, **part)
-    with job.open() as video:
-        frames, job.sound = round(_HEARD * video.format.frame_rate), job.sound and video.has_sound
-    job = replace(job, frames=min(frames, job.frames or frames))
-    heads = SOUND_HEADERS * (is_live and job.sound)
-    size = int((total - heads if is_live else total / _TCP) * job.seconds / 8)
-    job, _, room = sized(job, size)
-    sound = 8 * (size - room) / float(job.seconds)
-    if not is_live:
-        return LinkLoad(_TCP, _TCP * sound, audio, job.audio_bitrate)
-    live = ["gsvc", "send", source, "udp://HOST:5004", "--total-bitrate", f"{total:.0f}"]
-    live += ["--audio", audio] * job.sound
-    factor = 1 / pictures_within(1.0, 0.0, WireSettings())
-    return LinkLoad(factor, heads + sound, audio, job.audio_bitrate, tuple(live))
+    sound = heads = 0.0
+    if total is None:
+        job = suited(job, None)
+    else:
+        with job.open() as video:
+            frames, job.sound = round(_HEARD * video.format.frame_rate), is_heard & video.has_sound
+        job, heads = replace(job, frames=frames), SOUND_HEADERS * (is_live and job.sound)
+        size = int((total - heads if is_live else total / TCP) * job.seconds / 8)
+        job, _, room = sized(job, size)
+        sound = 8 * (size - room) / float(job.seconds)
+    told = [] if is_heard else ["--audio", "none"]
+    told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
+    shape = ["--size", shown_dimensions(job.size)] if job.size and job.size != "source" else []
+    shape += ["--fps", f"{job.fps:.6g}"] if job.fps else []
+    link = LinkLoad(TCP, TCP * sound, (*told, *shape))
+    if is_live and total is not None:
+        live = ["gsvc", "send", source, "udp://HOST:5004", "--total-bitrate", f"{total:.0f}"]
+        live += [*shape, *["--audio", "opus"] * job.sound]
+        factor = 1 / pictures_within(1.0, 0.0, WireSettings())
+        link = LinkLoad(factor, heads + sound, link.arguments, tuple(live))
+    size_now = None if isinstance(job.size, str) else job.size
+    return Carried(link, size_now, job.fps, job.audio_bitrate)
 
 
 _ENCODING = {
@@ -129,14 +147,17 @@ def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
     if STANDARD_INPUT == options.source:
         raise ConfigError("--plan tries the video first: not standard input, save it as a file")
     budgets = read_budgets(options.plan)
-    link = link_load(options.source, budgets, options.audio, {})
+    found = carried(options.source, budgets, options)
     with trial_judge() as judge:
-        planner = planner_for(options.source, budgets, judge=judge, link=link)
+        planner = planner_for(
+            options.source, budgets, judge=judge, link=found.link, size=found.size, fps=found.fps
+        )
     plan = planner.plan(budgets)
     chosen = encoder_settings(plan.best.settings)
     options.bitrate, options.preset = chosen.bitrate, chosen.preset
     options.low_delay, options.low_memory = chosen.low_delay, chosen.low_memory
-    options.gop, options.audio_bitrate = chosen.gop, options.audio_bitrate or link.audio_bitrate
+    options.gop, options.size, options.fps = chosen.gop, found.size or "source", found.fps
+    options.audio_bitrate = options.audio_bitrate or found.audio_bitrate
     seen, raw = plan.best.prediction, planner.uncorrected(plan.best.settings)
     numbers = {
         "rate": (seen.bitrate, raw.bitrate.mean),

@@ -16,6 +16,7 @@ from gsvc.codec.command.arguments import (
     add_gop,
     add_level,
     add_part,
+    add_size,
     bitrate,
     frame_rate,
     settings_of,
@@ -68,6 +69,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_gop(parser)
     add_part(parser, "send")
     add("--fps", type=frame_rate, metavar="N", help="at most N frames a second")
+    add_size(parser)
     add("--deinterlace", action="store_true", help="draw whole pictures of interlaced video")
     add("--objects", action="store_true", help="find objects and send them too")
     add("--events-only", action="store_true", help="pictures only while something happens")
@@ -149,6 +151,7 @@ async def _send(options: Namespace, settings: "SendSettings", encoding: EncoderS
     from gsvc.codec.media.video_reader import INTERLACED
     from gsvc.codec.network.video_sender import VideoSender
 
+    _suit(options, settings.wire)
     with _opened(options) as video:
         if video.is_interlaced:
             _log.warning("%s: %s", options.source, INTERLACED)
@@ -168,6 +171,22 @@ async def _send(options: Namespace, settings: "SendSettings", encoding: EncoderS
             await sender.run(frames, sound.rest(None))
         if settings.adapt is None:
             _tell_of_rate(sender.stats(), float(video.format.frame_rate), options.total_bitrate)
+
+
+def _suit(options: Namespace, wire: WireSettings) -> None:
+    """Give the options the size and frame rate that suit their rate."""
+    from gsvc.codec.api.encode_file import EncodeJob, suited
+    from gsvc.codec.network.video_sender import pictures_within
+
+    rate = options.bitrate
+    if options.total_bitrate is not None:
+        rate = pictures_within(options.total_bitrate, 0.0, wire)
+    job = EncodeJob(
+        options.source, EncoderSettings(), options.start, options.frames, options.fps,
+        deinterlace=options.deinterlace, size=options.size,
+    )  # fmt: skip
+    job = suited(job, rate)
+    options.fps, options.size = job.fps, None if isinstance(job.size, str) else job.size
 
 
 def _within_link(
@@ -241,6 +260,7 @@ def _opened(options: Namespace) -> "VideoReader":
         frames=options.frames,
         fps=options.fps,
         deinterlace=options.deinterlace,
+        size=options.size,
     )
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Protocol, Self
 
 import av
+import cv2
+import numpy as np
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
@@ -33,6 +35,28 @@ INTERLACED = (
     "interlaced, moving edges are combs that cost bits: deinterlace=True draws whole pictures"
 )
 """What to tell of such a video."""
+
+
+Size = int | tuple[int, int]
+"""Of pictures, at most: pixels of the shorter side, or width and height."""
+
+
+def fitted_size(width: int, height: int, size: Size | None) -> tuple[int, int]:
+    """Width and height within `size`, in proportion and even; those given where they fit."""
+    within = size if isinstance(size, tuple) else (size or width, size or height)
+    ratios = within[0] / width, within[1] / height
+    factor = min(ratios) if isinstance(size, tuple) else max(ratios)
+    if factor >= 1:
+        return width, height
+    return max(2, 2 * round(factor * width / 2)), max(2, 2 * round(factor * height / 2))
+
+
+def _scaled(picture: Picture, size: Size | None) -> Picture:
+    height, width = picture.shape[:2]
+    wanted = fitted_size(width, height, size)
+    if wanted == (width, height):
+        return picture
+    return np.asarray(cv2.resize(picture, wanted, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 class Thinning:
@@ -95,6 +119,7 @@ class Clock:
 _TOLERANCE = Fraction(1, 100_000)
 _SLOWEST, _FASTEST = 0.01, 1000
 """Frames a second."""
+_SMALLEST = 16
 _LATEST = 1e9
 """Seconds that no video has, within what FFmpeg counts."""
 
@@ -147,9 +172,10 @@ class VideoReader:
         frames: int | None,
         rate: Fraction | None = None,
         deinterlace: bool = False,
+        size: Size | None = None,
     ) -> None:
         """`frames` and `rate`: most of them, in all and a second; None for all."""
-        self._deinterlaces = deinterlace
+        self._deinterlaces, self._size = deinterlace, size
         self._source, self._start, self._limit = source, start, frames
         self._lead = Fraction(0) if start else source.lead
         self._rate = _lower(rate or source.frame_rate, source)
@@ -202,6 +228,7 @@ class VideoReader:
             if not self._thinning.keeps((pts - first) * self._clock.time_base):
                 continue
             picture = oriented(rgb_picture(frame, label), source.matrix(frame))
+            picture = _scaled(picture, self._size)
             if offset is None:
                 self.is_interlaced = frame.interlaced_frame
                 offset, self.origin, pts = first, first * self._clock.time_base, first
@@ -247,17 +274,20 @@ def open_video(
     frames: int | None = None,
     fps: float | None = None,
     deinterlace: bool = False,
+    size: Size | None = None,
 ) -> VideoReader:
     """Open a video for reading from `start` seconds on, at most `frames` frames.
 
     `source` is anything FFmpeg reads, a pattern of images ("dir/*.png" or "dir/%05d.png"), or "-"
     for y4m on standard input. `fps` is the rate of images, 25 by default, and the most frames a
     second of anything else; a video that has no more stays as it is. `deinterlace` draws whole
-    pictures of fields, two of which make a frame. Frames are SDR, 8 bits, as
-    displayed: with rotation applied. Raises InputError when the source cannot be read,
-    UnsupportedInputError for HDR and alpha, ConfigError for a negative `start`, for `frames` below
-    1 and for `fps` out of range.
+    pictures of fields, two of which make a frame. `size` scales larger pictures down. Frames are
+    SDR, 8 bits, as displayed: with rotation applied. Raises InputError when the source cannot be
+    read, UnsupportedInputError for HDR and alpha, ConfigError for a negative `start`, for `frames`
+    below 1, for `fps` out of range and for a `size` below 16.
     """
+    if size is not None and min(size if isinstance(size, tuple) else (size,)) < _SMALLEST:
+        raise ConfigError(f"size {size}: {_SMALLEST} pixels at least")
     if not 0 <= start < math.inf:
         raise ConfigError(f"start {start} s: must be 0 or more")
     if frames is not None and frames < 1:
@@ -266,8 +296,8 @@ def open_video(
     begin = Fraction(min(start, _LATEST)).limit_denominator(1_000_000)
     rate = None if fps is None else _rate(fps)
     if is_glob(source):
-        return VideoReader(ImageSource(source, rate or IMAGE_RATE), begin, frames)
-    return VideoReader(VideoSource(source), begin, frames, rate, deinterlace)
+        return VideoReader(ImageSource(source, rate or IMAGE_RATE), begin, frames, size=size)
+    return VideoReader(VideoSource(source), begin, frames, rate, deinterlace, size)
 
 
 def _lower(rate: Fraction, source: FrameSource) -> Fraction:

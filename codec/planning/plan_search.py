@@ -16,6 +16,7 @@ import numpy as np
 
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.media.video_reader import Size
 from gsvc.codec.planning.budgets import Budgets, Time, VideoClass, option
 from gsvc.codec.planning.machine_profile import WAYS, Profile, Way
 from gsvc.codec.planning.measuring import known_profile
@@ -57,10 +58,8 @@ class LinkLoad:
     """Bits on the link for a bit of the pictures: headers, copies, parity."""
     beside: float = 0.0
     """Bits per second of sound on the link."""
-    audio: str = "opus"
-    """As of `gsvc.encode`."""
-    audio_bitrate: int | None = None
-    """Of the sound; None: its usual one."""
+    arguments: tuple[str, ...] = ()
+    """What `gsvc encode` is told of the sound, and of size and frame rate."""
     live: tuple[str, ...] = ()
     """The command that sends it as it plays; empty for files."""
 
@@ -357,14 +356,16 @@ def planner_for(
     joules_per_bit: float = 0.0,
     judge: Judge | None = None,
     link: LinkLoad | None = None,
+    size: Size | None = None,
+    fps: float | None = None,
 ) -> BudgetPlanner:
     """The planner of a video file, which is tried: some seconds; or of a class of video.
 
     Where memory is too short for any preset's look-ahead, the encoder does without.
 
     `receiver`, `watts`: as of `Predictor`; `joules_per_bit`, `link`: as of `BudgetPlanner`;
-    `judge`: as of `try_pictures`. Raises ConfigError for a class within a short latency, and as
-    of `try_video`.
+    `judge`: as of `try_pictures`; `size`, `fps`: as of `open_video`. Raises ConfigError for a class
+    within a short latency, and as of `try_video`.
     """
     profile, fitted = known_profile(), own_numbers()
     short = budgets.latency is not None and budgets.latency < LONG_LATENCY
@@ -373,10 +374,10 @@ def planner_for(
             raise ConfigError("classes were measured with look-ahead: for --latency give a video")
         trial = trial_of(source, profile)
     else:
-        trial = try_video(source, low_delay=short, judge=judge)
+        trial = try_video(source, low_delay=short, judge=judge, size=size, fps=fps)
     model = Predictor(trial, profile, receiver, watts=watts, fitted=fitted)
     if isinstance(source, str) and not short and _is_beyond(model, budgets.memory):
-        trial = try_video(source, low_delay=True, judge=judge)
+        trial = try_video(source, low_delay=True, judge=judge, size=size, fps=fps)
         model = Predictor(trial, profile, receiver, watts=watts, fitted=fitted)
     return BudgetPlanner(model, joules_per_bit, link)
 
@@ -414,8 +415,7 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
     encode += ["--preset", settings.preset, *(["--low-delay"] if settings.low_delay else [])]
     encode += ["--low-memory"] if settings.lean else []
     encode += [] if settings.low_delay else ["--gop", f"{LIVE_GOP:g}"]
-    encode += [] if link.audio == "opus" else ["--audio", link.audio]
-    encode += ["--audio-bitrate", str(link.audio_bitrate)] if link.audio_bitrate else []
+    encode += link.arguments
     live = [shlex.join([*link.live, "--preset", settings.preset])] if link.live else []
     decode = ["gsvc", "decode", stream, *settings.way.arguments]
     return [shlex.join(encode), shlex.join(decode), *live]

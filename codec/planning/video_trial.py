@@ -29,7 +29,7 @@ from gsvc.codec.bitstream.container import Packet, decoded_frames
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.media.video_reader import Size, open_video
 from gsvc.codec.planning.budgets import VideoClass
 from gsvc.codec.planning.machine_profile import Profile
 from gsvc.decoders.interpolation.optical_flow import gray
@@ -105,12 +105,16 @@ def try_video(
     low_delay: bool = False,
     judge: Judge | None = None,
     clock: Callable[[], float] = perf_counter,
+    size: Size | None = None,
+    fps: float | None = None,
 ) -> VideoTrial:
     """The trial of a file: some seconds; `judge`, `clock`: as of `try_pictures`.
 
+    `size`, `fps`: as of `open_video`.
+
     Raises InputError as of `open_video`.
     """
-    with open_video(source) as video:
+    with open_video(source, size=size, fps=fps) as video:
         form, total = video.format, video.frame_count
         pixels = form.width * form.height
         most = min(_MOST_FRAMES, max(_LEAST_FRAMES, _PIXELS // pixels))

@@ -277,7 +277,8 @@ def _source_part(
 ) -> Video:
     """The frames of the source while those of `test` are shown, by the stream's clock."""
     begin, end = start + float(test.times[0]), test.times[-1]
-    with open_video(source, start=begin, fps=rate, deinterlace=deinterlace) as video:
+    size = test.format.width, test.format.height
+    with open_video(source, start=begin, fps=rate, deinterlace=deinterlace, size=size) as video:
         shift, base = video.origin - origin, video.format.time_base
         timed = ((frame.pixels, frame.pts * base + shift) for frame in video)
         found = list(takewhile(lambda one: one[1] <= end + 1 / video.format.frame_rate, timed))
