@@ -255,6 +255,9 @@ def test_version_and_help() -> None:
     assert run_gsvc("--version").stdout.decode() == f"gsvc {gsvc.__version__}\n"
     as_module = subprocess.check_output([sys.executable, "-m", "gsvc", "--version"])
     assert as_module.decode() == f"gsvc {gsvc.__version__}\n"
+    shown = run_gsvc("--help").stdout.decode()
+    groups = [shown.index(f"\n\n  {name}:\n") for name in ("code", "live", "measure and make")]
+    assert groups == sorted(groups) and shown.index("    send ") > groups[1]
     for command in ("encode", "decode", "info", "models", "doctor"):
         assert b"usage: gsvc " + command.encode() in run_gsvc(command, "--help").stdout
 

@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Action, ArgumentParser, HelpFormatter, Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -175,6 +175,19 @@ COMMANDS = {
 """Command → its line in `gsvc --help`. The module of that name in this folder holds the rest:
 `DESCRIPTION`, `add_arguments(parser)` and `run(options)`, which returns the exit code."""
 
+_GROUPS = {"encode": "code", "send": "live", "score": "measure and make"}
+"""The first command of each group, and what `gsvc --help` calls the group."""
+
+
+class _Grouped(HelpFormatter):
+    """Shows the commands in groups."""
+
+    def _format_action(self, action: Action) -> str:
+        shown = super()._format_action(action)
+        group = _GROUPS.get(action.dest)
+        return shown if group is None else f"\n  {group}:\n{shown}"
+
+
 _MODULES = f"{__package__}."
 _ALIASES = {"analyze": "analyse"}
 """Other spellings of commands."""
@@ -209,7 +222,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command_parser() -> Parser:
     """The parser of `gsvc`; those of its commands are filled when they are used."""
-    parser = Parser(prog="gsvc", description="Generative semantic video codec.")
+    title = "Generative semantic video codec."
+    parser = Parser(prog="gsvc", description=title, formatter_class=_Grouped)
     parser.add_argument("--version", action="version", version=f"gsvc {__version__}")
     add_modules(parser, "command", COMMANDS, _MODULES, _ALIASES)
     return parser

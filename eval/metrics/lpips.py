@@ -24,13 +24,15 @@ from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE, Net, distances
 FILES = {"alex": "alexnet-owt-7be5be79.pth", "vgg": "vgg16-397923af.pth"}
 """As torchvision publishes them; what stands after the last dash begins the file's SHA-256."""
 
+_ADDRESS = "https://download.pytorch.org/models/"
+
 
 def backbone_path(net: str) -> Path:
     """Where torch keeps the file. Raises MissingModelError when it is missing or another one."""
     import torch
 
     path = Path(torch.hub.get_dir()) / "checkpoints" / FILES[net]
-    where = f"put torchvision's {FILES[net]} into {_tilde(path.parent)}"
+    where = f"put {_ADDRESS}{FILES[net]} into {_tilde(path.parent)}"
     if not path.is_file():
         raise MissingModelError(f"the {net} backbone is not on this machine: {where}")
     if not _sha256(path).startswith(path.stem.rpartition("-")[2]):
