@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 STEPS = (0, 1, 2, 4, 8)
 """Of gsvc's own refiners; others may take any number up to `MOST_STEPS`."""
 MOST_STEPS = 100
-_OWN = "compact", "windowed"
+_OWN = "restorer", "compact", "windowed"
 MOTIONS = "dis", "rife"
 _QUANTIZED = None, "int8"
 
@@ -25,11 +25,11 @@ class DecoderSettings:
     """How much compute to spend. Raises ConfigError for values out of range."""
 
     steps: int = 1
-    """Steps of the refiner: 1, 2, 4 or 8, of pretrained ones 1 to 100; 0 shows the rendering and
-    needs no refiner."""
-    backend: str = "compact"
-    """Which refiner: "compact:nano", "compact:small" or "compact:base" ("compact" is nano), the
-    `.safetensors` file of a `gsvc train` run, a pretrained model as `gsvc models pull` brings it
+    """Steps of the refiner: the restorer takes 1, compact refiners 1, 2, 4 or 8, pretrained ones 1
+    to 100; 0 shows the rendering and needs no refiner."""
+    backend: str = "restorer"
+    """Which refiner: "restorer", which every installation has; "compact:nano", "compact:small" or
+    "compact:base" ("compact" is nano), the `.safetensors` file of a `gsvc train` run, a pretrained model as `gsvc models pull` brings it
     ("ltx", "wan-vace" ...), or `module:Class`."""
     device: str = "cpu"
     """Where the refiner and RIFE run: "cpu", "cuda" or "cuda:N"."""

@@ -22,12 +22,14 @@ from gsvc.codec.bitstream.errors import (
 )
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import Header, Tools, storable_format
+from gsvc.codec.bitstream.layers.guide import GUIDE
 from gsvc.codec.bitstream.layers.pose import POSE
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.layout import MOST_TICKS, nominal_time
 from gsvc.codec.bitstream.typed import check_type, typed
 from gsvc.codec.media.color import rgb_picture
 from gsvc.codec.media.video_source import Matrices, oriented
+from gsvc.decoders.keyframes.backends import RESTORER, model_id
 from gsvc.encoders.coding.events_only import EventsOnly
 from gsvc.encoders.coding.group_coder import (
     CodedPacket,
@@ -73,19 +75,25 @@ def objects_of(settings: EncoderSettings, header: Header) -> "ObjectCoder | None
 def header_of(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> Header:
     """Of its stream. Raises InputError for pictures that are too large or too small."""
     check_size(video.width, video.height)
+    tools, model = _tools(settings), settings.named_model()
+    if GUIDE.name in tools:
+        model = model_id(RESTORER)  # what its guides were chosen for
     return Header(
         format=video,
         level=settings.chosen_level(video),
-        tools=_tools(settings),
+        tools=tools,
         audio=audio,
         seed=settings.seed,
-        model_id=settings.named_model(),
+        model_id=model,
     )
 
 
 def _tools(settings: EncoderSettings) -> Tools:
     """The layers: of people, which only the preset asks for, those whose models are here."""
     tools = settings.chosen_tools()
+    if settings.low_delay or any(settings.named_model()):
+        # Restoring takes longer than a picture may wait, and other models have no use for it.
+        tools = tools.without(GUIDE.name)
     if settings.tools is not None or settings.semantics:
         return tools
     from gsvc.decoders.detection.people import PoseEstimator  # late: most encoders find no people

@@ -1,5 +1,6 @@
 """What decoder settings ask of a refiner: steps, caches, memory, windows, keyframes."""
 
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -41,12 +42,14 @@ def restoring(
         return attrgetter("picture"), Windows(refiner, settings.steps, seed, kept)
     if settings.resume is not None:
         raise ConfigError(f"resume: {refiner.name} restores no windows: leave it out")
-    if pace is None:
-        return partial(refiner.refine, steps=settings.steps, seed=seed), None
+    is_guided = header.model_id == refiner.id  # what was chosen for other weights is no guide
 
     def refined(key: Keyframe, steps: int) -> Picture:
+        key = key if is_guided else replace(key, guide=None)
         return refiner.refine(key, steps=steps, seed=seed)
 
+    if pace is None:
+        return partial(refined, steps=settings.steps), None
     return paced_refine(refined, settings.steps, pace), None
 
 

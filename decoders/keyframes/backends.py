@@ -14,12 +14,15 @@ from gsvc.decoders.keyframes.compact.backend import WEIGHTS as COMPACT
 from gsvc.decoders.keyframes.refiner import Refiner
 from gsvc.decoders.keyframes.windowed.window_backend import WEIGHTS as WINDOWED
 
+RESTORER = "restorer"
+"""The default."""
 _NETWORKS = {
     "CompactRefiner": "gsvc.decoders.keyframes.compact.backend:CompactBackend",
     "WindowRestorer": "gsvc.decoders.keyframes.windowed.window_backend:WindowedBackend",
 }
 """Class of a network -> the back end that runs it."""
 BACKENDS = {
+    RESTORER: "gsvc.decoders.keyframes.compact.restorer_backend:RestorerBackend",
     **dict.fromkeys(COMPACT, _NETWORKS["CompactRefiner"]),
     **dict.fromkeys(WINDOWED, _NETWORKS["WindowRestorer"]),
 }
@@ -40,7 +43,7 @@ PRETRAINED = {
 _FAMILIES = "compact", "windowed"
 
 
-def find_backend(name: str = "compact", device: str = "cpu") -> Refiner:
+def find_backend(name: str = RESTORER, device: str = "cpu") -> Refiner:
     """The back end: a name in `BACKENDS` or `PRETRAINED`, a file of `gsvc train` or module:Class.
 
     Nothing but the name is checked, and which network a file says it has. Raises ConfigError for an
@@ -63,7 +66,7 @@ def find_backend(name: str = "compact", device: str = "cpu") -> Refiner:
     return cast(Refiner, find_class(place)(name, device))
 
 
-def load_refiner(name: str = "compact", device: str = "cpu") -> Refiner:
+def load_refiner(name: str = RESTORER, device: str = "cpu") -> Refiner:
     """The refiner of this name, see `find_backend`, to run on `device` ("cpu", "cuda" or "cuda:N").
 
     Its network is loaded when the first picture needs it. Raises ConfigError for an unknown name or
@@ -79,7 +82,7 @@ def load_refiner(name: str = "compact", device: str = "cpu") -> Refiner:
 
 
 @cache
-def model_id(name: str = "compact") -> bytes:
+def model_id(name: str = RESTORER) -> bytes:
     """`Backend.id` of this name. Errors as of `find_backend` and `Backend.files`."""
     return find_backend(name).id
 

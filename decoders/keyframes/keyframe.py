@@ -76,17 +76,25 @@ class Keyframe:
     """The share of the side at which it was coded, above 0, at most 1."""
     layer: int = 0
     """Its temporal layer, 0 to 3; 0 is the sharpest."""
+    guide: int | None = None
+    """How the encoder would have it restored, an index of `MIXTURES`; None: as usual."""
 
     @classmethod
     def of(
-        cls, decoded: Picture, texture: Texture | None, crf: float, scale: int, layer: int = 0
+        cls,
+        decoded: Picture,
+        texture: Texture | None,
+        crf: float,
+        scale: int,
+        layer: int = 0,
+        guide: int | None = None,
     ) -> "Keyframe":
         """Raise the texture of a decoded picture, RGB uint8 (H, W, 3).
 
         `crf`: its quantiser, 1 to 70; `scale`: its coded size in eighths of the display size.
         """
         quantizer, size = min(1.0, crf / COARSEST_CRF), min(1.0, scale / FINEST_SCALE)
-        return cls(*raise_texture(decoded, texture), quantizer, size, layer)
+        return cls(*raise_texture(decoded, texture), quantizer, size, layer, guide)
 
 
 class KeyframeDecoder:

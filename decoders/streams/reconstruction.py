@@ -16,7 +16,8 @@ from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.group import Coding, GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.layers.texture import TEXTURE, Texture
+from gsvc.codec.bitstream.layers.guide import GUIDE
+from gsvc.codec.bitstream.layers.texture import TEXTURE
 from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.bitstream.limits import Limits
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample
@@ -165,7 +166,7 @@ class Reconstruction:
             key = self._key
             if interval.place is not Place.AFTER:
                 try:
-                    key = self._decoded(next(units), interval[TEXTURE])
+                    key = self._decoded(next(units), interval)
                 except BitstreamError:
                     self.end_group()
                     raise
@@ -188,8 +189,9 @@ class Reconstruction:
         lengths, units = self._reader.read_pictures(packet, self._coding)
         left = iter(ticks)
         for length, unit in zip(lengths, units, strict=False):
-            key = self._decoded(unit, None)
-            yield self._interval(Interval(tuple(islice(left, length))), key, before)
+            interval = Interval(tuple(islice(left, length)))
+            key = self._decoded(unit, interval)
+            yield self._interval(interval, key, before)
             before = key
 
     def _interval(
@@ -198,13 +200,14 @@ class Reconstruction:
         closing, make = self._closing, self._make_renderer
         return DecodedInterval(interval, key, before, closing, make)
 
-    def _decoded(self, unit: bytes, texture: Texture | None) -> ShownKeyframe:
+    def _decoded(self, unit: bytes, interval: Interval) -> ShownKeyframe:
         # The reader refuses a stream that begins otherwise than with an intra picture.
         assert self._pictures is not None and self._coding is not None
         coding = self._coding
         layer = temporal_layer(self._pictures.count)
         picture = self._pictures.decode(unit, Geometry(*self._size).coded_size(coding.scale))
-        key = Keyframe.of(picture, texture, coding.crf, coding.scale, layer)
+        texture, guide = interval[TEXTURE], interval[GUIDE]
+        key = Keyframe.of(picture, texture, coding.crf, coding.scale, layer, guide)
         return ShownKeyframe(key.picture, partial(self._refine, key))
 
 

@@ -35,10 +35,19 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import picture_bits
+from gsvc.codec.bitstream.layers.guide import MIXTURES
 from gsvc.codec.bitstream.layers.texture import MAX_GAIN, TEXTURE, Texture
 from gsvc.codec.bitstream.scaffold import Geometry
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.decoders.keyframes.keyframe import STRENGTH, blur_detail, decode_keyframes, raise_texture
+from gsvc.decoders.keyframes.compact.restorer_backend import RestorerBackend
+from gsvc.decoders.keyframes.keyframe import (
+    STRENGTH,
+    Keyframe,
+    blur_detail,
+    decode_keyframes,
+    raise_texture,
+    temporal_layer,
+)
 from gsvc.encoders.coding.group_coder import CodingConfig
 from gsvc.encoders.coding.svt_av1 import MAX_CRF, encode_pictures
 from gsvc.encoders.search.candidates import GroupPlan
@@ -49,9 +58,12 @@ from gsvc.encoders.tuning import (
     EMPHASIS_CRFS,
     EMPHASIS_MOST,
     EMPHASIS_SHARE,
+    GUIDE_PLACE,
     TEXTURE_LMBDA,
 )
 
+_GUIDE_BITS = 4
+"""What another guide than the one before takes, about."""
 _GAINS = range(MAX_GAIN + 1)
 _BITS = [[0.7 if gain == guess else 2.0 + abs(gain - guess) for gain in _GAINS] for guess in _GAINS]
 """What coding a gain takes, about, by what it is guessed to be."""
@@ -139,16 +151,18 @@ class Keyframes:
         prepared: Sequence[Picture],
         config: CodingConfig,
         textures: Sequence[Texture | None] = (),
+        guides: Sequence[int | None] = (),
     ) -> None:
         """`plan`: without the next group's key picture; `prepared`: the pictures to code, RGB uint8
-        (H, W, 3); `textures`: what is raised in each when it is shown."""
-        self.plan, self.config, self.textures = plan, config, textures
+        (H, W, 3); `textures`: what is raised in each when it is shown; `guides`: how each is to be
+        restored."""
+        self.plan, self.config, self.textures, self.guides = plan, config, textures, guides
         self._prepared = prepared
 
     def recoded(self, *, crf: float, scale: int | None = None) -> "Keyframes":
         """The same at another quantiser and size."""
         plan = replace(self.plan, crf=crf, scale=scale or self.plan.scale)
-        return Keyframes(plan, self._prepared, self.config, self.textures)
+        return Keyframes(plan, self._prepared, self.config, self.textures, self.guides)
 
     @cached_property
     def units(self) -> list[bytes]:
@@ -185,9 +199,33 @@ class Keyframes:
         choose = partial(choose_texture, block_log2=block, frames=each, lmbda=lmbda)
         self.textures = list(pool.map(choose, references, self.decoded))
 
+    def choose_guides(
+        self, references: Sequence[Reference], frames: int, lmbda: float, restorer: RestorerBackend
+    ) -> None:
+        """Choose how each is to be restored, likewise; after their textures."""
+        each, guides = max(1.0, frames / len(self.decoded)), list[int | None]()
+        for number, reference in enumerate(references):
+            crf, scale = self.plan.crf, self.plan.scale
+            decoded, texture = self.decoded[number], self.textures[number]
+            key = Keyframe.of(decoded, texture, crf, scale, temporal_layer(number))
+            offered = restorer.restorations(key)
+            costs = [
+                each * _restored_distortion(reference, offered.mixed(weights))
+                + lmbda * (_GUIDE_BITS if guides[-1:] != [guide] else 0)
+                for guide, weights in enumerate(MIXTURES)
+            ]
+            guides.append(costs.index(min(costs)))
+        self.guides = guides
+
     def textured(self, number: int) -> Picture:
         """One of them with its texture raised."""
         return raise_texture(self.decoded[number], self.textures[number])[0]
+
+
+def _restored_distortion(reference: Reference, restored: Picture) -> float:
+    """What a restored picture lacks: place weighs more, since a restorer draws texture of its own."""
+    texture, misplaced = reference.totals(restored)
+    return texture + GUIDE_PLACE * misplaced
 
 
 _LEAST_CRF = 10.0

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 from threading import Lock
 from typing import Final, overload
 
@@ -20,10 +20,13 @@ import numpy as np
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.camera import CAMERA
+from gsvc.codec.bitstream.layers.guide import GUIDE
 from gsvc.codec.bitstream.layers.pose import POSE
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.layers.texture import TEXTURE
 from gsvc.codec.bitstream.scaffold import Interval, Place
+from gsvc.decoders.keyframes.backends import RESTORER
+from gsvc.decoders.keyframes.compact.restorer_backend import RestorerBackend
 from gsvc.encoders.coding.face_rdo import FaceRdo, WaysToPack
 from gsvc.encoders.coding.group_coder import CodedPacket, CodingConfig, GroupCoder
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
@@ -43,6 +46,8 @@ from gsvc.encoders.search.group_search import GroupPlanner, GroupSearch
 from gsvc.encoders.search.rate_control import RateControl
 from gsvc.encoders.tuning import DISTORTION_OF_BITS, Effort, Level
 
+_SHOWN = TEXTURE, GUIDE
+"""Layers that say how a keyframe is shown."""
 _AT_ONCE = 2
 _READ, _TRIED, _CODED = 0.1, 0.7, 0.95
 """Shares of the work on a group that are done before its probes, after them, and after its key
@@ -143,6 +148,8 @@ class Lookahead(GroupCoder):
         if find is not None:
             parts = config.header.geometry, self._distortion, find, self._pool
             self._faces, self._face_rdo = FaceExtractor(*parts), FaceRdo(*parts)
+        is_guided = GUIDE.name in config.header.tools
+        self._restorer = RestorerBackend(RESTORER) if is_guided else None
         self._planner, self._packer = GroupPlanner(config), Packer(config)
         self._rate = RateControl(config)
         self._longest = config.longest_group
@@ -270,6 +277,8 @@ class Lookahead(GroupCoder):
         keys = fit_quantizer(keys, goal - framing, exact=self._rate.exact)
         references = [probes.reference(k) for k in plan.keys]
         keys.choose_textures(references, len(self._group), self._planner.lmbda, self._pool)
+        if self._restorer is not None:
+            keys.choose_guides(references, len(self._group), self._planner.lmbda, self._restorer)
         return keys
 
     def _sources(self, probe: Probe, keys: Keyframes, *, open_ended: bool) -> list[SourceInterval]:
@@ -316,14 +325,19 @@ class Lookahead(GroupCoder):
         found = self._extractor.extract_group(
             sources, self._before, self._planner.lmbda, watching=watching
         )
-        times, textures = iter(self._ticks), iter(keys.textures)
+        times = iter(self._ticks)
+        shown = zip(keys.textures, keys.guides or repeat(None), strict=False)
         return [
             Interval(
                 tuple(islice(times, len(source.sources))),
                 samples,
                 {
-                    TEXTURE: None if source.place is Place.AFTER else next(textures),
                     CAMERA: source.drawing.camera,
+                    **(
+                        {}
+                        if source.place is Place.AFTER
+                        else dict(zip(_SHOWN, next(shown), strict=True))
+                    ),
                 },
                 source.place,
                 source.drawing.dissolves,

@@ -5,12 +5,13 @@ from typing import Any
 from gsvc.codec.bitstream.layers.camera import CAMERA
 from gsvc.codec.bitstream.layers.faces import FACES
 from gsvc.codec.bitstream.layers.flow import FLOW
+from gsvc.codec.bitstream.layers.guide import GUIDE
 from gsvc.codec.bitstream.layers.pose import POSE
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.layers.texture import TEXTURE
 from gsvc.codec.bitstream.scaffold import Layer
 
-LAYERS: tuple[Layer[Any], ...] = (SEGMENTATION, POSE, FLOW, TEXTURE, CAMERA)
+LAYERS: tuple[Layer[Any], ...] = (SEGMENTATION, POSE, FLOW, TEXTURE, CAMERA, GUIDE)
 """Every layer that the header switches; within a scope they are coded in this order."""
 ALL_LAYERS: tuple[Layer[Any], ...] = (*LAYERS, FACES)
 """And those that a group switches, which come last."""

@@ -51,16 +51,25 @@ class Restorer(nn.Module):
         `conditions`: (B, 6), see `conditions_of`. H and W are even.
         """
         inputs = [functional.pixel_unshuffle(picture, 2), functional.avg_pool2d(gain, 2)]
-        x = functional.leaky_relu(self.enter(torch.cat(inputs, 1)), _SLOPE)
-        biases = self.embed(conditions).view(len(x), len(self.blocks), -1, 1, 1)
-        for number, block in enumerate(self.blocks):
-            x = functional.leaky_relu(block(x) + biases[:, number], _SLOPE)
-        drawn = functional.interpolate(self.leave(x).float(), scale_factor=2, mode="bilinear")
+        drawn = self.drawn(torch.cat(inputs, 1), conditions).float()
+        drawn = functional.interpolate(drawn, scale_factor=2, mode="bilinear")
         drawn = drawn.view(-1, OUTPUTS, _COLOURS + 1, *drawn.shape[2:])
         # What it draws itself stays at half the size; finer detail can only be raised or lowered.
         fine = fine_band(picture)
         residuals: Tensor = drawn[:, :, :_COLOURS] + drawn[:, :, _COLOURS:] * fine[:, None]
         return residuals
+
+    def drawn(self, inputs: Tensor, conditions: Tensor) -> Tensor:
+        """What is drawn at half the size, (B, 12, H / 2, W / 2): RGB and sharpness by output.
+
+        `inputs`: the picture, unshuffled, and its gain, (B, 13, H / 2, W / 2).
+        """
+        x = functional.leaky_relu(self.enter(inputs), _SLOPE)
+        biases = self.embed(conditions).view(len(x), len(self.blocks), -1, 1, 1)
+        for number, block in enumerate(self.blocks):
+            x = functional.leaky_relu(block(x) + biases[:, number], _SLOPE)
+        drawn: Tensor = self.leave(x)
+        return drawn
 
     def merged(self) -> "Restorer":
         """The same network with one convolution a block, for use: it does not learn."""
