@@ -3,6 +3,8 @@
     python tools/train_beside.py start --footage FOLDER     samples first, if there are none
     python tools/train_beside.py status
     python tools/train_beside.py keep                       the newest checkpoint, to be committed
+    python tools/train_beside.py settle --steps 3000        go on from a copy while the rate falls to
+                                                            0: the weights to ship; the job goes on
 
 The job is one file in the working folder, written once: no later change of the repository touches
 it. `start` goes on from the newest checkpoint, in a fresh clone from the committed one; `stop` has
@@ -20,7 +22,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from beside.checkpoint import CHECKPOINT
+from beside.checkpoint import CHECKPOINT, read_checkpoint
 from beside.job import LOG, PROCESS, SCORES, lowest_priority, say
 from gsvc.codec.bitstream.errors import GsvcError
 
@@ -44,10 +46,11 @@ FIRST_SHARDS, ALL_SHARDS = 24, 560
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one of the verbs. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("verb", choices=("start", "status", "stop", "keep", "make"))
+    parser.add_argument("verb", choices=("start", "status", "stop", "keep", "make", "settle"))
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "train")
     parser.add_argument("--footage", type=Path, default=ROOT / ".." / "shared" / "assets")
     parser.add_argument("--shards", type=int, default=ALL_SHARDS, help="to be made in all")
+    parser.add_argument("--steps", type=int, default=3000, help="over which the rate falls")
     options, more = parser.parse_known_args(arguments)
     try:
         if options.verb == "start":
@@ -61,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stop(options.work)
         elif options.verb == "keep":
             keep(options.work)
+        elif options.verb == "settle":
+            return settle(options.work, options.steps)
         else:
             print(status(options.work))
     except (GsvcError, OSError, ValueError) as error:
@@ -151,6 +156,21 @@ def keep(work: Path) -> None:
             shutil.copyfile(work / name, part)
             part.replace(KEPT / name)
             print(KEPT / name)
+
+
+def settle(work: Path, steps: int) -> int:
+    """Train a copy of the newest checkpoint with a rate that falls to 0. Returns its exit code."""
+    folder = work / "settled"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name in ("samples", FROZEN_FILE):
+        (folder / name).symlink_to((work / name).resolve())
+    (folder / SCRIPT).write_text(job_script())
+    shutil.copy(work / CHECKPOINT, folder)
+    last = read_checkpoint(folder / CHECKPOINT)[1]["step"] + steps
+    command = [folder / SCRIPT, folder, "--urgent", "--steps", str(last), "--settle", str(steps)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, *command], env=environment, check=False).returncode
 
 
 def status(work: Path) -> str:

@@ -29,8 +29,8 @@ class DecoderSettings:
     to 100; 0 shows the rendering and needs no refiner."""
     backend: str = "restorer"
     """Which refiner: "restorer", which every installation has; "compact:nano", "compact:small" or
-    "compact:base" ("compact" is nano), the `.safetensors` file of a `gsvc train` run, a pretrained model as `gsvc models pull` brings it
-    ("ltx", "wan-vace" ...), or `module:Class`."""
+    "compact:base" ("compact" is nano), the `.safetensors` file of a `gsvc train` run, a pretrained
+    model as `gsvc models pull` brings it ("ltx", "wan-vace" ...), or `module:Class`."""
     device: str = "cpu"
     """Where the refiner and RIFE run: "cpu", "cuda" or "cuda:N"."""
     seed: int | None = None

@@ -223,7 +223,7 @@ class Keyframes:
 
 
 def _restored_distortion(reference: Reference, restored: Picture) -> float:
-    """What a restored picture lacks: place weighs more, since a restorer draws texture of its own."""
+    """What it lacks. Place weighs more here, since the restorer draws texture of its own."""
     texture, misplaced = reference.totals(restored)
     return texture + GUIDE_PLACE * misplaced
 

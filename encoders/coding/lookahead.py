@@ -5,7 +5,7 @@ and decoded anew whenever it is looked at: about a third of the memory, for the 
 takes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
@@ -24,7 +24,7 @@ from gsvc.codec.bitstream.layers.guide import GUIDE
 from gsvc.codec.bitstream.layers.pose import POSE
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.layers.texture import TEXTURE
-from gsvc.codec.bitstream.scaffold import Interval, Place
+from gsvc.codec.bitstream.scaffold import Interval, Place, Values
 from gsvc.decoders.keyframes.backends import RESTORER
 from gsvc.decoders.keyframes.compact.restorer_backend import RestorerBackend
 from gsvc.encoders.coding.face_rdo import FaceRdo, WaysToPack
@@ -46,8 +46,6 @@ from gsvc.encoders.search.group_search import GroupPlanner, GroupSearch
 from gsvc.encoders.search.rate_control import RateControl
 from gsvc.encoders.tuning import DISTORTION_OF_BITS, Effort, Level
 
-_SHOWN = TEXTURE, GUIDE
-"""Layers that say how a keyframe is shown."""
 _AT_ONCE = 2
 _READ, _TRIED, _CODED = 0.1, 0.7, 0.95
 """Shares of the work on a group that are done before its probes, after them, and after its key
@@ -326,18 +324,15 @@ class Lookahead(GroupCoder):
             sources, self._before, self._planner.lmbda, watching=watching
         )
         times = iter(self._ticks)
-        shown = zip(keys.textures, keys.guides or repeat(None), strict=False)
+        layers = zip(keys.textures, keys.guides or repeat(None), strict=False)
+        shown: Iterator[Values] = ({TEXTURE: texture, GUIDE: guide} for texture, guide in layers)
         return [
             Interval(
                 tuple(islice(times, len(source.sources))),
                 samples,
                 {
                     CAMERA: source.drawing.camera,
-                    **(
-                        {}
-                        if source.place is Place.AFTER
-                        else dict(zip(_SHOWN, next(shown), strict=True))
-                    ),
+                    **({} if source.place is Place.AFTER else next(shown)),
                 },
                 source.place,
                 source.drawing.dissolves,

@@ -78,6 +78,10 @@ class JobSettings:
     texture_from: int = 8000
     """Step from which texture is trained too."""
     seed: int = 0
+    steps: int = 0
+    """In all, earlier processes' too; 0: no end."""
+    settle: int = 0
+    """Steps before that end over which the rate falls to 0."""
 
 
 @dataclass
@@ -170,7 +174,9 @@ class Job:
         """Falls as the root of the steps, so that the job can be prolonged at any time."""
         step = self.progress.step
         warm = min(1.0, (step + 1) / _WARM_UP)
-        return self.settings.rate * warm * float((1 + step / _RATE_HALVES) ** -0.5)
+        left = min(1.0, (self.settings.steps - step) / max(1, self.settings.settle))
+        left = left if self.settings.settle else 1.0
+        return self.settings.rate * warm * left * float((1 + step / _RATE_HALVES) ** -0.5)
 
     def learn(self) -> dict[str, float]:
         """One step; returns the terms of the loss.
@@ -405,15 +411,16 @@ class _Table:
             say(f"{self._path} was not written ({error})")
 
 
-def run_job(job: Job, steps: int | None) -> None:
-    """Train up to `steps` in all, or until it is stopped."""
+def run_job(job: Job) -> None:
+    """Train up to the last step, or until it is stopped."""
+    steps = job.settings.steps
     log, scores = _Table(job.folder / LOG), _Table(job.folder / SCORES)
     progress, before = job.progress, (job.progress.seconds, job.progress.core_seconds)
     start, begun_core = time.monotonic(), time.process_time()
     saved = logged = start
     scored = start - _SCORE_EVERY + _SAVE_EVERY
     logged_samples, sums, count = progress.samples, dict[str, float](), 0
-    while not job.stopped and (steps is None or progress.step < steps):
+    while not job.stopped and not 0 < steps <= progress.step:
         terms = job.learn()
         sums = {name: sums.get(name, 0.0) + value for name, value in terms.items()}
         count += 1
@@ -467,7 +474,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job. Returns 0, or 1 where it cannot go on: the line says why."""
     parser = argparse.ArgumentParser(description="Train the restorer beside all else.")
     parser.add_argument("folder", type=Path, help="working folder: samples/, frozen.safetensors")
-    parser.add_argument("--steps", type=int, help="in all, earlier processes' too (no end)")
     parser.add_argument("--committed", type=Path, help="a checkpoint to go on from, if it is newer")
     parser.add_argument("--urgent", action="store_true", help="at normal priority")
     for name, value in asdict(JobSettings()).items():
@@ -488,7 +494,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kind = "bfloat16" if job.low else "float32, as this processor has no fast bfloat16"
     say(f"training in {kind}; {len(job.pool)} samples in memory")
     try:
-        run_job(job, options.steps)
+        run_job(job)
     except ValueError as error:
         say(f"stopped: {error}; the last checkpoint is whole")
         return 1

@@ -49,7 +49,7 @@ class Restorations:
         if not any(weights):
             return self.picture
         height, width = self.picture.shape[:2]
-        half = np.tensordot(np.float32(weights), self.drawn[: len(weights)], 1)
+        half = np.tensordot(np.asarray(weights, np.float32), self.drawn[: len(weights)], 1)
         size = 2 * half.shape[2], 2 * half.shape[1]
         whole = cv2.resize(half.transpose(1, 2, 0), size, interpolation=cv2.INTER_LINEAR)
         whole = 127.5 * whole[:height, :width, :3] + whole[:height, :width, 3:] * self._fine
