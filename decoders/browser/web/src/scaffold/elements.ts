@@ -57,6 +57,7 @@ export const E = {
   texturePresent: element("texture.present", "flag"),
   textureBlock: element("texture.block", "unsigned", 3),
   gain: element("texture.gain", "unsigned", 7, 6),
+  mixture: element("guide.mixture", "unsigned", 11, 12),
   cameraPresent: element("camera.present", "flag", 1, 2),
   cameraStep: element("camera.step", "unsigned", 4),
   corner: element("camera.corner", "signed", 65536, 4),

@@ -34,6 +34,8 @@ export interface Interval extends Span {
 export class IntervalReader {
   private texture: Texture | undefined;
   private faces: Faces | undefined;
+  /** As it was coded, 0 for none: this decoder has no restorer, which it is for. */
+  private guide = 0;
   private before: Omit<Sample, "offset"> | undefined;
 
   constructor(
@@ -55,6 +57,7 @@ export class IntervalReader {
     if (this.header.texture) {
       this.texture = readTexture(this.reader, this.geometry, this.texture);
     }
+    if (this.header.guide) this.guide = this.reader.read(E.mixture, this.guide);
     return { ...head, texture: this.texture, samples: this.samples(length) };
   }
 

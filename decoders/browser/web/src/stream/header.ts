@@ -26,7 +26,7 @@ const FIELDS = [
   ["texture", 1],
   ["holds", 1],
   ["camera", 1],
-  ["reserved_7", 1],
+  ["guide", 1],
   ["reserved_8", 1],
   ["reserved_9", 1],
   ["motion_estimator", 2],
@@ -92,7 +92,7 @@ function bitsOf(data: Uint8Array, start: number, count: number): number {
 }
 
 function check(header: Header): void {
-  if (header.reserved_7 || header.reserved_8 || header.reserved_9) {
+  if (header.reserved_8 || header.reserved_9) {
     throw new BitstreamError("the stream has a scaffold layer that is not known");
   }
   for (const name of POSITIVE) {
