@@ -16,6 +16,7 @@ from gsvc.codec.bitstream.header import TOOLS, Tools
 from gsvc.codec.bitstream.layers.camera import CAMERA, Camera
 from gsvc.codec.bitstream.layers.faces import FACES, Faces
 from gsvc.codec.bitstream.layers.flow import FLOW, Correction
+from gsvc.codec.bitstream.layers.guide import GUIDE
 from gsvc.codec.bitstream.layers.pose import POSE, People
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION, Segmentation
 from gsvc.codec.bitstream.layers.texture import TEXTURE, Texture
@@ -48,9 +49,10 @@ def make_interval(
     place: Place = Place.BETWEEN,
     dissolves: bool = False,
     faces: Faces | None = None,
+    guide: int | None = None,
 ) -> Interval:
     """An interval with the values of these layers."""
-    values: dict[Layer[Any], Any] = {TEXTURE: texture, CAMERA: camera, FACES: faces}
+    values: dict[Layer[Any], Any] = {TEXTURE: texture, CAMERA: camera, FACES: faces, GUIDE: guide}
     return Interval(ticks, samples, values, place, dissolves)
 
 

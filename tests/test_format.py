@@ -284,6 +284,7 @@ class Plain:
             self.people = ()
             self.correction: Correction | None = None
             self.texture: Texture | None = None
+            self.guide = 0
             self.usual, self.repeats, self.heads = 1, 0, np.zeros((2, 112), int)
         if self.alone:
             first = ("interval.same", "interval.length", "interval.held", "interval.after")
@@ -377,10 +378,13 @@ class Plain:
         if place is Place.AFTER:
             return make_interval(ticks, camera=camera, place=place, faces=faces)
         texture = self.code_texture() if self.header["texture"] else None
+        if self.header["guide"]:
+            self.guide = self.code("guide.mixture", self.guide)
+        guide = self.guide - 1 if self.guide else None
         samples = []
         while self.code("sample.more"):
             samples.append(self.sample(frames - self.code("sample.gap")))
-        return make_interval(ticks, tuple(samples), texture, camera, place, dissolves, faces)
+        return make_interval(ticks, tuple(samples), texture, camera, place, dissolves, faces, guide)
 
     def code_faces(self, place: Place, frames: int) -> Faces | None:
         old, self.faces = self.faces, [None] * 4

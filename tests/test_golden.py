@@ -27,6 +27,7 @@ FROZEN = {
     "cut_and_odd_times": "0657b8149d085b6a",
     "dissolving": "93d60e34b2062b34",
     "every_tool": "2d1b6ed3eecc232d",
+    "guided": "fb1de888d07f6963",
     "held_and_moved": "c3fe26e41bb2aaee",
     "one_small_frame": "6fc27f6599002310",
     "raised_texture": "19848dd676c3851d",

@@ -31,7 +31,7 @@ VIDEO = VideoFormat(
 HEADER = Header(
     VIDEO,
     3,
-    Tools(segmentation=True, pose=False, flow=True, texture=False, camera=False),
+    Tools(segmentation=True, pose=False, flow=True, texture=False, camera=False, guide=False),
     audio=True,
     holds=False,
     motion_estimator=1,

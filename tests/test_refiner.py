@@ -173,7 +173,9 @@ def test_sizes_stay_within_bounds() -> None:
 def test_errors_name_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="compact"):
         load_refiner("grand")
-    with pytest.raises(ConfigError, match="unknown refiner 'compact:grand'; take compact"):
+    with pytest.raises(
+        ConfigError, match="unknown refiner 'compact:grand'; take restorer, compact"
+    ):
         load_refiner("compact:grand")
     with pytest.raises(ConfigError, match="write module:Class"):
         load_refiner("no_such_module:Refiner")
@@ -197,11 +199,11 @@ def test_weights_that_gsvc_did_not_come_with_are_refused(
 ) -> None:
     copy = Path(shutil.copytree(WEIGHTS["compact"].parent, tmp_path / "weights"))
     monkeypatch.setitem(WEIGHTS, "compact", copy / "nano.safetensors")
-    load_refiner()
+    load_refiner("compact")
     damaged = copy / f"nano{suffix}"
     damaged.write_bytes(damaged.read_bytes()[:-1] + b" ")
     with pytest.raises(MissingModelError, match="damaged or not what this gsvc came with"):
-        load_refiner()
+        load_refiner("compact")
 
 
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:

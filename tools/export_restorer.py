@@ -8,6 +8,7 @@ surrounds it (`decoders/keyframes/compact/restorer_backend.py`).
 
 import argparse
 import json
+import warnings
 from pathlib import Path
 
 import torch
@@ -36,18 +37,21 @@ class Core(nn.Module):
 
 
 def export(network: Restorer, target: Path) -> None:
-    """Write the network."""
+    """Write the network, with torch's older exporter: the newer one needs further packages."""
     given = torch.zeros(1, 13, 144, 256), torch.zeros(1, 6)
-    torch.onnx.export(
-        Core(network.merged()),
-        given,
-        target,
-        input_names=["picture", "conditions"],
-        output_names=["drawn"],
-        dynamic_axes={"picture": {2: "rows", 3: "columns"}, "drawn": {2: "rows", 3: "columns"}},
-        opset_version=17,
-        dynamo=False,
-    )
+    free = {2: "rows", 3: "columns"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Core(network.merged()),
+            given,
+            target,
+            input_names=["picture", "conditions"],
+            output_names=["drawn"],
+            dynamic_axes={"picture": free, "drawn": free},
+            opset_version=17,
+            dynamo=False,
+        )
 
 
 def main() -> None:

@@ -3,8 +3,7 @@
     python tools/train_beside.py start --footage FOLDER     samples first, if there are none
     python tools/train_beside.py status
     python tools/train_beside.py keep                       the newest checkpoint, to be committed
-    python tools/train_beside.py settle --steps 3000        go on from a copy while the rate falls to
-                                                            0: the weights to ship; the job goes on
+    python tools/train_beside.py settle --steps 3000        train a copy while the rate falls to 0
 
 The job is one file in the working folder, written once: no later change of the repository touches
 it. `start` goes on from the newest checkpoint, in a fresh clone from the committed one; `stop` has

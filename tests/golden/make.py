@@ -31,6 +31,7 @@ from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.camera import Camera, camera_nodes
 from gsvc.codec.bitstream.layers.faces import FACES, NUMBERS, Face
 from gsvc.codec.bitstream.layers.flow import BOTH, LEFT, RIGHT, Correction
+from gsvc.codec.bitstream.layers.guide import MIXTURES
 from gsvc.codec.bitstream.layers.pose import Person
 from gsvc.codec.bitstream.layers.texture import Texture
 from gsvc.codec.bitstream.objects import (
@@ -234,6 +235,17 @@ def raised_texture() -> bytes:
         for k, (s, t) in enumerate(zip(samples, textures, strict=True))
     ]
     return stream(header, [(66, 6, [(scene(size, 6 * k), i) for k, i in enumerate(intervals)])])
+
+
+def guided() -> bytes:
+    """Pictures that are restored as told: every mixture, as usual, and the same again."""
+    size = 64, 48
+    video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
+    header = Header(video, 1, only("guide"), model_id=b"gsvc")
+    guides = None, 0, *range(len(MIXTURES)), 7, 7, None, 7
+    intervals = [make_interval((1,), guide=guide) for guide in guides]
+    pictures = [(scene(size, k), interval) for k, interval in enumerate(intervals)]
+    return stream(header, [(66, 8, pictures)])
 
 
 def every_tool() -> bytes:
@@ -506,6 +518,7 @@ STREAMS: dict[str, Callable[[], bytes]] = {
     "several_a_packet": several_a_packet,
     "with_objects": with_objects,
     "speaking": speaking,
+    "guided": guided,
 }
 
 

@@ -1,0 +1,94 @@
+"""The restorer: what its file computes is what was trained, and guides are obeyed."""
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+import gsvc.decoders.keyframes.compact.restorer_backend as backend
+from beside.checkpoint import read_checkpoint
+from export_restorer import KEPT, export
+from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import Picture, VideoFormat
+from gsvc.codec.bitstream.group import GroupReader
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.layers.guide import GUIDE, MIXTURES
+from gsvc.codec.bitstream.scaffold import Place
+from gsvc.decoders.keyframes.backends import RESTORER, load_refiner, model_id
+from gsvc.decoders.keyframes.compact.pipeline import pictures_of, tensor_of
+from gsvc.decoders.keyframes.compact.restorer import Restorer, conditions_of, mixed
+from gsvc.decoders.keyframes.compact.restorer_backend import RestorerBackend
+from gsvc.decoders.keyframes.keyframe import Keyframe
+from gsvc.eval.baselines.gsvc import coded, decoded
+
+VIDEO = VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
+
+
+def key(height: int, width: int, guide: int | None = None) -> Keyframe:
+    dice = np.random.default_rng(1)
+    picture = cv2.GaussianBlur(dice.integers(0, 256, (height, width, 3), np.uint8), (0, 0), 3)
+    gain = dice.random((height, width), np.float32)
+    return Keyframe(picture, gain, quantizer=0.9, size=0.75, layer=2, guide=guide)
+
+
+def test_the_file_computes_what_was_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, job = read_checkpoint(KEPT)
+    network = Restorer(**job["network"])
+    network.load_state_dict(state["average"])
+    monkeypatch.setattr(backend, "FILE", tmp_path / "restorer.onnx")
+    export(network, backend.FILE)
+    one, made = key(47, 63), RestorerBackend(RESTORER)
+    values = (torch.tensor([value]) for value in (one.quantizer, one.size, one.layer))
+    edge = torch.nn.ReplicationPad2d((0, 1, 0, 1))
+    picture, gain = edge(tensor_of(one.picture)), edge(torch.from_numpy(one.gain)[None, None])
+    with torch.no_grad():
+        residuals = network(picture, gain, conditions_of(*values))
+    for guide, weights in enumerate(MIXTURES):
+        shown = made.refine(replace(one, guide=guide), steps=1, seed=0)
+        expected = pictures_of(mixed(picture, residuals, torch.tensor((*weights, 0.0))))
+        assert np.abs(shown.astype(int) - expected[:47, :63]).max() <= 1
+
+
+def test_strips_have_no_seams(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = RestorerBackend(RESTORER).refine(key(160, 64), steps=1, seed=0)
+    monkeypatch.setattr(backend, "_MOST_PIXELS", 20 * 32)
+    assert np.array_equal(RestorerBackend(RESTORER).refine(key(160, 64), steps=1, seed=0), whole)
+
+
+def test_it_takes_one_step() -> None:
+    with pytest.raises(ConfigError, match="takes one"):
+        RestorerBackend(RESTORER).refine(key(32, 32), steps=2, seed=0)
+
+
+def test_guides_are_sent_and_obeyed_by_the_restorer_that_they_are_for(
+    moving_pictures: Callable[..., list[Picture]],
+) -> None:
+    data = coded(moving_pictures(9), VIDEO, EncoderSettings(level=1))
+    reader = StreamReader(io.BytesIO(data))
+    header, packets = reader.header, list(reader)
+    assert header.model_id == model_id(RESTORER)
+    groups = GroupReader(header)
+    intervals = [i for p in packets if p.is_picture for i in groups.read(p).intervals]
+    assert all(i[GUIDE] is not None for i in intervals if i.place is not Place.AFTER)
+    shown, plain = (decoded(data, DecoderSettings(steps=steps)) for steps in (1, 0))
+    other = replace(header, model_id=bytes(4))
+    unguided = decoded(other.to_bytes() + data[len(Header.to_bytes(header)) :], DecoderSettings())
+    assert not np.array_equal(shown, plain)
+    usual = load_refiner().usual  # type: ignore[union-attr]
+    assert np.array_equal(shown, unguided) == all(i[GUIDE] == usual for i in intervals)
+
+
+def test_a_live_stream_sends_none(moving_pictures: Callable[..., list[Picture]]) -> None:
+    data = coded(moving_pictures(3), VIDEO, EncoderSettings(level=1, low_delay=True))
+    assert GUIDE.name not in StreamReader(io.BytesIO(data)).header.tools
