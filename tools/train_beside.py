@@ -167,7 +167,15 @@ def settle(work: Path, steps: int) -> int:
     (folder / SCRIPT).write_text(job_script())
     shutil.copy(work / CHECKPOINT, folder)
     last = read_checkpoint(folder / CHECKPOINT)[1]["step"] + steps
-    command = [folder / SCRIPT, folder, "--urgent", "--steps", str(last), "--settle", str(steps)]
+    command = [
+        str(folder / SCRIPT),
+        str(folder),
+        "--urgent",
+        "--steps",
+        str(last),
+        "--settle",
+        str(steps),
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run([sys.executable, *command], env=environment, check=False).returncode
 

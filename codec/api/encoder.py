@@ -91,7 +91,7 @@ def header_of(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> 
 def _tools(settings: EncoderSettings) -> Tools:
     """The layers: of people, which only the preset asks for, those whose models are here."""
     tools = settings.chosen_tools()
-    if settings.low_delay or any(settings.named_model()):
+    if settings.low_delay or settings.named_model() not in (bytes(4), model_id(RESTORER)):
         # Restoring takes longer than a picture may wait, and other models have no use for it.
         tools = tools.without(GUIDE.name)
     if settings.tools is not None or settings.semantics:

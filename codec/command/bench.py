@@ -103,7 +103,7 @@ def _add_run(parser: ArgumentParser) -> None:
     add("--anchor", action="append", metavar="CODEC", help=against)
     add("--size", action="append", metavar="288|480|native", help=f"short side ({size})")
     add("--levels", type=integers, metavar="N,N", help="of gsvc (0,1,2,3)")
-    add("--steps", type=integers, metavar="N,N", help="of gsvc's refiner (0,1,4)")
+    add("--steps", type=integers, metavar="N,N", help="of gsvc's refiner (0,1)")
     add("--seeds", type=integers, metavar="N,N", help="of gsvc's refiner (0)")
     how = (
         "whole: 30 s of each clip, no limit on random access; join: 97 frames, an access every 4 s"

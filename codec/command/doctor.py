@@ -151,7 +151,7 @@ def _weights() -> str:
 
     for backend in BACKENDS:
         load_refiner(backend)
-    return f"compact, id {model_id('compact').hex()}"
+    return f"restorer, id {model_id().hex()}"
 
 
 def _cache() -> Check:

@@ -32,6 +32,7 @@ from gsvc.decoders.interpolation.rife import loaded_rife, rife_file
 from gsvc.decoders.keyframes.backends import (
     BACKENDS,
     PRETRAINED,
+    RESTORER,
     find_backend,
     gpu_or_cpu,
     load_refiner,
@@ -49,10 +50,12 @@ def backend_and_device(model: object) -> tuple[str, str]:
     """Of a model's name: nano, small and base are compact. Raises ConfigError for an unknown."""
     if model in PRETRAINED:
         return str(model), gpu_or_cpu()
+    if model == RESTORER:
+        return RESTORER, "cpu"
     if (backend := f"compact:{model}") in BACKENDS:
         return backend, "cpu"
     names = ", ".join(PRETRAINED)
-    raise ConfigError(f"gsvc has no model {model!r}: take nano, small, base, {names}")
+    raise ConfigError(f"gsvc has no model {model!r}: take restorer, nano, small, base, {names}")
 
 
 @cache
@@ -74,7 +77,7 @@ def pulled(ways: Iterable[base.Settings]) -> str:
 _OUTSIDE = ("AV1 decoding", "motion and rendering")
 
 
-def refiner_cost(info: StreamInfo, steps: int, backend: str = "compact") -> base.Compute:
+def refiner_cost(info: StreamInfo, steps: int, backend: str = RESTORER) -> base.Compute:
     """Operations per pixel of a frame as shown (a multiply-add is two), and bytes of weights.
 
     The padding of the sides is counted. The rest of decoding, integer work of OpenCV and dav1d, is
@@ -146,7 +149,7 @@ TOOL_SETS = {DEFAULT_TOOLS: None} | {
 """Values of the setting `tools` and the scaffold layers that they turn on; None: the preset's."""
 _ALL_BUT_ONE = tuple("-".join(name for name in TOOLS if name != left_out) for left_out in TOOLS)
 
-_NANO, _DIS = "nano", "dis"
+_DIS = "dis"
 _LIBRARIES = ("av", "numpy", "opencv-python-headless", "ai-edge-litert")
 
 
@@ -167,7 +170,7 @@ class Gsvc(base.Codec):
 
     Ways to decode:
         steps: of the refiner.
-        model: of the refiner, where it is not nano; or a pretrained one, on a GPU if there is one.
+        model: of the refiner, where it is not the restorer; or a pretrained one, on a GPU if there is one.
         seed: in place of the stream's, where it is not 0.
         motion: between pictures, where it is not dis.
 
@@ -176,7 +179,7 @@ class Gsvc(base.Codec):
 
     name = "gsvc"
     suffix = ".gsv"
-    backends: ClassVar[tuple[str, ...]] = ("compact", "compact:small", "compact:base")
+    backends: ClassVar[tuple[str, ...]] = (RESTORER, "compact", "compact:small", "compact:base")
     """Refiners that the ways to decode may use: their weights are part of the version."""
     low_delay: ClassVar[bool] = False
     """Of the encoder."""
@@ -187,9 +190,9 @@ class Gsvc(base.Codec):
         bpp: base.Option | None = None,
         tools: base.Option = DEFAULT_TOOLS,
         preset: base.Option = DEFAULT_PRESET,
-        steps: base.Option = (0, 1, 4),
+        steps: base.Option = (0, 1),
         seed: base.Option = 0,
-        model: base.Option = _NANO,
+        model: base.Option = RESTORER,
         motion: base.Option = _DIS,
         tune: base.Option = DEFAULT_TUNE,
         people: base.Option = PEOPLE,
@@ -235,7 +238,7 @@ class Gsvc(base.Codec):
         """
         names = (*_LIBRARIES, *(("torch",) if self.backends else ()))
         libraries = ", ".join(f"{name} {version(name)}" for name in names)
-        weights = f"{model_id('compact').hex()}-{weights_hash(self.backends)}"
+        weights = f"{model_id().hex()}-{weights_hash(self.backends)}"
         return f"gsvc {version('gsvc')} {code_hash()}-{weights}, {libraries}{pulled(self._ways)}"
 
     def rate_points(self) -> Sequence[base.Settings]:
@@ -292,7 +295,7 @@ class GsvcLayers(Gsvc):
     """
 
     name = "gsvc-layers"
-    backends = ("compact",)
+    backends = (RESTORER,)
 
     def __init__(
         self,
@@ -348,7 +351,7 @@ def _ways(
     """
     ways: list[dict[str, base.Value]] = []
     for motion, model, count, seed in product(motions, models, steps, seeds):
-        chosen: dict[str, base.Value] = {"model": model} if model != _NANO else {}
+        chosen: dict[str, base.Value] = {"model": model} if model != RESTORER else {}
         chosen |= {"seed": seed} if seed else {}
         way = {"steps": count, **(chosen if count else {})}
         way |= {"motion": motion} if motion != _DIS else {}
@@ -381,14 +384,13 @@ def _encoder_settings(settings: base.Settings) -> EncoderSettings:
         faces=faces,
         gop=gop,
         seed=seed,
-        model_id=model_id("compact"),
     )
 
 
 def _decoder_settings(way: base.Settings) -> DecoderSettings:
     values = dict(way)
     steps, seed = values.pop("steps", None), values.pop("seed", None)
-    model, motion = values.pop("model", _NANO), values.pop("motion", _DIS)
+    model, motion = values.pop("model", RESTORER), values.pop("motion", _DIS)
     _refuse(values, "way to decode")
     if not isinstance(steps, int) or not isinstance(seed, int | None):
         raise ConfigError(f"gsvc decodes with steps and perhaps a seed, not with {dict(way)}")
