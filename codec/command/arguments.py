@@ -109,7 +109,7 @@ def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
         "--backend",
         default=defaults.backend,
         metavar="NAME|FILE|CLASS",
-        help="restorer (default), compact:nano, compact:small, compact:base (each better and slower), "
+        help="restorer (default), compact:nano, compact:small, compact:base (each slower), "
         "the .safetensors of gsvc train, a large model for a GPU (gsvc models list), "
         "or your own as module:Class",
     )

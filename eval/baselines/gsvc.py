@@ -170,7 +170,8 @@ class Gsvc(base.Codec):
 
     Ways to decode:
         steps: of the refiner.
-        model: of the refiner, where it is not the restorer; or a pretrained one, on a GPU if there is one.
+        model: of the refiner, where it is not the restorer; a pretrained one runs on a GPU if there
+            is one.
         seed: in place of the stream's, where it is not 0.
         motion: between pictures, where it is not dis.
 
