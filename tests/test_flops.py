@@ -186,7 +186,7 @@ def test_the_table_names_its_sources() -> None:
 
 def test_what_cannot_be_counted_is_said_in_a_line() -> None:
     for names, sizes, dials, line in (
-        (["none"], [288], {}, "no back end 'none' can be counted: take compact:base, "),
+        (["none"], [288], {}, "no back end 'none' can be counted: take restorer, compact:base, "),
         (["ltx"], [7], {}, "size 7 is out of range: 64 to 4320"),
         (["ltx"], [288], {"window": 32}, "window 32: windows have 8k"),
         (["ltx"], [288], {"steps": 0}, "steps 0 are out of range: 1 to 1000"),

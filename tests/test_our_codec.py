@@ -51,19 +51,20 @@ def test_floors_carry_no_scaffold(moving: TestClip) -> None:
 
 
 def test_each_layer_is_left_out_and_only_the_whole_is_refined() -> None:
-    codec = GsvcLayers(level=2, steps=(0, 1, 8))
+    codec = GsvcLayers(level=2, steps=(0, 1))
     points = codec.rate_points()
     assert [point["tools"] for point in points] == [
         NO_TOOLS,
-        "pose-flow-texture-camera",
-        "segmentation-flow-texture-camera",
-        "segmentation-pose-texture-camera",
-        "segmentation-pose-flow-camera",
-        "segmentation-pose-flow-texture",
+        "pose-flow-texture-camera-guide",
+        "segmentation-flow-texture-camera-guide",
+        "segmentation-pose-texture-camera-guide",
+        "segmentation-pose-flow-camera-guide",
+        "segmentation-pose-flow-texture-guide",
+        "segmentation-pose-flow-texture-camera",
         ALL_TOOLS,
     ]
     ways = [[way["steps"] for way in codec.ways_to_decode(point)] for point in points]
-    assert ways == [[0]] * 6 + [[0, 1, 8]]
+    assert ways == [[0]] * 7 + [[0, 1]]
 
 
 def test_seeds_are_ways_to_decode_what_is_sampled() -> None:
@@ -140,11 +141,11 @@ def test_code_that_was_shown_to_make_the_same_bytes_keeps_the_hash(
 
 
 def test_cost_is_what_decoding_really_runs(moving: TestClip) -> None:
-    codec = Gsvc(level=1, steps=(0, 2))
+    codec = Gsvc(level=1, steps=(0, 2), model="nano")
     settings = codec.rate_points()[0]
     with need("models"):
         data = codec.encode(moving, settings).data
-    way = {"steps": 2}
+    way = {"steps": 2, "model": "nano"}
     run = count_flops(lambda: codec.decode(data, moving.format, settings, way))
     cost = codec.compute(data, moving.format, settings, way)
     assert cost is not None

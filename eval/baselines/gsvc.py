@@ -303,7 +303,7 @@ class GsvcLayers(Gsvc):
         level: base.Option = (1, 3),
         tools: base.Option = (NO_TOOLS, *_ALL_BUT_ONE, ALL_TOOLS),
         preset: base.Option = DEFAULT_PRESET,
-        steps: base.Option = (0, 1, 2, 4, 8),
+        steps: base.Option = (0, 1),
         seed: base.Option = 0,
     ) -> None:
         super().__init__(level=level, tools=tools, preset=preset, steps=steps, seed=seed)
