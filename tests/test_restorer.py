@@ -21,7 +21,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.layers.guide import GUIDE, MIXTURES
+from gsvc.codec.bitstream.layers.guide import GUIDE, LOOKS, MIXTURES, moved
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.decoders.keyframes.backends import RESTORER, load_refiner, model_id
 from gsvc.decoders.keyframes.compact.pipeline import pictures_of, tensor_of
@@ -64,6 +64,17 @@ def test_strips_have_no_seams(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = RestorerBackend(RESTORER).refine(key(160, 64), steps=1, seed=0)
     monkeypatch.setattr(backend, "_MOST_PIXELS", 20 * 32)
     assert np.array_equal(RestorerBackend(RESTORER).refine(key(160, 64), steps=1, seed=0), whole)
+
+
+def test_a_look_moves_the_mixture_and_leaves_what_is_left_alone() -> None:
+    assert [moved(0, look) for look in LOOKS] == [0, 0, 0]
+    assert [moved(3, look) for look in LOOKS] == [1, 3, 5]
+    assert [moved(9, look) for look in LOOKS] == [7, 9, 10]
+    made, pictures = RestorerBackend(RESTORER), []
+    for made.look in LOOKS:
+        pictures.append(made.refine(key(48, 64, 8), steps=1, seed=0))
+    assert not np.array_equal(pictures[0], pictures[1])
+    assert not np.array_equal(pictures[1], pictures[2])
 
 
 def test_it_takes_one_step() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gsvc import __version__
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.layers.guide import LOOKS
 from gsvc.codec.bitstream.typed import typed
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ class DecoderSettings:
     """Which refiner: "restorer", which every installation has; "compact:nano", "compact:small" or
     "compact:base" ("compact" is nano), the `.safetensors` file of a `gsvc train` run, a pretrained
     model as `gsvc models pull` brings it ("ltx", "wan-vace" ...), or `module:Class`."""
+    look: str = "balanced"
+    """How the restorer draws: "faithful" (less texture of its own), "balanced", as the encoder
+    guides it, or "sharp" (more)."""
     device: str = "cpu"
     """Where the refiner and RIFE run: "cpu", "cuda" or "cuda:N"."""
     seed: int | None = None
@@ -60,6 +64,8 @@ class DecoderSettings:
         own = self.backend.partition(":")[0] in _OWN or self.backend.endswith(".safetensors")
         if self.steps not in STEPS and (own or not 0 < self.steps <= MOST_STEPS):
             raise ConfigError(f"steps {self.steps}: choose one of {', '.join(map(str, STEPS))}")
+        if self.look not in LOOKS:
+            raise ConfigError(f"look {self.look!r}: choose one of {', '.join(LOOKS)}")
         if self.motion not in MOTIONS:
             raise ConfigError(f"motion {self.motion!r}: choose one of {', '.join(MOTIONS)}")
         if self.quantize not in _QUANTIZED:

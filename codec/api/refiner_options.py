@@ -11,6 +11,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.weights.extras import need
 from gsvc.decoders.keyframes.backends import load_refiner
+from gsvc.decoders.keyframes.compact.restorer_backend import RestorerBackend
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.refiner import Budget, Refiner, WindowRefiner
 from gsvc.decoders.streams.pace import Pace, paced_refine
@@ -84,6 +85,9 @@ def set_options(refiner: Refiner, settings: DecoderSettings) -> None:
         refiner.memory = Budget.of(settings.vram)
     if settings.quantize is not None:
         _quantize(refiner)
+    if settings.look != DecoderSettings.look:
+        _refuse(not isinstance(refiner, RestorerBackend), refiner, "look", "draws in one way")
+        refiner.look = settings.look
     if settings.paste_keys:
         is_window = isinstance(refiner, WindowRefiner)
         _refuse(not is_window, refiner, "paste_keys", "restores keyframes alone")

@@ -96,7 +96,7 @@ def add_part(parser: ArgumentParser, verb: str) -> None:
 
 
 def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
-    """--steps, --backend, --motion, --device and --seed."""
+    """--steps, --backend, --look, --motion, --device and --seed."""
     add = parser.add_argument
     add(
         "--steps",
@@ -112,6 +112,12 @@ def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
         help="restorer (default), compact:nano, compact:small, compact:base (each slower), "
         "the .safetensors of gsvc train, a large model for a GPU (gsvc models list), "
         "or your own as module:Class",
+    )
+    add(
+        "--look",
+        default=defaults.look,
+        metavar="faithful|balanced|sharp",
+        help="less or more texture that the restorer draws itself (%(default)s)",
     )
     add(
         "--motion",

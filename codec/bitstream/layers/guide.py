@@ -16,6 +16,19 @@ MIXTURES = (
 """Weights of a restorer's first two outputs, fidelity and texture, by value; the first leaves the
 picture as it is."""
 
+LOOKS = {"faithful": -2, "balanced": 0, "sharp": 2}
+"""Steps of the share by which a viewer may move a mixture."""
+
+
+def moved(value: int, look: str) -> int:
+    """The mixture of the same strength with more or less texture; `look`: of `LOOKS`."""
+    if not value:
+        return value
+    row, share = divmod(value - 1, len(_SHARES))
+    share = min(max(share + LOOKS[look], 0), len(_SHARES) - 1)
+    return 1 + row * len(_SHARES) + share
+
+
 _MIXTURE = Element("guide.mixture", "guide", UNSIGNED, len(MIXTURES), contexts=len(MIXTURES) + 1)
 """0 for the restorer's usual mixture, else the value + 1; in the context of the one before."""
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.bitstream.layers.guide import MIXTURES
+from gsvc.codec.bitstream.layers.guide import MIXTURES, moved
 from gsvc.codec.weights.safetensors_files import check_shipped, settings_of
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.refiner import KeyRefiner, RefinerCost
@@ -68,6 +68,9 @@ class RestorerBackend(KeyRefiner):
     It always runs on the CPU.
     """
 
+    look = "balanced"
+    """Of `LOOKS`: how a viewer would have it restored."""
+
     @property
     def files(self) -> Sequence[Path]:
         """Its network. Errors as of `Backend.files`."""
@@ -88,7 +91,7 @@ class RestorerBackend(KeyRefiner):
     def refine(self, key: Keyframe, *, steps: int, seed: int) -> Picture:
         """See `KeyRefiner.refine`."""
         self.check(*key.picture.shape[:2], steps=steps)
-        guide = self.usual if key.guide is None else key.guide
+        guide = moved(self.usual if key.guide is None else key.guide, self.look)
         return key.picture if guide == 0 else self.restorations(key).mixed(MIXTURES[guide])
 
     def restorations(self, key: Keyframe) -> Restorations:
