@@ -13,6 +13,7 @@ import pytest
 from gsvc.codec.bitstream.stream_info import read_info
 from gsvc.datasets.clips.clip import TestClip
 from gsvc.eval.baselines import code_hash as hashes
+from gsvc.eval.baselines.base import Settings
 from gsvc.eval.baselines.code_hash import own_hash, used_modules
 from gsvc.eval.baselines.floors import HoldFloor, MotionFloor
 from gsvc.eval.baselines.gsvc import ALL_TOOLS, NO_TOOLS, Gsvc, GsvcLayers, key_frames
@@ -145,7 +146,7 @@ def test_cost_is_what_decoding_really_runs(moving: TestClip) -> None:
     settings = codec.rate_points()[0]
     with need("models"):
         data = codec.encode(moving, settings).data
-    way = {"steps": 2, "model": "nano"}
+    way: Settings = {"steps": 2, "model": "nano"}
     run = count_flops(lambda: codec.decode(data, moving.format, settings, way))
     cost = codec.compute(data, moving.format, settings, way)
     assert cost is not None

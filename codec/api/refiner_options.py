@@ -86,7 +86,8 @@ def set_options(refiner: Refiner, settings: DecoderSettings) -> None:
     if settings.quantize is not None:
         _quantize(refiner)
     if settings.look != DecoderSettings.look:
-        _refuse(not isinstance(refiner, RestorerBackend), refiner, "look", "draws in one way")
+        if not isinstance(refiner, RestorerBackend):
+            raise ConfigError(f"look: {refiner.name} draws in one way: leave it out")
         refiner.look = settings.look
     if settings.paste_keys:
         is_window = isinstance(refiner, WindowRefiner)
