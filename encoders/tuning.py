@@ -272,5 +272,5 @@ are cheaper ("Pre-emphasis")."""
 
 DETECT, KEY_POINTS, MOTION = TASKS = "detect", "people", "motion"
 """Boxes of everything; of people, with key points; of what moves, with activity and camera."""
-GUIDE_PLACE = 6.0
+GUIDE_PLACE = 4.0
 """Weight of structure where a guide is chosen, in proportion to the tune's."""
