@@ -14,14 +14,14 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from beside.checkpoint import CHECKPOINT, read_checkpoint
+from beside.checkpoint import read_checkpoint
 from gsvc.codec.bitstream.layers.guide import MIXTURES
 from gsvc.codec.weights.package_files import sha256_of
 from gsvc.codec.weights.safetensors_files import SUMS
 from gsvc.decoders.keyframes.compact.restorer import Restorer
 from gsvc.decoders.keyframes.compact.restorer_backend import FILE
 
-KEPT = Path(__file__).resolve().parent / "training" / CHECKPOINT
+KEPT = Path(__file__).resolve().parent / "training" / "shipped.safetensors"
 
 
 class Core(nn.Module):
@@ -58,7 +58,7 @@ def main() -> None:
     """Write the network, its settings and their sums."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("checkpoint", nargs="?", type=Path, default=KEPT)
-    parser.add_argument("--usual", type=int, default=8, choices=range(len(MIXTURES)))
+    parser.add_argument("--usual", type=int, default=7, choices=range(len(MIXTURES)))
     parser.add_argument("--out", type=Path, default=FILE)
     options = parser.parse_args()
     state, job = read_checkpoint(options.checkpoint)
