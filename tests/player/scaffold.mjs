@@ -46,7 +46,7 @@ class Digest {
     this.array(bends.flat(), [bends.length, 10]);
   }
 
-  interval({ ticks, samples, texture, camera, faces, place, dissolves }) {
+  interval({ ticks, samples, texture, camera, guide, faces, place, dissolves }) {
     this.array(ticks, [ticks.length]);
     this.number(samples.length);
     for (const sample of samples) this.sample(sample);
@@ -58,6 +58,7 @@ class Digest {
       this.number(camera.stepLog2);
       this.array(camera.corners, [camera.corners.length / 6, 3, 2]);
     }
+    if (guide) this.number(guide - 1);
     (faces ?? []).forEach((face, slot) => face && this.face(face, slot));
     if (place !== gsvc.Place.BETWEEN) this.number(place);
     if (dissolves) this.number(-2);

@@ -27,6 +27,8 @@ export interface Interval extends Span {
   readonly camera: Camera | undefined;
   readonly faces: Faces | undefined;
   readonly texture: Texture | undefined;
+  /** How the picture is to be restored, 0 for as usual: for a restorer, which is not here. */
+  readonly guide: number;
   readonly samples: readonly Sample[];
 }
 
@@ -34,7 +36,6 @@ export interface Interval extends Span {
 export class IntervalReader {
   private texture: Texture | undefined;
   private faces: Faces | undefined;
-  /** As it was coded, 0 for none: this decoder has no restorer, which it is for. */
   private guide = 0;
   private before: Omit<Sample, "offset"> | undefined;
 
@@ -53,12 +54,12 @@ export class IntervalReader {
     const camera = this.header.camera ? readCamera(this.reader, place, length) : undefined;
     if (this.hasFaces) this.faces = readFaces(this.reader, place, length, this.faces);
     const head = { ...span, dissolves, camera, faces: this.faces };
-    if (place === Place.AFTER) return { ...head, texture: undefined, samples: [] };
+    if (place === Place.AFTER) return { ...head, texture: undefined, guide: 0, samples: [] };
     if (this.header.texture) {
       this.texture = readTexture(this.reader, this.geometry, this.texture);
     }
     if (this.header.guide) this.guide = this.reader.read(E.mixture, this.guide);
-    return { ...head, texture: this.texture, samples: this.samples(length) };
+    return { ...head, texture: this.texture, guide: this.guide, samples: this.samples(length) };
   }
 
   private samples(length: number): Sample[] {
