@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 import gsvc
 from gsvc.decoders.detection.findings import overlap
 
-FRAMES, SIZE, SIDE, SPEED = 60, (320, 192), 40, 4
+FRAMES, SIZE, SIDE, SPEED = 48, (320, 192), 40, 4
 
 
 def true_box(frame: int) -> NDArray[np.float64]:

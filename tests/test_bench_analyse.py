@@ -42,7 +42,7 @@ for package in ("bjontegaard", "matplotlib", "motmetrics", "pycocotools", "scipy
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sets") / "scene"
-    settings = SceneSettings(seed=1, frames=12, width=256, height=160, pillars=0)
+    settings = SceneSettings(seed=1, frames=8, width=256, height=160, pillars=0)
     write_synthetic(make_scene(settings), folder)
     return folder
 
@@ -72,7 +72,7 @@ def test_a_run_measures_codecs_and_streams(scene: Path, tmp_path: Path) -> None:
     assert last.accuracies["event_f1"] == 1
     assert all(point.accuracies["event_f1"] is not None for point in done.points)
     assert len(read) == 1 and last.bytes == len(read[0])
-    assert last.bits_per_second == pytest.approx(8 * last.bytes * 25 / 12)
+    assert last.bits_per_second == pytest.approx(8 * last.bytes * 25 / 8)
     with (tmp_path / "points.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["curve"] for row in rows] == names
@@ -207,6 +207,7 @@ def test_places_on_the_ground(tmp_path: Path) -> None:
     assert "MODA on the ground" in done.report and "IDF1" not in done.report
 
 
+@pytest.mark.slow
 def test_a_task_beside_hevc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = SceneSettings(seed=1, frames=6, width=384, height=256, pillars=0)
     write_synthetic(make_scene(settings), tmp_path / "scene")

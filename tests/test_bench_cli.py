@@ -109,7 +109,13 @@ def whole(clips: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGTERM, signal.SIGINT)),
+    ],
+)
 def test_a_killed_run_resumes_to_the_same_records(
     number: signal.Signals, clips: Path, whole: Path, tmp_path: Path
 ) -> None:

@@ -81,7 +81,14 @@ def round_trip(codec: Codec, source: TestClip, settings: Settings) -> Sequence[P
     return codec.decode(data, source.format, settings, way).frames
 
 
-@pytest.mark.parametrize("name", codecs())
+ALIKE = {"gsvc-layers", "motion", "svtav1+rife", "svtav1+sr", "x265+dis", "x265+rife"}
+"""Codecs that are made of others, which are tried quickly."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow) if n in ALIKE else n for n in codecs()],
+)
 def test_bytes_alone_give_every_frame_and_the_ledger_is_their_size(
     name: str, tmp_path: Path
 ) -> None:
@@ -384,7 +391,13 @@ def test_opponents_spend_the_bits_of_their_elementary_stream(name: str, tmp_path
 
 @pytest.mark.parametrize(
     "name",
-    ["svtav1+dis", "svtav1+rife", "x265+dis", pytest.param("x265+rife", marks=pytest.mark.slow)],
+    [
+        "svtav1+dis",
+        *(
+            pytest.param(n, marks=pytest.mark.slow)
+            for n in ("svtav1+rife", "x265+dis", "x265+rife")
+        ),
+    ],
 )
 @pytest.mark.parametrize("rate", ["1/2", "1/4"])
 def test_frames_between_lie_between_and_cuts_are_held(name: str, rate: str) -> None:

@@ -33,15 +33,15 @@ RATE = Fraction(25)
 
 @pytest.fixture(scope="module", params=[True, False], ids=["low delay", "look-ahead"])
 def stream(request: pytest.FixtureRequest, moving_pictures: Pictures) -> Stream:
-    """60 frames, a group every 20; several packets in each, with look-ahead of several pictures."""
+    """45 frames, a group every 15; several packets in each, with look-ahead of several pictures."""
     limit = None if request.param else 120
     settings = EncoderSettings(
         level=3, preset="fast", low_delay=request.param, max_packet_bytes=limit
     )
     packets: list[Packet] = []
     with Encoder(VideoFormat(64, 48, 1 / RATE, RATE), settings) as encoder:
-        for number, picture in enumerate(moving_pictures(60)):
-            if number in (20, 40):
+        for number, picture in enumerate(moving_pictures(45)):
+            if number in (15, 30):
                 encoder.force_keyframe()
             packets += encoder.encode(picture)
         packets += encoder.flush()
@@ -61,7 +61,7 @@ def same(a: Frame, b: Frame) -> bool:
 def heals_at(packets: Sequence[Packet], lost: Packet) -> int:
     """The pts of the next intra picture after a packet, the end where there is none."""
     later = (p.pts for p in packets if p.is_key and (p.number or 0) > (lost.number or 0))
-    return next((pts for pts in later if pts is not None), 60)
+    return next((pts for pts in later if pts is not None), 45)
 
 
 def check(whole: Sequence[Frame], shown: Sequence[Frame], first: int, healed: int) -> None:
@@ -76,7 +76,7 @@ def check(whole: Sequence[Frame], shown: Sequence[Frame], first: int, healed: in
 def test_nothing_is_concealed_where_nothing_is_missing(stream: Stream) -> None:
     header, packets = stream
     whole, shown = (decode(header, packets, settings) for settings in (PLAIN, CONCEAL))
-    assert len(whole) == 60
+    assert len(whole) == 45
     assert all(same(a, b) for a, b in zip(whole, shown, strict=True))
 
 
@@ -115,7 +115,7 @@ def test_what_begins_without_an_intra_picture_waits_for_one(stream: Stream) -> N
     for settings in (PLAIN, CONCEAL):
         for key in keys:
             shown = decode(header, packets[key:], settings)
-            assert packets[key].pts in {frame.pts for frame in shown[:20]}
+            assert packets[key].pts in {frame.pts for frame in shown[:15]}
             assert all(same(a, b) for a, b in zip(whole[-len(shown) :], shown, strict=True))
     waited = decode(header, packets[1:], CONCEAL)
     assert waited[0].pts <= (packets[keys[1]].pts or 0) and not waited[0].concealed
@@ -125,11 +125,11 @@ def test_without_times_they_are_guessed(stream: Stream) -> None:
     header, packets = stream
     bare = [replace(packet, pts=None, duration=None) for packet in packets]
     whole = decode(header, bare, CONCEAL)
-    assert [frame.pts for frame in whole] == list(range(60))
+    assert [frame.pts for frame in whole] == list(range(45))
     for lost in range(1, len(bare) - 2):
         shown = decode(header, bare[:lost] + bare[lost + 1 :], CONCEAL)
         times = [frame.pts for frame in shown]
-        assert times == sorted(set(times)) and abs(len(times) - 60) <= 20
+        assert times == sorted(set(times)) and abs(len(times) - 45) <= 15
 
 
 def test_a_packet_that_comes_late_mends_its_group(stream: Stream) -> None:
@@ -141,7 +141,7 @@ def test_a_packet_that_comes_late_mends_its_group(stream: Stream) -> None:
         order.insert(late + 1, order.pop(late))
         shown = decode(header, order, CONCEAL)
         first = (packets[late].pts or 0) - (packets[late].duration or 0) + 1
-        check(whole, shown, first, 60)
+        check(whole, shown, first, 45)
         mended = (packets[late + 1].pts or 0) + 1
         assert all(same(a, b) for a, b in zip(whole[mended:], shown[mended:], strict=True))
     twice = decode(header, (p for packet in packets for p in (packet, packet)), CONCEAL)

@@ -41,8 +41,10 @@ TOLERANCE = 2
 """Gray levels by which a pixel on a GPU may differ from the CPU's (docs/limits.md)."""
 MEAN_TOLERANCE = 0.2
 """The same for the mean of a picture's pixels."""
-BASE = "compact:base"
-NAMES = [*sorted(set(WEIGHTS) - {"compact", BASE}), pytest.param(BASE, marks=pytest.mark.slow)]
+NAMES = [
+    name if name == "compact:nano" else pytest.param(name, marks=pytest.mark.slow)
+    for name in sorted(set(WEIGHTS) - {"compact"})
+]
 PRIORS = "animevideov3", pytest.param("x4plus", marks=pytest.mark.slow)
 
 
@@ -87,7 +89,7 @@ def test_a_refiner_shows_the_same_on_every_device(name: str, device: str) -> Non
         assert np.array_equal(shown, there.refine(key, steps=steps, seed=5))
 
 
-@pytest.mark.parametrize("tile", [640, 48])
+@pytest.mark.parametrize("tile", [640, pytest.param(48, marks=pytest.mark.slow)])
 def test_windows_are_restored_the_same_on_every_device(
     tile: int, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +166,7 @@ def test_noise_is_the_same_on_every_device(device: str) -> None:
     assert torch.equal(there.cpu(), here)
 
 
+@pytest.mark.slow
 def test_tiles_do_not_show_on_any_device(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline, key = load_pipeline(WEIGHTS["compact:nano"], device), key_picture(200, 136)
     whole = pipeline(key, num_inference_steps=2, seed=1)

@@ -33,7 +33,7 @@ def faded(first: Picture, second: Picture) -> list[Picture]:
 
 def through(pictures: list[Picture], level: int) -> tuple[list[Interval], list[Picture]]:
     video = VideoFormat(*SIZE, Fraction(1, 25), Fraction(25))
-    encoder = Encoder(video, EncoderSettings(level=level))
+    encoder = Encoder(video, EncoderSettings(level=level, preset="fast"))
     packets = [p for k, one in enumerate(pictures) for p in encoder.encode(Frame(one, k))]
     packets += encoder.flush()
     parser = GroupReader(encoder.header)

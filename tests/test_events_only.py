@@ -35,7 +35,13 @@ def packets_of(encoder: gsvc.Encoder, pictures: list[gsvc.Picture]) -> list[gsvc
         return packets + encoder.flush()
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["look-ahead", "low delay"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(False, id="look-ahead", marks=pytest.mark.slow),
+        pytest.param(True, id="low delay"),
+    ],
+)
 def coded(request: pytest.FixtureRequest) -> tuple[gsvc.Header, list[gsvc.Packet]]:
     encoder = gsvc.Encoder(FORM, replace(SETTINGS, low_delay=request.param))
     return encoder.header, packets_of(encoder, scene())

@@ -62,6 +62,7 @@ def test_a_refiner_of_ones_own_changes_the_frames(stream: Path, tmp_path: Path) 
     assert np.diff(frames[1]).std() > 1.05 * np.diff(frames[0]).std()
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_from_its_first_cell_to_its_last(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -152,6 +152,7 @@ def _settings(part: Any) -> dict[str, Any]:
     return {key: value for key, value in part.config.items() if not key.startswith("_")}
 
 
+@pytest.mark.slow
 def test_a_transformer_costs_what_its_formula_says() -> None:
     """Wan 1.3B: two operations a weight and token, and attention among all tokens."""
     work = ArchitectureWork(ARCHITECTURES["wan-v2v"], 288, 512, 33)

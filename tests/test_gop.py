@@ -13,8 +13,8 @@ from gsvc.encoders.search import candidates
 from gsvc.encoders.tuning import MOST_GROUP_PIXELS
 
 Pictures = Callable[..., list[gsvc.Picture]]
-SLOW = Fraction(5)
-FRAMES = 60
+SLOW = Fraction(5, 2)
+FRAMES = 30
 """12 s at that rate."""
 
 
@@ -32,8 +32,8 @@ def coded(
         return packets + encoder.flush()
 
 
-def intra(packets: Sequence[gsvc.Packet]) -> int:
-    assert sum(packet.frames for packet in packets) == FRAMES
+def intra(packets: Sequence[gsvc.Packet], frames: int = FRAMES) -> int:
+    assert sum(packet.frames for packet in packets) == frames
     return sum(packet.is_key for packet in packets)
 
 
@@ -44,11 +44,12 @@ def test_a_group_with_look_ahead_is_as_long_as_asked_for(
     assert intra(coded(moving_pictures(FRAMES), gop=gop)) == groups
 
 
-@pytest.mark.parametrize("seconds", [0.2, 1.0])
+@pytest.mark.parametrize("length", [1, 5])
 def test_short_groups_in_which_nothing_moves_have_a_picture_each(
-    moving_pictures: Pictures, seconds: float
+    moving_pictures: Pictures, length: int
 ) -> None:
-    assert intra(coded(moving_pictures(1) * FRAMES, gop=seconds)) == FRAMES / (5 * seconds)
+    packets = coded(moving_pictures(1) * 10, gop=length / float(SLOW))
+    assert intra(packets, 10) == 10 / length
 
 
 def test_who_answers_gets_intra_pictures_on_request_alone(moving_pictures: Pictures) -> None:
@@ -80,7 +81,7 @@ def test_values_that_make_no_sense_are_refused() -> None:
 
 def test_look_ahead_and_memory_bound_what_waits() -> None:
     with gsvc.Encoder(form(), gsvc.EncoderSettings(gop=0.0, lookahead=6.0)) as encoder:
-        assert encoder.delay < 6 * SLOW
+        assert encoder.delay <= 6 * SLOW
     large = form(Fraction(25), 1920, 1080)
     with gsvc.Encoder(large, gsvc.EncoderSettings(gop=0.0)) as encoder:
         assert encoder.delay < 2 * MOST_GROUP_PIXELS / (1920 * 1080)

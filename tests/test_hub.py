@@ -102,16 +102,23 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[_Hub]]
         server.shutdown()
 
 
-@pytest.fixture
-def tiny(hub: type[_Hub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[_Hub]:
-    """The hub with a tiny model, and files that are not wanted."""
-    with monkeypatch.context() as patch:
-        patch.setenv("GSVC_CACHE", str(tmp_path / "made"))
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Of a tiny model, and some that are not wanted."""
+    need_package("transformers")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GSVC_CACHE", str(tmp_path_factory.mktemp("made")))
         folder = put_tiny(MODEL.name)
     names = [path for path in folder.rglob("*") if path.is_file()]
-    hub.files = {str(path.relative_to(folder)): path.read_bytes() for path in names}
-    del hub.files[PROMPT], hub.files["gsvc.json"]
-    hub.files |= {"vae/weights.bin": b"x", "whole.safetensors": b"y", "README.md": b"z"}
+    made = {str(path.relative_to(folder)): path.read_bytes() for path in names}
+    del made[PROMPT], made["gsvc.json"]
+    return made | {"vae/weights.bin": b"x", "whole.safetensors": b"y", "README.md": b"z"}
+
+
+@pytest.fixture
+def tiny(hub: type[_Hub], files: dict[str, bytes]) -> type[_Hub]:
+    """The hub with these files."""
+    hub.files = dict(files)
     return hub
 
 

@@ -50,7 +50,7 @@ def textures(height: int, width: int, frames: int) -> list[Picture]:
     ("name", "count"), [pytest.param("carphone", 11, marks=pytest.mark.slow), ("bikes", 4)]
 )
 def test_real_pairs_score_as_the_package_scores_them(name: str, count: int) -> None:
-    frames, rate = load_clip(need_clip(name), frames=count)
+    frames, rate = load_clip(need_clip(name), count, 144)
     clip = TestClip(name, frames, rate)
     codec = find_codec("svtav1")
     settings = codec.rate_points()[0]

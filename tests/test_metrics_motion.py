@@ -119,6 +119,7 @@ def test_no_motion_is_a_gap_with_its_reason(name: str, count: int, reason: str) 
     assert all(reason in one.gap for one in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["carphone", "vtest"])
 def test_wrong_motion_of_a_real_clip_is_ranked(name: str) -> None:
     frames, rate = load_clip(need_clip(name), frames=17)

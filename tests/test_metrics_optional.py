@@ -204,6 +204,7 @@ def test_lpips_without_its_backbone_says_which_file(
 
 @pytest.mark.filterwarnings("ignore:The parameter 'pretrained':UserWarning")  # by lpips
 @pytest.mark.filterwarnings("ignore:Arguments other than a weight enum:UserWarning")
+@pytest.mark.slow
 def test_lpips_is_what_the_package_computes_from_the_same_backbone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,7 @@ def test_motion_is_a_way_to_decode_that_old_ways_do_not_name() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_its_cost_is_what_decoding_really_runs() -> None:
     data = stream("held_and_moved")
     info = read_info(io.BytesIO(data))

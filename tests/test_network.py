@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import gsvc
-from commands import SCRIPT
+from commands import SCRIPT, run_gsvc
 from gsvc.codec.api.asyncio import LatestQueue
 from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.frames import Frame, VideoFormat
@@ -116,7 +116,7 @@ def test_loss_never_stops_the_picture(loss: Loss) -> None:
         await listening(port)
         async with LossyRelay(port, loss) as relay:
             sender = sender_to(relay.port, wire=WireSettings(mtu=400))
-            await sender.run(frames(150))
+            await sender.run(frames(75))
             await receiving
             assert relay.lost > 0
         times = [frame.pts for frame in shown]
@@ -384,13 +384,13 @@ def test_two_processes(tmp_path: Path) -> None:
     until(lambda: bool(lines(heard)))
     # In real time, a busy machine would drop frames.
     say = "--fast", "--level", 2, "--stats", said, "--sdp", sdp
-    sending = start("send", clip(tmp_path, 60), there, *say)
+    sending = start("send", clip(tmp_path, 30), there, *say)
     for process in (sending, receiving):
         assert (process.wait(SECONDS), process.communicate()[1]) == (0, b"")
-    assert len(read(target)[1]) == 60
+    assert len(read(target)[1]) == 30
     last = lines(heard)[-1]
-    assert (last["type"], last["frames"], last["lost"]) == ("done", 60, 0)
-    assert lines(said)[-1]["frames"] == 60
+    assert (last["type"], last["frames"], last["lost"]) == ("done", 30, 0)
+    assert lines(said)[-1]["frames"] == 30
     assert f"m=video {port} RTP/AVPF 96" in sdp.read_text()
 
 
@@ -452,7 +452,7 @@ def test_sending_to_nobody_is_told(scheme: str, at: str) -> None:
 def test_a_terminal_is_shown_how_it_goes(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     address = f"udp://127.0.0.1:{free_port()}"
-    command = [str(SCRIPT), "send", str(clip(tmp_path, 60)), address]
+    command = [str(SCRIPT), "send", str(clip(tmp_path, 30)), address]
     with subprocess.Popen(command, stderr=theirs) as process:
         os.close(theirs)
         shown = b""
@@ -478,6 +478,7 @@ def test_what_is_told_stays_where_asked(tmp_path: Path) -> None:
     assert b"sent 20 frames" in told[0] and b"received 20 frames" in told[1]
 
 
+@pytest.mark.slow
 def test_a_receiver_is_interrupted_at_once(tmp_path: Path) -> None:
     port, heard, target = free_port(), tmp_path / "recv.json", tmp_path / "out.mkv"
     draws = "--steps", 1, "--backend", "plain_refiners:OneKey"
@@ -498,7 +499,7 @@ def test_a_receiver_is_interrupted_at_once(tmp_path: Path) -> None:
     assert read(target)[1]
 
 
-@pytest.mark.parametrize("interrupted", ["send", "recv"])
+@pytest.mark.parametrize("interrupted", [pytest.param("send", marks=pytest.mark.slow), "recv"])
 def test_an_interrupt_ends_either_side_in_good_order(interrupted: str, tmp_path: Path) -> None:
     port, heard, target = free_port(), tmp_path / "recv.json", tmp_path / "out.mkv"
     receiving = start(
@@ -537,13 +538,7 @@ def test_an_interrupt_ends_either_side_in_good_order(interrupted: str, tmp_path:
 )
 def test_bad_input_is_one_line(arguments: tuple[str, ...], code: int, tmp_path: Path) -> None:
     values = {"clip": str(clip(tmp_path, 3)), "port": str(free_port())}
-    done = subprocess.run(
-        [str(SCRIPT), *(argument.format(**values) for argument in arguments)],
-        check=False,
-        cwd=tmp_path,
-        capture_output=True,
-        timeout=SECONDS,
-    )
+    done = run_gsvc(*(argument.format(**values) for argument in arguments), cwd=tmp_path)
     assert done.returncode == code, done.stderr
     assert done.stderr.startswith(b"gsvc: error: ") and done.stderr.count(b"\n") == 1
     assert not (tmp_path / "x.mkv").exists()

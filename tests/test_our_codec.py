@@ -75,7 +75,7 @@ def test_seeds_are_ways_to_decode_what_is_sampled() -> None:
 
 
 def test_a_rate_can_be_asked_for(moving: TestClip) -> None:
-    codec = Gsvc(bpp=(0.01, 0.03), tools=NO_TOOLS)
+    codec = Gsvc(bpp=(0.01, 0.03), tools=NO_TOOLS, preset="fast")
     low, high = (len(codec.encode(moving, point).data) for point in codec.rate_points())
     assert low < high
 

@@ -321,6 +321,7 @@ def test_learned_motion_is_not_chosen_where_nothing_is_left_to_draw() -> None:
         assert ("rife" in model.ways_at(rate)) is draws and "dis" in model.ways_at(rate)
 
 
+@pytest.mark.slow
 def test_the_trial_asks_its_judge_at_each_level(clip: Path) -> None:
     trial = try_video(str(clip), judge=lambda source, shown, rate: float(len(source) == len(shown)))
     assert [point.jod for point in trial.points] == [1.0] * 3

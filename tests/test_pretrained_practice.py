@@ -103,6 +103,7 @@ def test_what_is_cut_short_goes_on_window_by_window(
     assert calls == 1  # the last one
 
 
+@pytest.mark.slow
 def test_a_task_that_is_cancelled_leaves_what_is_done(
     tiny: Callable[[str], Any], cut_stream: bytes, tmp_path: Path
 ) -> None:

@@ -285,6 +285,7 @@ def test_the_page_fits_a_phone_and_prints_stills(run: Path, browser: Any) -> Non
     assert not troubles
 
 
+@pytest.mark.slow
 def test_films_are_made_once_and_kept(run: Path) -> None:
     (film,) = (run / "exhibits").iterdir()
     made = film.stat().st_mtime_ns
@@ -297,6 +298,7 @@ def test_films_are_made_once_and_kept(run: Path) -> None:
     assert (run / "report.html").read_text() == before
 
 
+@pytest.mark.slow
 def test_differences_show_where_a_version_is_wrong() -> None:
     source = find_clips(["synthetic/turn"])[0].load("288", 24)
     frozen = [source.frames[min(index, 12)] for index in range(24)]

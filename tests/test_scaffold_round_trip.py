@@ -201,7 +201,9 @@ def random_packets(
         yield batch
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize(
+    "seed", [*range(120), *(pytest.param(n, marks=pytest.mark.slow) for n in range(120, 200))]
+)
 def test_random_scaffolds_come_back(seed: int) -> None:
     rng = np.random.default_rng(seed)
     tools = TOOL_SETS[seed % len(TOOL_SETS)]

@@ -18,7 +18,9 @@ PLAIN = gsvc.DecoderSettings(steps=0)
 RATE = Fraction(5)
 
 
-@pytest.fixture(scope="module", params=["steady", "uneven", "low delay"])
+@pytest.fixture(
+    scope="module", params=["steady", pytest.param("uneven", marks=pytest.mark.slow), "low delay"]
+)
 def data(request: pytest.FixtureRequest, moving_pictures: Pictures) -> bytes:
     """Four seconds a group: three groups, the last one after a cut."""
     pictures = moving_pictures(45)
@@ -58,7 +60,7 @@ def test_every_frame_and_random_ranges_are_those_of_the_whole(data: bytes) -> No
     index = gsvc.StreamIndex(io.BytesIO(data))
     assert index.times.tolist() == [frame.pts for frame in whole]
     rng = np.random.default_rng(3)
-    ranges = [(k, 1) for k in range(45)] + rng.integers(0, 60, (12, 2)).tolist()
+    ranges = [(k, 1) for k in range(0, 45, 2)] + rng.integers(0, 60, (12, 2)).tolist()
     with gsvc.Decoder(index.header, PLAIN) as decoder:
         for first, count in ranges:
             assert equal(list(index.decode(decoder, first, count)), whole[first : first + count])

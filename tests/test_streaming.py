@@ -55,14 +55,14 @@ def test_every_kind_of_frame_gives_the_same_packets(
     moving_pictures: Pictures, settings: EncoderSettings
 ) -> None:
     torch = need_package("torch")
-    pictures = moving_pictures(12)
+    pictures = moving_pictures(8)
     video = form(pictures)
     expected = packets_of(video, settings, (Frame(p, n) for n, p in enumerate(pictures)))
     tensors = [torch.from_numpy(picture) for picture in pictures]
     assert packets_of(video, settings, pictures) == expected
     assert packets_of(video, settings, tensors) == expected
     assert packets_of(video, settings, (t.permute(2, 0, 1) for t in tensors)) == expected
-    assert packets_of(video, settings, map(av_frame, pictures, range(12))) == expected
+    assert packets_of(video, settings, map(av_frame, pictures, range(8))) == expected
 
 
 def av_frame(picture: Picture, number: int) -> av.VideoFrame:
@@ -239,7 +239,7 @@ def test_rates_that_make_no_sense_are_refused() -> None:
 
 
 @MODES
-@pytest.mark.parametrize("share", [0.5, 0.8])
+@pytest.mark.parametrize("share", [0.5, pytest.param(0.8, marks=pytest.mark.slow)])
 def test_no_packet_is_larger_than_allowed(settings: EncoderSettings, share: float) -> None:
     pictures = busy(12)
     free = packets_of(form(pictures), settings, pictures)
@@ -306,7 +306,7 @@ def test_closing(moving_pictures: Pictures, settings: EncoderSettings) -> None:
 def test_threads_do_not_change_a_packet(
     moving_pictures: Pictures, settings: EncoderSettings
 ) -> None:
-    pictures = moving_pictures(30)
+    pictures = moving_pictures(16)
     before, results = cv2.getNumThreads(), []
     try:
         for threads in (1, 2):

@@ -177,6 +177,7 @@ def test_votes_given_twice_count_once(
     assert scores(tmp_path)["all clips", "", OURS]["ties"] > once["all clips", "", OURS]["ties"]
 
 
+@pytest.mark.slow
 def test_a_study_is_not_made_twice_nor_of_nothing(run: Path, study: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds a study"):
         make_study(run, study)
@@ -196,6 +197,7 @@ def test_the_page_does_not_tell_what_is_what(study: Path) -> None:
     assert {trial.catch for trial in key.trials} == {"", DAMAGED, EQUAL}
 
 
+@pytest.mark.slow
 def test_the_command_makes_and_scores(
     run: Path, study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

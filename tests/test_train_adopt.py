@@ -200,6 +200,7 @@ def test_tuned_motion_takes_the_place_of_the_published(
     )
 
 
+@pytest.mark.slow
 def test_learned_motion_draws_the_frames_between_key_pictures(
     moving_pictures: Callable[..., list[Picture]],
 ) -> None:

@@ -317,19 +317,16 @@ def test_mistakes_are_told(
     pack, run = str(packs("pictures")), str(tmp_path / "run")
     cut = tmp_path / "cut.pack"
     cut.write_bytes(Path(pack).read_bytes()[:100_000])
-    large = tmp_path / "large.toml"
-    large.write_text('base = "window"\nnetwork = { channels = [256, 384, 512] }\n')
     wrong = tmp_path / "wrong.toml"
     wrong.write_text('base = "medium"\ncolour = 3\n')
     for options, code, text in [
         ([pack, run, "--recipe", "tiny"], 2, "no recipe is called 'tiny'"),
         ([pack, run, "--recipe", str(wrong)], 2, "colour is not a setting"),
         ([pack, run, "--recipe", "window"], 2, "learns from windows: this pack has pictures"),
-        ([str(packs("windows")), run, "--recipe", str(large)], 2, "files of a run"),
         ([pack, run, "--recipe", "nano"], 2, "needs --teacher"),
         ([str(cut), run, "--recipe", "medium"], 1, "cannot be read as a pack"),
         ([pack, run, "--recipe", "medium", "--resume-from", run], 1, "holds no run"),
-        ([pack, run, "--recipe", "medium", "--weights", str(large)], 1, "cannot be read"),
+        ([pack, run, "--recipe", "medium", "--weights", str(wrong)], 1, "cannot be read"),
     ]:
         assert main(["train", "run", *options]) == code, options
         err = capsys.readouterr().err
@@ -337,6 +334,18 @@ def test_mistakes_are_told(
     assert not Path(run).exists()
 
 
+@pytest.mark.slow
+def test_a_network_too_large_for_the_files_of_a_run_is_told(
+    packs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    large = tmp_path / "large.toml"
+    large.write_text('base = "window"\nnetwork = { channels = [256, 384, 512] }\n')
+    run = tmp_path / "run"
+    assert main(["train", "run", str(packs("windows")), str(run), "--recipe", str(large)]) == 2
+    assert "files of a run" in capsys.readouterr().err and not run.exists()
+
+
+@pytest.mark.slow
 def test_what_is_cut_stays_together(packs: Callable[[str], Path]) -> None:
     """Pictures of one sample are turned and tinted alike, and time runs either way."""
     from gsvc.decoders.training.standalone.draws import Dice, drawn_cuts
