@@ -151,6 +151,13 @@ class Seen:
         self.names = list(KINDS_OF_OBJECTS)
 
 
+STATE = (
+    *("code", "has_faces", "faces", "coded_size", "alone", "clock", "labels", "people"),
+    *("correction", "texture", "guide", "usual", "repeats", "heads"),
+)
+"""What a slot remembers."""
+
+
 class Plain:
     """A decoder of scaffolds: sections 1 to 7."""
 
@@ -186,10 +193,29 @@ class Plain:
                 return
             if tag & 15 == 10:
                 self.runs.append(self.objects(payload))
-            if tag & 15 in (1, 2):
+            if tag & 15 in (1, 2, 3):
                 pictures += 1
-                scaffold = payload.take(payload.varint())
-                yield from self.packet(tag & 15 == 1, scaffold, payload.rest(), frames)
+                yield from self.picture(tag & 15, payload, frames)
+
+    def picture(self, kind: int, payload: Bytes, frames: int) -> Iterator[Interval]:
+        first = kind == 1
+        if first:
+            self.slots: dict[int, dict[str, Any]] = {}
+            self.counts, self.slot = [0] * 4, 0
+        elif kind == 3:
+            assert self.header["returns"]
+            self.slots[self.slot] = {name: getattr(self, name) for name in STATE}
+            (byte,) = payload.take(1)
+            self.slot, turn = byte % 4, byte // 4
+            first, count = turn == 0, self.counts[self.slot]
+            if first:
+                self.counts[self.slot] = 0
+            else:
+                assert turn == 1 + (count - 1) % 63
+                vars(self).update(self.slots[self.slot])
+        self.counts[self.slot] += 1
+        scaffold = payload.take(payload.varint())
+        yield from self.packet(first, kind != 2, scaffold, payload.rest(), frames)
 
     def objects(self, payload: Bytes) -> list[Any]:
         """Each anchor: its gap, its objects, how late others end, people and motion."""
@@ -267,11 +293,13 @@ class Plain:
             kind=seen.names[kind], box=box, score=score, dx=0, dy=0, gap=1
         )
 
-    def packet(self, intra: bool, scaffold: bytes, plain: bytes, frames: int) -> Iterator[Interval]:
-        if intra:
+    def packet(
+        self, first: bool, opens: bool, scaffold: bytes, plain: bytes, frames: int
+    ) -> Iterator[Interval]:
+        if first:
             self.code = Elements()
         self.code.start(scaffold)
-        if intra:
+        if first:
             self.code("picture.crf")
             scale, sides = self.code("picture.eighths"), ("width", "height")
             self.has_faces = scale > 8
@@ -279,22 +307,23 @@ class Plain:
             scale -= 8 * self.has_faces
             self.coded_size = [2 * ceil(self.header[side] * scale / 16) for side in sides]
             self.alone = self.code("packet.alone")
-            self.clock = self.new_clock()
             self.labels = np.zeros(self.grid(self.cell), np.uint8)
             self.people = ()
             self.correction: Correction | None = None
             self.texture: Texture | None = None
             self.guide = 0
             self.usual, self.repeats, self.heads = 1, 0, np.zeros((2, 112), int)
+        if opens:
+            self.clock, self.usual = self.new_clock(), 1
         if self.alone:
-            first = ("interval.same", "interval.length", "interval.held", "interval.after")
-            self.code.renew(lambda name: name in first or name[:4] in ("timi", "unit", "fram"))
+            anew = ("interval.same", "interval.length", "interval.held", "interval.after")
+            self.code.renew(lambda name: name in anew or name[:4] in ("timi", "unit", "fram"))
             self.usual, self.repeats, self.heads = 1, 0, np.zeros((2, 112), int)
-        layout = self.layout(intra, frames)
+        layout = self.layout(opens, frames)
         rest = Bytes(plain)
         with_unit = [place is not Place.AFTER for place, _ in layout]
         for n in range(sum(with_unit)):
-            unit = self.unit(rest, intra and n == 0, n == sum(with_unit) - 1)
+            unit = self.unit(rest, first and n == 0, n == sum(with_unit) - 1)
             self.units.append(unit)
         assert not rest.rest()
         for place, ticks in layout:
@@ -303,7 +332,7 @@ class Plain:
     def new_clock(self) -> Clock:
         return Clock(Fraction(self.header["frame_ticks_num"], self.header["frame_ticks_den"]))
 
-    def layout(self, intra: bool, frames: int) -> list[tuple[Place, tuple[int, ...]]]:
+    def layout(self, opens: bool, frames: int) -> list[tuple[Place, tuple[int, ...]]]:
         lengths: list[int] = []
         while left := frames - sum(lengths):
             if left == 1:
@@ -314,9 +343,9 @@ class Plain:
             lengths.append(self.usual)
         places = [Place.BETWEEN] * len(lengths)
         holds = self.header["holds"]
-        if intra and holds and lengths[0] > 1 and self.code("interval.held"):
+        if opens and holds and lengths[0] > 1 and self.code("interval.held"):
             places[0] = Place.BEFORE
-        if holds and not (intra and len(lengths) == 1) and self.code("interval.after"):
+        if holds and not (opens and len(lengths) == 1) and self.code("interval.after"):
             places[-1] = Place.AFTER
         irregular = self.code("timing.irregular")
         ticks = []

@@ -30,6 +30,7 @@ FROZEN = {
     "guided": "fb1de888d07f6963",
     "held_and_moved": "c3fe26e41bb2aaee",
     "one_small_frame": "6fc27f6599002310",
+    "returning_shots": "91b1b20b8efc87f9",
     "raised_texture": "19848dd676c3851d",
     "several_a_packet": "a0283b84773cd814",
     "sound_and_the_unknown": "19945ba2b646ebc1",

@@ -366,7 +366,7 @@ class Encoder:
             self._sent += one.ticks
             packets.append(
                 Packet(
-                    PacketType.INTRA if one.is_intra else PacketType.INTER,
+                    one.type,
                     one.frames,
                     one.payload,
                     pts=self._sent,

@@ -98,6 +98,9 @@ class PacketType(IntEnum):
     INTER = 2
     """A further coded picture of the group, with the scaffold of the frames since the previous one;
     or only the scaffold of frames that hold the last one."""
+    SHOT = 3
+    """As INTER, where another shot begins in the group: one that is new, or one that goes on from
+    its last coded picture."""
     AUDIO = 8
     """A run of Opus packets."""
     TEXT = 9
@@ -106,7 +109,7 @@ class PacketType(IntEnum):
     """What is seen where, for who analyses and draws nothing."""
 
 
-PICTURES = (PacketType.INTRA, PacketType.INTER)
+PICTURES = (PacketType.INTRA, PacketType.INTER, PacketType.SHOT)
 """Types of picture packets: those that complete frames."""
 
 
@@ -136,7 +139,7 @@ class Packet:
 
     @property
     def is_picture(self) -> bool:
-        """Whether the packet carries frames: INTRA or INTER."""
+        """Whether the packet carries frames: INTRA, INTER or SHOT."""
         return self.type in PICTURES
 
     @property

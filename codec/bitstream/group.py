@@ -5,6 +5,11 @@ the coded pictures is not in it. The scaffold has, in this order: the coding of 
 begins, the packet's layout, its coded pictures, and its intervals. Models and predictions are reset
 at each group.
 
+Where shots come back, a group has up to four AV1 sequences side by side, each in a *slot* with its
+own models and predictions. The payload of a SHOT packet begins with a byte: the slot that it goes
+on in, and how many packets that sequence has already, none where it begins. So a lost packet spoils
+no slot but its own.
+
 A function of the syntax takes the value to write, or None for a reader, and returns the value.
 Contexts and predictions depend on integers that were coded before, never on floating point.
 """
@@ -24,7 +29,7 @@ from gsvc.codec.bitstream.coded_pictures import (
     sequence_size,
     usual_sequence,
 )
-from gsvc.codec.bitstream.container import Cutter, Packet, read_varint, varint
+from gsvc.codec.bitstream.container import Cutter, Packet, PacketType, read_varint, varint
 from gsvc.codec.bitstream.entropy_coding import (
     FLAG,
     UNSIGNED,
@@ -51,6 +56,10 @@ from gsvc.codec.bitstream.scaffold import (
     Site,
     Values,
 )
+
+SLOTS = 4
+"""AV1 sequences of a group, side by side."""
+_TURNS = 63
 
 MAX_SAMPLES = 15
 """Most samples of an interval."""
@@ -169,16 +178,21 @@ _FIRST_ELEMENTS = frozenset(element.name for element in (*LAYOUT_ELEMENTS, *UNIT
 
 
 class _PacketCoder:
-    """Codes the packets of one group, in order: the same for writing and reading."""
+    """Codes the packets of one sequence, in order: the same for writing and reading."""
 
     def __init__(self, coder: Coder, header: Header, coding: Coding, *, begins: bool) -> None:
-        """`begins`: whether the first packet to come opens the group."""
+        """`begins`: whether the first packet to come opens the sequence."""
         self.coding = coding
-        self._coder, self._begins = coder, begins
-        self._opens_group = False
-        self._layout = LayoutCoder(coder, header.frame_ticks, holds=header.holds)
+        self._coder, self._header = coder, header
+        self.open_shot()
+        self._begins = self._opens_shot = begins
         self._units = UnitCoder(coder, usual_sequence(header.geometry.coded_size(coding.scale)))
         self._intervals = IntervalCoder(coder, header.geometry, header.tools, faces=coding.faces)
+
+    def open_shot(self) -> None:
+        """The next packet opens another shot."""
+        header, self._opens_shot = self._header, True
+        self._layout = LayoutCoder(self._coder, header.frame_ticks, holds=header.holds)
 
     def layout(self, frames: int, intervals: Sequence[Interval] | None) -> tuple[FrameSpan, ...]:
         """Where a packet's frames lie; comes first."""
@@ -186,15 +200,16 @@ class _PacketCoder:
             self._coder.forget(_FIRST_ELEMENTS)
             self._layout.forget()
             self._units.forget()
-        self._opens_group, self._begins = self._begins, False
-        return self._layout.code(frames, intervals, opens_group=self._opens_group)
+        opens, self._opens_shot = self._opens_shot, False
+        return self._layout.code(frames, intervals, opens_group=opens)
 
     def units(
         self, spans: Sequence[FrameSpan], units: Sequence[TemporalUnit] | None, plain: bytes
     ) -> tuple[TemporalUnit, ...]:
         """Its coded pictures; come second."""
-        count = sum(span.has_picture for span in spans)
-        return self._units.code(count, units, plain, opens_group=self._opens_group)
+        count, begins = sum(span.has_picture for span in spans), self._begins
+        self._begins = False
+        return self._units.code(count, units, plain, opens_group=begins)
 
     def intervals(
         self, spans: Sequence[FrameSpan], intervals: Sequence[Interval] | None
@@ -205,26 +220,40 @@ class _PacketCoder:
 
 
 class GroupWriter:
-    """Writes the payloads of one group's packets, in order."""
+    """Writes the payloads of the packets of a group, or of one of its slots, in order."""
 
     def __init__(self, header: Header, coding: Coding) -> None:
         self._writer = Writer()
         code_coding(self._writer, coding)
         self._coder = _PacketCoder(self._writer, header, coding, begins=True)
+        self._packets = 0
 
-    def write(self, intervals: Sequence[Interval], units: Sequence[bytes]) -> bytes:
+    def write(
+        self, intervals: Sequence[Interval], units: Sequence[bytes], slot: int | None = None
+    ) -> bytes:
         """The payload with these intervals, from one on, and the pictures at their ends.
 
-        `units`: AV1 temporal units, one for each interval but those AFTER. Raises ConfigError for
-        an interval that cannot be stored, BitstreamError for a unit that cannot.
+        `units`: AV1 temporal units, one for each interval but those AFTER; `slot`: of a SHOT
+        packet. Raises ConfigError for an interval that cannot be stored, BitstreamError for a unit
+        that cannot.
         """
+        head = b""
+        if slot is not None:
+            head = bytes([slot + SLOTS * _turn(self._packets)])
+            self._coder.open_shot()
+        self._packets += 1
         parts = tuple(map(parted, units))
         plain = plain_bytes(parts)
         spans = self._coder.layout(sum(one.length for one in intervals), intervals)
         self._coder.units(spans, parts, plain)
         self._coder.intervals(spans, intervals)
         scaffold = self._writer.finish()
-        return varint(len(scaffold)) + scaffold + plain
+        return head + varint(len(scaffold)) + scaffold + plain
+
+
+def _turn(packets: int) -> int:
+    """What a SHOT packet says of the packets before it in its slot, 0 to 63; 0 for none alone."""
+    return packets and 1 + (packets - 1) % _TURNS
 
 
 def picture_bits(units: Sequence[bytes]) -> float:
@@ -242,8 +271,14 @@ class ParsedPacket:
 
     is_intra: bool
     """Whether it opens a group."""
+    opens_shot: bool
+    """Whether it opens a shot, of a group or within it."""
+    slot: int
+    """The slot of its pictures."""
+    begins: bool
+    """Whether their AV1 sequence begins with it."""
     coding: Coding
-    """Of the group's pictures."""
+    """Of that sequence's pictures."""
     intervals: tuple[Interval, ...]
     """Its frames and their scaffold, at least one; only the last may lie AFTER."""
     units: tuple[bytes, ...]
@@ -261,10 +296,16 @@ class ParsedPacket:
         return tuple(tick for interval in self.intervals for tick in interval.ticks)
 
 
-@dataclass(frozen=True)
-class _OpenGroup:
+@dataclass
+class _Sequence:
+    """What reads the packets of one slot."""
+
     reader: Reader
     coder: _PacketCoder
+    packets: int = 0
+
+
+_LACKS = "a picture lacks the intra picture it builds on: begin at one"
 
 
 class GroupReader:
@@ -275,30 +316,34 @@ class GroupReader:
     ) -> None:
         self._header, self._limits, self._trace = header, limits, trace
         self._longest = limits.longest_interval(header.format.width, header.format.height)
-        self._group: _OpenGroup | None = None
+        self.forget()
 
     def read(self, packet: Packet) -> ParsedPacket:
-        """Parse the next INTRA or INTER packet. An error, BitstreamError, ends the group."""
-        group, scaffold, plain = self._started(packet)
-        spans = group.coder.layout(packet.frames, None)
-        units = group.coder.units(spans, None, plain)
-        intervals = group.coder.intervals(spans, None)
-        self._group = group
+        """Parse the next picture packet. An error, BitstreamError, ends its slot."""
+        slot, sequence, scaffold, plain = self._started(packet)
+        coder = sequence.coder
+        spans = _spans(packet, coder)
+        units = coder.units(spans, None, plain)
+        intervals = coder.intervals(spans, None)
+        self._go_on(slot, sequence)
         return ParsedPacket(
             is_intra=packet.is_key,
-            coding=group.coder.coding,
+            opens_shot=packet.type != PacketType.INTER,
+            slot=slot,
+            begins=sequence.packets == 1,
+            coding=coder.coding,
             intervals=intervals,
             units=tuple(map(joined, units)),
             scaffold_size=len(scaffold),
             plain_size=len(plain),
-            bits=dict(group.reader.bits),
+            bits=dict(sequence.reader.bits),
         )
 
     def read_layout(self, packet: Packet) -> tuple[FrameSpan, ...]:
         """Where the packet's frames lie: a faster substitute for `read` of a whole stream."""
-        group, _, _ = self._started(packet)
-        spans = group.coder.layout(packet.frames, None)
-        self._group = group
+        slot, sequence, _, _ = self._started(packet)
+        spans = _spans(packet, sequence.coder)
+        self._go_on(slot, sequence)
         return spans
 
     def read_pictures(self, packet: Packet, coding: Coding) -> tuple[list[int], list[bytes]]:
@@ -306,9 +351,10 @@ class GroupReader:
 
         Raises BitstreamError unless the group's `coding` is such that packets are read alone.
         """
+        is_alone = coding.alone and packet.type == PacketType.INTER and not self._header.returns
+        if not (is_alone and 1 <= packet.frames <= self._longest):
+            raise BitstreamError(_LACKS)
         scaffold, plain = split_payload(packet.payload)
-        if packet.is_key or not coding.alone or not 1 <= packet.frames <= self._longest:
-            raise BitstreamError("a picture lacks the intra picture it builds on: begin at one")
         reader = Reader(most_bits=self._limits.scaffold_bits)
         reader.start(scaffold)
         coder = _PacketCoder(reader, self._header, coding, begins=False)
@@ -316,32 +362,79 @@ class GroupReader:
         units = coder.units(spans, None, plain)
         return [span.length for span in spans], list(map(joined, units))
 
-    def end_group(self) -> None:
-        """Refuse INTER packets up to the next INTRA packet."""
-        self._group = None
+    def forget(self) -> None:
+        """Refuse everything up to the next INTRA packet or sequence."""
+        self._slots: dict[int, _Sequence] = {}
+        self._slot: int | None = None  # of INTER packets
+        self._group: int | None = None  # number of its INTRA packet, where packets have numbers
 
-    def _started(self, packet: Packet) -> tuple[_OpenGroup, bytes, bytes]:
-        """The packet's group, ready to read; its scaffold and its plain bytes."""
-        group, self._group = self._group, None  # Damage ends the group.
+    def end_sequence(self) -> None:
+        """Refuse what goes on from the last packet."""
+        if self._slot is not None:
+            del self._slots[self._slot]
+        self._slot = None
+
+    def lose_track(self) -> None:
+        """Packets are missing: refuse INTER packets up to the next shot of which none is."""
+        self._slot = None
+        if self._group is None:  # Without its number, nobody knows which group comes next.
+            self._slots = {}
+
+    def _started(self, packet: Packet) -> tuple[int, _Sequence, bytes, bytes]:
+        """The packet's slot, its sequence, ready to read, its scaffold and its plain bytes."""
+        slot, self._slot, payload = self._slot, None, packet.payload
+        if packet.is_key:
+            self._slots, self._group, slot = {}, packet.group, 0
+        elif packet.type == PacketType.SHOT:
+            slot, payload = self._slot_of(packet), payload[1:]
+        if slot is None:
+            raise BitstreamError(_LACKS)
+        sequence = self._slots.pop(slot, None)  # Damage ends it.
         if not 1 <= packet.frames <= self._longest:
             raise LimitError(
                 f"a packet of {packet.frames} frames: 1 to {self._longest} can be of this size"
             )
-        scaffold, plain = split_payload(packet.payload)
-        if packet.is_key:
-            group = self._opened(scaffold)
-        elif group is None:
-            raise BitstreamError("a picture lacks the intra picture it builds on: begin at one")
-        else:
-            group.reader.bits.clear()
-            group.reader.start(scaffold)
-        return group, scaffold, plain
+        scaffold, plain = split_payload(payload)
+        if sequence is None:
+            return slot, self._opened(scaffold), scaffold, plain
+        if packet.type == PacketType.SHOT:
+            sequence.coder.open_shot()
+        sequence.reader.bits.clear()
+        sequence.reader.start(scaffold)
+        return slot, sequence, scaffold, plain
 
-    def _opened(self, scaffold: bytes) -> _OpenGroup:
+    def _slot_of(self, packet: Packet) -> int:
+        """The slot that a SHOT packet names: empty where a sequence begins there."""
+        if not (self._header.returns and packet.payload):
+            raise BitstreamError("a shot comes back where none may: the stream is damaged")
+        if packet.group != self._group:  # Its INTRA packet is missing.
+            self._slots, self._group = {}, packet.group
+        slot, turn = packet.payload[0] % SLOTS, packet.payload[0] // SLOTS
+        sequence = self._slots.get(slot)
+        if not turn:
+            self._slots.pop(slot, None)
+        elif sequence is None or turn != _turn(sequence.packets):
+            raise BitstreamError(_LACKS)
+        return slot
+
+    def _opened(self, scaffold: bytes) -> _Sequence:
         reader = Reader(self._trace, self._limits.scaffold_bits)
         reader.start(scaffold)
         coding = code_coding(reader, None)
-        return _OpenGroup(reader, _PacketCoder(reader, self._header, coding, begins=True))
+        return _Sequence(reader, _PacketCoder(reader, self._header, coding, begins=True))
+
+    def _go_on(self, slot: int, sequence: _Sequence) -> None:
+        """A packet of the sequence was read."""
+        sequence.packets += 1
+        self._slots[slot], self._slot = sequence, slot
+
+
+def _spans(packet: Packet, coder: _PacketCoder) -> tuple[FrameSpan, ...]:
+    spans = coder.layout(packet.frames, None)
+    is_drawn = spans[0].place is Place.BETWEEN and spans[0].length > 1
+    if packet.type == PacketType.SHOT and is_drawn:
+        raise BitstreamError("a shot begins before its first picture: the stream is damaged")
+    return spans
 
 
 def split_payload(payload: bytes) -> tuple[bytes, bytes]:

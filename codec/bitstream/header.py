@@ -60,7 +60,7 @@ VERSION = 1
 HEADER_BYTES = 32
 
 _FLAG_BITS = 10
-_FLAGS = {3: "audio", 5: "holds"} | {layer.header_bit: layer.name for layer in LAYERS}
+_FLAGS = {3: "audio", 5: "holds", 8: "returns"} | {layer.header_bit: layer.name for layer in LAYERS}
 
 FIELDS: tuple[tuple[str, int], ...] = (
     ("width", 15),
@@ -83,7 +83,7 @@ FIELDS: tuple[tuple[str, int], ...] = (
 )
 """Name and width in bits of every field after magic and version, first field in the highest bits.
 
-Reserved bits are 0. A set one means a layer of a later version; such a stream is refused.
+Reserved bits are 0. A set one means a tool of a later version; such a stream is refused.
 """
 
 _FIELD_BITS = sum(bits for _, bits in FIELDS)
@@ -108,6 +108,8 @@ class Header:
     """Whether AUDIO packets may occur."""
     holds: bool = True
     """Whether frames at the ends of a scene may be held."""
+    returns: bool = False
+    """Whether shots may come back: whether SHOT packets may occur."""
     motion_estimator: int = 1
     """How the decoder estimates motion: 1, the only way there is."""
     seed: int = 0
@@ -145,6 +147,7 @@ class Header:
             "level": self.level,
             "audio": int(self.audio),
             "holds": int(self.holds),
+            "returns": int(self.returns),
             **{name: int(name in self.tools) for name in TOOLS},
             "motion_estimator": self.motion_estimator,
             "seed": self.seed,
@@ -199,6 +202,7 @@ class Header:
             tools=Tools(**{name: bool(values[name]) for name in TOOLS}),
             audio=bool(values["audio"]),
             holds=bool(values["holds"]),
+            returns=bool(values["returns"]),
             motion_estimator=values["motion_estimator"],
             seed=values["seed"],
             model_id=values["model_id"].to_bytes(4, "big"),

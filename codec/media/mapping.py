@@ -189,6 +189,10 @@ class MappedStream:
         reader = StreamReader(file)
         self.header = reader.header
         """The stream's header."""
+        if self.header.returns:
+            raise BitstreamError(
+                "its shots come back, which a video track cannot hold: encode it without that"
+            )
         self.pictures: list[MappedPicture] = []
         """All coded pictures, in order."""
         self.sound: list[AudioChunk] = []

@@ -188,7 +188,7 @@ class LayerMeter:
         """Count the next packet. What cannot be parsed after a loss counts as key picture."""
         if packet.is_picture:
             if packet.number != self._next:
-                self._parser.end_group()
+                self._parser.lose_track()
             self._next = None if packet.number is None else packet.number + 1
         ledger = packet_ledger(packet, len(packet.to_bytes()), self._parsed(packet))
         self.bits = total([self.bits, ledger])

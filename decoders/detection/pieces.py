@@ -69,7 +69,7 @@ class ScaffoldPieces:
             return
         parsed = self._reader.read(packet)
         ticks = self._timeline.times(packet, parsed.ticks, anew=self._anew)
-        opens, self._anew = parsed.is_intra, False
+        opens, self._anew = parsed.opens_shot, False
         for interval in parsed.intervals:
             times, ticks = ticks[: interval.length], ticks[interval.length :]
             begins = opens and (interval.place is Place.BEFORE or interval.length == 1)

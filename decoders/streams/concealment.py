@@ -144,7 +144,7 @@ class Concealer:
     def _note(self, packet: Packet, arrival: PacketArrival) -> None:
         """Note which group the packet belongs to; without those that are lost, it cannot go on."""
         if arrival.missing:
-            self._chain.end_group()
+            self._chain.lose_track()
         group = arrival.number if packet.is_key else packet.group
         if group != self._group or (group is None and arrival.missing):
             self._group, self._has_intra = group, False
@@ -179,7 +179,7 @@ class Concealer:
         if self._replays == _REPLAYS or len(numbers) != len(self._packets):
             return
         self._replays += 1
-        self._chain.end_group()
+        self._chain.lose_track()
         with suppress(BitstreamError):
             for n in numbers:
                 for decoded in self._chain.intervals(self._chain.read(self._packets[n])):

@@ -127,7 +127,9 @@ class Reconstruction:
 
     def reset(self) -> None:
         """Forget everything: the next packet must be INTRA."""
-        self.end_group()
+        self._reader.forget()
+        self._forget_picture()
+        self._slots: dict[int, KeyframeDecoder] = {}
         self._pictures: KeyframeDecoder | None = None
         self._coding: Coding | None = None
 
@@ -136,39 +138,49 @@ class Reconstruction:
         """Whether the keyframe before the next packet is known."""
         return self._key is not None
 
-    def end_group(self) -> None:
-        """Neither the group nor frames since its last keyframe can be decoded any further."""
-        self._reader.end_group()
+    def lose_track(self) -> None:
+        """Packets are missing: go on at a shot of which none is."""
+        self._reader.lose_track()
+        self._forget_picture()
+
+    def _end_sequence(self) -> None:
+        """A picture is damaged: what goes on from it cannot be decoded."""
+        self._reader.end_sequence()
+        self._forget_picture()
+
+    def _forget_picture(self) -> None:
         self._key: ShownKeyframe | None = None
         self._closing: Sample | None = None
 
     def read(self, packet: Packet) -> ParsedPacket:
         """Parse the next packet, whose `intervals` must follow.
 
-        Raises BitstreamError when it is damaged or not the next one; the group is over then.
+        Raises BitstreamError when it is damaged or not the next one; its sequence is over then.
         """
         try:
             return self._reader.read(packet)
         except BitstreamError:
-            self.end_group()
+            self._forget_picture()
             raise
 
     def intervals(self, parsed: ParsedPacket) -> Iterator[DecodedInterval]:
         """Decode a packet's pictures one after the other, each with the frames before it.
 
-        Raises BitstreamError for a picture that is damaged; the group is over then.
+        Raises BitstreamError for a picture that is damaged; its sequence is over then.
         """
-        units, opens = iter(parsed.units), parsed.is_intra
-        if opens:
-            self._pictures = KeyframeDecoder(self._size, self._header.format.color)
-            self._coding = parsed.coding
+        units, opens = iter(parsed.units), parsed.opens_shot
+        if parsed.is_intra:
+            self._slots.clear()
+        if parsed.begins:
+            self._slots[parsed.slot] = KeyframeDecoder(self._size, self._header.format.color)
+        self._pictures, self._coding = self._slots[parsed.slot], parsed.coding
         for interval in parsed.intervals:
             key = self._key
             if interval.place is not Place.AFTER:
                 try:
                     key = self._decoded(next(units), interval)
                 except BitstreamError:
-                    self.end_group()
+                    self._end_sequence()
                     raise
             assert key is not None  # the reader refuses a group that begins AFTER
             begins = opens and (interval.place is Place.BEFORE or interval.length == 1)
@@ -332,6 +344,6 @@ class StrictTimeline:
             times = times[length:]
 
     def _lose_track(self) -> None:
-        self._chain.end_group()
+        self._chain.lose_track()
         self._timeline.lose_track()
         self._may_join = True

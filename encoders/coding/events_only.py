@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.container import Packet, PacketType
+from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import GroupReader, GroupWriter
 from gsvc.codec.bitstream.header import Header
@@ -159,7 +159,7 @@ class EventsOnly(GroupCoder):
         for start in range(0, len(held), self._beat):
             ticks = tuple(held[start : start + self._beat])
             payload = self._writer.write([Interval(ticks, place=Place.AFTER)], [])
-            coded.append(CodedPacket(len(ticks), sum(ticks), payload, is_intra=False))
+            coded.append(CodedPacket(len(ticks), sum(ticks), payload))
         return coded
 
     def _noted(self, coded: list[CodedPacket]) -> list[CodedPacket]:
@@ -175,8 +175,7 @@ def _resumed(header: Header, group: list[CodedPacket]) -> GroupWriter:
     reader = GroupReader(header)
     writer: GroupWriter | None = None
     for one in group:
-        kind = PacketType.INTRA if one.is_intra else PacketType.INTER
-        parsed = reader.read(Packet(kind, one.frames, one.payload))
+        parsed = reader.read(Packet(one.type, one.frames, one.payload))
         writer = writer or GroupWriter(header, parsed.coding)
         writer.write(parsed.intervals, parsed.units)
     assert writer is not None

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.errors import MissingDependencyError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.header import Header
@@ -56,13 +57,18 @@ class CodedPacket:
     """Duration of those frames in units of the time base."""
     payload: bytes
     """As `GroupWriter` writes it."""
-    is_intra: bool
-    """Whether it opens a group."""
+    type: PacketType = PacketType.INTER
+    """INTRA, INTER or SHOT."""
 
     @property
     def bits(self) -> int:
         """Size of the packet, framing included."""
         return 8 * (len(self.payload) + FRAMING_BYTES)
+
+    @property
+    def is_intra(self) -> bool:
+        """Whether it opens a group."""
+        return self.type == PacketType.INTRA
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import Coding, GroupWriter
@@ -232,7 +233,8 @@ class LowDelay(GroupCoder):
         )
         interval = self._faced(group, source, Interval(ticks, samples, {TEXTURE: texture}))
         payload = group.writer.write([interval], [unit])
-        coded = CodedPacket(len(ticks), sum(ticks), payload, is_intra)
+        kind = PacketType.INTRA if is_intra else PacketType.INTER
+        coded = CodedPacket(len(ticks), sum(ticks), payload, kind)
         return coded, Before(pictures[-1], shown, closing=interval.closing_sample)
 
     def _faced(self, group: _OpenGroup, source: SourceInterval, interval: Interval) -> Interval:

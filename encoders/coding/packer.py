@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
+from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.group import Coding, GroupWriter
 from gsvc.codec.bitstream.layers.faces import FACES
@@ -153,10 +154,11 @@ class Packer:
         coded: list[CodedPacket] = []
         for batch in self._batches(intervals, keys.units, fullness):
             pictures = sum(interval.place is not Place.AFTER for interval in batch)
+            kind = PacketType.INTER if coded else PacketType.INTRA
             payload = writer.write(batch, list(islice(units, pictures)))
             frames = sum(interval.length for interval in batch)
             ticks = sum(sum(interval.ticks) for interval in batch)
-            coded.append(CodedPacket(frames, ticks, payload, is_intra=not coded))
+            coded.append(CodedPacket(frames, ticks, payload, kind))
         return coded
 
     def _batches(

@@ -64,20 +64,21 @@ def _held(data: bytes) -> list[Picture]:
     reader = StreamReader(io.BytesIO(data))
     video = reader.header.format
     size = video.width, video.height
-    parser, decoder = GroupReader(reader.header), KeyframeDecoder(size, video.color)
+    parser = GroupReader(reader.header)
+    decoders: dict[int, KeyframeDecoder] = {}
     frames: list[Picture] = []
     for packet in reader:
         if not packet.is_picture:
             continue
         parsed = parser.read(packet)
-        if parsed.is_intra:
-            decoder = KeyframeDecoder(size, video.color)
+        if parsed.begins:
+            decoders[parsed.slot] = KeyframeDecoder(size, video.color)
         coded_size, units = Geometry(*size).coded_size(parsed.coding.scale), iter(parsed.units)
         for interval in parsed.intervals:
             if interval.place is Place.AFTER:
                 frames += frames[-1:] * interval.length
                 continue
-            picture = decoder.decode(next(units), coded_size)
+            picture = decoders[parsed.slot].decode(next(units), coded_size)
             waiting = interval.length - 1
             if waiting and interval.place is Place.BETWEEN and not frames:
                 raise BitstreamError(

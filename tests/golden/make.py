@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import accumulate, islice
+from itertools import accumulate, cycle, islice
 from pathlib import Path
 
 import av
@@ -507,6 +507,46 @@ def tone(packets: int) -> tuple[bytes, ...]:
     return tuple(coded)
 
 
+def returning_shots() -> bytes:
+    """Shots A B A C A B D, each held before its first picture or after its last, in three slots:
+    D opens the last one anew."""
+    size = 64, 48
+    video = VideoFormat(*size, Fraction(1, 1000), Fraction(30_000, 1001))
+    header = Header(video, 1, only("texture"), returns=True)
+    gains = np.arange(np.prod(Geometry(*size).block_shape(2)), dtype=np.uint8) % 8
+    texture = Texture(2, gains.reshape(Geometry(*size).block_shape(2)))
+    slots, seen = {"A": 0, "B": 1, "C": 2, "D": 2}, dict.fromkeys("ABCD", 0)
+    units = {
+        shot: iter(
+            encode_pictures(
+                [scene(size, 5 * k, slot + ord(shot) % 2) for k in range(6)],
+                size=Geometry(*size).coded_size(8 - slot),
+                crf=45 + slot,
+                color=video.color,
+            )
+        )
+        for shot, slot in slots.items()
+    }
+    writers = {s: GroupWriter(header, Coding(45 + slot, 8 - slot)) for s, slot in slots.items()}
+    file, ticks, packets = io.BytesIO(), cycle((34, 33, 33)), 0
+    out = StreamWriter(file, header)
+    for shot in "ABACABD":
+        lengths, places = (4, 5, 1), (Place.BEFORE, Place.BETWEEN, Place.AFTER)
+        if seen[shot]:
+            lengths, places = (1, 3, 1), (Place.BETWEEN, Place.BETWEEN, Place.AFTER)
+        seen[shot] += 1
+        for n, (length, place) in enumerate(zip(lengths, places, strict=True)):
+            given = texture if place is not Place.AFTER else None
+            one = make_interval(tuple(islice(ticks, length)), (), given, place=place)
+            own = list(islice(units[shot], place is not Place.AFTER))
+            kind = PacketType.INTER if n else PacketType.SHOT if packets else PacketType.INTRA
+            slot = slots[shot] if kind is PacketType.SHOT else None
+            out.write(Packet(kind, length, writers[shot].write([one], own, slot)))
+            packets += 1
+    out.write(Packet(PacketType.END, 0, varint(packets)))
+    return file.getvalue()
+
+
 STREAMS: dict[str, Callable[[], bytes]] = {
     "every_tool": every_tool,
     "raised_texture": raised_texture,
@@ -519,6 +559,7 @@ STREAMS: dict[str, Callable[[], bytes]] = {
     "with_objects": with_objects,
     "speaking": speaking,
     "guided": guided,
+    "returning_shots": returning_shots,
 }
 
 

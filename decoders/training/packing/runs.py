@@ -23,7 +23,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.container import Packet, PacketType
+from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.frames import Color, Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header, Tools
@@ -341,8 +341,7 @@ def _decoded(frames: Sequence[Picture], header: Header, coded: Sequence[CodedPac
     gaps = []
     end = -1
     for one in coded:
-        kind = PacketType.INTRA if one.is_intra else PacketType.INTER
-        for decoded in chain.intervals(chain.read(Packet(kind, one.frames, one.payload))):
+        for decoded in chain.intervals(chain.read(Packet(one.type, one.frames, one.payload))):
             end += decoded.interval.length
             if decoded.interval.place is Place.AFTER:
                 continue

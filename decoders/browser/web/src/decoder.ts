@@ -12,11 +12,12 @@ import type { Unit } from "./scaffold/units.js";
 
 /** Decodes AV1: each temporal unit gives one picture. */
 export interface PictureDecoder {
-  /** The picture of the next unit, in RGBA of its coded size. `sequence`: where a group begins. */
+  /** The picture of the next unit, in RGBA of its coded size. `sequence`: where one begins in `slot`. */
   decode(
     unit: Uint8Array<ArrayBuffer>,
     size: readonly [number, number],
     sequence: Uint8Array | undefined,
+    slot: number,
     renderer: Renderer,
   ): Promise<Picture>;
 }
@@ -62,7 +63,7 @@ export class Decoder {
   async *frames(packet: Packet): AsyncGenerator<Frame, void, void> {
     const parsed = this.groups.read(packet);
     const units = parsed.units.values();
-    let opens = parsed.opensGroup;
+    let opens = parsed.opensShot;
     for (const interval of parsed.intervals) {
       const left = this.key;
       let key = left;
@@ -83,9 +84,9 @@ export class Decoder {
     parsed: ParsedPacket,
     interval: Interval,
   ): Promise<Picture> {
-    const { codedSize } = parsed;
+    const { codedSize, slot } = parsed;
     const data = temporalUnit(unit, codedSize);
-    const picture = await this.pictures.decode(data, codedSize, unit.sequence, this.renderer);
+    const picture = await this.pictures.decode(data, codedSize, unit.sequence, slot, this.renderer);
     return this.renderer.keyPicture(picture, codedSize, interval.texture);
   }
 

@@ -9,7 +9,7 @@ const PATIENCE = 10_000;
 
 /** Decodes AV1 with the browser's decoder (WebCodecs). */
 export class BrowserPictures implements PictureDecoder {
-  private decoder: VideoDecoder | undefined;
+  private readonly decoders = new Map<number, VideoDecoder>();
   private count = 0;
   private pending: { give: (frame: VideoFrame) => void; fail: (why: Error) => void } | undefined;
 
@@ -24,13 +24,15 @@ export class BrowserPictures implements PictureDecoder {
     unit: Uint8Array<ArrayBuffer>,
     size: readonly [number, number],
     sequence: Uint8Array | undefined,
+    slot: number,
     renderer: Renderer,
   ): Promise<Picture> {
-    if (sequence) this.configure(sequence);
-    if (!this.decoder) throw new BitstreamError("a picture lacks the intra picture it builds on");
+    if (sequence) this.configure(sequence, slot);
+    const decoder = this.decoders.get(slot);
+    if (!decoder) throw new BitstreamError("a picture lacks the intra picture it builds on");
     const type = sequence ? "key" : "delta";
     const chunk = new EncodedVideoChunk({ type, timestamp: this.count++, data: unit });
-    const frame = await this.output(this.decoder, chunk);
+    const frame = await this.output(decoder, chunk);
     try {
       const { visibleRect } = frame;
       if (visibleRect?.width !== size[0] || visibleRect.height !== size[1]) {
@@ -43,18 +45,24 @@ export class BrowserPictures implements PictureDecoder {
   }
 
   close(): void {
-    if (this.decoder && this.decoder.state !== "closed") this.decoder.close();
-    this.decoder = undefined;
+    for (const slot of this.decoders.keys()) this.end(slot);
   }
 
-  private configure(sequence: Uint8Array): void {
-    this.close();
-    this.decoder = new VideoDecoder({
+  private end(slot: number): void {
+    const decoder = this.decoders.get(slot);
+    if (decoder && decoder.state !== "closed") decoder.close();
+    this.decoders.delete(slot);
+  }
+
+  private configure(sequence: Uint8Array, slot: number): void {
+    this.end(slot);
+    const decoder = new VideoDecoder({
       output: (frame) => (this.pending ? this.pending.give(frame) : frame.close()),
       error: (error) => this.pending?.fail(error),
     });
     const codec = codecString(sequence);
-    this.decoder.configure({ codec, optimizeForLatency: true, hardwareAcceleration: "prefer-software" });
+    this.decoders.set(slot, decoder);
+    decoder.configure({ codec, optimizeForLatency: true, hardwareAcceleration: "prefer-software" });
   }
 
   private async output(decoder: VideoDecoder, chunk: EncodedVideoChunk): Promise<VideoFrame> {

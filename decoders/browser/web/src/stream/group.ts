@@ -13,7 +13,9 @@ import { type Packet, PacketType } from "./packets.js";
 
 /** A picture packet after parsing. */
 export interface ParsedPacket {
-  readonly opensGroup: boolean;
+  readonly opensShot: boolean;
+  /** Of the AV1 sequence that its pictures belong to. */
+  readonly slot: number;
   readonly crf: number;
   /** Width and height of the group's coded pictures. */
   readonly codedSize: readonly [number, number];
@@ -22,21 +24,28 @@ export interface ParsedPacket {
   readonly units: readonly Unit[];
 }
 
-/** What reads the packets of one group. */
-interface Group {
+/** AV1 sequences of a group, side by side. */
+const SLOTS = 4;
+
+/** What reads the packets of one slot. */
+interface Sequence {
+  packets: number;
   readonly reader: ElementReader;
   readonly crf: number;
   readonly alone: boolean;
   readonly codedSize: readonly [number, number];
-  readonly layout: LayoutReader;
+  layout: LayoutReader;
   readonly units: UnitReader;
   readonly intervals: IntervalReader;
 }
 
-/** Reads picture packets (section 6), group after group. An error ends the group. */
+const LACKS = "a picture lacks the intra picture it builds on";
+
+/** Reads picture packets (section 6), group after group. An error ends the slot. */
 export class GroupReader {
   private readonly geometry: Geometry;
-  private group: Group | undefined;
+  private slots = new Map<number, Sequence>();
+  private slot: number | undefined;
 
   constructor(private readonly header: Header) {
     this.geometry = new Geometry(header.width, header.height);
@@ -44,44 +53,79 @@ export class GroupReader {
 
   /** Throws BitstreamError for a packet that is damaged or not the next one. */
   read(packet: Packet): ParsedPacket {
-    const { group, plain, spans, opensGroup } = this.started(packet);
+    const { slot, sequence, plain, spans } = this.started(packet);
     const pictures = spans.filter((span) => span.place !== Place.AFTER).length;
-    const units = group.units.read(pictures, plain, opensGroup);
-    const intervals = spans.map((span) => group.intervals.read(span));
-    this.group = group;
-    return { opensGroup, crf: group.crf, codedSize: group.codedSize, intervals, units };
+    const units = sequence.units.read(pictures, plain, !sequence.packets);
+    const intervals = spans.map((span) => sequence.intervals.read(span));
+    this.goOn(slot, sequence);
+    const opensShot = packet.type !== PacketType.INTER;
+    return { opensShot, slot, crf: sequence.crf, codedSize: sequence.codedSize, intervals, units };
   }
 
   /** Where the packet's frames lie: a faster substitute for `read` of a whole stream. */
   readLayout(packet: Packet): readonly Span[] {
-    const { group, spans } = this.started(packet);
-    this.group = group;
+    const { slot, sequence, spans } = this.started(packet);
+    this.goOn(slot, sequence);
     return spans;
   }
 
   private started(packet: Packet) {
-    const open = this.group;
-    this.group = undefined;
+    let slot = this.slot;
+    this.slot = undefined;
     const most = longestInterval(this.header.width, this.header.height);
     if (!(packet.frames >= 1 && packet.frames <= most)) {
       throw new LimitError(`a packet of ${packet.frames} frames: 1 to ${most} can be of this size`);
     }
     const cutter = new Cutter(packet.payload);
+    const opensShot = packet.type !== PacketType.INTER;
+    if (packet.type === PacketType.INTRA) {
+      this.slots.clear();
+      slot = 0;
+    } else if (opensShot) slot = this.slotOf(cutter);
+    if (slot === undefined) throw new BitstreamError(LACKS);
     const scaffold = cutter.take(cutter.varint());
-    const opensGroup = packet.type === PacketType.INTRA;
-    const group = opensGroup ? this.opened(scaffold) : open;
-    if (!group) throw new BitstreamError("a picture lacks the intra picture it builds on");
-    if (!opensGroup) group.reader.start(scaffold);
-    if (group.alone) {
-      group.reader.forget(FIRST_ELEMENTS);
-      group.layout.forget();
-      group.units.forget();
+    const open = this.slots.get(slot);
+    this.slots.delete(slot);
+    const sequence = open ?? this.opened(scaffold);
+    if (open) open.reader.start(scaffold);
+    if (opensShot) sequence.layout = this.layoutOf(sequence.reader);
+    if (sequence.alone) {
+      sequence.reader.forget(FIRST_ELEMENTS);
+      sequence.layout.forget();
+      sequence.units.forget();
     }
-    const spans = group.layout.read(packet.frames, opensGroup);
-    return { group, plain: cutter.rest(), spans, opensGroup };
+    const spans = sequence.layout.read(packet.frames, opensShot);
+    const { place, ticks } = spans[0]!;
+    if (packet.type === PacketType.SHOT && place === Place.BETWEEN && ticks.length > 1) {
+      throw new BitstreamError("a shot begins before its first picture");
+    }
+    return { slot, sequence, plain: cutter.rest(), spans };
   }
 
-  private opened(scaffold: Uint8Array): Group {
+  /** The slot that a SHOT packet names: empty where a sequence begins there. */
+  private slotOf(cutter: Cutter): number {
+    const byte = cutter.take(1)[0]!;
+    if (!this.header.returns) throw new BitstreamError("a shot comes back where none may");
+    const slot = byte % SLOTS;
+    const turn = byte >> 2;
+    const packets = this.slots.get(slot)?.packets ?? 0;
+    if (!turn) this.slots.delete(slot);
+    else if (!packets || turn !== 1 + ((packets - 1) % 63)) throw new BitstreamError(LACKS);
+    return slot;
+  }
+
+  private goOn(slot: number, sequence: Sequence): void {
+    sequence.packets++;
+    this.slots.set(slot, sequence);
+    this.slot = slot;
+  }
+
+  private layoutOf(reader: ElementReader): LayoutReader {
+    const { frame_ticks_num, frame_ticks_den, holds } = this.header;
+    return new LayoutReader(reader, new FrameClock(frame_ticks_num, frame_ticks_den), !!holds);
+  }
+
+  private opened(scaffold: Uint8Array): Sequence {
     const reader = new ElementReader();
     reader.start(scaffold);
     const crf = reader.read(E.crf);
@@ -93,14 +137,14 @@ export class GroupReader {
       throw new BitstreamError("a group's picture size or quantiser is zero");
     }
     const alone = reader.flag(E.alone);
-    const { frame_ticks_num, frame_ticks_den, holds } = this.header;
     const codedSize = this.geometry.codedSize(eighths);
     return {
+      packets: 0,
       reader,
       crf,
       alone,
       codedSize,
-      layout: new LayoutReader(reader, new FrameClock(frame_ticks_num, frame_ticks_den), !!holds),
+      layout: this.layoutOf(reader),
       units: new UnitReader(reader, usualSequence(codedSize)),
       intervals: new IntervalReader(reader, this.header, this.geometry, hasFaces),
     };

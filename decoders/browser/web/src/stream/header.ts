@@ -27,7 +27,7 @@ const FIELDS = [
   ["holds", 1],
   ["camera", 1],
   ["guide", 1],
-  ["reserved_8", 1],
+  ["returns", 1],
   ["reserved_9", 1],
   ["motion_estimator", 2],
   ["seed", 16],
@@ -92,7 +92,7 @@ function bitsOf(data: Uint8Array, start: number, count: number): number {
 }
 
 function check(header: Header): void {
-  if (header.reserved_8 || header.reserved_9) {
+  if (header.reserved_9) {
     throw new BitstreamError("the stream has a scaffold layer that is not known");
   }
   for (const name of POSITIVE) {

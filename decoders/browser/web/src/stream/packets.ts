@@ -7,6 +7,7 @@ export enum PacketType {
   END = 0,
   INTRA = 1,
   INTER = 2,
+  SHOT = 3,
 }
 
 /** One packet of a stream (section 3). */
@@ -18,7 +19,7 @@ export interface Packet {
 }
 
 export function isPicture(packet: Packet): boolean {
-  return packet.type === PacketType.INTRA || packet.type === PacketType.INTER;
+  return packet.type >= PacketType.INTRA && packet.type <= PacketType.SHOT;
 }
 
 /** Reads one packet. Throws BitstreamError for an invalid one, TruncatedStreamError for a part. */
@@ -38,7 +39,7 @@ export function readPacket(from: Cutter): Packet {
     throw new BitstreamError("a packet is damaged (CRC-32C mismatch): copy the file again");
   }
   const packet = { type, frames, payload };
-  if (type > PacketType.INTER && type < 8) {
+  if (type > PacketType.SHOT && type < 8) {
     throw new BitstreamError(`packet type ${type} is not known: install a newer gsvc`);
   }
   if (isPicture(packet) === (frames === 0)) {
