@@ -174,6 +174,9 @@ MORE_AT_RATE = 4
 """Probes of a group more than for a lambda: the first ones miss the rate ("Plans for a rate")."""
 LEAST_PROBE_CRF = 24.0
 """Finest quantiser that is tried: the finest of the grids of "The search leaps"."""
+RETURNS_CRF, RETURNS_AT = 48.0, 0.5
+"""A shot comes back where its first picture, at this quantiser, takes at most such a share of its
+bits after an earlier shot. By hand."""
 SHORTEST_FADE = 5
 """Frames of an interval that may dissolve: in a shorter one motion, too, looks like a mixture."""
 FADED, MIXED = 4.0, 0.4

@@ -1,8 +1,9 @@
-"""Shots that come back: up to four AV1 sequences a group, each in a slot that losses elsewhere spare."""
+"""Shots that come back: AV1 sequences side by side in slots that losses elsewhere spare."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,9 @@ import gsvc
 from gsvc.codec.bitstream.container import Salvage
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.media.mapping import mux
+from gsvc.encoders.coding.returning_shots import in_slots
+
+Pictures = Callable[..., list[gsvc.Picture]]
 
 GOLDEN = Path(__file__).parent / "golden/returning_shots.gsv"
 """Shots A B A C A B D of three packets each; D begins in the slot of C."""
@@ -121,3 +125,91 @@ def test_a_damaged_file_is_salvaged_slot_by_slot() -> None:
 def test_video_files_cannot_have_them(tmp_path: Path) -> None:
     with pytest.raises(gsvc.BitstreamError, match="come back"):
         mux(GOLDEN, tmp_path / "out.mp4")
+
+
+SHOT = 12
+"""Frames."""
+
+
+def turns(moving_pictures: Pictures, order: str) -> list[gsvc.Picture]:
+    """Shots that go on when they come back, each letter in another light."""
+    moving, seen, pictures = moving_pictures(4 * SHOT), dict.fromkeys(order, 0), []
+    lights = {"A": (1, 0), "B": (-1, 255), "C": (0.25, 0)}
+    for letter in order:
+        start, seen[letter] = seen[letter], seen[letter] + SHOT
+        (gain, base), shot = lights[letter], moving[start : start + SHOT]
+        pictures += [(float(gain) * one + base).astype(np.uint8) for one in shot]
+    return pictures
+
+
+def coded(pictures: Sequence[gsvc.Picture], **settings: object) -> tuple[bytes, list[gsvc.Packet]]:
+    plain = {"level": 2, "preset": "fast", "face_weight": 1.0, "faces": False}
+    chosen = gsvc.EncoderSettings(**{**plain, **settings})  # type: ignore[arg-type]
+    file, rate = io.BytesIO(), Fraction(25)
+    with gsvc.Encoder(gsvc.VideoFormat(64, 48, 1 / rate, rate), chosen) as encoder:
+        packets = [packet for picture in pictures for packet in encoder.encode(picture)]
+        packets += encoder.flush()
+    writer = gsvc.StreamWriter(file, encoder.header)
+    for packet in packets:
+        writer.write(packet)
+    return file.getvalue(), packets
+
+
+def error(data: bytes, pictures: Sequence[gsvc.Picture]) -> float:
+    reader = gsvc.StreamReader(io.BytesIO(data))
+    shown = decode(reader.header, list(reader), PLAIN)
+    off = [np.abs(a.pixels.astype(int) - b).mean() for a, b in zip(shown, pictures, strict=True)]
+    return float(np.mean(off))
+
+
+def kinds(packets: Sequence[gsvc.Packet]) -> str:
+    return "".join("-iPS"[p.type] for p in packets if p.type in (1, 3))
+
+
+def test_shots_that_come_back_take_fewer_bits(moving_pictures: Pictures) -> None:
+    pictures = turns(moving_pictures, "ABACBA")
+    plain, cut = coded(pictures)
+    shared, packets = coded(pictures, returning_shots=True)
+    assert (kinds(cut), kinds(packets)) == ("iiiiii", "iSSSSS")
+    assert [p.payload[0] for p in packets if p.type == gsvc.PacketType.SHOT][:3:2] == [1, 3]
+    assert len(shared) < 0.8 * len(plain)
+    assert error(shared, pictures) < 1.1 * error(plain, pictures)
+    assert [p.pts for p in packets] == sorted({p.pts or 0 for p in packets[:-1]}) + [
+        packets[-1].pts
+    ]
+
+
+def test_where_none_comes_back_packets_are_as_ever(moving_pictures: Pictures) -> None:
+    pictures = turns(moving_pictures, "ABC")
+    assert coded(pictures)[1] == coded(pictures, returning_shots=True)[1]
+
+
+@pytest.mark.slow
+def test_rates_and_limits_hold_over_shared_sequences(moving_pictures: Pictures) -> None:
+    pictures = turns(moving_pictures, "ABAB")
+    data, packets = coded(pictures, returning_shots=True, bitrate=10_000, max_packet_bytes=700)
+    assert kinds(packets) == "iSSS"
+    assert max(len(packet.to_bytes()) for packet in packets) <= 700
+    assert 8 * len(data) * 25 / len(pictures) == pytest.approx(10_000, rel=0.1)
+
+
+@pytest.mark.slow
+def test_the_keyframe_interval_ends_all_slots(moving_pictures: Pictures) -> None:
+    pictures = turns(moving_pictures, "ABABABAB")
+    data, packets = coded(pictures, returning_shots=True, gop=2.0)
+    assert kinds(packets) == "iSSSiSSS"
+    assert error(data, pictures) < 20
+
+
+def test_no_more_slots_than_there_are() -> None:
+    kept, slots = in_slots([[0, 5], [1, 6], [2, 7], [3, 8], [4], [9]])
+    assert kept == [[0, 5], [1, 6], [2, 7], [3], [8], [4], [9]]
+    assert slots == {0: None, 1: 1, 2: 2, 3: 3, 4: 3, 5: 0, 6: 1, 7: 2, 8: None, 9: None}
+    _, slots = in_slots([[0, 2], [1], [3, 5], [4, 6]])
+    assert slots == {0: None, 1: 3, 2: 0, 3: None, 4: 1, 5: 0, 6: 1}
+
+
+def test_what_cannot_have_them_is_refused() -> None:
+    for other in ({"low_delay": True}, {"max_bitrate": 9e4}, {"events_only": True}):
+        with pytest.raises(gsvc.ConfigError, match="leave one of them out"):
+            gsvc.EncoderSettings(returning_shots=True, **other)

@@ -83,6 +83,7 @@ def header_of(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> 
         level=settings.chosen_level(video),
         tools=tools,
         audio=audio,
+        returns=settings.returning_shots,
         seed=settings.seed,
         model_id=model,
     )

@@ -57,6 +57,10 @@ class EncoderSettings:
     lookahead: float | None = None
     """Most seconds for which look-ahead may hold a frame back, which limits groups to half of
     that; None: no limit."""
+    returning_shots: bool = False
+    """Code shots that come back, as when people talk in turns, as one: about a third fewer bits
+    there, but a seek begins where the first of them does, and the stream cannot go into a video
+    file. With look-ahead only."""
     tools: Tools | None = None
     """Scaffold layers. None takes texture and camera; with `semantics` also segmentation and pose;
     at preset slow all."""
@@ -144,6 +148,11 @@ class EncoderSettings:
         if self.low_delay and (self.quality is not None or self.max_bitrate is not None):
             raise ConfigError(
                 "a quality or a cap needs look-ahead: leave low delay out, or give a bitrate"
+            )
+        if self.returning_shots and (self.low_delay or self.max_bitrate or self.events_only):
+            raise ConfigError(
+                "shots that come back need look-ahead, and neither a cap nor events alone: leave "
+                "one of them out"
             )
         if self.low_delay and self.low_memory:
             raise ConfigError("without look-ahead hardly a frame is held: leave low memory out")

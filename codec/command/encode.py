@@ -267,6 +267,8 @@ def _add_look_ahead(parser: ArgumentParser) -> None:
     add_gop(parser)
     ahead = "with look-ahead: hold no frame back for more than S seconds"
     parser.add_argument("--lookahead", type=float, metavar="S", help=ahead)
+    again = "code shots that come back as one (talk in turns): fewer bits there, longer seeks"
+    parser.add_argument("--returning-shots", action="store_true", help=again)
     held = "with look-ahead: hold about half the memory, take longer; the same stream"
     parser.add_argument("--low-memory", action="store_true", help=held)
 

@@ -282,6 +282,12 @@ class NoPictures(GroupCoder):
 _THUMBNAIL = (32, 18)
 
 
+def thumbnail(picture: Picture) -> NDArray[np.float32]:
+    """Luma of RGB uint8 (H, W, 3), float32 (18, 32)."""
+    small = cv2.resize(gray(picture), _THUMBNAIL, interpolation=cv2.INTER_AREA)
+    return np.asarray(small, np.float32)
+
+
 class CutDetector:
     """Tells, frame by frame, whether a new scene begins.
 
@@ -295,8 +301,7 @@ class CutDetector:
 
     def __call__(self, picture: Picture) -> bool:
         """True when `picture` (RGB uint8) does not continue the one before."""
-        small = cv2.resize(gray(picture), _THUMBNAIL, interpolation=cv2.INTER_AREA)
-        now = small.astype(np.float32)
+        now = thumbnail(picture)
         last, self._last = self._last, now
         if last is None:
             return False

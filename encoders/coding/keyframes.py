@@ -152,17 +152,22 @@ class Keyframes:
         config: CodingConfig,
         textures: Sequence[Texture | None] = (),
         guides: Sequence[int | None] = (),
+        openings: Mapping[int, int | None] = {0: None},
     ) -> None:
         """`plan`: without the next group's key picture; `prepared`: the pictures to code, RGB uint8
         (H, W, 3); `textures`: what is raised in each when it is shown; `guides`: how each is to be
-        restored."""
+        restored; `openings`: numbers of the intervals that open a shot, with its slot, None for a
+        group's first."""
         self.plan, self.config, self.textures, self.guides = plan, config, textures, guides
+        self.openings = openings
         self._prepared = prepared
 
     def recoded(self, *, crf: float, scale: int | None = None) -> "Keyframes":
         """The same at another quantiser and size."""
         plan = replace(self.plan, crf=crf, scale=scale or self.plan.scale)
-        return Keyframes(plan, self._prepared, self.config, self.textures, self.guides)
+        return Keyframes(
+            plan, self._prepared, self.config, self.textures, self.guides, self.openings
+        )
 
     @cached_property
     def units(self) -> list[bytes]:

@@ -1,5 +1,8 @@
 """Encoding with look-ahead: a group is known whole before its keyframes are chosen.
 
+Where shots may come back, those of a group's time are known before any is coded. They are planned
+one by one; those that show the same become one AV1 sequence, with one quantiser and size.
+
 Its frames wait as they came, or packed where memory is short. Packed, each is coded without loss
 and decoded anew whenever it is looked at: about a third of the memory, for the time that this
 takes.
@@ -8,16 +11,17 @@ takes.
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import islice, repeat
+from itertools import chain, islice, pairwise, repeat
 from threading import Lock
 from typing import Final, overload
 
 import av
 import numpy as np
 
+from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.camera import CAMERA
 from gsvc.codec.bitstream.layers.guide import GUIDE
@@ -31,6 +35,7 @@ from gsvc.encoders.coding.face_rdo import FaceRdo, WaysToPack
 from gsvc.encoders.coding.group_coder import CodedPacket, CodingConfig, GroupCoder
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
 from gsvc.encoders.coding.packer import PackedGroup, Packer
+from gsvc.encoders.coding.returning_shots import in_slots, shared_sequences
 from gsvc.encoders.scaffold.extraction import (
     Before,
     JoinedFrames,
@@ -41,7 +46,8 @@ from gsvc.encoders.scaffold.extraction import (
     rendered_intervals,
 )
 from gsvc.encoders.scaffold.face_extractor import FaceExtractor
-from gsvc.encoders.search.candidates import PLAIN, PlannedInterval, Probe
+from gsvc.encoders.search.candidates import PLAIN, GroupPlan, PlannedInterval, Probe
+from gsvc.encoders.search.distortion import Reference
 from gsvc.encoders.search.group_search import GroupPlanner, GroupSearch
 from gsvc.encoders.search.rate_control import RateControl
 from gsvc.encoders.tuning import DISTORTION_OF_BITS, Effort, Level
@@ -132,6 +138,31 @@ class LookaheadBuffer(Sequence[Picture]):
         return held.picture() if isinstance(held, _Packed) else held
 
 
+@dataclass(frozen=True)
+class _Shot:
+    """A shot, or what a group has of one."""
+
+    pictures: LookaheadBuffer
+    ticks: Sequence[int]
+    """Of every frame that its packets complete: it may go on from another group."""
+    slot: int | None
+    """None where it opens a group."""
+
+
+@dataclass(frozen=True)
+class _PlannedShot:
+    """A shot, and what is known of it before its key pictures are coded."""
+
+    shot: _Shot
+    probe: Probe
+    keys: tuple[int, ...]
+    """Those of its plan but for the next group's."""
+    prepared: Sequence[Picture]
+    """Its key pictures as they are to be coded."""
+    references: Sequence[Reference]
+    """Made of them."""
+
+
 class Lookahead(GroupCoder):
     """Holds a group back, at most `CodingConfig.longest_group` frames."""
 
@@ -152,10 +183,8 @@ class Lookahead(GroupCoder):
         self._rate = RateControl(config)
         self._longest = config.longest_group
         self._report: Callable[[float], None] | None = None
-        self._before: Before | None = None
-        self._group = self._waiting()
-        # Of every frame that is not sent yet: those of `_before.after`, then the group's.
-        self._ticks: list[int] = []
+        self._done, self._frames = 0.0, 0  # frames' worth of work, and frames that are worked on
+        self.drop()
 
     def _waiting(self) -> LookaheadBuffer:
         return LookaheadBuffer(packs=self._config.lean)
@@ -164,9 +193,9 @@ class Lookahead(GroupCoder):
         self._report = report
 
     def _tell(self, share: float) -> None:
-        """A share of the work on the group is done."""
+        """A share of the work on what is worked on is done."""
         if self._report:
-            self._report(share * len(self._group))
+            self._report(self._done + share * self._frames)
 
     def _tell_probes(self, made: int) -> None:
         share = min(1.0, made / self._config.effort.probes)
@@ -184,18 +213,32 @@ class Lookahead(GroupCoder):
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
     ) -> list[CodedPacket]:
-        coded = self.flush() if is_cut else []
+        coded: list[CodedPacket] = []
+        if is_cut and self._group:
+            self._cuts.append(len(self._group))
+            # A shot that goes on from another group does not come back in this one.
+            if self._before is not None or not self._config.header.returns:
+                coded = self._complete()
         self._group.append(picture)
         self._ticks.append(ticks)
-        if len(self._group) > self._longest or (opens_group and len(self._group) > 1):
-            coded += self._code(open_ended=True)
+        most = 1 if opens_group else self._longest
+        if len(self._group) > most:
+            coded += self._complete()
+        if len(self._group) > most:
+            coded += self._open_ended()
         return coded
 
     def flush(self) -> list[CodedPacket]:
-        return self._code(open_ended=False) if self._group else []
+        if self._group:
+            self._cuts.append(len(self._group))
+        return self._complete()
 
     def drop(self) -> None:
-        self._group, self._ticks, self._before = self._waiting(), [], None
+        self._group = self._waiting()
+        self._before: Before | None = None
+        # Of every frame that is not sent yet: those of `_before.after`, then the group's.
+        self._ticks: list[int] = []
+        self._cuts: list[int] = []
 
     def retarget(
         self,
@@ -214,12 +257,58 @@ class Lookahead(GroupCoder):
         self.drop()
         self._pool.shutdown(cancel_futures=True)
 
-    def _code(self, *, open_ended: bool) -> list[CodedPacket]:
-        """Code the group. Open-ended: its last frame is the next group's intra picture."""
-        pictures, own = self._group, len(self._group) - open_ended
+    def _complete(self) -> list[CodedPacket]:
+        """Code the shots that are whole."""
+        late, ends = len(self._ticks) - len(self._group), [0, *self._cuts]
+        pictures = [self._group[start:end] for start, end in pairwise(ends)]
+        ticks = [self._ticks[start and start + late : end + late] for start, end in pairwise(ends)]
+        sequences, slots = in_slots(shared_sequences(pictures, self._config))
+        coded: dict[int, list[CodedPacket]] = {}
+        for shots in sequences:
+            packets = self._code([_Shot(pictures[n], ticks[n], slots[n]) for n in shots])
+            starts = [n for n, one in enumerate(packets) if one.type != PacketType.INTER]
+            parts = (packets[start:end] for start, end in pairwise([*starts, len(packets)]))
+            coded |= zip(shots, parts, strict=True)
+        if self._cuts:
+            self._group, self._ticks = self._group[ends[-1] :], self._ticks[ends[-1] + late :]
+        self._cuts, self._done = [], 0.0
+        return [packet for _, packets in sorted(coded.items()) for packet in packets]
+
+    def _open_ended(self) -> list[CodedPacket]:
+        """Code all that waits; its last frame is the next group's intra picture."""
+        packets = self._code([_Shot(self._group, self._ticks, None)], open_ended=True)
+        self._group, self._done = self._group[-1:], 0.0
+        self._ticks = self._ticks[sum(packet.frames for packet in packets) :]
+        return packets
+
+    def _code(self, shots: Sequence[_Shot], *, open_ended: bool = False) -> list[CodedPacket]:
+        """Code shots as one sequence."""
+        begun, frames = self._done, sum(len(shot.pictures) for shot in shots)
+        own = frames - open_ended
         budget = self._rate.budget(own)
+        goal = self._packer.picture_bits(budget)
+        planned = [
+            self._planned(shot, goal * len(shot.pictures) / frames, open_ended) for shot in shots
+        ]
+        self._done, self._frames = begun, frames
+        keys = self._keyframes(planned, goal)
+        self._tell(_CODED)
+        group, plain = self._packed(planned, keys, budget, open_ended=open_ended)
+        # Nobody asked later groups what they lose by coarser key pictures: faces are on top.
+        counted = plain if self._rate.exact else group
+        self._packer.sent(group, counted.rest, budget)
+        self._rate.spent(counted.bits, own)
+        self._before = None
+        if open_ended:
+            self._before = self._continued(planned[-1], group.keys, group.intervals[-1])
+        self._done += own
+        return group.packets
+
+    def _planned(self, shot: _Shot, goal: float, open_ended: bool) -> _PlannedShot:
+        """The shot with the plan of its key pictures, of about `goal` bits."""
+        self._frames = len(shot.pictures)
         search = GroupSearch(
-            pictures,
+            shot.pictures,
             self._config,
             self._distortion,
             self._pool,
@@ -228,61 +317,63 @@ class Lookahead(GroupCoder):
             tell=self._tell_probes,
         )
         self._tell(_READ)
-        goal = self._packer.picture_bits(budget)
         probe = self._planner.best(search, goal, exact=self._rate.exact)
         self._tell(_TRIED)
-        keys = self._keyframes(search, probe, goal)
-        self._tell(_CODED)
-        group, plain = self._packed(probe, keys, budget, open_ended=open_ended)
-        # Nobody asked later groups what they lose by coarser key pictures: faces are on top.
-        counted = plain if self._rate.exact else group
-        self._packer.sent(group, counted.rest, budget)
-        self._rate.spent(counted.bits, own)
-        self._before = None
-        if open_ended:
-            self._before = self._continued(probe, group.keys, group.intervals[-1])
-        self._group = pictures[own:]
-        self._ticks = self._ticks[sum(packet.frames for packet in group.packets) :]
-        return group.packets
+        self._done += _TRIED * self._frames
+        probes, keys = search.probes, search.probes.own_keys(probe.plan)
+        prepared, references = probes.emphasised(probe), [probes.reference(k) for k in keys]
+        return _PlannedShot(shot, probe, keys, prepared, references)
 
     def _packed(
-        self, probe: Probe, keys: Keyframes, budget: float, *, open_ended: bool
+        self, planned: Sequence[_PlannedShot], keys: Keyframes, budget: float, *, open_ended: bool
     ) -> tuple[PackedGroup, PackedGroup]:
-        """The group with its scaffold, with faces where they pay, and without."""
-        sources_of = partial(self._sources, probe, open_ended=open_ended)
-        intervals = self._intervals(keys, sources_of(keys))
+        """The shots with their scaffold, with faces where they pay, and without."""
+        sources_of = partial(self._sources, planned, open_ended=open_ended)
+        ticks = [tick for one in planned for tick in one.shot.ticks]
+        intervals = self._intervals(keys, sources_of(keys), ticks)
         packed = partial(self._packer.packed, budget=budget, exact=self._rate.exact)
         group = packed(keys, intervals)
         if self._faces is None:
             return group, group
 
         def views(made: PackedGroup) -> list[RenderedInterval]:
-            return rendered_intervals(sources_of(made.keys), self._before, made.intervals)
+            sources = list(chain(*sources_of(made.keys)))
+            return rendered_intervals(sources, self._before, made.intervals)
 
         # Where a rate is to be met lambda steps widely: what bits save at this rate is nearer.
-        price = min(self._planner.lmbda, DISTORTION_OF_BITS * probe.distortion / group.bits)
+        distortion = sum(one.probe.distortion for one in planned)
+        price = min(self._planner.lmbda, DISTORTION_OF_BITS * distortion / group.bits)
         repacked = partial(self._packer.repacked, budget=budget, exact=self._rate.exact)
         faced = self._faces.added(views(group), self._before, price)
         ways = WaysToPack(packed, repacked, views)
         return self._face_rdo.chosen(group, faced, ways, price), group
 
-    def _keyframes(self, search: GroupSearch, probe: Probe, goal: float) -> Keyframes:
+    def _keyframes(self, planned: Sequence[_PlannedShot], goal: float) -> Keyframes:
         """The key pictures, near to `goal` bits with their framing."""
-        probes = search.probes
-        plan = replace(probe.plan, keys=probes.own_keys(probe.plan))
-        keys = Keyframes(plan, probes.emphasised(probe), self._config)
-        framing = self._config.framing_bits(len(self._group), len(plan.keys), goal)
+        plan, openings = _joined(planned)
+        prepared = [picture for one in planned for picture in one.prepared]
+        keys = Keyframes(plan, prepared, self._config, openings=openings)
+        framing = self._config.framing_bits(self._frames, len(plan.keys), goal)
         keys = fit_quantizer(keys, goal - framing, exact=self._rate.exact)
-        references = [probes.reference(k) for k in plan.keys]
-        keys.choose_textures(references, len(self._group), self._planner.lmbda, self._pool)
+        references = [reference for one in planned for reference in one.references]
+        keys.choose_textures(references, self._frames, self._planner.lmbda, self._pool)
         if self._restorer is not None:
-            keys.choose_guides(references, len(self._group), self._planner.lmbda, self._restorer)
+            keys.choose_guides(references, self._frames, self._planner.lmbda, self._restorer)
         return keys
 
-    def _sources(self, probe: Probe, keys: Keyframes, *, open_ended: bool) -> list[SourceInterval]:
-        """The frames of each of the group's intervals."""
-        pictures, first = self._group, keys.plan.keys[0]
-        shown = [keys.textured(number) for number in range(len(keys.units))]
+    def _sources(
+        self, planned: Sequence[_PlannedShot], keys: Keyframes, *, open_ended: bool
+    ) -> list[list[SourceInterval]]:
+        """The frames of each interval, by shots."""
+        shown = map(keys.textured, range(len(keys.units)))
+        return [
+            self._sources_of(one, list(islice(shown, len(one.keys))), open_ended) for one in planned
+        ]
+
+    def _sources_of(
+        self, planned: _PlannedShot, shown: Sequence[Picture], open_ended: bool
+    ) -> list[SourceInterval]:
+        pictures, drawings, first = planned.shot.pictures, planned.probe.drawings, planned.keys[0]
         lead = pictures[: first + 1]
         if self._before is not None:
             sources = [
@@ -292,61 +383,88 @@ class Lookahead(GroupCoder):
             ]
         else:
             held = PlannedInterval(0, first, Place.BEFORE if first else Place.BETWEEN)
-            drawing = probe.drawings.get(held, PLAIN)
-            sources = [SourceInterval(lead, shown[0], held.place, drawing)]
-        later = [one for one in probe.drawings if one.place is not Place.BEFORE]
+            sources = [SourceInterval(lead, shown[0], held.place, drawings.get(held, PLAIN))]
+        later = [one for one in drawings if one.place is not Place.BEFORE]
         # The last of an open-ended group is carried by the next one's first packet.
-        for planned, picture in zip(
+        for interval, picture in zip(
             later[:-1] if open_ended else later, [*shown[1:], shown[-1]], strict=False
         ):
-            frames = pictures[planned.start + 1 : planned.end + 1]
-            sources.append(SourceInterval(frames, picture, planned.place, probe.drawings[planned]))
+            frames = pictures[interval.start + 1 : interval.end + 1]
+            sources.append(SourceInterval(frames, picture, interval.place, drawings[interval]))
         return sources
 
-    def _intervals(self, keys: Keyframes, sources: Sequence[SourceInterval]) -> list[Interval]:
+    def _intervals(
+        self, keys: Keyframes, sources: Sequence[Sequence[SourceInterval]], ticks: Sequence[int]
+    ) -> list[Interval]:
         """The scaffold of each interval: with people and regions where they pay."""
-        watched = self._scaffold(keys, sources, watching=True)
+        watched = self._scaffold(keys, sources, ticks, watching=True)
         names = self._config.header.tools.names
         if self._config.semantics or not names & {SEGMENTATION.name, POSE.name}:
             return watched
-        plain = self._scaffold(keys, sources, watching=False)
+        plain = self._scaffold(keys, sources, ticks, watching=False)
 
         def cost(intervals: Sequence[Interval]) -> float:
-            drawn = distortion_between(sources, self._before, intervals, self._distortion)
+            given = list(chain(*sources)), self._before, intervals
+            drawn = distortion_between(*given, self._distortion)
             return drawn + self._planner.lmbda * self._packer.scaffold_bits(keys, intervals)
 
         return min(plain, watched, key=cost)
 
     def _scaffold(
-        self, keys: Keyframes, sources: Sequence[SourceInterval], *, watching: bool
+        self,
+        keys: Keyframes,
+        sources: Sequence[Sequence[SourceInterval]],
+        ticks: Sequence[int],
+        *,
+        watching: bool,
     ) -> list[Interval]:
-        found = self._extractor.extract_group(
-            sources, self._before, self._planner.lmbda, watching=watching
-        )
-        times = iter(self._ticks)
+        times = iter(ticks)
         layers = zip(keys.textures, keys.guides or repeat(None), strict=False)
         shown: Iterator[Values] = ({TEXTURE: texture, GUIDE: guide} for texture, guide in layers)
-        return [
-            Interval(
-                tuple(islice(times, len(source.sources))),
-                samples,
-                {
-                    CAMERA: source.drawing.camera,
-                    **({} if source.place is Place.AFTER else next(shown)),
-                },
-                source.place,
-                source.drawing.dissolves,
+        intervals: list[Interval] = []
+        for shot in sources:
+            before = None if intervals else self._before
+            found = self._extractor.extract_group(
+                shot, before, self._planner.lmbda, watching=watching
             )
-            for source, samples in zip(sources, found, strict=True)
-        ]
+            intervals += [
+                Interval(
+                    tuple(islice(times, len(source.sources))),
+                    samples,
+                    {
+                        CAMERA: source.drawing.camera,
+                        **({} if source.place is Place.AFTER else next(shown)),
+                    },
+                    source.place,
+                    source.drawing.dissolves,
+                )
+                for source, samples in zip(shot, found, strict=True)
+            ]
+        return intervals
 
-    def _continued(self, probe: Probe, keys: Keyframes, last: Interval) -> Before:
+    def _continued(self, planned: _PlannedShot, keys: Keyframes, last: Interval) -> Before:
         """What the next group goes on from, when `last` was the last interval of this one."""
-        start, end = probe.plan.keys[-2:]
+        start, end = planned.probe.plan.keys[-2:]
         return Before(
-            self._group[start],
+            planned.shot.pictures[start],
             keys.textured(-1),
-            self._group[start + 1 : end],
+            planned.shot.pictures[start + 1 : end],
             last.closing_sample,
-            probe.drawings[PlannedInterval(start, end)],
+            planned.probe.drawings[PlannedInterval(start, end)],
         )
+
+
+def _joined(planned: Sequence[_PlannedShot]) -> tuple[GroupPlan, dict[int, int | None]]:
+    """The plan of shots that are one sequence, and the openings of `Keyframes`."""
+    keys: list[int] = []
+    openings: dict[int, int | None] = {}
+    frames = intervals = 0
+    for one in planned:
+        openings[intervals] = one.shot.slot
+        keys += [frames + key for key in one.keys]
+        frames += len(one.shot.pictures)
+        # The first one, of a picture alone or with those that it holds, and those after it.
+        intervals += 1 + sum(each.place is not Place.BEFORE for each in one.probe.drawings)
+    crf = sum(len(one.shot.pictures) * one.probe.plan.crf for one in planned) / frames
+    longest = max(planned, key=lambda one: len(one.shot.pictures))
+    return GroupPlan(tuple(keys), round(4 * crf) / 4, longest.probe.plan.scale), openings

@@ -152,30 +152,35 @@ class Packer:
         )
         units = iter(keys.units)
         coded: list[CodedPacket] = []
-        for batch in self._batches(intervals, keys.units, fullness):
+        at = 0
+        for batch in self._batches(keys, intervals, fullness):
             pictures = sum(interval.place is not Place.AFTER for interval in batch)
-            kind = PacketType.INTER if coded else PacketType.INTRA
-            payload = writer.write(batch, list(islice(units, pictures)))
+            kind, slot = PacketType.INTER, keys.openings.get(at)
+            if at in keys.openings:
+                kind = PacketType.INTRA if slot is None else PacketType.SHOT
+            payload = writer.write(batch, list(islice(units, pictures)), slot)
             frames = sum(interval.length for interval in batch)
             ticks = sum(sum(interval.ticks) for interval in batch)
             coded.append(CodedPacket(frames, ticks, payload, kind))
+            at += len(batch)
         return coded
 
     def _batches(
-        self, intervals: Sequence[Interval], units: Sequence[bytes], fullness: float
+        self, keys: Keyframes, intervals: Sequence[Interval], fullness: float
     ) -> Iterator[list[Interval]]:
-        """The intervals of each packet."""
-        config, sizes = self._config, iter(units)
+        """The intervals of each packet; none has those of several shots."""
+        config, sizes = self._config, iter(keys.units)
         most_frames = fullness * PACKET_SECONDS * float(config.header.format.frame_rate)
         most_bytes = fullness * min(PACKET_BYTES, config.packet_bytes or PACKET_BYTES)
         batch: list[Interval] = []
         frames = size = 0
-        for interval in intervals:
+        for number, interval in enumerate(intervals):
             more = 0 if interval.place is Place.AFTER else len(next(sizes))
             frames, size = frames + interval.length, size + more
             # A picture that fills packets by itself leaves none nearly empty before it.
             is_full = size > most_bytes and size - more > most_bytes / 10
-            if batch and (is_full or frames > min(most_frames, config.longest_interval)):
+            is_full |= frames > min(most_frames, config.longest_interval)
+            if batch and (is_full or number in keys.openings):
                 yield batch
                 batch, frames, size = [], interval.length, more
             batch.append(interval)
