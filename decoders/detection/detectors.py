@@ -125,9 +125,13 @@ def _what_is_there() -> Finder | None:
     lacks = ""
     for make in (_coco, PeopleFinder):
         try:
-            return make()
+            finder = make()
         except (MissingModelError, MissingDependencyError) as error:
             lacks = lacks or str(error)
+            continue
+        if lacks:
+            _log.warning("of all classes only people are recognised: %s", lacks)
+        return finder
     _log.warning("nothing is recognised, only what moves is found: %s", lacks)
     return None
 
