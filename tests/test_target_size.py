@@ -4,8 +4,10 @@ import json
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +16,7 @@ from commands import run_gsvc
 from gsvc.codec.api.encode_file import EncodeJob, suited
 from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.command.encode import as_line
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.planning.encode_forecast import forecast, spans_of, ssim, take_samples
@@ -105,13 +108,21 @@ def test_many_videos_share_a_budget(video: Path, tmp_path: Path) -> None:
 
 
 def test_a_dry_run_of_a_short_video_tells_what_comes_out(video: Path, tmp_path: Path) -> None:
-    told = run_gsvc("encode", video, "-n", "--json", "--no-texts", *BARE, cwd=tmp_path)
+    env = {"GSVC_CACHE": str(tmp_path / "cache")}
+    told = run_gsvc("encode", video, "-n", "--json", "--no-texts", *BARE, cwd=tmp_path, env=env)
     assert told.returncode == 0, told.stderr
-    assert not list(tmp_path.iterdir()) and not video.with_suffix(".gsv").exists()
+    assert list(tmp_path.iterdir()) == [tmp_path / "cache"]
+    assert not video.with_suffix(".gsv").exists()
     made = gsvc.encode(video, tmp_path / "a.gsv", settings=FAST, texts=False)
     values = json.loads(told.stdout)
     assert (values["size"], values["frames"]) == (made.size, 30)
     assert values["bitrate"] == pytest.approx(made.bitrate)
+    (kept,) = (tmp_path / "cache" / "dry-run").iterdir()  # no time is taken twice
+    stream = kept.read_bytes().partition(b"\n")[2]
+    kept.write_bytes(kept.read_bytes() + b"kept")
+    run_gsvc("encode", video, tmp_path / "b.gsv", "--no-texts", *BARE, cwd=tmp_path, env=env)
+    assert (tmp_path / "b.gsv").read_bytes() == stream + b"kept"
+    assert stream == (tmp_path / "a.gsv").read_bytes()
     assert 0.5 < values["ssim"] <= 1
 
 
@@ -124,13 +135,13 @@ def test_a_long_video_is_foretold_from_a_few_groups(
     settings = replace(FAST, level=3, gop=4.0)
     job = EncodeJob(path, settings)
     spans = spans_of(job)
-    assert (len(spans.starts), spans.length, spans.frames) == (3, 20, 160)
+    assert (len(spans.starts), spans.length, spans.frames) == (3, 11, 160)
     samples = list(take_samples(job, spans))
     ssims = [ssim(s) for s in samples]
     made = forecast(spans, samples, ssims)
     endless = [replace(s, job=replace(job, settings=replace(settings, gop=0.0))) for s in samples]
     assert forecast(spans, endless, ssims).size < made.size, "it has fewer intra pictures"
-    assert made.sampled == pytest.approx(12) and made.duration == pytest.approx(32)
+    assert made.sampled == pytest.approx(6.6) and made.duration == pytest.approx(32)
     report = gsvc.encode(path, tmp_path / "a.gsv", settings=settings)
     assert made.size == pytest.approx(report.size, rel=0.15)
 
@@ -180,3 +191,18 @@ def test_a_phones_video_gets_a_size_for_the_rate_of_a_thin_link(
             assert (video.format.width, video.format.height) == found
     with pytest.raises(ConfigError, match="follows from a rate"):
         suited(EncodeJob(path, FAST, size="auto"), None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "samples", "length"), [(2, 1, 2.0), (10, 1, 2.0), (20, 2, 2.0), (60, 3, 4.0)]
+)
+def test_a_dry_run_tries_a_fifth_of_a_video_at_most(
+    seconds: int, samples: int, length: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
+    video = SimpleNamespace(frame_count=25 * seconds, format=form)
+    monkeypatch.setattr(EncodeJob, "open", lambda _: nullcontext(video))
+    spans = spans_of(EncodeJob("a.mp4", FAST), whole=False)
+    assert (spans_of(EncodeJob("a.mp4", FAST)).length == spans.frames) is (seconds < 24)
+    assert len(spans.starts) == samples and spans.length == 25 * length
+    assert all(0 <= start <= seconds - length for start in spans.starts)

@@ -54,11 +54,11 @@ def encode_one(
     options: Namespace, source: str, target: str, progress: Report | None = None
 ) -> EncodeReport:
     """Encode a file as the options say."""
-    from gsvc.codec.api.encode_file import (
-        encode,  # late: --help and usage errors do not wait for FFmpeg
-    )
+    # Late: --help and usage errors do not wait for FFmpeg.
+    from gsvc.codec.api.encode_file import encode
+    from gsvc.codec.command.encode_dry import taken
 
-    return encode(
+    return taken(options, source, target) or encode(
         source,
         target,
         settings=settings_from(options),

@@ -1,16 +1,21 @@
 """Encoding by samples: `gsvc encode --dry-run`, and a --quality that is measured."""
 
+import hashlib
 import io
+import json
 import logging
+import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from math import log
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from gsvc import __version__
 from gsvc.codec.api.encode_file import EncodeJob, size_at, sized, suited
 from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_rate, shown_time
 from gsvc.codec.bitstream.errors import InputError
@@ -18,7 +23,7 @@ from gsvc.codec.command.arguments import shown_size
 from gsvc.codec.command.encode import metrics_of, score_samples, settings_from, show_scores
 from gsvc.codec.command.main import complain
 from gsvc.codec.command.progress import say, without_warnings
-from gsvc.codec.media.places import create_stream
+from gsvc.codec.media.places import create_stream, refuse_same, shown
 from gsvc.codec.planning.encode_forecast import (
     EncodeForecast,
     forecast,
@@ -26,6 +31,7 @@ from gsvc.codec.planning.encode_forecast import (
     ssim,
     take_samples,
 )
+from gsvc.codec.weights.package_files import cache_dir
 
 if TYPE_CHECKING:
     from gsvc.eval.bench.score import Measured
@@ -81,7 +87,7 @@ def foretold(options: Namespace, source: str) -> "tuple[EncodeForecast, list[Mea
         job = replace(job, settings=replace(job.settings, bitrate=rate))
     else:
         job = suited(job, job.settings.bitrate)
-    spans = spans_of(job)
+    spans = spans_of(job, whole=size is None)
     ssims, samples = [], []
     for number, sample in enumerate(take_samples(job, spans), 1):
         say(options, f"{source}: sample {number} of {len(spans.starts)}")
@@ -89,6 +95,8 @@ def foretold(options: Namespace, source: str) -> "tuple[EncodeForecast, list[Mea
         samples.append(sample)
     scores = score_samples(options, samples, metrics) if metrics else []
     say(options, "")
+    if spans.length == spans.frames:
+        _keep(job, samples[0].report, samples[0].data)
     return forecast(spans, samples, ssims), scores
 
 
@@ -97,17 +105,53 @@ def _show(options: Namespace, source: str, made: EncodeForecast) -> None:
         told = {**asdict(made), "total_bitrate": made.total_bitrate}
         JsonLines(sys.stdout).put("forecast", source=source, **told)
         return
-    known = (
-        "all of it was tried"
-        if made.samples == 1
-        else f"give or take {made.spread:.0%}, from {made.samples} samples, "
-        f"{made.sampled:.0f} of {made.duration:.0f} s"
-    )
+    known = "all of it was tried, and is kept for gsvc encode with these options"
+    if made.sampled < made.duration - 0.5 / made.frames * made.duration:
+        spread = f"give or take {made.spread:.0%}, " if made.samples > 1 else ""
+        several = "samples" if made.samples > 1 else "sample"
+        tried = f"{made.sampled:.0f} of {made.duration:.0f} s"
+        known = f"{spread}from {made.samples} {several}, {tried}"
     rate = shown_rate(made.total_bitrate, made.bitrate, made.bpp)
     print(
         f"{source}: {made.frames} frames, about {shown_size(made.size)} ({known}), {rate}, "
         f"{shown_time(made.elapsed)} to encode, SSIM {made.ssim:.3f}"
     )
+
+
+def _kept_at(job: EncodeJob) -> Path:
+    """Where the stream of a dry run is kept: by all that it depends on."""
+    seen = Path(job.source).stat()
+    told = (
+        str(Path(job.source).resolve()), seen.st_size, seen.st_mtime_ns, __version__, job.settings,
+        job.start, job.frames, job.fps, job.sound, job.audio_bitrate, job.texts, job.deinterlace,
+        job.size,
+    )  # fmt: skip
+    return cache_dir() / "dry-run" / hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+
+
+def _keep(job: EncodeJob, report: EncodeReport, data: bytes) -> None:
+    """Keep the stream for `taken`, and no other one; not where there is no room."""
+    with suppress(OSError):
+        path = _kept_at(job)
+        shutil.rmtree(path.parent, ignore_errors=True)
+        path.parent.mkdir(parents=True)
+        path.write_bytes(json.dumps(asdict(report)).encode() + b"\n" + data)
+
+
+def taken(options: Namespace, source: str, target: str) -> EncodeReport | None:
+    """The report of a stream that a dry run with these options kept, now at the target; or None."""
+    is_sized = options.target_size is not None or options.total_bitrate is not None
+    if is_sized or not (cache_dir() / "dry-run").is_dir() or not Path(source).is_file():
+        return None
+    job = job_from(options, source)
+    path = _kept_at(suited(job, job.settings.bitrate))
+    if not path.is_file():
+        return None
+    refuse_same(source, target)
+    told, _, data = path.read_bytes().partition(b"\n")
+    with create_stream(target, options.overwrite) as file:
+        file.write(data)
+    return EncodeReport(**{**json.loads(told), "target": shown(target)})
 
 
 _METRIC = "st_lpips_alex"

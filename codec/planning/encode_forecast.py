@@ -25,10 +25,13 @@ from gsvc.codec.media.places import display_name
 from gsvc.codec.planning.video_trial import likeness
 from gsvc.encoders.search.rate_control import FIXED_BITS
 
-_SECONDS = 4.0
-"""Of a sample."""
+_SECONDS, _LEAST = 4.0, 2.0
+"""Of a sample; of a short video, which has fewer before they are shorter."""
+_SHARE, _ALL = 0.2, 24.0
+"""Of a video that is tried at most: it is to take a quarter of the time. Seconds of one that is
+tried whole: samples would be too short, and its stream can be kept."""
 _FEWEST, _MOST, _MINUTES = 3, 8, 5
-"""Samples: of a short video, of any, and one more for each so many minutes."""
+"""Samples: of a video of a minute, of any, and one more for each so many minutes."""
 _FIXED = FIXED_BITS // 8
 _EVERY = 6
 """One frame in so many is compared."""
@@ -45,11 +48,11 @@ class EncodedSample:
     data: bytes
     """The stream."""
 
-    @property
-    def surplus(self) -> float:
+    def surplus(self, whole: float) -> float:
         """Bytes of its first picture that groups in the whole video do not take: they are longer.
 
-        The sample begins with an intra picture because it begins there.
+        The sample begins with an intra picture because it begins there. `whole`: seconds of the
+        video, which no group exceeds.
         """
         reader = StreamReader(io.BytesIO(self.data))
         first = next((packet for packet in reader if packet.is_picture), None)
@@ -61,7 +64,7 @@ class EncodedSample:
             longest = config_of(settings, header).longest_group
             group = longest / float(header.format.frame_rate)
         intra = len(GroupReader(header).read(first).units[0])
-        return intra * (1 - min(1.0, self.report.duration / group))
+        return intra * (1 - min(1.0, self.report.duration / min(group, whole)))
 
     def pairs(self, settings: DecoderSettings) -> Iterator[tuple[Frame, Frame]]:
         """Each frame as it was and as it is decoded."""
@@ -93,7 +96,7 @@ class EncodeForecast:
     sampled: float
     """Seconds of video in the samples."""
     samples: int
-    """How many; 1 of a short video is all of it."""
+    """How many."""
 
     @property
     def video_size(self) -> float:
@@ -120,8 +123,9 @@ class SampleSpans:
     """Frames of a sample."""
 
 
-def spans_of(job: EncodeJob) -> SampleSpans:
-    """Parts of four seconds, evenly spread; all of a short video.
+def spans_of(job: EncodeJob, *, whole: bool = True) -> SampleSpans:
+    """Parts of four seconds, evenly spread, a fifth of the video at most; all of a short one, where
+    `whole` is permitted.
 
     Raises InputError for a video that does not tell how long it is.
     """
@@ -134,10 +138,12 @@ def spans_of(job: EncodeJob) -> SampleSpans:
         )
     seconds = float(count / form.frame_rate)
     number = min(_MOST, _FEWEST + int(seconds / 60 / _MINUTES))
-    if seconds <= 2 * number * _SECONDS:
+    if seconds <= (_ALL if whole else _LEAST):
         return SampleSpans(count, seconds, (0.0,), count)
-    starts = [(n + 0.5) / number * seconds - _SECONDS / 2 for n in range(number)]
-    return SampleSpans(count, seconds, starts, ceil(_SECONDS * form.frame_rate))
+    number = max(1, min(number, int(_SHARE * seconds / _LEAST)))
+    length = min(_SECONDS, _SHARE * seconds / number)
+    starts = [(n + 0.5) / number * seconds - length / 2 for n in range(number)]
+    return SampleSpans(count, seconds, starts, ceil(length * form.frame_rate))
 
 
 def take_samples(job: EncodeJob, spans: SampleSpans) -> Iterator[EncodedSample]:
@@ -146,6 +152,7 @@ def take_samples(job: EncodeJob, spans: SampleSpans) -> Iterator[EncodedSample]:
         raise ConfigError("a task sends no pictures whose size could be predicted: leave it out")
     for start in spans.starts:
         part = replace(job, start=job.start + start, frames=spans.length, texts=False)
+        part = job if spans.length == spans.frames else part
         file = io.BytesIO()
         report = part.encode(nullcontext(file), "", part.settings)
         yield EncodedSample(part, report, file.getvalue())
@@ -162,7 +169,7 @@ def forecast(
 ) -> EncodeForecast:
     """What samples with these SSIMs say of the whole video."""
     reports = [sample.report for sample in samples]
-    surplus = [sample.surplus if len(samples) > 1 else 0.0 for sample in samples]
+    surplus = [sample.surplus(spans.seconds) for sample in samples]
     sampled = sum(report.duration for report in reports)
     sizes = [one.size - _FIXED - more for one, more in zip(reports, surplus, strict=True)]
     rates = [size / one.duration for size, one in zip(sizes, reports, strict=True)]
