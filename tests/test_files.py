@@ -364,7 +364,7 @@ def test_a_goal_that_is_missed_is_told(
     words: str,
 ) -> None:
     settings = replace(bare_settings, level=None, **goal)  # type: ignore[arg-type]
-    report = gsvc.encode(clip, tmp_path / "it.gsv", settings=settings)
+    report = gsvc.encode(clip, tmp_path / "it.gsv", settings=settings, size="source")
     (line,) = [record.getMessage() for record in caplog.records]
     assert re.search(words, line)
     assert (report.estimated_quality is None) == ("quality" not in goal)
