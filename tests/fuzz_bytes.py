@@ -9,11 +9,10 @@ from pathlib import Path
 
 from google_crc32c import value as crc32c
 
-from gsvc.codec.bitstream.container import PacketType, StreamReader, varint
+from gsvc.codec.bitstream.container import PICTURES, PacketType, StreamReader, varint
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.group import GroupReader, split_payload
 from gsvc.codec.bitstream.header import FIELDS, HEADER_BYTES
-from gsvc.codec.bitstream.scaffold import Geometry
 from scaffolds import join_payload
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -43,7 +42,7 @@ def join_stream(header: bytes, parts: Sequence[Part]) -> bytes:
     """Header and packets; checksums are made right, and an END packet gets the count that is."""
     pictures, pieces = 0, [sealed(header[: HEADER_BYTES - 4])]
     for part in parts:
-        pictures += part.type in (PacketType.INTRA, PacketType.INTER)
+        pictures += part.type in PICTURES
         if part.type == PacketType.END:
             part = replace(part, payload=varint(pictures))
         pieces.append(packet_bytes(part))
@@ -64,19 +63,21 @@ def split_stream(data: bytes) -> tuple[bytes, tuple[Part, ...]]:
 
 @cache
 def golden_units() -> tuple[tuple[tuple[int, int], tuple[bytes, ...]], ...]:
-    """Coded size and AV1 temporal units of every group of the golden streams."""
-    groups: list[tuple[tuple[int, int], list[bytes]]] = []
+    """Coded size and AV1 temporal units of every sequence of the golden streams."""
+    sequences: list[tuple[tuple[int, int], list[bytes]]] = []
     for header, parts in golden_streams():
         reader = StreamReader(io.BytesIO(join_stream(header, parts)))
         parser = GroupReader(reader.header)
-        geometry = Geometry(reader.header.format.width, reader.header.format.height)
+        geometry, slots = reader.header.geometry, dict[int, list[bytes]]()
         for packet in reader:
             if packet.is_picture:
                 parsed = parser.read(packet)
-                if parsed.is_intra:
-                    groups.append((geometry.coded_size(parsed.coding.scale), []))
-                groups[-1][1].extend(parsed.units)
-    return tuple((size, tuple(units)) for size, units in groups)
+                if parsed.begins:
+                    slots[parsed.slot] = []
+                    size = geometry.coded_size(parsed.coding.scale)
+                    sequences.append((size, slots[parsed.slot]))
+                slots[parsed.slot].extend(parsed.units)
+    return tuple((size, tuple(units)) for size, units in sequences)
 
 
 def bend(rng: random.Random, data: bytes) -> bytes:

