@@ -52,7 +52,7 @@ async def send(
     waiting: gsvc.LatestQueue[Timed] = gsvc.LatestQueue(16)
     async for packet in gsvc.encode_stream(encoder, due(), queue=waiting):
         # Pictures between INTRA packets are worthless when they are late.
-        channel = lossy if packet.is_picture and not packet.is_key else reliable
+        channel = lossy if packet.is_picture and not packet.is_intra else reliable
         for datagram in packetizer.packetize([packet]):
             channel.send(datagram.to_bytes())
 

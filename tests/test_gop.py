@@ -34,7 +34,7 @@ def coded(
 
 def intra(packets: Sequence[gsvc.Packet], frames: int = FRAMES) -> int:
     assert sum(packet.frames for packet in packets) == frames
-    return sum(packet.is_key for packet in packets)
+    return sum(packet.is_intra for packet in packets)
 
 
 @pytest.mark.parametrize("gop, groups", [(None, 1), (4.0, 3), (0.0, 1), (1e9, 1)])
@@ -65,7 +65,7 @@ def test_a_rate_that_is_missed_ends_a_group_without_a_limit(moving_pictures: Pic
     settings = gsvc.EncoderSettings(low_delay=True, preset="fast", bitrate=200_000, gop=0.0)
     with gsvc.Encoder(form(), settings) as encoder:
         packets = [packet for picture in pictures for packet in encoder.encode(picture)]
-    assert sum(packet.is_key for packet in packets) > 1
+    assert sum(packet.is_intra for packet in packets) > 1
 
 
 def test_values_that_make_no_sense_are_refused() -> None:

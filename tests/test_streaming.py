@@ -156,10 +156,10 @@ def test_packets_say_what_they_build_on(
     packets = packets_of(form(pictures, Fraction(5)), replace(settings, gop=4.0), pictures)
     shown = [packet for packet in packets if packet.is_picture]
     assert [packet.number for packet in shown] == list(range(len(shown)))
-    assert sum(packet.is_key for packet in shown) > 1
+    assert sum(packet.is_intra for packet in shown) > 1
     group = 0
     for packet in shown:
-        group = packet.number or 0 if packet.is_key else group
+        group = packet.number or 0 if packet.is_intra else group
         assert packet.group == group
 
 
@@ -179,7 +179,7 @@ def test_a_forced_key_frame_begins_a_group(
         packets += encoder.flush()
     reader, intra, end = GroupReader(encoder.header), set(), -1
     for packet in (packet for packet in packets if packet.is_picture):
-        if packet.is_key:
+        if packet.is_intra:
             intra.add(end + reader.read(packet).intervals[0].length)
         end += packet.frames
     assert {13, 14} <= intra

@@ -352,7 +352,7 @@ class Encoder:
 
     def _announced(self, pictures: list[Packet]) -> list[Packet]:
         """After an intra picture that was asked for: that there are objects, for who joins."""
-        at = next((n for n, packet in enumerate(pictures, 1) if packet.is_key), 0)
+        at = next((n for n, packet in enumerate(pictures, 1) if packet.is_intra), 0)
         if not (self._objects and self._announces and at):
             return pictures
         self._announces = False

@@ -143,9 +143,14 @@ class Packet:
         return self.type in PICTURES
 
     @property
-    def is_key(self) -> bool:
+    def is_intra(self) -> bool:
         """Whether a decoder can start here: INTRA."""
         return self.type == PacketType.INTRA
+
+    @property
+    def is_key(self) -> bool:
+        """The older name of `is_intra`."""
+        return self.is_intra
 
     def __repr__(self) -> str:
         known = {"pts": self.pts, "number": self.number, "group": self.group}
@@ -255,7 +260,7 @@ class StreamReader:
             if frames > self._limits.frames:
                 raise LimitError(f"frame {frames} exceeds the limit of {self._limits.frames}")
             if packet.is_picture:
-                group = number if packet.is_key else group
+                group = number if packet.is_intra else group
                 packet = replace(packet, number=number, group=group)
                 number += 1
             if packet.type == PacketType.END:
@@ -408,7 +413,7 @@ def _numbered(found: list[Packet | None], lost: int) -> Iterator[Packet]:
         if packet is None:
             number, lost, group = number + lost, 1, None
         elif packet.is_picture:
-            group = number if packet.is_key else group
+            group = number if packet.is_intra else group
             yield replace(packet, number=number, group=group)
             number += 1
         elif packet.payload:

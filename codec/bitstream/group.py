@@ -327,7 +327,7 @@ class GroupReader:
         intervals = coder.intervals(spans, None)
         self._go_on(slot, sequence)
         return ParsedPacket(
-            is_intra=packet.is_key,
+            is_intra=packet.is_intra,
             opens_shot=packet.type != PacketType.INTER,
             slot=slot,
             begins=sequence.packets == 1,
@@ -383,7 +383,7 @@ class GroupReader:
     def _started(self, packet: Packet) -> tuple[int, _Sequence, bytes, bytes]:
         """The packet's slot, its sequence, ready to read, its scaffold and its plain bytes."""
         slot, self._slot, payload = self._slot, None, packet.payload
-        if packet.is_key:
+        if packet.is_intra:
             self._slots, self._group, slot = {}, packet.group, 0
         elif packet.type == PacketType.SHOT:
             slot, payload = self._slot_of(packet), payload[1:]

@@ -152,7 +152,7 @@ class StreamIndex:
         number, group = packet.number, packet.group
         if number is None or group is None:
             raise BitstreamError("the stream does not begin with an intra picture: it is damaged")
-        lead = span.length - 1 if packet.is_key and span.place is Place.BETWEEN else 0
+        lead = span.length - 1 if packet.is_intra and span.place is Place.BETWEEN else 0
         if lead and number == 0:
             raise BitstreamError("the stream does not begin with a keyframe: it is damaged")
         return IndexedPacket(

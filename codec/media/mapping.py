@@ -231,7 +231,7 @@ class MappedStream:
             self.sound.append(unpack_audio(packet.payload))
         for n, (unit, pts) in enumerate(zip(units, self._shown(parsed), strict=True)):
             records = () if n else self._note
-            self.pictures.append(MappedPicture(unit, pts, packet.is_key and n == 0, records))
+            self.pictures.append(MappedPicture(unit, pts, packet.is_intra and n == 0, records))
 
     def _shown(self, parsed: ParsedPacket | None) -> list[int]:
         """When each coded picture of a packet is shown first."""

@@ -390,12 +390,12 @@ class Depacketizer:
 
     def _complete(self, number: int, slot: PendingPacket, data: bytes) -> None:
         stream_header, packet = read_packet_data(data, self._limits)
-        if not packet.is_picture or packet.is_key != (slot.group == number) or slot.group < 0:
+        if not packet.is_picture or packet.is_intra != (slot.group == number) or slot.group < 0:
             raise BitstreamError("a packet does not fit its number and group: it is damaged")
         if stream_header:
             self._check_header(stream_header)
         slot.complete(replace(packet, number=number, group=slot.group), len(data))
-        if packet.is_key and (self._head < 0 or slot is self._far.get(number)):
+        if packet.is_intra and (self._head < 0 or slot is self._far.get(number)):
             self._join(number, slot)
 
     def _join(self, number: int, slot: PendingPacket) -> None:
@@ -426,7 +426,7 @@ class Depacketizer:
         del self._slots[self._head]
         self._clock = slot.timestamp
         packet = self._given(slot, packet)
-        if packet.is_key:
+        if packet.is_intra:
             self._late, self._is_broken = {}, False
         self._last = self._head, packet.pts or 0
         self._head += 1

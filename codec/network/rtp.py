@@ -203,7 +203,7 @@ def read_packet_data(data: bytes, limits: Limits) -> tuple[bytes | None, Packet]
     cutter = Cutter(data)
     header = cutter.take(HEADER_BYTES) if data.startswith(MAGIC) else None
     packet = read_packet(cutter.take, limits)
-    if packet.is_key and header is None:
+    if packet.is_intra and header is None:
         raise BitstreamError("an INTRA packet lacks the stream's header: it is damaged")
     return header, packet
 
@@ -282,10 +282,10 @@ class Packetizer:
                 datagrams.append(self._datagram([new], copies=False))
                 continue
             is_small = self._payload([new]) is not None
-            if batch and (packet.is_key or self._payload([*batch, new]) is None):
+            if batch and (packet.is_intra or self._payload([*batch, new]) is None):
                 datagrams.append(self._datagram(batch))
                 batch = []
-            if is_small and not packet.is_key:
+            if is_small and not packet.is_intra:
                 batch.append(new)
                 continue
             if not packet.is_picture:
@@ -293,7 +293,7 @@ class Packetizer:
                     f"a packet of {len(packet.payload)} bytes that is no picture does not fit a "
                     f"datagram of {self._settings.mtu}: make it smaller"
                 )
-            *pieces, last = self._pieces(new, protect=packet.is_key and self.protects)
+            *pieces, last = self._pieces(new, protect=packet.is_intra and self.protects)
             datagrams += [self._datagram([piece], copies=False) for piece in pieces]
             datagrams.append(self._datagram([last]))
         return [*datagrams, self._datagram(batch)] if batch else datagrams
@@ -306,7 +306,7 @@ class Packetizer:
             self._number, back = packet.number, packet.number - packet.group
             self._timestamp = rtp_timestamp(packet.pts, self._time_base)
         kind = UnitKind.PICTURE if packet.is_picture else UnitKind.OTHER
-        data = self._header * packet.is_key + packet.to_bytes()
+        data = self._header * packet.is_intra + packet.to_bytes()
         unit = PayloadUnit(kind, self._number, data, back=back)
         self._number += packet.is_picture
         return _Timed(unit, self._timestamp)

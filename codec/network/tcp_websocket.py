@@ -416,7 +416,7 @@ class Broadcaster:
         for packet in packets:
             data = packet.to_bytes()
             for client in list(self._clients):
-                client.has_begun |= packet.is_key
+                client.has_begun |= packet.is_intra
                 if client.has_begun:
                     self._put(client, data)
 

@@ -253,7 +253,7 @@ class VideoReceiver:
                 packet = await channel.read_packet(self._settings.limits)
                 self._bytes += len(packet.payload)
                 if packet.is_picture:
-                    group = number if packet.is_key else group
+                    group = number if packet.is_intra else group
                     packet = replace(packet, number=number, group=group)
                     number += 1
                 await self._queue.put_all(ArrivedPacket(stream, header, packet, time.monotonic()))

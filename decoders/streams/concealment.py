@@ -120,7 +120,7 @@ class Concealer:
         last = None
         with suppress(BitstreamError):
             for decoded in self._decoded(packet, parsed, ticks):
-                self._has_intra |= packet.is_key
+                self._has_intra |= packet.is_intra
                 own, times = times[: decoded.interval.length], times[decoded.interval.length :]
                 yield from self._drawn(decoded, own, is_sound=parsed is not None)
                 last = decoded, own[-1]
@@ -145,7 +145,7 @@ class Concealer:
         """Note which group the packet belongs to; without those that are lost, it cannot go on."""
         if arrival.missing:
             self._chain.lose_track()
-        group = arrival.number if packet.is_key else packet.group
+        group = arrival.number if packet.is_intra else packet.group
         if group != self._group or (group is None and arrival.missing):
             self._group, self._has_intra = group, False
             self._packets, self._replays = {}, 0

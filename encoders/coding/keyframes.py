@@ -74,7 +74,7 @@ def choose_texture(
 ) -> Texture | None:
     """The gains with the least D + lambda R on blocks of 2^block_log2 cells; None if none pays.
 
-    `source`: of a key picture; `decoded`: the picture as it comes out, RGB uint8 (H, W, 3);
+    `source`: of a coded picture; `decoded`: the picture as it comes out, RGB uint8 (H, W, 3);
     `frames`: how many frames are drawn from it; `lmbda`: the distortion, summed over pixels and
     frames, that a bit must save.
     """
@@ -154,10 +154,10 @@ class Keyframes:
         guides: Sequence[int | None] = (),
         openings: Mapping[int, int | None] = {0: None},
     ) -> None:
-        """`plan`: without the next group's key picture; `prepared`: the pictures to code, RGB uint8
-        (H, W, 3); `textures`: what is raised in each when it is shown; `guides`: how each is to be
-        restored; `openings`: numbers of the intervals that open a shot, with its slot, None for a
-        group's first."""
+        """`plan`: without the next group's coded picture; `prepared`: the pictures to code, RGB
+        uint8 (H, W, 3); `textures`: what is raised in each when it is shown; `guides`: how each is
+        to be restored; `openings`: numbers of the intervals that open a shot, with its slot, None
+        for a group's first."""
         self.plan, self.config, self.textures, self.guides = plan, config, textures, guides
         self.openings = openings
         self._prepared = prepared
@@ -171,7 +171,8 @@ class Keyframes:
 
     @cached_property
     def units(self) -> list[bytes]:
-        """Their temporal units."""
+        """Their temporal units. The pictures are coded when this is first asked for, which takes
+        most of the time; `bits` and `decoded` ask for it."""
         return encode_pictures(
             self._prepared,
             size=self.config.header.geometry.coded_size(self.plan.scale),
@@ -243,7 +244,7 @@ _STEP = 0.25
 
 
 def fit_quantizer(keys: Keyframes, goal: float, *, exact: bool) -> Keyframes:
-    """Key pictures that take `goal` bits or, unless `exact`, at most so many.
+    """Coded pictures that take `goal` bits or, unless `exact`, at most so many.
 
     The quantiser is moved first, then the size. If even the smallest are too large, they are
     returned.

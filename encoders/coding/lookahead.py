@@ -151,14 +151,14 @@ class _Shot:
 
 @dataclass(frozen=True)
 class _PlannedShot:
-    """A shot, and what is known of it before its key pictures are coded."""
+    """A shot, and what is known of it before its coded pictures are coded."""
 
     shot: _Shot
     probe: Probe
     keys: tuple[int, ...]
     """Those of its plan but for the next group's."""
     prepared: Sequence[Picture]
-    """Its key pictures as they are to be coded."""
+    """Its coded pictures as they are to be coded."""
     references: Sequence[Reference]
     """Made of them."""
 
@@ -203,7 +203,7 @@ class Lookahead(GroupCoder):
 
     @property
     def delay(self) -> int:
-        # A group and, for frames after its last key picture, the next one.
+        # A group and, for frames after its last coded picture, the next one.
         return 2 * self._longest - 1
 
     @property
@@ -294,7 +294,7 @@ class Lookahead(GroupCoder):
         keys = self._keyframes(planned, goal)
         self._tell(_CODED)
         group, plain = self._packed(planned, keys, budget, open_ended=open_ended)
-        # Nobody asked later groups what they lose by coarser key pictures: faces are on top.
+        # Nobody asked later groups what they lose by coarser coded pictures: faces are on top.
         counted = plain if self._rate.exact else group
         self._packer.sent(group, counted.rest, budget)
         self._rate.spent(counted.bits, own)
@@ -305,7 +305,7 @@ class Lookahead(GroupCoder):
         return group.packets
 
     def _planned(self, shot: _Shot, goal: float, open_ended: bool) -> _PlannedShot:
-        """The shot with the plan of its key pictures, of about `goal` bits."""
+        """The shot with the plan of its coded pictures, of about `goal` bits."""
         self._frames = len(shot.pictures)
         search = GroupSearch(
             shot.pictures,
@@ -349,7 +349,7 @@ class Lookahead(GroupCoder):
         return self._face_rdo.chosen(group, faced, ways, price), group
 
     def _keyframes(self, planned: Sequence[_PlannedShot], goal: float) -> Keyframes:
-        """The key pictures, near to `goal` bits with their framing."""
+        """The coded pictures, near to `goal` bits with their framing."""
         plan, openings = _joined(planned)
         prepared = [picture for one in planned for picture in one.prepared]
         keys = Keyframes(plan, prepared, self._config, openings=openings)

@@ -26,13 +26,13 @@ class PackedGroup:
     """A group, ready to be sent."""
 
     keys: Keyframes
-    """The key pictures that are in its packets."""
+    """The coded pictures that are in its packets."""
     intervals: Sequence[Interval]
     """Its intervals."""
     packets: list[CodedPacket]
     """Its packets."""
     rest: float
-    """Bits that the packets take beside key pictures, about."""
+    """Bits that the packets take beside coded pictures, about."""
 
     @property
     def bits(self) -> int:
@@ -72,7 +72,7 @@ class Packer:
     def repacked(
         self, group: PackedGroup, intervals: Sequence[Interval], budget: float, *, exact: bool
     ) -> PackedGroup | None:
-        """Other intervals between the same key pictures; None where these leave too few bits.
+        """Other intervals between the same coded pictures; None where these leave too few bits.
 
         Arguments as of `packed`.
         """
@@ -87,7 +87,7 @@ class Packer:
     def sent(self, group: PackedGroup, rest: float, budget: float) -> None:
         """Go on from a group for which `budget` bits were there.
 
-        `rest`: the bits beside key pictures that the next group is likely to take, too.
+        `rest`: the bits beside coded pictures that the next group is likely to take, too.
         """
         self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget))
         if self._cap is not None:
@@ -95,7 +95,7 @@ class Packer:
         self._clock += sum(packet.ticks for packet in group.packets)
 
     def scaffold_bits(self, keys: Keyframes, intervals: Sequence[Interval]) -> float:
-        """What the packets take beside key pictures."""
+        """What the packets take beside coded pictures."""
         coded = self._written(keys, intervals, _FULLNESS[0])
         return sum(packet.bits for packet in coded) - keys.bits
 
@@ -108,7 +108,7 @@ class Packer:
         return None
 
     def _smaller(self, keys: Keyframes, intervals: Sequence[Interval]) -> Keyframes:
-        """Key pictures nearer to the limits; ConfigError if there are none."""
+        """Coded pictures nearer to the limits; ConfigError if there are none."""
         excess = self._config.packet_excess(self._written(keys, intervals, _FULLNESS[-1]))
         goal = (0.95 / excess if excess > 1 else 0.85) * keys.bits
         fewer = fit_quantizer(keys, goal, exact=False)
@@ -119,7 +119,7 @@ class Packer:
         raise ConfigError(self._cap_advice(keys, intervals))
 
     def _cap_advice(self, keys: Keyframes, intervals: Sequence[Interval]) -> str:
-        """What to tell a user whose cap the smallest key pictures cannot keep."""
+        """What to tell a user whose cap the smallest coded pictures cannot keep."""
         assert self._cap is not None
         packets = (self._timed(self._written(keys, intervals, fullness)) for fullness in _FULLNESS)
         least, level = min(map(self._cap.busiest, packets)), self._config.header.level
